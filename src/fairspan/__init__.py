@@ -1,0 +1,51 @@
+"""Fair dimensionality reduction, solved to a proven optimum, with an audit of each group."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairspan import errors as errors
+    from fairspan import metrics as metrics
+    from fairspan.auditing.audit import Audit as Audit
+    from fairspan.auditing.audit import audit as audit
+    from fairspan.estimators import FairPCA as FairPCA
+    from fairspan.moments.group_moments import GroupMoments as GroupMoments
+    from fairspan.problem.criteria import MinimaxError as MinimaxError
+    from fairspan.problem.criteria import MinimaxLoss as MinimaxLoss
+    from fairspan.problem.criteria import TotalError as TotalError
+    from fairspan.solvers.boundary import BoundarySearch as BoundarySearch
+    from fairspan.solvers.solution import Solution as Solution
+    from fairspan.solvers.solution import Status as Status
+    from fairspan.subspace import FairSubspace as FairSubspace
+
+__version__ = "0.1.0"
+
+# Public names and where they live. Importing fairspan stays fast: nothing is loaded before use.
+_HOMES = {
+    "Audit": "fairspan.auditing.audit",
+    "FairPCA": "fairspan.estimators",
+    "FairSubspace": "fairspan.subspace",
+    "GroupMoments": "fairspan.moments.group_moments",
+    "MinimaxError": "fairspan.problem.criteria",
+    "MinimaxLoss": "fairspan.problem.criteria",
+    "TotalError": "fairspan.problem.criteria",
+    "BoundarySearch": "fairspan.solvers.boundary",
+    "Solution": "fairspan.solvers.solution",
+    "Status": "fairspan.solvers.solution",
+    "audit": "fairspan.auditing.audit",
+}
+_MODULES = ("errors", "metrics")
+
+__all__ = [*_HOMES, *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return import_module(f"fairspan.{name}")
+    raise AttributeError(f"module 'fairspan' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,88 @@
+"""Every error and warning that fairspan raises on purpose.
+
+::
+
+    FairspanError
+    ├── InvalidInput        (ValueError)   the rows, labels or weights cannot be used
+    │   └── UnknownGroup    (ValueError)   a label that the model or the moments never saw
+    ├── InvalidType         (TypeError)    an object of a kind that is not accepted here
+    ├── InvalidParameter    (ValueError)   a setting outside its range
+    ├── Incompatible        (ValueError)   settings that are each valid, but not together
+    ├── CorruptFile         (ValueError)   a file that is truncated, altered or of another kind
+    └── MissingDependency   (ImportError, ValueError)   an optional package is not installed
+
+    FairspanWarning         (UserWarning)  the answer holds, but the user should know something
+"""
+
+import sys
+import warnings
+
+
+class FairspanError(Exception):
+    """Base of all errors: says what came in, what is allowed, and what to do next.
+
+    Parameters
+    ----------
+    received : str
+        What came in.
+    allowed : str
+        What would have been accepted.
+    remedy : str
+        What to do next.
+    """
+
+    def __init__(self, received: str, allowed: str, remedy: str) -> None:
+        # The three parts are the exception's args, so that it survives pickling between processes.
+        super().__init__(received, allowed, remedy)
+
+    def __str__(self) -> str:
+        return " ".join(f"{part}." for part in self.args)
+
+
+class InvalidInput(FairspanError, ValueError):
+    """The rows, labels or weights cannot be used."""
+
+
+class UnknownGroup(InvalidInput):
+    """A group label that the model or the moments never saw."""
+
+
+class InvalidType(FairspanError, TypeError):
+    """An object of a kind that is not accepted here."""
+
+
+class InvalidParameter(FairspanError, ValueError):
+    """A setting outside its range."""
+
+
+class Incompatible(FairspanError, ValueError):
+    """Settings that are each valid, but not together."""
+
+
+class CorruptFile(FairspanError, ValueError):
+    """A file that is truncated, altered or of another kind."""
+
+
+class MissingDependency(FairspanError, ImportError, ValueError):
+    """An optional package is not installed."""
+
+    @classmethod
+    def for_extra(cls, package: str, extra: str, purpose: str) -> "MissingDependency":
+        """Name the install command for an optional package."""
+        return cls(
+            f"{purpose} needs the package {package}, which is not installed",
+            f"It comes with the extra '{extra}'",
+            f'Install it with: pip install "fairspan[{extra}]"',
+        )
+
+
+class FairspanWarning(UserWarning):
+    """The answer holds, but the user should know something about it."""
+
+
+def warn(message: str) -> None:
+    """Issue a FairspanWarning that points at the user's line, not at a line of this package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("fairspan"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, FairspanWarning, stacklevel=level - 1)

@@ -1,0 +1,390 @@
+"""FairPCA: principal component analysis that serves every group, as a scikit-learn estimator."""
+
+import numbers
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fairspan.errors import Incompatible, InvalidParameter, InvalidType, warn
+from fairspan.fitting import Fit, fit_subspace
+from fairspan.moments.accumulate import accumulate
+from fairspan.moments.group_moments import GroupMoments, check_center
+from fairspan.moments.sources import frame_of, named_columns, rows_of, without_columns
+from fairspan.problem.criteria import criterion_of
+from fairspan.problem.disparity import signed_disparity
+from fairspan.problem.problem import check_n_components
+from fairspan.solvers.choose import solver_of
+from fairspan.subspace import squared_residuals
+
+FloatArray = npt.NDArray[np.float64]
+
+# The one label when groups are missing on purpose.
+_EVERYONE = "all"
+
+
+class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Principal component analysis with a fairness criterion in place of the total error.
+
+    Finds the d-dimensional subspace that minimises a criterion of the groups' reconstruction errors
+    e_g(V) = tr S_g - tr(V'S_gV), exactly and with a proof (`solution_`). Groups are needed to fit,
+    never to transform.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        d, from 1 to the number of features.
+    criterion : {"minimax_loss", "minimax_error", "total_error"} or object, default="minimax_loss"
+        What is minimised: the largest excess loss of a group (Samadi et al. 2018), the largest error
+        of a group, or the error of all rows together (ordinary PCA).
+    restriction : None
+        No restriction on the subspace.
+    center : {"global", "group", "none"}, default="global"
+        About which point errors are measured: the mean of all rows, each group's own mean (as in
+        Samadi et al.), or the origin.
+    scale : bool, default=False
+        Divide each feature by its pooled standard deviation (ddof 0). Errors are then in those
+        units.
+    solver : {"auto", "boundary"} or object, default="auto"
+        "auto" is documented in :mod:`fairspan.solvers.choose`; `solver_` says what it took.
+    tol : float, default=1e-9
+        Largest gap that is called optimal, as a share of the total variance.
+    allow_extra : bool, default=False
+        Allow a soft projection with more than d components where only that reaches the optimum. For
+        one and two groups exactly d always do, so nothing changes.
+    missing_groups : {"error", "ignore"}, default="error"
+        What to do without `sensitive_features`: raise, or treat all rows as one group, which is
+        ordinary PCA.
+    random_state : int, RandomState or None
+        For solvers that use randomness; the default one does not.
+
+    Attributes
+    ----------
+    components_ : (d, p) array
+        Orthonormal rows, by pooled variance; the largest loading of each is positive.
+    mean_ : (p,) array
+        Weighted mean of all rows for center "global" and "group", zero for "none".
+    scale_ : (p,) array or None
+    n_components_ : int
+    explained_variance_ : (d,) array
+        Pooled variance along each component, divided by the total weight (not n - 1).
+    explained_variance_ratio_ : (d,) array
+        The same as a share of the total variance.
+    groups_ : (k,) array
+        Labels in sorted order; all `group_` attributes follow it.
+    group_errors_ : (k,) array
+        e_g, average squared reconstruction error of each group.
+    group_losses_ : (k,) array
+        l_g = e_g - e*_g, what the group loses against its own best subspace.
+    group_explained_variance_ratio_ : (k, d) array
+        Share of each group's variance along each component; NaN for a group without variance.
+    disparity_ : float
+        Two groups: error of the second minus error of the first. More: the largest pairwise gap.
+    moments_ : GroupMoments
+    subspace_ : FairSubspace
+        The projection alone, to save or ship.
+    solution_ : Solution
+        Objective, lower bound, gap, status.
+    solver_ : str
+    n_features_in_ : int
+    feature_names_in_ : (p,) array of str
+        Where the columns have names.
+
+    Notes
+    -----
+    For two groups every criterion takes its optimum at a boundary point of the groups' trade-off,
+    which some subspace of exactly d dimensions reaches; `BoundarySearch` finds it with one symmetric
+    eigenproblem per step. More than two groups: "total_error".
+
+    References
+    ----------
+    Samadi, Tantipongpipat, Morgenstern, Singh, Vempala (2018). The Price of Fair PCA: One Extra
+    Dimension. NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA
+    >>> X = np.array([[3.0, 0], [-3, 0], [0, 2], [0, -2]])
+    >>> fair = FairPCA(n_components=1).fit(X, sensitive_features=["a", "a", "b", "b"])
+    >>> fair.group_losses_.round(6)
+    array([2.769231, 2.769231])
+    >>> FairPCA(1, criterion="total_error").fit(X, sensitive_features=["a", "a", "b", "b"]).group_losses_
+    array([0., 4.])
+    """
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        criterion: Any = "minimax_loss",
+        restriction: Any = None,
+        center: Any = "global",
+        scale: bool = False,
+        solver: Any = "auto",
+        tol: float = 1e-9,
+        allow_extra: bool = False,
+        missing_groups: str = "error",
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.criterion = criterion
+        self.restriction = restriction
+        self.center = center
+        self.scale = scale
+        self.solver = solver
+        self.tol = tol
+        self.allow_extra = allow_extra
+        self.missing_groups = missing_groups
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> "FairPCA":
+        """Fit on rows.
+
+        Parameters
+        ----------
+        X : (n, p) array or data frame
+            Finite numbers.
+        y : None
+            Ignored.
+        sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
+            Group of each row; several attributes make their intersections. Named columns are
+            taken out of X before fitting.
+        sample_weight : (n,) array-like, optional
+            Not negative; a row of weight zero counts as absent.
+
+        Returns
+        -------
+        FairPCA
+
+        Raises
+        ------
+        InvalidInput
+            Missing groups, NaN, infinity, text, lengths that differ, no rows.
+        InvalidParameter
+            A setting out of range.
+        Incompatible
+            A criterion that is not available for this number of groups.
+        """
+        with self._all_or_nothing():
+            moments, columns = self._moments_of(X, sensitive_features, sample_weight, reset=True)
+            self._take(self._solve(moments), moments, columns)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> "FairPCA":
+        """Add rows to those seen so far, and fit on all of them.
+
+        The result is that of one `fit` on all rows, up to rounding. A group that appears only now
+        joins. Parameters are those of `fit`.
+
+        Returns
+        -------
+        FairPCA
+        """
+        if not hasattr(self, "moments_"):
+            return self.fit(
+                X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
+            )
+        with self._all_or_nothing():
+            moments, columns = self._moments_of(X, sensitive_features, sample_weight, reset=False)
+            moments = self.moments_ + moments
+            self._take(self._solve(moments), moments, columns)
+        return self
+
+    def fit_moments(self, moments: GroupMoments) -> "FairPCA":
+        """Fit on moments; no rows are needed.
+
+        Parameters
+        ----------
+        moments : GroupMoments
+
+        Returns
+        -------
+        FairPCA
+        """
+        if not isinstance(moments, GroupMoments):
+            raise InvalidType(
+                f"moments is a {type(moments).__name__}",
+                "Allowed is a GroupMoments",
+                "Make one with GroupMoments.from_rows or GroupMoments.load",
+            )
+        self._check_parameters()
+        fit = self._solve(moments)
+        self.n_features_in_ = moments.n_features
+        if moments.feature_names is not None:
+            self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self._take(fit, moments, ())
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Coordinates in the subspace; no group label is looked at.
+
+        Parameters
+        ----------
+        X : (n, p) array or data frame
+            A group column that was named at fit is ignored if present.
+
+        Returns
+        -------
+        (n, d) array
+            Of the precision of X (float32 or float64); float64 for data frames.
+        """
+        rows = self._rows(X)
+        return rows @ self.components_.T.astype(rows.dtype, copy=False)
+
+    def inverse_transform(self, Z: Any) -> Any:
+        """Rows in the original features from their coordinates.
+
+        Parameters
+        ----------
+        Z : (n, d) array
+
+        Returns
+        -------
+        (n, p) array
+        """
+        check_is_fitted(self)
+        return self.subspace_.inverse_transform(Z)
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Minus the squared reconstruction error of each row, shape (n,).
+
+        In squared units of the features, scaled if `scale`.
+        """
+        return -squared_residuals(self._rows(X).astype(np.float64, copy=False), self.components_)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples`: higher is better."""
+        return float(self.score_samples(X).mean())
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.components_.shape[0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _check_parameters(self) -> None:
+        if self.missing_groups not in ("error", "ignore"):
+            raise InvalidParameter(
+                f"missing_groups is {self.missing_groups!r}",
+                "Allowed are 'error' and 'ignore'",
+                "Use 'error' unless you want ordinary PCA without groups",
+            )
+        if self.restriction is not None:
+            raise Incompatible(
+                f"restriction is {self.restriction!r}",
+                "Allowed is None: this version has criteria, but no restrictions",
+                "Leave the restriction out and choose a criterion",
+            )
+        real = isinstance(self.tol, numbers.Real) and not isinstance(self.tol, bool)
+        if not real or not 0 <= self.tol < 1:
+            raise InvalidParameter(
+                f"tol is {self.tol!r}",
+                "Allowed is a number from 0 to below 1, a share of the total variance",
+                "Use the default, 1e-9",
+            )
+        criterion_of(self.criterion)
+        solver_of(self.solver)
+        check_center(self.center)
+
+    def _moments_of(
+        self, X: Any, sensitive_features: Any, sample_weight: Any, *, reset: bool
+    ) -> tuple[GroupMoments, tuple[str, ...]]:
+        """One pass over the rows; also the group columns that were taken out of X."""
+        self._check_parameters()
+        frame = frame_of(X)
+        columns: tuple[str, ...] = ()
+        if frame is None:
+            # Finite numbers are checked block by block, so no copy is made here.
+            X = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
+        else:
+            columns = tuple(named_columns(frame, sensitive_features))
+            validate_data(self, without_columns(X, columns), reset=reset, skip_check_array=True)
+        check_n_components(self.n_components, self.n_features_in_)
+        if sensitive_features is None and self.missing_groups == "ignore":
+            moments = accumulate(rows_of(X, [_EVERYONE] * len(X), sample_weight))
+        else:
+            moments = accumulate(rows_of(X, sensitive_features, sample_weight))
+            if moments.n_groups == 1:
+                warn(
+                    f"All rows are of one group ({moments.labels[0]!r}), so this is ordinary PCA. "
+                    "Fairness needs at least two groups; check the group column."
+                )
+        return moments, columns
+
+    def _solve(self, moments: GroupMoments) -> Fit:
+        return fit_subspace(
+            moments,
+            self.n_components,
+            criterion=self.criterion,
+            center=self.center,
+            scale=self.scale,
+            solver=self.solver,
+            tol=self.tol,
+        )
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Put everything back as it was if fitting fails."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _take(self, fit: Fit, moments: GroupMoments, columns: tuple[str, ...]) -> None:
+        """Set all fitted attributes."""
+        subspace, traces = fit.subspace, fit.problem.second_moments.traces
+        pooled = moments.proportions @ fit.component_variances
+        with np.errstate(invalid="ignore"):  # 0 / 0: a group, or a table, without variance
+            ratios = fit.component_variances / traces[:, None]
+            pooled_ratios = pooled / np.float64(fit.problem.total_variance)
+        self.components_ = subspace.components
+        self.mean_ = subspace.mean
+        self.scale_ = subspace.scale
+        self.n_components_ = subspace.n_components
+        self.explained_variance_ = pooled
+        self.explained_variance_ratio_ = pooled_ratios
+        self.groups_ = moments.groups
+        self.group_errors_ = fit.errors
+        self.group_losses_ = fit.losses
+        self.group_explained_variance_ratio_ = ratios
+        self.disparity_ = signed_disparity(fit.errors)
+        self.moments_ = moments
+        self.subspace_ = subspace
+        self.solution_ = fit.solution
+        self.solver_ = fit.solution.solver
+        self._group_columns = columns
+
+    def _rows(self, X: Any) -> Any:
+        """Checked rows, centred and scaled, in float32 or float64."""
+        check_is_fitted(self)
+        if frame_of(X) is None:
+            rows = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        else:
+            features = without_columns(X, self._group_columns)
+            validate_data(self, features, reset=False, skip_check_array=True)
+            rows = self.subspace_.rows(features)
+        rows = rows - self.mean_.astype(rows.dtype, copy=False)
+        return rows if self.scale_ is None else rows / self.scale_.astype(rows.dtype, copy=False)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "components_")

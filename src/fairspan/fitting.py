@@ -1,0 +1,124 @@
+"""From moments to a certified subspace: the one road that estimator, audit and command line take."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan import __version__
+from fairspan.errors import warn
+from fairspan.moments.group_moments import Center, GroupMoments
+from fairspan.moments.groups import listed
+from fairspan.moments.operators import DenseSecondMoments
+from fairspan.problem.criteria import Criterion, criterion_of
+from fairspan.problem.problem import Problem, check_n_components
+from fairspan.solvers.choose import solver_of
+from fairspan.solvers.solution import Solution
+from fairspan.subspace import FairSubspace, Provenance
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A solved problem: the subspace, its certificate, and each group's figures.
+
+    Attributes
+    ----------
+    problem : Problem
+    solution : Solution
+    subspace : FairSubspace
+    errors, losses : (k,) arrays
+        e_g and l_g of each group, in squared (scaled) units of the features.
+    component_variances : (k, d) array
+        Variance of each group along each component.
+    """
+
+    problem: Problem
+    solution: Solution
+    subspace: FairSubspace
+    errors: FloatArray
+    losses: FloatArray
+    component_variances: FloatArray
+
+
+def fit_subspace(
+    moments: GroupMoments,
+    n_components: int,
+    *,
+    criterion: str | Criterion = "minimax_loss",
+    center: Center = "global",
+    scale: bool = False,
+    solver: Any = "auto",
+    tol: float = 1e-9,
+) -> Fit:
+    """Solve for a criterion of the groups' errors.
+
+    Parameters
+    ----------
+    moments : GroupMoments
+    n_components : int
+        d, from 1 to p.
+    criterion : str or criterion object
+    center : {"global", "group", "none"}
+    scale : bool
+        Divide each feature by its pooled standard deviation first.
+    solver : str or solver object
+    tol : float
+        Largest gap to call optimal, as a share of the total variance.
+
+    Returns
+    -------
+    Fit
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        A setting out of range.
+    Incompatible
+        A criterion that the solver cannot take for this number of groups.
+    """
+    # All settings are checked before the first eigenproblem.
+    chosen, solve_with = criterion_of(criterion), solver_of(solver)
+    check_n_components(n_components, moments.n_features)
+    divisor = _scale(moments) if scale else None
+    scaled = moments if divisor is None else moments.divided_by(divisor)
+    second_moments = DenseSecondMoments(scaled.second_moments(center))
+    problem = Problem(second_moments, moments.proportions, int(n_components), chosen)
+    solution = solve_with.solve(problem, tol * problem.total_variance)
+    basis = solution.components.T
+    errors = problem.errors(basis)
+    losses = np.maximum(errors - problem.best_errors, 0.0)
+    mean = np.zeros(moments.n_features) if center == "none" else moments.mean
+    provenance = Provenance(
+        criterion=chosen.name,
+        solver=solution.solver,
+        status=str(solution.status),
+        groups=tuple(moments.labels),
+        counts=tuple(moments.counts.tolist()),
+        errors=tuple(errors.tolist()),
+        losses=tuple(losses.tolist()),
+        objective=solution.objective,
+        lower_bound=solution.lower_bound,
+        total_variance=problem.total_variance,
+        version=__version__,
+    )
+    subspace = FairSubspace(
+        solution.components, mean, divisor, center, moments.feature_names, provenance
+    )
+    variances = np.einsum("gii->gi", second_moments.compressed(basis))
+    return Fit(problem, solution, subspace, errors, losses, np.array(variances))
+
+
+def _scale(moments: GroupMoments) -> FloatArray:
+    deviations = moments.standard_deviations
+    constant = deviations == 0
+    if constant.any():
+        names = moments.feature_names or tuple(map(str, range(moments.n_features)))
+        columns = [name for name, is_constant in zip(names, constant, strict=True) if is_constant]
+        warn(
+            f"These columns are constant and stay unscaled: {listed(columns)}. Scaling needs "
+            "columns that vary. They carry no variance, so you can leave them out."
+        )
+    return np.where(constant, 1.0, deviations)

@@ -1,0 +1,182 @@
+"""The one place that solves eigenproblems.
+
+Everything in fairspan that needs eigenvectors asks :func:`leading_subspace`. Ties, rank deficiency
+and signs are settled here, so that the same matrix always gives the same bytes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from fairspan.errors import InvalidInput, InvalidParameter
+
+FloatArray = npt.NDArray[np.float64]
+
+# Eigenvalues closer than this share of the matrix's norm cannot be told apart in float64.
+TIE_TOLERANCE = 1e-13
+# LAPACK's partial decomposition (evr) beats the full one only for few vectors of larger matrices.
+_PARTIAL_FROM_FEATURES = 40
+_PARTIAL_UP_TO_SHARE = 0.2
+# A loading within this relative distance of the largest one counts as equally large, so that the
+# sign of, say, (1, -1) / sqrt(2) does not hang on the last bit.
+_SIGN_TOLERANCE = 1e-8
+
+
+@dataclass(frozen=True)
+class LeadingSubspace:
+    """The leading eigenvectors of a symmetric matrix, with the tie at the cut if there is one.
+
+    Attributes
+    ----------
+    eigenvalues : (d,) array
+        The d largest eigenvalues, largest first.
+    vectors : (p, d) array
+        Orthonormal eigenvectors; the entry of largest absolute value of each is positive.
+    n_fixed : int
+        How many leading columns lie strictly above a tie at eigenvalue d; d without a tie.
+    tied : (p, m) array
+        Orthonormal basis of the eigenspace of eigenvalue d, m > d - n_fixed, if it reaches beyond
+        column d; empty (m = 0) if the leading subspace is unique.
+    """
+
+    eigenvalues: FloatArray
+    vectors: FloatArray
+    n_fixed: int
+    tied: FloatArray
+
+    @property
+    def top_eigenvalue_sum(self) -> float:
+        """t_d: the sum of the d largest eigenvalues."""
+        return float(self.eigenvalues.sum())
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether other subspaces reach the same eigenvalue sum."""
+        return self.tied.shape[1] > 0
+
+
+def leading_subspace(
+    matrix: FloatArray, n_components: int, tie_tolerance: float = 0.0
+) -> LeadingSubspace:
+    """Eigenvectors of the d largest eigenvalues of a symmetric matrix.
+
+    Parameters
+    ----------
+    matrix : (p, p) array
+        Symmetric; need not be positive semidefinite, may have any rank.
+    n_components : int
+        d, from 1 to p.
+    tie_tolerance : float
+        Eigenvalues within this absolute distance of eigenvalue d are taken as tied with it. At
+        least, and by default, 1e-13 of the largest absolute column sum, a bound on every eigenvalue.
+
+    Returns
+    -------
+    LeadingSubspace
+
+    Raises
+    ------
+    InvalidParameter
+        n_components is not between 1 and p.
+    InvalidInput
+        The matrix is not square or not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan.linalg import leading_subspace
+    >>> top = leading_subspace(np.diag([1.0, 3.0, 2.0]), 2)
+    >>> top.eigenvalues
+    array([3., 2.])
+    >>> leading_subspace(np.diag([2.0, 1.0, 1.0]), 2).tied.shape
+    (3, 2)
+    """
+    matrix = _checked(matrix)
+    n_features = matrix.shape[0]
+    if not 1 <= n_components <= n_features:
+        raise InvalidParameter(
+            f"n_components is {n_components}",
+            f"Allowed is 1 to the number of features, {n_features}",
+            "Choose a number in that range",
+        )
+    # One eigenvalue beyond the cut shows whether the cut goes through a tie.
+    values, vectors = _decompose(matrix, min(n_components + 1, n_features))
+    tolerance = max(tie_tolerance, TIE_TOLERANCE * np.abs(matrix).sum(axis=0).max())
+    cut = values[n_components - 1]
+    if n_components == n_features or cut - values[n_components] > tolerance:
+        kept = vectors[:, :n_components]
+        return LeadingSubspace(
+            values[:n_components],
+            with_positive_signs(kept),
+            n_components,
+            np.empty((n_features, 0)),
+        )
+    if len(values) < n_features:
+        values, vectors = _decompose(matrix, n_features)
+        cut = values[n_components - 1]
+    vectors = with_positive_signs(vectors)
+    tied = np.abs(values - cut) <= tolerance
+    tied[n_components] = True  # the two decompositions may differ in the last bit
+    return LeadingSubspace(
+        values[:n_components],
+        vectors[:, :n_components],
+        int(np.argmax(tied)),
+        vectors[:, tied],
+    )
+
+
+def with_positive_signs(vectors: FloatArray) -> FloatArray:
+    """Flip columns so that the entry of largest absolute value of each is positive.
+
+    Parameters
+    ----------
+    vectors : (p, d) array
+
+    Returns
+    -------
+    (p, d) array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> with_positive_signs(np.array([[0.6], [-0.8]]))
+    array([[-0.6],
+           [ 0.8]])
+    """
+    size = np.abs(vectors)
+    first_largest = np.argmax(size >= (1 - _SIGN_TOLERANCE) * size.max(axis=0), axis=0)
+    signs = np.where(vectors[first_largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
+    return np.ascontiguousarray(vectors * signs)
+
+
+def _checked(matrix: FloatArray) -> FloatArray:
+    matrix = np.asarray(matrix, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
+        raise InvalidInput(
+            f"The matrix has shape {matrix.shape}",
+            "Allowed is a square symmetric matrix",
+            "Pass a second moment matrix of shape (p, p)",
+        )
+    if not np.isfinite(matrix).all():
+        raise InvalidInput(
+            "The matrix holds NaN or infinity",
+            "Allowed are finite numbers",
+            "Rescale the columns if their squares overflow (values beyond 1e150)",
+        )
+    return matrix
+
+
+def _decompose(matrix: FloatArray, n_vectors: int) -> tuple[FloatArray, FloatArray]:
+    """Return the n_vectors largest eigenvalues, largest first, with their eigenvectors."""
+    n_features = matrix.shape[0]
+    few = n_vectors <= _PARTIAL_UP_TO_SHARE * n_features
+    if few and n_features >= _PARTIAL_FROM_FEATURES:
+        wanted = [n_features - n_vectors, n_features - 1]
+        values, vectors = scipy.linalg.eigh(
+            matrix, subset_by_index=wanted, driver="evr", check_finite=False
+        )
+    else:
+        values, vectors = np.linalg.eigh(matrix)
+    return values[::-1][:n_vectors], vectors[:, ::-1][:, :n_vectors]

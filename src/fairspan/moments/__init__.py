@@ -1,0 +1,1 @@
+"""Rows become per-group moments, once: everything else is computed from these."""

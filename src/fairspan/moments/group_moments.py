@@ -1,0 +1,346 @@
+"""GroupMoments: what a fair projection needs to know about the rows, and nothing else."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
+from fairspan.moments.groups import Label, label_array, listed, plain_labels, same_kind, spelled
+from fairspan.storage import read_archive, write_archive
+
+FloatArray = npt.NDArray[np.float64]
+Center = Literal["global", "group", "none"]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupMoments:
+    """Weight, mean and centred scatter of each group of rows.
+
+    Moments of parts add up: ``a + b`` holds exactly what one pass over both parts would give, up to
+    rounding, so rows may be read in blocks, on many machines, or never leave their site.
+
+    Attributes
+    ----------
+    groups : (k,) array
+        Labels in sorted order; tuples where several attributes are crossed.
+    counts : (k,) array of int
+        Rows of each group.
+    weights : (k,) array
+        n_g, the sum of the sample weights; equal to the counts without weights.
+    means : (k, p) array
+        Weighted mean row of each group, in units of the features.
+    scatters : (k, p, p) array
+        Weighted sums of (x - mean)(x - mean)' about each group's own mean, undivided.
+    feature_names : tuple of str or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import GroupMoments
+    >>> X = np.array([[2.0, 0.0], [4.0, 0.0], [0.0, 1.0]])
+    >>> moments = GroupMoments.from_rows(X, ["a", "a", "b"])
+    >>> moments.means
+    array([[3., 0.],
+           [0., 1.]])
+    >>> (moments + moments).counts
+    array([4, 2])
+    """
+
+    groups: npt.NDArray[Any]
+    counts: npt.NDArray[np.int64]
+    weights: FloatArray
+    means: FloatArray
+    scatters: FloatArray
+    feature_names: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_rows(
+        cls, X: Any, sensitive_features: Any, sample_weight: Any = None
+    ) -> "GroupMoments":
+        """One pass over rows, in blocks, accumulated in float64.
+
+        Parameters
+        ----------
+        X : (n, p) array or data frame (pandas, polars, pyarrow)
+            Finite numbers.
+        sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
+            Group of each row; several attributes make their intersections.
+        sample_weight : (n,) array-like, optional
+            Finite and not negative; a row of weight zero counts as absent.
+
+        Returns
+        -------
+        GroupMoments
+
+        Raises
+        ------
+        InvalidInput
+            NaN, infinity, text, missing labels, lengths that differ, no rows.
+
+        Notes
+        -----
+        Each block is centred before its products are summed, and blocks are merged by the formula
+        of Chan, Golub and LeVeque (1979), so that column offsets of 1e6 standard deviations cost
+        no more than rounding. Memory beyond the input does not grow with n.
+        """
+        # Imported here: accumulating builds GroupMoments.
+        from fairspan.moments.accumulate import accumulate
+        from fairspan.moments.sources import rows_of
+
+        return accumulate(rows_of(X, sensitive_features, sample_weight))
+
+    @property
+    def n_features(self) -> int:
+        """p, the number of features."""
+        return self.means.shape[1]
+
+    @property
+    def n_groups(self) -> int:
+        """k, the number of groups."""
+        return len(self.groups)
+
+    @property
+    def proportions(self) -> FloatArray:
+        """q_g = n_g / sum of n, shape (k,)."""
+        return self.weights / self.weights.sum()
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """Weighted mean of all rows, shape (p,)."""
+        # About the first group's mean, so that a large common offset does not cost digits.
+        shift = self.means[0]
+        return shift + self.proportions @ (self.means - shift)
+
+    @property
+    def labels(self) -> list[Label]:
+        """The groups as plain Python values."""
+        return plain_labels(self.groups)
+
+    def second_moments(self, center: Center = "global") -> FloatArray:
+        """Second moment matrix of each group about the chosen centre, divided by its weight.
+
+        Parameters
+        ----------
+        center : {"global", "group", "none"}
+            About the weighted mean of all rows, each group's own mean, or the origin.
+
+        Returns
+        -------
+        (k, p, p) array
+            S_g, in squared units of the features.
+
+        Raises
+        ------
+        InvalidParameter
+            Another centre.
+        """
+        return self.second_moments_about(self.center_point(center))
+
+    def center_point(self, center: Center) -> FloatArray | None:
+        """The point that `center` stands for; None where each group has its own."""
+        check_center(center)
+        if center == "group":
+            return None
+        return self.mean if center == "global" else np.zeros(self.n_features)
+
+    def second_moments_about(self, point: FloatArray | None) -> FloatArray:
+        """Second moments about a given point, or about each group's own mean if it is None.
+
+        Returns
+        -------
+        (k, p, p) array
+        """
+        second = self.scatters / self.weights[:, None, None]
+        if point is not None:
+            offsets = self.means - point
+            second += offsets[:, :, None] * offsets[:, None, :]
+        return second
+
+    @cached_property
+    def standard_deviations(self) -> FloatArray:
+        """Pooled standard deviation of each feature (ddof 0) about the mean of all rows, (p,)."""
+        within = np.einsum("gii->gi", self.scatters) / self.weights[:, None]
+        variances = self.proportions @ (within + (self.means - self.mean) ** 2)
+        # A constant column may differ from its mean by rounding; that is not variance.
+        rounding = np.finfo(np.float64).eps * np.abs(self.mean)
+        return np.where(variances > rounding**2, np.sqrt(variances), 0.0)
+
+    def divided_by(self, scale: FloatArray) -> "GroupMoments":
+        """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
+        return GroupMoments(
+            self.groups,
+            self.counts,
+            self.weights,
+            self.means / scale,
+            self.scatters / np.outer(scale, scale),
+            self.feature_names,
+        )
+
+    def __add__(self, other: object) -> "GroupMoments":
+        if not isinstance(other, GroupMoments):
+            return NotImplemented
+        _check_mergeable(self, other)
+        parts = dict(zip(self.labels, range(self.n_groups), strict=True))
+        others = dict(zip(other.labels, range(other.n_groups), strict=True))
+        return GroupMoments.from_groups(
+            [
+                _merged(_group(self, parts.get(label)), _group(other, others.get(label)), label)
+                for label in parts | others
+            ],
+            self.feature_names,
+        )
+
+    def __radd__(self, other: object) -> "GroupMoments":
+        # sum() starts from 0.
+        return self if other == 0 else NotImplemented
+
+    @classmethod
+    def from_groups(
+        cls, parts: Sequence["OneGroup"], feature_names: tuple[str, ...] | None
+    ) -> "GroupMoments":
+        """Put groups together, sorted by label."""
+        parts = sorted(parts, key=lambda part: part.label)  # type: ignore[arg-type,return-value]
+        return cls(
+            label_array([part.label for part in parts]),
+            np.array([part.count for part in parts], dtype=np.int64),
+            np.array([part.weight for part in parts], dtype=np.float64),
+            np.array([part.mean for part in parts], dtype=np.float64),
+            np.array([part.scatter for part in parts], dtype=np.float64),
+            feature_names,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to exactly the name given: npz arrays with a JSON header, no pickle.
+
+        The file appears only when it is complete.
+        """
+        names = None if self.feature_names is None else list(self.feature_names)
+        arrays = {name: getattr(self, name) for name in ("counts", "weights", "means", "scatters")}
+        write_archive(path, "moments", {"groups": self.labels, "feature_names": names}, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "GroupMoments":
+        """Read what :meth:`save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        CorruptFile
+            The file is truncated, altered or of another kind.
+        """
+        header, arrays = read_archive(path, "moments")
+        try:
+            moments = cls(
+                label_array(plain_labels(header["groups"])),
+                arrays["counts"],
+                arrays["weights"],
+                arrays["means"],
+                arrays["scatters"],
+                None if header["feature_names"] is None else tuple(header["feature_names"]),
+            )
+            _check_shapes(moments)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise CorruptFile(
+                f"{path} does not hold consistent moments ({error})",
+                "Allowed is a complete file written by GroupMoments.save",
+                "Make the file again",
+            ) from error
+        return moments
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(
+            f"{spelled(label)}: {count}"
+            for label, count in zip(self.labels, self.counts.tolist(), strict=True)
+        )
+        return f"<GroupMoments of {self.n_features} features, rows by group: {sizes}>"
+
+
+def check_center(center: object) -> None:
+    """Make sure that a centre has one of the three names.
+
+    Raises
+    ------
+    InvalidParameter
+    """
+    if center not in get_args(Center):
+        raise InvalidParameter(
+            f"center is {center!r}",
+            "Allowed are 'global', 'group' and 'none'",
+            "Use 'global' unless you reproduce a paper that centres each group",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class OneGroup:
+    """Moments of a single group."""
+
+    label: Label
+    count: int
+    weight: float
+    mean: FloatArray
+    scatter: FloatArray
+
+
+def _group(moments: GroupMoments, index: int | None) -> OneGroup | None:
+    if index is None:
+        return None
+    return OneGroup(
+        moments.labels[index],
+        int(moments.counts[index]),
+        float(moments.weights[index]),
+        moments.means[index],
+        moments.scatters[index],
+    )
+
+
+def _merged(a: OneGroup | None, b: OneGroup | None, label: Label) -> OneGroup:
+    """Chan, Golub and LeVeque (1979): the moments of both parts together."""
+    if a is None or b is None:
+        only = a or b
+        assert only is not None, f"group {label!r} is in neither part"
+        return only
+    weight = a.weight + b.weight
+    delta = b.mean - a.mean
+    between = (a.weight * b.weight / weight) * np.outer(delta, delta)
+    mean = a.mean + (b.weight / weight) * delta
+    return OneGroup(label, a.count + b.count, weight, mean, a.scatter + b.scatter + between)
+
+
+def _check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
+    if a.n_features != b.n_features or a.feature_names != b.feature_names:
+        raise InvalidInput(
+            f"The features differ: {_features(a)} against {_features(b)}",
+            "Allowed are moments of the same features in the same order",
+            "Read both parts with the same columns in the same order",
+        )
+    if not same_kind(a.labels, b.labels):
+        raise InvalidInput(
+            f"The groups are of different types: {listed(a.labels)} against {listed(b.labels)}",
+            "Allowed are labels of one type",
+            "Convert the group columns of both parts to the same type",
+        )
+
+
+def _features(moments: GroupMoments) -> str:
+    if moments.feature_names is None:
+        return f"{moments.n_features} without names"
+    return f"{moments.n_features} named {listed(moments.feature_names)}"
+
+
+def _check_shapes(moments: GroupMoments) -> None:
+    k, p = moments.n_groups, moments.means.shape[1]
+    shapes = (moments.counts.shape, moments.weights.shape, moments.means.shape)
+    if k == 0 or shapes != ((k,), (k,), (k, p)) or moments.scatters.shape != (k, p, p):
+        raise ValueError(f"the arrays do not fit {k} groups of {p} features")
+    if moments.feature_names is not None and len(moments.feature_names) != p:
+        raise ValueError(f"{len(moments.feature_names)} names for {p} features")
+    if not all(np.isfinite(a).all() for a in (moments.weights, moments.means, moments.scatters)):
+        raise ValueError("NaN or infinity among the numbers")
+    if not (moments.weights > 0).all():
+        raise ValueError("a group without weight")

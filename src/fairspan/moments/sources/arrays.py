@@ -1,0 +1,97 @@
+"""Rows in a numpy array, or in anything that numpy can read as one."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fairspan.errors import InvalidInput, InvalidType
+from fairspan.moments.sources.labels import Labels
+from fairspan.moments.sources.protocol import (
+    FloatArray,
+    RowBlock,
+    block_rows,
+    check_shape,
+    checked_values,
+    checked_weights,
+)
+
+
+@dataclass(frozen=True)
+class ArrayRows:
+    """Rows of an (n, p) array.
+
+    Parameters
+    ----------
+    array : array-like of shape (n, p)
+        Numbers of any precision; never copied as a whole.
+    """
+
+    array: Any
+    labels: Labels | None = field(default=None, kw_only=True)
+    weights: FloatArray | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "array", _as_array(self.array))
+        check_shape(self.array.shape)
+
+    @property
+    def feature_names(self) -> None:
+        """Arrays have no names."""
+        return
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.array.shape[0])
+
+    def joined(self, labels: Labels | None, sample_weight: Any = None) -> "ArrayRows":
+        """The same rows with labels and weights."""
+        weights = checked_weights(sample_weight, self.n_rows)
+        return replace(self, labels=labels, weights=weights)
+
+    def values(self) -> FloatArray:
+        """All rows at once, checked, shape (n, p)."""
+        return checked_values(self.array, 0, None)
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """Read all rows from the beginning."""
+        size = block_rows(self.array.shape[1])
+        for start in range(0, self.n_rows, size):
+            stop = min(start + size, self.n_rows)
+            yield RowBlock(
+                start,
+                checked_values(self.array[start:stop], start, None),
+                None if self.labels is None else self.labels.between(start, stop),
+                None if self.weights is None else self.weights[start:stop],
+            )
+
+
+def _as_array(values: Any) -> Any:
+    if hasattr(values, "tocsr"):
+        raise InvalidType(
+            "X is a sparse matrix",
+            "Allowed are dense arrays and data frames",
+            "Convert it with X.toarray() if it fits into memory",
+        )
+    if hasattr(values, "collect"):
+        raise InvalidType(
+            f"X is a lazy {type(values).__name__}",
+            "Allowed are arrays and data frames that hold their rows",
+            "Call collect() on it first",
+        )
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InvalidInput(
+            "X is an array with masked cells",
+            "Allowed are complete rows",
+            "Fill in or drop the masked rows first",
+        )
+    try:
+        return np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise InvalidInput(
+            f"X cannot be read as a table ({error})",
+            "Allowed is an array of shape (n rows, p features)",
+            "Make all rows equally long",
+        ) from error

@@ -1,0 +1,116 @@
+"""Rows in a data frame: pandas, polars, pyarrow, or anything else narwhals reads eagerly."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from fairspan.errors import InvalidInput
+from fairspan.moments.groups import listed
+from fairspan.moments.sources.labels import Labels
+from fairspan.moments.sources.protocol import (
+    FloatArray,
+    RowBlock,
+    block_rows,
+    check_shape,
+    checked_values,
+    checked_weights,
+)
+
+
+@dataclass(frozen=True)
+class FrameRows:
+    """Rows of a data frame whose columns are all features.
+
+    Parameters
+    ----------
+    frame : narwhals DataFrame
+    """
+
+    frame: nw.DataFrame[Any]
+    labels: Labels | None = field(default=None, kw_only=True)
+    weights: FloatArray | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_shape(self.frame.shape)
+        check_numeric(self.frame.schema)
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Column names; None where they are not text (pandas numbers unnamed columns)."""
+        names = tuple(self.frame.columns)
+        return names if all(isinstance(name, str) for name in names) else None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.frame)
+
+    def joined(self, labels: Labels | None, sample_weight: Any = None) -> "FrameRows":
+        """The same rows with labels and weights."""
+        weights = checked_weights(sample_weight, self.n_rows)
+        return replace(self, labels=labels, weights=weights)
+
+    def values(self) -> FloatArray:
+        """All rows at once, checked, shape (n, p)."""
+        return checked_values(matrix_of(self.frame), 0, self.feature_names)
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """Read all rows from the beginning."""
+        size = block_rows(self.frame.shape[1])
+        for start in range(0, self.n_rows, size):
+            stop = min(start + size, self.n_rows)
+            yield RowBlock(
+                start,
+                checked_values(matrix_of(self.frame[start:stop]), start, self.feature_names),
+                None if self.labels is None else self.labels.between(start, stop),
+                None if self.weights is None else self.weights[start:stop],
+            )
+
+
+def check_numeric(schema: Any) -> None:
+    """Make sure that every column holds numbers or truth values.
+
+    Raises
+    ------
+    InvalidInput
+        Names the columns that do not.
+    """
+    # Object columns may hold numbers; converting them tells.
+    bad = {
+        name: dtype
+        for name, dtype in schema.items()
+        if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Object))
+    }
+    if bad:
+        kinds = ", ".join(sorted({str(dtype) for dtype in bad.values()}))
+        raise InvalidInput(
+            f"These columns hold no numbers but {kinds}: {listed(list(bad))}",
+            "Allowed are numbers and truth values",
+            "Leave these columns out (--exclude on the command line) or encode them as numbers; "
+            "name the group column as sensitive_features",
+        )
+
+
+def matrix_of(frame: nw.DataFrame[Any]) -> FloatArray:
+    """Columns side by side as an (r, p) float64 array; a missing cell becomes NaN."""
+    matrix = np.empty(frame.shape, dtype=np.float64)
+    for index, column in enumerate(frame.iter_columns()):
+        if column.dtype == nw.Object:
+            matrix[:, index] = _numbers(column)
+        else:
+            matrix[:, index] = column.cast(nw.Float64).to_numpy()
+    return matrix
+
+
+def _numbers(column: nw.Series[Any]) -> FloatArray:
+    try:
+        return column.to_numpy().astype(np.float64)
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(
+            f"The column {column.name!r} holds values that are no numbers ({error})",
+            "Allowed are numbers and truth values",
+            "Leave this column out or encode it as numbers",
+        ) from error

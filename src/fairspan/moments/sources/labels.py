@@ -1,0 +1,163 @@
+"""Group labels beside the rows: arrays, lists, series, frames, or columns of the table itself."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from fairspan.errors import InvalidInput
+from fairspan.moments.groups import listed
+
+_NAMES_OR_LABELS = "Allowed are the name of a column of X, or one label for each row"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels that can be read in slices, so that no second copy of the column is held.
+
+    Attributes
+    ----------
+    n_rows : int
+    between : callable
+        ``between(start, stop)`` is the list of labels of these rows.
+    """
+
+    n_rows: int
+    between: Callable[[int, int], list[Any]]
+
+    @classmethod
+    def of_columns(cls, frame: nw.DataFrame[Any], names: Sequence[str]) -> "Labels":
+        """One column as it is; several columns as tuples, their intersections."""
+        if len(names) == 1:
+            column = frame[names[0]]
+            return cls(len(frame), lambda start, stop: column[start:stop].to_list())
+        columns = frame.select(list(names))
+        return cls(len(frame), lambda start, stop: list(columns[start:stop].rows()))
+
+    @classmethod
+    def of_array(cls, array: Any) -> "Labels":
+        """One or two dimensions; columns of the second are crossed."""
+        if array.ndim == 1 or array.shape[1] == 1:
+            flat = array.reshape(len(array))
+            return cls(len(flat), lambda start, stop: flat[start:stop].tolist())
+        return cls(
+            len(array), lambda start, stop: [tuple(row) for row in array[start:stop].tolist()]
+        )
+
+
+def labels_of(sensitive_features: Any, n_rows: int, X: Any) -> Labels:
+    """Labels given beside the rows.
+
+    Raises
+    ------
+    InvalidInput
+        Lengths that differ, an index in another order than that of X, or a shape that is no column.
+    """
+    if isinstance(sensitive_features, str):
+        raise InvalidInput(
+            f"sensitive_features is the name {sensitive_features!r}, but X has no column names",
+            _NAMES_OR_LABELS,
+            "Pass X as a data frame, or pass the labels themselves",
+        )
+    labels = _read(sensitive_features)
+    if labels.n_rows != n_rows:
+        raise InvalidInput(
+            f"The lengths differ: {n_rows} rows in X, {labels.n_rows} labels in sensitive_features",
+            "Allowed is one label for each row",
+            "Take X and the labels from the same rows",
+        )
+    _check_index(X, sensitive_features)
+    return labels
+
+
+def named_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str]:
+    """Columns of the frame that `sensitive_features` names; none if it holds labels.
+
+    Raises
+    ------
+    InvalidInput
+        A name that the frame does not have, or a list that could be names or labels.
+    """
+    if isinstance(sensitive_features, str):
+        names = [sensitive_features]
+    elif _is_list_of_text(sensitive_features):
+        names = list(dict.fromkeys(sensitive_features))
+        known = [name for name in names if name in frame.columns]
+        if len(sensitive_features) == len(frame):
+            if len(known) < len(names):
+                return []
+            raise InvalidInput(
+                f"sensitive_features {listed(names)} could be column names or labels of the "
+                f"{len(frame)} rows",
+                _NAMES_OR_LABELS,
+                "Pass labels as an array, or a table with more rows",
+            )
+        if len(sensitive_features) > len(frame.columns):
+            return []
+    else:
+        return []
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        raise InvalidInput(
+            f"X has no column {listed(missing)}",
+            f"Its columns are {listed(frame.columns)}",
+            "Correct the name of the group column",
+        )
+    return names
+
+
+def _is_list_of_text(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and len(value) > 0
+        and all(isinstance(each, str) for each in value)
+    )
+
+
+def _read(values: Any) -> Labels:
+    native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(native, nw.DataFrame):
+        if not native.columns:
+            raise _no_labels(native.shape)
+        return Labels.of_columns(native, native.columns)
+    if isinstance(native, nw.Series):
+        return Labels(len(native), lambda start, stop: native[start:stop].to_list())
+    if isinstance(values, list | tuple):
+        if values and isinstance(values[0], list):
+            values = [tuple(row) for row in values]
+        return Labels(len(values), lambda start, stop: _unwrapped(values[start:stop]))
+    array = np.asarray(values)
+    if array.ndim not in (1, 2) or array.shape[-1] == 0:
+        raise _no_labels(array.shape)
+    return Labels.of_array(array)
+
+
+def _unwrapped(labels: Sequence[Any]) -> list[Any]:
+    """Tuples of a single attribute are plain labels."""
+    return [each[0] if isinstance(each, tuple) and len(each) == 1 else each for each in labels]
+
+
+def _no_labels(shape: tuple[int, ...]) -> InvalidInput:
+    return InvalidInput(
+        f"sensitive_features has shape {shape}",
+        "Allowed are labels of shape (n,), or (n, a) for a attributes whose intersections count",
+        "Pass one label, or one row of labels, for each row of X",
+    )
+
+
+def _check_index(X: Any, labels: Any) -> None:
+    """Pandas users expect labels to be matched by index; we match by position, so they must agree.
+
+    An index of other values (after a reset, say) is taken as intended.
+    """
+    left, right = getattr(X, "index", None), getattr(labels, "index", None)
+    if not (hasattr(left, "equals") and hasattr(right, "sort_values")) or left.equals(right):
+        return
+    if left.sort_values().equals(right.sort_values()):
+        raise InvalidInput(
+            "X and sensitive_features carry the same index in different orders",
+            "Allowed are labels in the order of the rows (they are matched by position)",
+            "Reorder with sensitive_features.loc[X.index]",
+        )

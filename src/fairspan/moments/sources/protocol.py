@@ -1,0 +1,160 @@
+"""What every source of rows offers, and the checks that all of them share."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import InvalidInput, InvalidType
+
+FloatArray = npt.NDArray[np.float64]
+
+# Numbers in one block: large enough that a matrix product runs at full speed, small enough to stay
+# in cache and to keep memory flat however many rows there are.
+_BLOCK_NUMBERS = 2**18
+_FEWEST_BLOCK_ROWS = 512
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """Some consecutive rows.
+
+    Attributes
+    ----------
+    first_row : int
+        Number of the first row in the whole table, counted from 0.
+    values : (r, p) array
+        Finite float64; may be a view of the user's data, so it must not be written to.
+    labels : list of length r, or None
+        Group of each row; None where the source has no groups.
+    weights : (r,) array or None
+    """
+
+    first_row: int
+    values: FloatArray
+    labels: list[Any] | None
+    weights: FloatArray | None
+
+
+@runtime_checkable
+class RowSource(Protocol):
+    """Rows that can be read in blocks, as often as needed."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, if they have any."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, if it is known before reading."""
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """Read all rows from the beginning."""
+
+
+def block_rows(n_features: int) -> int:
+    """Rows of one block of p features."""
+    return max(_BLOCK_NUMBERS // n_features, _FEWEST_BLOCK_ROWS)
+
+
+def checked_values(
+    values: npt.NDArray[Any], first_row: int, feature_names: tuple[str, ...] | None
+) -> FloatArray:
+    """Convert a block to float64 and make sure that it is finite.
+
+    Raises
+    ------
+    InvalidInput
+        Text that is no number, NaN or infinity; the error names row and column.
+    InvalidType
+        Complex numbers, dates or other objects.
+    """
+    if values.dtype.kind not in "fiub":
+        values = _converted(values)
+    with np.errstate(over="ignore"):  # numbers beyond float64 become infinity, found below
+        block = values.astype(np.float64, copy=False)
+        total = block.sum()
+    # One sum over a block is cheaper than testing each number, and misses nothing.
+    if not np.isfinite(total) and not np.isfinite(block).all():
+        row, column = np.argwhere(~np.isfinite(block))[0].tolist()
+        name = repr(feature_names[column]) if feature_names else str(column)
+        what = "NaN" if np.isnan(block[row, column]) else "infinity"
+        raise InvalidInput(
+            f"X contains {what}, first in row {first_row + row}, column {name}",
+            "Allowed are finite numbers",
+            "Drop or fill in these cells first, for example with sklearn.impute.SimpleImputer",
+        )
+    return block
+
+
+def _converted(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if values.dtype.kind == "c":
+        raise InvalidType(
+            "X holds complex numbers: Complex data not supported",
+            "Allowed are real numbers",
+            "Pass real and imaginary parts as separate features",
+        )
+    try:
+        return values.astype(np.float64)
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(
+            f"X holds values that are no numbers ({error})",
+            "Allowed are numbers and truth values",
+            "Leave out or encode these columns, for example with sklearn's OneHotEncoder",
+        ) from error
+
+
+def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
+    """Sample weights as a (n,) float64 array, or None.
+
+    Raises
+    ------
+    InvalidInput
+        A weight is negative or not finite, all are zero, or their number is not that of the rows.
+    """
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(
+            f"sample_weight holds values that are no numbers ({error})",
+            "Allowed are finite numbers, zero or above",
+            "Convert the weights to numbers",
+        ) from error
+    if weights.shape != (n_rows,):
+        raise InvalidInput(
+            f"sample_weight has shape {weights.shape} for {n_rows} rows",
+            "Allowed is one weight for each row",
+            "Take X and the weights from the same rows",
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise InvalidInput(
+            "sample_weight holds a negative, NaN or infinite weight, or only zeros",
+            "Allowed are finite weights, zero or above, not all zero",
+            "Correct or drop the rows with such weights",
+        )
+    return weights
+
+
+def check_shape(shape: tuple[int, ...]) -> None:
+    """Make sure that a table has two dimensions, rows and features.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    if len(shape) != 2:
+        raise InvalidInput(
+            f"X has {len(shape)} dimension(s), shape {shape}",
+            "Allowed is a table of shape (n rows, p features)",
+            "Reshape your data, for example with X.reshape(-1, 1) for a single feature",
+        )
+    if shape[0] == 0 or shape[1] == 0:
+        raise InvalidInput(
+            f"X is empty: it has {shape[0]} row(s) and {shape[1]} feature(s)",
+            "Allowed is at least one row and one feature",
+            "Check the file or the filter that made this table",
+        )

@@ -1,0 +1,1 @@
+"""Finding the subspace and proving how good it is."""

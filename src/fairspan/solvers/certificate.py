@@ -1,0 +1,98 @@
+"""Certificates, computed from the subspace and the dual weights alone.
+
+A solver hands in what it found; value, bound and status are worked out here, so that no solver can
+claim more than it reached.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.linalg import with_positive_signs
+from fairspan.problem.problem import Problem
+from fairspan.solvers.solution import Solution, Status, TracePoint
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def mixture_bound(
+    references: FloatArray, weights: FloatArray, top_eigenvalue_sum: float
+) -> float:
+    """Lower bound on max_g (a_g - c_g(V)) over all subspaces V.
+
+    For weights w on the simplex, max_g (a_g - c_g) >= sum_g w_g a_g - tr(V' M V) with the mixture
+    M = sum_g w_g S_g, and tr(V' M V) <= t_d(M). (1-mathematics of Tantipongpipat et al. 2019,
+    section 2, where a_g = t_d(S_g) for losses and tr S_g for errors.)
+
+    Parameters
+    ----------
+    references : (k,) array
+        a_g.
+    weights : (k,) array
+        Not negative, summing to one.
+    top_eigenvalue_sum : float
+        t_d of the mixture with these weights.
+
+    Returns
+    -------
+    float
+    """
+    return float(weights @ references) - top_eigenvalue_sum
+
+
+def certified(
+    problem: Problem,
+    basis: FloatArray,
+    best_errors: FloatArray,
+    lower_bound: float,
+    weights: FloatArray,
+    *,
+    tolerance: float,
+    n_eigenproblems: int,
+    trace: Sequence[TracePoint],
+    solver: str,
+) -> Solution:
+    """Order the basis, evaluate the criterion at it, and compare with the bound.
+
+    Parameters
+    ----------
+    problem : Problem
+    basis : (p, d) array
+        Orthonormal columns.
+    best_errors : (k,) array
+        e*_g; only used by criteria of losses.
+    lower_bound : float
+    weights : (k,) array
+    tolerance : float
+        Absolute.
+
+    Returns
+    -------
+    Solution
+    """
+    basis = by_pooled_variance(problem, basis)
+    errors = problem.errors(basis)
+    objective = problem.criterion.value(errors, best_errors, problem.proportions)
+    # In exact arithmetic the bound never exceeds the value; rounding may swap their last digits.
+    lower_bound = min(lower_bound, objective)
+    closed = objective - lower_bound <= tolerance
+    return Solution(
+        components=np.ascontiguousarray(basis.T),
+        objective=objective,
+        lower_bound=lower_bound,
+        status=Status.OPTIMAL if closed else Status.OPEN_GAP,
+        tolerance=tolerance,
+        weights=weights,
+        n_eigenproblems=n_eigenproblems,
+        trace=tuple(trace),
+        solver=solver,
+    )
+
+
+def by_pooled_variance(problem: Problem, basis: FloatArray) -> FloatArray:
+    """Rotate a basis inside its subspace: principal axes of the pooled moment, largest first."""
+    compressed = problem.second_moments.compressed(basis)
+    pooled = np.tensordot(problem.proportions, compressed, axes=1)
+    _, axes = np.linalg.eigh(pooled)
+    return with_positive_signs(basis @ axes[:, ::-1])

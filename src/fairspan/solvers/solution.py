@@ -1,0 +1,84 @@
+"""What every solver returns: a subspace, its value, and a bound that no subspace can beat."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class Status(StrEnum):
+    """How a solve ended; equal to plain text, so ``solution.status == "optimal"`` works."""
+
+    OPTIMAL = "optimal"
+    OPEN_GAP = "open gap"
+
+    @property
+    def message(self) -> str:
+        """What the status means and what can be done about it."""
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    Status.OPTIMAL: "no subspace is better by more than the tolerance",
+    Status.OPEN_GAP: "a better subspace may exist, by at most the gap; loosen tol, or accept the gap",
+}
+
+
+@dataclass(frozen=True)
+class TracePoint:
+    """Bounds on the optimum after one step: lower <= optimum <= upper."""
+
+    n_eigenproblems: int
+    lower_bound: float
+    upper_bound: float
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A subspace with its certificate.
+
+    Attributes
+    ----------
+    components : (d, p) array
+        Orthonormal rows that span the subspace.
+    objective : float
+        Value of the criterion at this subspace, in squared units of the features.
+    lower_bound : float
+        No d-dimensional subspace has a smaller value, up to rounding.
+    status : Status
+        OPTIMAL only if the gap is within the tolerance.
+    tolerance : float
+        Absolute: the relative tolerance times the total variance.
+    weights : (k,) array
+        Weights of the groups' second moments whose mixture proves the bound.
+    n_eigenproblems : int
+        How many eigenproblems were solved.
+    trace : tuple of TracePoint
+        The bounds after each step.
+    solver : str
+        Name of the solver.
+    """
+
+    components: FloatArray
+    objective: float
+    lower_bound: float
+    status: Status
+    tolerance: float
+    weights: FloatArray
+    n_eigenproblems: int
+    trace: tuple[TracePoint, ...]
+    solver: str
+
+    @property
+    def gap(self) -> float:
+        """objective - lower_bound, in the units of the objective; never negative."""
+        return self.objective - self.lower_bound
+
+    def __repr__(self) -> str:
+        return (
+            f"<Solution {self.status}: objective {self.objective:.6g}, gap {self.gap:.1e}, "
+            f"{self.n_eigenproblems} eigenproblems by {self.solver}>"
+        )

@@ -1,0 +1,114 @@
+"""Files that are complete or absent: atomic replacement, and npz archives with a JSON header.
+
+An archive holds arrays and one JSON document, stored as bytes under the name ``header``. No pickle
+is ever written or read. The same contents give the same bytes.
+"""
+
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import CorruptFile
+
+_HEADER = "header"
+_MAGIC = b"PK\x03\x04"
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary name to write to, and rename it to `path` when all went well.
+
+    On an error the temporary file is removed and whatever stood at `path` is untouched.
+
+    Parameters
+    ----------
+    path : path
+        The final name.
+
+    Yields
+    ------
+    Path
+        ``path`` with ``.partial`` appended, in the same folder.
+    """
+    final = Path(path)
+    partial = final.with_name(final.name + ".partial")
+    try:
+        yield partial
+        with partial.open("rb+") as written:
+            os.fsync(written.fileno())
+        partial.replace(final)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def write_archive(
+    path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]
+) -> None:
+    """Write arrays and a JSON header to exactly the name given.
+
+    Parameters
+    ----------
+    path : path
+    kind : str
+        What the archive holds, such as "moments"; checked on reading.
+    header : mapping
+        Anything JSON can hold.
+    arrays : mapping of str to array
+        No array of objects.
+    """
+    document = json.dumps({"format": f"fairspan.{kind}", "version": 1, **header}, sort_keys=True)
+    stored = {_HEADER: np.frombuffer(document.encode(), dtype=np.uint8)}
+    stored |= {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    with replacing(path) as partial, partial.open("wb") as file:
+        np.savez(file, allow_pickle=False, **stored)
+
+
+def read_archive(
+    path: str | os.PathLike[str], kind: str
+) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Read what :func:`write_archive` wrote.
+
+    Returns
+    -------
+    header : dict
+    arrays : dict of str to array
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    CorruptFile
+        The file is truncated, altered, of another kind or of a newer version.
+    """
+    try:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        header = json.loads(arrays.pop(_HEADER).tobytes())
+        found, version = header["format"], header["version"]
+    except (ValueError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise CorruptFile(
+            f"{path} cannot be read as a fairspan file ({type(error).__name__}: {error})",
+            f"Allowed is a complete file written by fairspan, of kind '{kind}'",
+            "Make the file again; this one is truncated, altered or of another kind",
+        ) from error
+    if found != f"fairspan.{kind}" or version != 1:
+        raise CorruptFile(
+            f"{path} is of kind '{found}', version {version}",
+            f"Allowed here is 'fairspan.{kind}', version 1",
+            "Pass the right file, or update fairspan if the file is newer",
+        )
+    return header, arrays
+
+
+def is_archive(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins like an archive."""
+    with Path(path).open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC

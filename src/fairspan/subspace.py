@@ -1,0 +1,319 @@
+"""FairSubspace: a fitted projection, free of the rows, the groups and scikit-learn."""
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import CorruptFile, InvalidInput, InvalidType
+from fairspan.moments.groups import Label, listed, plain_labels
+from fairspan.moments.sources import frame_of
+from fairspan.moments.sources.arrays import ArrayRows
+from fairspan.moments.sources.frames import FrameRows
+from fairspan.storage import read_archive, write_archive
+
+FloatArray = npt.NDArray[np.float64]
+
+_ORTHONORMAL = 1e-6
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a subspace comes from, and what was proven about it.
+
+    Attributes
+    ----------
+    criterion, solver, status : str
+    groups : tuple of labels
+    counts : tuple of int
+        Rows of each group that it was fitted on.
+    errors, losses : tuple of float
+        e_g and l_g of each group on those rows.
+    objective, lower_bound, total_variance : float
+    version : str
+        The version of fairspan that fitted it.
+    """
+
+    criterion: str
+    solver: str
+    status: str
+    groups: tuple[Label, ...]
+    counts: tuple[int, ...]
+    errors: tuple[float, ...]
+    losses: tuple[float, ...]
+    objective: float
+    lower_bound: float
+    total_variance: float
+    version: str
+
+
+@dataclass(frozen=True, eq=False)
+class FairSubspace:
+    """An orthonormal basis with the centre and scale that go with it.
+
+    Attributes
+    ----------
+    components : (d, p) array
+        Orthonormal rows.
+    mean : (p,) array or None
+        Subtracted from every row. None: the mean of whatever rows are looked at.
+    scale : (p,) array or None
+        Every row is divided by it after the mean is subtracted.
+    center : {"global", "group", "none"}
+        The centre about which errors are measured. With "group" each group's own mean is used when
+        errors are measured, while `transform` subtracts `mean`, since it never sees a group.
+    feature_names : tuple of str or None
+    provenance : Provenance or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairSubspace
+    >>> line = FairSubspace(np.array([[0.6, 0.8]]), np.zeros(2))
+    >>> line.transform(np.array([[3.0, 4.0]]))
+    array([[5.]])
+    >>> line.inverse_transform(np.array([[5.0]]))
+    array([[3., 4.]])
+    """
+
+    components: FloatArray
+    mean: FloatArray | None
+    scale: FloatArray | None = None
+    center: str = "global"
+    feature_names: tuple[str, ...] | None = None
+    provenance: Provenance | None = None
+
+    @property
+    def n_components(self) -> int:
+        """d."""
+        return self.components.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """p."""
+        return self.components.shape[1]
+
+    def transform(self, X: Any) -> FloatArray:
+        """Coordinates of rows in the subspace.
+
+        Parameters
+        ----------
+        X : (n, p) array or data frame
+            Columns of a frame are matched by name, in any order; others are ignored.
+
+        Returns
+        -------
+        (n, d) array
+
+        Raises
+        ------
+        InvalidInput
+            A missing column, another number of features, text, NaN or infinity.
+        """
+        return (self._standardized(self.rows(X))) @ self.components.T
+
+    def inverse_transform(self, Z: Any) -> FloatArray:
+        """Rows in the original features from their coordinates.
+
+        Parameters
+        ----------
+        Z : (n, d) array
+
+        Returns
+        -------
+        (n, p) array
+        """
+        source = ArrayRows(Z)
+        self._check_width(source.array.shape[1], self.n_components, "coordinates")
+        rows = source.values() @ self.components
+        return rows * self._scale() + self._mean()
+
+    def reconstruction_errors(self, X: Any) -> FloatArray:
+        """Squared distance of each row to its reconstruction, in scaled units, shape (n,)."""
+        rows = self._standardized(self.rows(X))
+        return squared_residuals(rows, self.components)
+
+    def rows(self, X: Any) -> FloatArray:
+        """The features of X as a checked (n, p) array, columns of a frame matched by name."""
+        frame = frame_of(X)
+        if frame is not None:
+            if self.feature_names is not None:
+                missing = [name for name in self.feature_names if name not in frame.columns]
+                if missing:
+                    raise InvalidInput(
+                        f"X has no column {listed(missing)}",
+                        f"The subspace was fitted on {listed(self.feature_names)}",
+                        "Add these columns, or fit again without them",
+                    )
+                frame = frame.select(list(self.feature_names))
+            source: ArrayRows | FrameRows = FrameRows(frame)
+            width = frame.shape[1]
+        else:
+            source = ArrayRows(X)
+            width = source.array.shape[1]
+        self._check_width(width, self.n_features, "features")
+        return source.values()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to exactly the name given: npz arrays with a JSON header, no pickle.
+
+        The file appears only when it is complete.
+        """
+        names = None if self.feature_names is None else list(self.feature_names)
+        provenance = None if self.provenance is None else asdict(self.provenance)
+        optional = {"mean": self.mean, "scale": self.scale}
+        arrays = {name: array for name, array in optional.items() if array is not None}
+        write_archive(
+            path,
+            "subspace",
+            {"center": self.center, "feature_names": names, "provenance": provenance},
+            {"components": self.components, **arrays},
+        )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "FairSubspace":
+        """Read what :meth:`save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is no such file.
+        CorruptFile
+            The file is truncated, altered or of another kind.
+        """
+        header, arrays = read_archive(path, "subspace")
+        try:
+            subspace = cls(
+                arrays["components"],
+                arrays.get("mean"),
+                arrays.get("scale"),
+                header["center"],
+                None if header["feature_names"] is None else tuple(header["feature_names"]),
+                _read_provenance(header["provenance"]),
+            )
+            _check_consistent(subspace)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptFile(
+                f"{path} does not hold a consistent subspace ({error})",
+                "Allowed is a complete file written by FairSubspace.save",
+                "Make the file again",
+            ) from error
+        return subspace
+
+    def _standardized(self, rows: FloatArray) -> FloatArray:
+        return (rows - self._mean()) / self._scale()
+
+    def _mean(self) -> FloatArray:
+        return np.zeros(self.n_features) if self.mean is None else self.mean
+
+    def _scale(self) -> FloatArray:
+        return np.ones(self.n_features) if self.scale is None else self.scale
+
+    def _check_width(self, received: int, allowed: int, what: str) -> None:
+        if received != allowed:
+            raise InvalidInput(
+                f"X has {received} {what}, but this subspace is expecting {allowed} {what} as input",
+                f"Allowed are rows of {allowed} {what}",
+                "Pass the columns that it was fitted on",
+            )
+
+    def __repr__(self) -> str:
+        how = "" if self.provenance is None else f", {self.provenance.criterion}"
+        return f"<FairSubspace of {self.n_components} in {self.n_features} features{how}>"
+
+
+def squared_residuals(rows: FloatArray, components: FloatArray) -> FloatArray:
+    """Squared distance of each centred row to the subspace, from the residual itself, (n,)."""
+    residuals = rows - (rows @ components.T) @ components
+    return np.asarray(np.einsum("ij,ij->i", residuals, residuals))
+
+
+def subspace_of(model: Any) -> FairSubspace:
+    """What any accepted model projects with: the basis and its own centre and scale.
+
+    Parameters
+    ----------
+    model : FairPCA, FairSubspace, fitted PCA, IncrementalPCA or TruncatedSVD, or (d, p) array
+        A bare array has orthonormal rows and is centred at the mean of the rows it is shown.
+
+    Returns
+    -------
+    FairSubspace
+
+    Raises
+    ------
+    InvalidType
+        Something else, or a model that is not fitted.
+    InvalidInput
+        Components that are not orthonormal.
+    """
+    if isinstance(model, FairSubspace):
+        return model
+    if isinstance(getattr(model, "subspace_", None), FairSubspace):
+        return model.subspace_  # type: ignore[no-any-return]
+    if isinstance(model, np.ndarray):
+        return _orthonormal(FairSubspace(np.asarray(model, dtype=np.float64), None))
+    components = getattr(model, "components_", None)
+    # Matched by name, so that scikit-learn is not imported to find out.
+    kinds = {each.__name__ for each in type(model).__mro__}
+    if components is None or not kinds & {"PCA", "IncrementalPCA", "TruncatedSVD"}:
+        raise InvalidType(
+            f"The model is a {type(model).__name__}"
+            + (" that is not fitted" if hasattr(model, "fit") and components is None else ""),
+            "Allowed are a fitted FairPCA, FairSubspace, PCA, IncrementalPCA or TruncatedSVD, "
+            "or a (d, p) array with orthonormal rows",
+            "Fit the model first, or pass its components as an array",
+        )
+    names = getattr(model, "feature_names_in_", None)
+    mean = getattr(model, "mean_", None)  # TruncatedSVD does not centre
+    return _orthonormal(
+        FairSubspace(
+            np.asarray(components, dtype=np.float64),
+            np.zeros(components.shape[1]) if mean is None else np.asarray(mean, dtype=np.float64),
+            center="none" if mean is None else "global",
+            feature_names=None if names is None else tuple(names),
+        )
+    )
+
+
+def _orthonormal(subspace: FairSubspace) -> FairSubspace:
+    components = subspace.components
+    if components.ndim != 2 or not 1 <= len(components) <= components.shape[1]:
+        raise InvalidInput(
+            f"The components have shape {components.shape}",
+            "Allowed is (d, p) with 1 <= d <= p",
+            "Pass one row for each component",
+        )
+    if not np.allclose(components @ components.T, np.eye(len(components)), atol=_ORTHONORMAL):
+        raise InvalidInput(
+            "The components are not orthonormal",
+            "Allowed are rows of length one at right angles",
+            "Orthonormalise them, for example with numpy.linalg.qr(components.T)[0].T",
+        )
+    return subspace
+
+
+def _read_provenance(stored: dict[str, Any] | None) -> Provenance | None:
+    if stored is None:
+        return None
+    lists = ("counts", "errors", "losses")
+    return Provenance(
+        **{
+            **stored,
+            **{name: tuple(stored[name]) for name in lists},
+            "groups": tuple(plain_labels(stored["groups"])),
+        }
+    )
+
+
+def _check_consistent(subspace: FairSubspace) -> None:
+    _orthonormal(subspace)
+    p = subspace.n_features
+    for name in ("mean", "scale"):
+        array = getattr(subspace, name)
+        if array is not None and (array.shape != (p,) or not np.isfinite(array).all()):
+            raise ValueError(f"its {name} does not fit {p} features")
+    if subspace.feature_names is not None and len(subspace.feature_names) != p:
+        raise ValueError(f"{len(subspace.feature_names)} names for {p} features")
