@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fairspan.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from fairspan import errors as errors
     from fairspan import metrics as metrics
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from fairspan.solvers.solution import Status as Status
     from fairspan.subspace import FairSubspace as FairSubspace
 
-__version__ = "0.1.0"
 
 # Public names and where they live. Importing fairspan stays fast: nothing is loaded before use.
 _HOMES = {

@@ -39,8 +39,8 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     n_components : int, default=2
         d, from 1 to the number of features.
     criterion : {"minimax_loss", "minimax_error", "total_error"} or object, default="minimax_loss"
-        What is minimised: the largest excess loss of a group (Samadi et al. 2018), the largest error
-        of a group, or the error of all rows together (ordinary PCA).
+        What is minimised: the largest excess loss of a group (Samadi et al. 2018), the largest
+        error of a group, or the error of all rows together (ordinary PCA).
     restriction : None
         No restriction on the subspace.
     center : {"global", "group", "none"}, default="global"
@@ -97,8 +97,8 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     Notes
     -----
     For two groups every criterion takes its optimum at a boundary point of the groups' trade-off,
-    which some subspace of exactly d dimensions reaches; `BoundarySearch` finds it with one symmetric
-    eigenproblem per step. More than two groups: "total_error".
+    which some subspace of exactly d dimensions reaches; `BoundarySearch` finds it with one
+    symmetric eigenproblem per step. More than two groups: "total_error".
 
     References
     ----------
@@ -110,11 +110,14 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     >>> import numpy as np
     >>> from fairspan import FairPCA
     >>> X = np.array([[3.0, 0], [-3, 0], [0, 2], [0, -2]])
-    >>> fair = FairPCA(n_components=1).fit(X, sensitive_features=["a", "a", "b", "b"])
+    >>> groups = ["a", "a", "b", "b"]
+    >>> FairPCA(1, criterion="total_error").fit(X, sensitive_features=groups).group_losses_
+    array([0., 4.])
+    >>> fair = FairPCA(1).fit(X, sensitive_features=groups)
     >>> fair.group_losses_.round(6)
     array([2.769231, 2.769231])
-    >>> FairPCA(1, criterion="total_error").fit(X, sensitive_features=["a", "a", "b", "b"]).group_losses_
-    array([0., 4.])
+    >>> fair.solution_.status == "optimal"
+    True
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
@@ -272,7 +275,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     @property
     def _n_features_out(self) -> int:
-        return self.components_.shape[0]
+        return len(self.components_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -342,12 +345,12 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """Put everything back as it was if fitting fails."""
-        before = dict(vars(self))
+        before = dict(self.__dict__)
         try:
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
     def _take(self, fit: Fit, moments: GroupMoments, columns: tuple[str, ...]) -> None:
@@ -358,7 +361,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             ratios = fit.component_variances / traces[:, None]
             pooled_ratios = pooled / np.float64(fit.problem.total_variance)
         self.components_ = subspace.components
-        self.mean_ = subspace.mean
+        self.mean_ = np.asarray(subspace.mean)
         self.scale_ = subspace.scale
         self.n_components_ = subspace.n_components
         self.explained_variance_ = pooled

@@ -1,4 +1,4 @@
-"""From moments to a certified subspace: the one road that estimator, audit and command line take."""
+"""From moments to a certified subspace: the road that estimator, audit and command line share."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan import __version__
 from fairspan.errors import warn
+from fairspan.linalg import leading_subspace
 from fairspan.moments.group_moments import Center, GroupMoments
 from fairspan.moments.groups import listed
 from fairspan.moments.operators import DenseSecondMoments
@@ -16,6 +16,7 @@ from fairspan.problem.problem import Problem, check_n_components
 from fairspan.solvers.choose import solver_of
 from fairspan.solvers.solution import Solution
 from fairspan.subspace import FairSubspace, Provenance
+from fairspan.version import __version__
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -109,6 +110,28 @@ def fit_subspace(
     )
     variances = np.einsum("gii->gi", second_moments.compressed(basis))
     return Fit(problem, solution, subspace, errors, losses, np.array(variances))
+
+
+def smallest_dimension(
+    moments: GroupMoments, share: float, *, center: Center = "global", scale: bool = False
+) -> int:
+    """The least d whose leading pooled components keep this share of the pooled variance.
+
+    Parameters
+    ----------
+    moments : GroupMoments
+    share : float
+        Above 0, up to 1.
+
+    Returns
+    -------
+    int
+        At least 1.
+    """
+    scaled = moments.divided_by(_scale(moments)) if scale else moments
+    pooled = np.tensordot(moments.proportions, scaled.second_moments(center), axes=1)
+    kept = np.cumsum(leading_subspace(pooled, moments.n_features).eigenvalues)
+    return min(int(np.searchsorted(kept, share * kept[-1])) + 1, moments.n_features)
 
 
 def _scale(moments: GroupMoments) -> FloatArray:

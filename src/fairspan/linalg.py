@@ -54,7 +54,7 @@ class LeadingSubspace:
     @property
     def is_tied(self) -> bool:
         """Whether other subspaces reach the same eigenvalue sum."""
-        return self.tied.shape[1] > 0
+        return bool(self.tied.shape[1] > 0)
 
 
 def leading_subspace(
@@ -70,7 +70,7 @@ def leading_subspace(
         d, from 1 to p.
     tie_tolerance : float
         Eigenvalues within this absolute distance of eigenvalue d are taken as tied with it. At
-        least, and by default, 1e-13 of the largest absolute column sum, a bound on every eigenvalue.
+        least 1e-13 of the largest absolute column sum, a bound on every eigenvalue.
 
     Returns
     -------

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import CorruptFile, InvalidInput, InvalidType
-from fairspan.moments.groups import Label, listed, plain_labels
+from fairspan.moments.groups import Label, plain_labels
 from fairspan.moments.sources import frame_of
 from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.frames import FrameRows
@@ -88,12 +88,12 @@ class FairSubspace:
     @property
     def n_components(self) -> int:
         """d."""
-        return self.components.shape[0]
+        return len(self.components)
 
     @property
     def n_features(self) -> int:
         """p."""
-        return self.components.shape[1]
+        return int(self.components.shape[1])
 
     def transform(self, X: Any) -> FloatArray:
         """Coordinates of rows in the subspace.
@@ -125,10 +125,9 @@ class FairSubspace:
         -------
         (n, p) array
         """
-        source = ArrayRows(Z)
-        self._check_width(source.array.shape[1], self.n_components, "coordinates")
-        rows = source.values() @ self.components
-        return rows * self._scale() + self._mean()
+        coordinates = ArrayRows(Z).values()
+        self._check_width(coordinates.shape[1], self.n_components, "coordinates")
+        return coordinates @ self.components * self._scale() + self._mean()
 
     def reconstruction_errors(self, X: Any) -> FloatArray:
         """Squared distance of each row to its reconstruction, in scaled units, shape (n,)."""
@@ -138,23 +137,12 @@ class FairSubspace:
     def rows(self, X: Any) -> FloatArray:
         """The features of X as a checked (n, p) array, columns of a frame matched by name."""
         frame = frame_of(X)
-        if frame is not None:
-            if self.feature_names is not None:
-                missing = [name for name in self.feature_names if name not in frame.columns]
-                if missing:
-                    raise InvalidInput(
-                        f"X has no column {listed(missing)}",
-                        f"The subspace was fitted on {listed(self.feature_names)}",
-                        "Add these columns, or fit again without them",
-                    )
-                frame = frame.select(list(self.feature_names))
-            source: ArrayRows | FrameRows = FrameRows(frame)
-            width = frame.shape[1]
-        else:
-            source = ArrayRows(X)
-            width = source.array.shape[1]
-        self._check_width(width, self.n_features, "features")
-        return source.values()
+        source = ArrayRows(X) if frame is None else FrameRows(frame)
+        if isinstance(source, FrameRows) and self.feature_names is not None:
+            source = source.selected(self.feature_names)
+        rows = source.values()
+        self._check_width(rows.shape[1], self.n_features, "features")
+        return rows
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to exactly the name given: npz arrays with a JSON header, no pickle.
@@ -214,7 +202,7 @@ class FairSubspace:
     def _check_width(self, received: int, allowed: int, what: str) -> None:
         if received != allowed:
             raise InvalidInput(
-                f"X has {received} {what}, but this subspace is expecting {allowed} {what} as input",
+                f"X has {received} {what}, but FairSubspace is expecting {allowed} {what} as input",
                 f"Allowed are rows of {allowed} {what}",
                 "Pass the columns that it was fitted on",
             )

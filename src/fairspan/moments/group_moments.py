@@ -97,7 +97,7 @@ class GroupMoments:
     @property
     def n_features(self) -> int:
         """p, the number of features."""
-        return self.means.shape[1]
+        return int(self.means.shape[1])
 
     @property
     def n_groups(self) -> int:
@@ -107,14 +107,14 @@ class GroupMoments:
     @property
     def proportions(self) -> FloatArray:
         """q_g = n_g / sum of n, shape (k,)."""
-        return self.weights / self.weights.sum()
+        return np.asarray(self.weights / self.weights.sum())
 
     @cached_property
     def mean(self) -> FloatArray:
         """Weighted mean of all rows, shape (p,)."""
         # About the first group's mean, so that a large common offset does not cost digits.
         shift = self.means[0]
-        return shift + self.proportions @ (self.means - shift)
+        return np.asarray(shift + self.proportions @ (self.means - shift))
 
     @property
     def labels(self) -> list[Label]:
@@ -204,7 +204,7 @@ class GroupMoments:
         cls, parts: Sequence["OneGroup"], feature_names: tuple[str, ...] | None
     ) -> "GroupMoments":
         """Put groups together, sorted by label."""
-        parts = sorted(parts, key=lambda part: part.label)  # type: ignore[arg-type,return-value]
+        parts = sorted(parts, key=lambda part: part.label)
         return cls(
             label_array([part.label for part in parts]),
             np.array([part.count for part in parts], dtype=np.int64),

@@ -58,12 +58,12 @@ class DenseSecondMoments:
     @property
     def n_groups(self) -> int:
         """k."""
-        return self.matrices.shape[0]
+        return len(self.matrices)
 
     @property
     def n_features(self) -> int:
         """p."""
-        return self.matrices.shape[1]
+        return int(self.matrices.shape[1])
 
     @cached_property
     def traces(self) -> FloatArray:

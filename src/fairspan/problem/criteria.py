@@ -5,7 +5,7 @@ reconstruction error of group g, e*_g the least error that any d-dimensional sub
 l_g = e_g - e*_g >= 0 its excess loss. All are in squared units of the features.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from fairspan.errors import InvalidParameter, InvalidType
@@ -103,13 +103,13 @@ _BY_NAME: dict[str, type[TotalError] | type[MinimaxLoss] | type[MinimaxError]] =
 CRITERION_NAMES = tuple(_BY_NAME)
 
 
-def criterion_of(criterion: object) -> Criterion:
-    """A criterion from its name, or the object itself.
+def criterion_of(criterion: object, **parameters: float) -> Criterion:
+    """A criterion from its name and parameters, or the object itself.
 
     Raises
     ------
     InvalidParameter
-        An unknown name.
+        An unknown name or parameter.
     InvalidType
         Neither a name nor a criterion.
 
@@ -126,7 +126,15 @@ def criterion_of(criterion: object) -> Criterion:
                 "Allowed is the name of a criterion, or a criterion object",
                 remedy,
             )
-        return _BY_NAME[criterion]()
+        known = [field.name for field in fields(_BY_NAME[criterion])]
+        unknown = [name for name in parameters if name not in known]
+        if unknown:
+            raise InvalidParameter(
+                f"The criterion {criterion!r} received the parameter {unknown[0]!r}",
+                f"Allowed are {', '.join(known)}" if known else "It has no parameters",
+                "Leave this parameter out or choose another criterion",
+            )
+        return _BY_NAME[criterion](**parameters)
     if isinstance(criterion, tuple(_BY_NAME.values())):
         return criterion  # type: ignore[return-value]
     raise InvalidType(

@@ -1,9 +1,9 @@
 """Root finding for a non-decreasing function that may jump, with a supporting cut at every point.
 
 The function is c_1 - c_2 less its target, against the weight t of the first group. Where the
-boundary of the trade-off is a smooth arc it is smooth, and inverse quadratic interpolation converges
-fastest. Where the boundary has an edge it jumps; the cuts from both sides then cross exactly at the
-jump. So interpolation is tried first, and the crossing whenever interpolation was slow.
+boundary of the trade-off is a smooth arc it is smooth, and inverse quadratic interpolation
+converges fastest. Where the boundary has an edge it jumps; the cuts from both sides then cross
+exactly at the jump. So interpolation is tried first, and the crossing whenever it was slow.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 
 # Interpolation is slow if the smaller excess shrank to no less than this share of the last one.
-# Of 0.1, 0.3 and alternating always, 0.3 took the fewest eigenproblems on 185 problems of real data.
+# Of 0.1, 0.3 and always alternating, 0.3 took the fewest steps on 185 problems of real data.
 _SLOW = 0.3
 
 

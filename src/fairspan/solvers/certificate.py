@@ -16,9 +16,7 @@ from fairspan.solvers.solution import Solution, Status, TracePoint
 FloatArray = npt.NDArray[np.float64]
 
 
-def mixture_bound(
-    references: FloatArray, weights: FloatArray, top_eigenvalue_sum: float
-) -> float:
+def mixture_bound(references: FloatArray, weights: FloatArray, top_eigenvalue_sum: float) -> float:
     """Lower bound on max_g (a_g - c_g(V)) over all subspaces V.
 
     For weights w on the simplex, max_g (a_g - c_g) >= sum_g w_g a_g - tr(V' M V) with the mixture

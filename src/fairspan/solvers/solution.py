@@ -23,7 +23,7 @@ class Status(StrEnum):
 
 _MESSAGES = {
     Status.OPTIMAL: "no subspace is better by more than the tolerance",
-    Status.OPEN_GAP: "a better subspace may exist, by at most the gap; loosen tol, or accept the gap",
+    Status.OPEN_GAP: "a better subspace may exist, by at most the gap; loosen tol or accept it",
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.moments.groups import listed
 from fairspan.moments.sources.labels import Labels
 from fairspan.moments.sources.protocol import (
     FloatArray,
@@ -50,6 +51,22 @@ class ArrayRows:
         """The same rows with labels and weights."""
         weights = checked_weights(sample_weight, self.n_rows)
         return replace(self, labels=labels, weights=weights)
+
+    def selected(self, names: tuple[str, ...]) -> "ArrayRows":
+        """Arrays have no names: the same rows, whose width must fit.
+
+        Raises
+        ------
+        InvalidInput
+            Another number of columns.
+        """
+        if self.array.shape[1] != len(names):
+            raise InvalidInput(
+                f"X has {self.array.shape[1]} features",
+                f"The model was fitted on {len(names)}: {listed(names)}",
+                "Pass the columns that it was fitted on",
+            )
+        return self
 
     def values(self) -> FloatArray:
         """All rows at once, checked, shape (n, p)."""

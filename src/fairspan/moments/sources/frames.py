@@ -27,15 +27,17 @@ class FrameRows:
     Parameters
     ----------
     frame : narwhals DataFrame
+    first_row : int
+        Number of the frame's first row in a larger table.
     """
 
     frame: nw.DataFrame[Any]
+    first_row: int = field(default=0, kw_only=True)
     labels: Labels | None = field(default=None, kw_only=True)
     weights: FloatArray | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_shape(self.frame.shape)
-        check_numeric(self.frame.schema)
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -53,6 +55,23 @@ class FrameRows:
         weights = checked_weights(sample_weight, self.n_rows)
         return replace(self, labels=labels, weights=weights)
 
+    def selected(self, names: tuple[str, ...]) -> "FrameRows":
+        """The same rows with these columns, in this order.
+
+        Raises
+        ------
+        InvalidInput
+            A column is missing.
+        """
+        missing = [name for name in names if name not in self.frame.columns]
+        if missing:
+            raise InvalidInput(
+                f"X has no column {listed(missing)}",
+                f"The model was fitted on {listed(names)}",
+                "Add these columns, or fit again without them",
+            )
+        return replace(self, frame=self.frame.select(list(names)))
+
     def values(self) -> FloatArray:
         """All rows at once, checked, shape (n, p)."""
         return checked_values(matrix_of(self.frame), 0, self.feature_names)
@@ -62,9 +81,10 @@ class FrameRows:
         size = block_rows(self.frame.shape[1])
         for start in range(0, self.n_rows, size):
             stop = min(start + size, self.n_rows)
+            first = self.first_row + start
             yield RowBlock(
-                start,
-                checked_values(matrix_of(self.frame[start:stop]), start, self.feature_names),
+                first,
+                checked_values(matrix_of(self.frame[start:stop]), first, self.feature_names),
                 None if self.labels is None else self.labels.between(start, stop),
                 None if self.weights is None else self.weights[start:stop],
             )
@@ -95,7 +115,14 @@ def check_numeric(schema: Any) -> None:
 
 
 def matrix_of(frame: nw.DataFrame[Any]) -> FloatArray:
-    """Columns side by side as an (r, p) float64 array; a missing cell becomes NaN."""
+    """Columns side by side as an (r, p) float64 array; a missing cell becomes NaN.
+
+    Raises
+    ------
+    InvalidInput
+        A column that holds no numbers.
+    """
+    check_numeric(frame.schema)
     matrix = np.empty(frame.shape, dtype=np.float64)
     for index, column in enumerate(frame.iter_columns()):
         if column.dtype == nw.Object:
@@ -105,9 +132,9 @@ def matrix_of(frame: nw.DataFrame[Any]) -> FloatArray:
     return matrix
 
 
-def _numbers(column: nw.Series[Any]) -> FloatArray:
+def _numbers(column: Any) -> FloatArray:
     try:
-        return column.to_numpy().astype(np.float64)
+        return np.asarray(column.to_numpy().astype(np.float64))
     except (ValueError, TypeError) as error:
         raise InvalidInput(
             f"The column {column.name!r} holds values that are no numbers ({error})",

@@ -153,7 +153,7 @@ def _check_index(X: Any, labels: Any) -> None:
     An index of other values (after a reset, say) is taken as intended.
     """
     left, right = getattr(X, "index", None), getattr(labels, "index", None)
-    if not (hasattr(left, "equals") and hasattr(right, "sort_values")) or left.equals(right):
+    if left is None or right is None or not hasattr(left, "sort_values") or left.equals(right):
         return
     if left.sort_values().equals(right.sort_values()):
         raise InvalidInput(

@@ -50,6 +50,9 @@ class RowSource(Protocol):
     def n_rows(self) -> int | None:
         """Number of rows, if it is known before reading."""
 
+    def selected(self, names: tuple[str, ...]) -> "RowSource":
+        """The same rows with these features, in this order."""
+
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
 

@@ -1,0 +1,1 @@
+"""What models do to each group: figures with intervals, and findings in words."""

@@ -1,0 +1,298 @@
+"""Audit one or several projections: what they do to each group."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.auditing.block_errors import errors_without_each
+from fairspan.auditing.findings import Finding, find
+from fairspan.auditing.intervals import (
+    Estimate,
+    disparity_estimate,
+    error_estimates,
+    jackknife,
+    widest_pair,
+)
+from fairspan.auditing.models import Audited, models_of
+from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
+from fairspan.auditing.row_errors import standard_errors
+from fairspan.auditing.table import table_of
+from fairspan.errors import InvalidInput, InvalidType, MissingDependency
+from fairspan.metrics import GroupFigures, group_figures
+from fairspan.moments.accumulate import accumulate
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.sources import RowSource, rows_of
+from fairspan.problem.disparity import signed_disparity
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The result of :func:`audit`; printing it shows one table and the findings.
+
+    Attributes
+    ----------
+    models : tuple of ModelAudit
+        All figures, in the order of the models.
+    findings : tuple of Finding
+        What there is to know, in words, with stable codes.
+    rows : AuditedRows
+    """
+
+    models: tuple[ModelAudit, ...]
+    findings: tuple[Finding, ...]
+    rows: AuditedRows
+
+    def records(self) -> list[dict[str, Any]]:
+        """One flat dictionary for each group of each model; None where there is no figure."""
+        return [
+            {
+                "model": model.name,
+                "group": group.group,
+                "n": group.n,
+                "proportion": group.proportion,
+                "total_variance": group.total_variance,
+                "reconstruction_error": group.error.value,
+                "error_low": group.error.low,
+                "error_high": group.error.high,
+                "best_error": group.best_error,
+                "excess_loss": group.excess_loss,
+                "captured_variance_ratio": group.variance_kept,
+                "disparity": model.disparity.value,
+                "disparity_low": model.disparity.low,
+                "disparity_high": model.disparity.high,
+                "n_components": model.n_components,
+                "center": model.center,
+            }
+            for model in self.models
+            for group in model.groups
+        ]
+
+    def frame(self) -> Any:
+        """The data as a pandas DataFrame: one row for each group of each model.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: model, group, n, proportion, total_variance, reconstruction_error with
+            error_low and error_high (95 %), best_error, excess_loss, captured_variance_ratio,
+            disparity of the model with disparity_low and disparity_high, n_components, center.
+
+        Raises
+        ------
+        MissingDependency
+            pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingDependency.for_extra("pandas", "pandas", "Audit.frame()") from error
+        return pd.DataFrame.from_records(self.records())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, ready for JSON."""
+        return {
+            "rows": asdict(self.rows),
+            "models": [
+                {**asdict(model), "total_error": model.total_error} for model in self.models
+            ],
+            "findings": [asdict(finding) for finding in self.findings],
+        }
+
+    def table(self) -> str:
+        """The figures as one text table."""
+        return table_of(self.models)
+
+    def __str__(self) -> str:
+        lines = [self.table(), "", *map(str, self.findings)]
+        return "\n".join(lines).rstrip()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def audit(
+    models: Any,
+    X: Any = None,
+    sensitive_features: Any = None,
+    *,
+    sample_weight: Any = None,
+    moments: GroupMoments | Sequence[GroupMoments] | None = None,
+) -> Audit:
+    """What one model, or several side by side, do to each group.
+
+    Parameters
+    ----------
+    models : model, or mapping of name to model
+        FairPCA, FairSubspace, a fitted scikit-learn PCA, IncrementalPCA or TruncatedSVD, or a
+        (d, p) array with orthonormal rows. Each reconstructs with its own mean and scale; a model
+        with center="group" is judged about each group's own mean, a bare array about the mean of
+        the audited rows. Beside a FairPCA, ordinary PCA of the rows that it was fitted on is added
+        under the name "PCA", judged about the same centre.
+    X : (n, p) array or data frame
+        Training or held-out rows.
+    sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
+    sample_weight : (n,) array-like, optional
+        Taken as sampling weights by the intervals.
+    moments : GroupMoments, or sequence of them, instead of rows
+        One object gives no intervals; a sequence of at least two blocks gives jackknife intervals.
+
+    Returns
+    -------
+    Audit
+
+    Raises
+    ------
+    InvalidInput
+        Neither rows nor moments, or both; rows that cannot be used.
+    UnknownGroup
+        A group that a model was not fitted on.
+    InvalidType
+        A model of another kind, or one that is not fitted.
+
+    Notes
+    -----
+    Errors have Student intervals at 95 % from the squared residuals of the rows; the disparity of
+    two groups has Welch's, that of more groups a simultaneous one (Bonferroni) over all pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, audit
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(size=(60, 3)) * [3, 1, 1], rng.normal(size=(40, 3)) * [1, 2, 1]])
+    >>> groups = ["a"] * 60 + ["b"] * 40
+    >>> result = audit(FairPCA(1).fit(X, sensitive_features=groups), X, groups)
+    >>> [model.name for model in result.models]
+    ['minimax_loss', 'PCA']
+    >>> [finding.code for finding in result.findings]
+    ['FS203', 'FS202', 'FS205', 'FS202', 'FS302']
+    """
+    audited = models_of(models)
+    if (X is None) == (moments is None):
+        raise InvalidInput(
+            "audit received " + ("neither X nor moments" if X is None else "both X and moments"),
+            "Allowed are rows (X and sensitive_features), or moments in their place",
+            "Pass X and sensitive_features to get intervals",
+        )
+    if X is not None:
+        return audit_rows(audited, rows_of(X, sensitive_features, sample_weight))
+    if isinstance(moments, GroupMoments):
+        return audit_moments(audited, [moments])
+    if not isinstance(moments, Sequence) or not all(isinstance(m, GroupMoments) for m in moments):
+        raise InvalidType(
+            f"moments is a {type(moments).__name__}",
+            "Allowed are a GroupMoments, or a sequence of them",
+            "Make them with GroupMoments.from_rows or GroupMoments.load",
+        )
+    if not moments:
+        raise InvalidInput("moments is empty", "Allowed is at least one block", "Pass a block")
+    return audit_moments(audited, moments)
+
+
+def audit_rows(
+    audited: Sequence[Audited], source: RowSource, moments: GroupMoments | None = None
+) -> Audit:
+    """Audit on rows, read twice: for moments (unless they are known) and for intervals."""
+    names = next((each.subspace.feature_names for each in audited if each.has_names), None)
+    if names is not None:
+        source = source.selected(names)
+    if moments is None:
+        moments = accumulate(source)
+    judged = [(each.subspace, _judge(each, moments)) for each in audited]
+    errors_by_model = standard_errors(source, moments, judged)
+    results = [
+        _model_audit(
+            each,
+            figures,
+            moments,
+            error_estimates(figures.errors, errors, moments.counts),
+            disparity_estimate(figures.errors, errors, moments.counts),
+        )
+        for each, (_, figures), errors in zip(audited, judged, errors_by_model, strict=True)
+    ]
+    return _finished(results, moments, has_intervals=True)
+
+
+def audit_moments(audited: Sequence[Audited], blocks: Sequence[GroupMoments]) -> Audit:
+    """Audit on moments alone; two or more blocks give jackknife intervals."""
+    pooled = sum(blocks[1:], start=blocks[0])
+    results = []
+    for each in audited:
+        figures = _judge(each, pooled)
+        errors = [Estimate(error) for error in figures.errors.tolist()]
+        difference = Estimate(signed_disparity(figures.errors))
+        if len(blocks) > 1:
+            errors, difference = _jackknifed(each, figures, pooled, blocks)
+        results.append(_model_audit(each, figures, pooled, errors, difference))
+    return _finished(results, pooled, has_intervals=len(blocks) > 1)
+
+
+def _jackknifed(
+    each: Audited, figures: GroupFigures, pooled: GroupMoments, blocks: Sequence[GroupMoments]
+) -> tuple[list[Estimate], Estimate]:
+    without = errors_without_each(blocks, pooled, each.subspace)
+    errors = []
+    for value, column in zip(figures.errors.tolist(), without.T, strict=True):
+        estimate = jackknife(value, column.tolist())
+        errors.append(Estimate(value, max(estimate.low or 0.0, 0.0), estimate.high))
+    low, high = widest_pair(figures.errors)
+    pairs = pooled.n_groups * (pooled.n_groups - 1) // 2
+    difference = signed_disparity(figures.errors)
+    if pooled.n_groups == 1:
+        return errors, Estimate(difference)
+    return errors, jackknife(difference, (without[:, high] - without[:, low]).tolist(), pairs)
+
+
+def _judge(each: Audited, moments: GroupMoments) -> GroupFigures:
+    each.check_groups(moments.labels)
+    return group_figures(each.subspace, moments)
+
+
+def _model_audit(
+    each: Audited,
+    figures: GroupFigures,
+    moments: GroupMoments,
+    errors: Sequence[Estimate],
+    difference: Estimate,
+) -> ModelAudit:
+    captured = figures.captured_ratios
+    low, high = widest_pair(figures.errors) if moments.n_groups > 1 else (0, 0)
+    provenance = each.subspace.provenance
+    return ModelAudit(
+        name=each.name,
+        n_components=each.subspace.n_components,
+        center=each.subspace.center,
+        scaled=each.subspace.scale is not None,
+        status=None if provenance is None else provenance.status,
+        gap=None if provenance is None else provenance.objective - provenance.lower_bound,
+        is_plain_pca=each.is_plain_pca,
+        fitted_here=each.was_fitted_on(moments),
+        known_groups=each.known_groups,
+        groups=tuple(
+            GroupAudit(
+                group=label,
+                n=int(moments.counts[i]),
+                proportion=float(moments.proportions[i]),
+                total_variance=float(figures.total_variances[i]),
+                error=errors[i],
+                best_error=float(figures.best_errors[i]),
+                excess_loss=float(figures.excess_losses[i]),
+                variance_kept=None if np.isnan(captured[i]) else float(captured[i]),
+            )
+            for i, label in enumerate(figures.labels)
+        ),
+        disparity=difference,
+        pair=(figures.labels[low], figures.labels[high]),
+    )
+
+
+def _finished(
+    results: Sequence[ModelAudit], moments: GroupMoments, *, has_intervals: bool
+) -> Audit:
+    rows = AuditedRows(int(moments.counts.sum()), moments.n_features, has_intervals)
+    return Audit(tuple(results), find(results, rows), rows)

@@ -1,0 +1,284 @@
+"""Findings: what an audit saw, in words, each with a stable code (docs/findings.md)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
+from fairspan.moments.groups import Label, listed, spelled
+
+Severity = Literal["info", "warning"]
+
+_SMALL_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing the reader should know.
+
+    Attributes
+    ----------
+    code : str
+        Stable: a code never changes its meaning.
+    severity : {"info", "warning"}
+    message : str
+        What was seen and, for a warning, what to do.
+    model : str or None
+        The model that it is about; None where it is about the rows.
+    groups : tuple of labels
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    model: str | None = None
+    groups: tuple[Label, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.message}"
+
+
+def find(models: Sequence[ModelAudit], rows: AuditedRows) -> tuple[Finding, ...]:
+    """Apply every rule: about the rows first, then about each model, then across models."""
+    found: list[Finding] = []
+    for about_rows in _ABOUT_ROWS:
+        found += about_rows(models, rows)
+    for model in models:
+        for about_model in _ABOUT_MODEL:
+            found += about_model(model, rows)
+    for across in _ACROSS:
+        found += across(models)
+    return tuple(found)
+
+
+def _too_few_rows(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
+    """FS101: a group of n_g <= d rows (d + 1 if centred by itself) fits its own optimum."""
+    needed = max(model.n_components + (model.center == "group") for model in models)
+    few = [group for group in models[0].groups if 1 < group.n <= needed]
+    if few:
+        yield Finding(
+            "FS101",
+            "warning",
+            f"{_names(few)}: so few rows ({_counts(few)}) that their best error is zero or close "
+            "to it, whatever their true spread. Read their excess loss with care, or use fewer "
+            "components.",
+            groups=_labels(few),
+        )
+
+
+def _single_row(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
+    """FS102: one row has no spread."""
+    alone = [group for group in models[0].groups if group.n == 1]
+    if alone:
+        yield Finding(
+            "FS102",
+            "warning",
+            f"{_names(alone)}: a single row, so there is no interval. Collect more rows.",
+            groups=_labels(alone),
+        )
+
+
+def _small_share(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
+    """FS103: below 5 % of the rows."""
+    small = [group for group in models[0].groups if group.proportion < _SMALL_SHARE]
+    if small:
+        shares = ", ".join(f"{group.proportion:.1%}" for group in small)
+        yield Finding(
+            "FS103",
+            "warning",
+            f"{_names(small)}: below 5 % of the rows ({shares}), so ordinary PCA hardly sees them. "
+            "Check that they are sampled as they should be.",
+            groups=_labels(small),
+        )
+
+
+def _no_variance(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
+    """FS104: a group whose rows are all the centre."""
+    flat = [group for group in models[0].groups if group.n > 1 and group.total_variance == 0]
+    if flat:
+        yield Finding(
+            "FS104",
+            "warning",
+            f"{_names(flat)}: no variance at all, so no share of it can be kept. Check these rows.",
+            groups=_labels(flat),
+        )
+
+
+def _one_group(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
+    """FS105: nothing to compare."""
+    if len(models[0].groups) == 1:
+        yield Finding(
+            "FS105",
+            "warning",
+            f"All rows are of one group ({spelled(models[0].groups[0].group)}): there is nothing "
+            "to compare. Check the group column.",
+            groups=_labels(models[0].groups),
+        )
+
+
+def _no_intervals(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
+    """FS106: moments alone."""
+    if not rows.has_intervals:
+        yield Finding(
+            "FS106",
+            "info",
+            "There are no intervals, since one set of moments does not tell how errors vary. Pass "
+            "the rows, or a list of moments of separate blocks.",
+        )
+
+
+def _missing_groups(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
+    """FS107: groups of the fit that are not among these rows."""
+    here = {group.group for group in model.groups}
+    absent = [label for label in model.known_groups if label not in here]
+    if len(model.known_groups) > 1 and absent:
+        yield Finding(
+            "FS107",
+            "warning",
+            f"{model.name}: was fitted on groups that these rows do not hold: {listed(absent)}. "
+            "Nothing is said about them.",
+            model.name,
+            tuple(absent),
+        )
+
+
+def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
+    """FS201, FS202: whether the groups' errors differ by more than chance."""
+    if not model.disparity.has_interval:
+        return
+    first, second = model.pair
+    low, high = _interval(model.disparity.low), _interval(model.disparity.high)
+    between = f"{spelled(second)} and {spelled(first)}"
+    if model.disparity.contains_zero:
+        yield Finding(
+            "FS201",
+            "info",
+            f"{model.name}: the interval of the difference in error between {between} "
+            f"({low} to {high}) contains zero: these rows do not show that one is served worse.",
+            model.name,
+            model.pair,
+        )
+        return
+    worse, better = (second, first) if model.disparity.value > 0 else (first, second)
+    errors = {group.group: group.error.value for group in model.groups}
+    excess = f"{errors[worse] / errors[better] - 1:.1%}" if errors[better] > 0 else "infinitely"
+    yield Finding(
+        "FS202",
+        "warning",
+        f"{model.name}: reconstructs {spelled(worse)} worse than {spelled(better)}, by "
+        f"{abs(model.disparity.value):.4g} ({excess} more error; interval of the difference "
+        f"{low} to {high}).",
+        model.name,
+        (worse, better),
+    )
+
+
+def _fitted_here(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
+    """FS203: in-sample intervals."""
+    names = [model.name for model in models if model.fitted_here]
+    if names and rows.has_intervals:
+        were = "was" if len(names) == 1 else "were"
+        yield Finding(
+            "FS203",
+            "info",
+            f"{', '.join(names)}: {were} fitted on these rows. The intervals hold for this "
+            "projection; new rows may fare worse. Audit held-out rows to see.",
+            names[0] if len(names) == 1 else None,
+        )
+
+
+def _who_pays(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
+    """FS205: the group that ordinary PCA costs most, against its own best subspace."""
+    if not model.is_plain_pca or len(model.groups) < 2 or model.largest_loss == 0:
+        return
+    by_loss = sorted(model.groups, key=lambda group: group.excess_loss, reverse=True)
+    most, least = by_loss[0], by_loss[-1]
+    above = f" ({most.excess_loss / most.best_error:.1%})" if most.best_error > 0 else ""
+    yield Finding(
+        "FS205",
+        "info",
+        f"{model.name}: costs {spelled(most.group)} the most. Its error is "
+        f"{most.excess_loss:.4g}{above} above what {model.n_components} dimensions could do for it "
+        f"alone; for {spelled(least.group)} it is {least.excess_loss:.4g} above.",
+        model.name,
+        (most.group, least.group),
+    )
+
+
+def _open_gap(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
+    """FS204: not proven optimal."""
+    if model.status not in (None, "optimal"):
+        yield Finding(
+            "FS204",
+            "warning",
+            f"{model.name}: is not proven optimal ({model.status}).",
+            model.name,
+        )
+
+
+def _different_centers(models: Sequence[ModelAudit]) -> Iterator[Finding]:
+    """FS301: figures in different units or about different points."""
+    if len({(model.center, model.scaled) for model in models}) > 1:
+        kinds = "; ".join(
+            f"{model.name}: {model.center}{', scaled' if model.scaled else ''}" for model in models
+        )
+        yield Finding(
+            "FS301",
+            "warning",
+            f"The models measure errors about different centres or in different units ({kinds}). "
+            "Compare each with its own best error, not with each other.",
+        )
+
+
+def _repair(models: Sequence[ModelAudit]) -> Iterator[Finding]:
+    """FS302: what a fair projection changes against plain PCA, and what it costs in total."""
+    plain = next((model for model in models if model.is_plain_pca), None)
+    if plain is None or len(plain.groups) < 2:
+        return
+    for model in models:
+        same = (model.n_components, model.center, model.scaled) == (
+            plain.n_components,
+            plain.center,
+            plain.scaled,
+        )
+        if model.is_plain_pca or not same or plain.total_error == 0:
+            continue
+        cost = model.total_error / plain.total_error - 1
+        yield Finding(
+            "FS302",
+            "info",
+            f"{model.name} against {plain.name}: the largest excess loss of a group goes from "
+            f"{plain.largest_loss:.4g} to {model.largest_loss:.4g}, the error over all rows from "
+            f"{plain.total_error:.4g} to {model.total_error:.4g} ({cost:+.2%}).",
+            model.name,
+        )
+
+
+_RowRule = Callable[[Sequence[ModelAudit], AuditedRows], Iterator[Finding]]
+_ABOUT_ROWS: tuple[_RowRule, ...] = (
+    _one_group,
+    _too_few_rows,
+    _single_row,
+    _small_share,
+    _no_variance,
+    _no_intervals,
+    _fitted_here,
+)
+_ABOUT_MODEL = (_missing_groups, _who_pays, _disparity, _open_gap)
+_ACROSS = (_different_centers, _repair)
+
+
+def _labels(groups: Sequence[GroupAudit]) -> tuple[Label, ...]:
+    return tuple(group.group for group in groups)
+
+
+def _names(groups: Sequence[GroupAudit]) -> str:
+    return ", ".join(spelled(group.group) for group in groups)
+
+
+def _counts(groups: Sequence[GroupAudit]) -> str:
+    return ", ".join(str(group.n) for group in groups)
+
+
+def _interval(end: float | None) -> str:
+    return "none" if end is None else f"{end:.4g}"

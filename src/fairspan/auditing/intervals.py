@@ -1,0 +1,108 @@
+"""Intervals at 95 %: for an error, for a disparity, from rows or from blocks of moments."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import stdtrit
+
+from fairspan.problem.disparity import signed_disparity
+
+FloatArray = npt.NDArray[np.float64]
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure with the ends of its interval, None where there is none."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether there is an interval."""
+        return self.low is not None and self.high is not None
+
+    @property
+    def contains_zero(self) -> bool:
+        """Whether the interval contains zero; False without an interval."""
+        return self.low is not None and self.high is not None and self.low <= 0 <= self.high
+
+    @classmethod
+    def around(
+        cls, value: float, standard_error: float, freedom: float, tests: int = 1
+    ) -> "Estimate":
+        """A two-sided Student interval; with several tests a simultaneous one (Bonferroni)."""
+        tail = (1 - LEVEL) / (2 * tests)
+        # Huge degrees of freedom are the normal limit, which stdtrit reaches by itself.
+        half = -float(stdtrit(freedom, tail)) * standard_error
+        return cls(value, value - half, value + half)
+
+
+def error_estimates(
+    errors: FloatArray, standard_errors: FloatArray, counts: npt.NDArray[np.int64]
+) -> list[Estimate]:
+    """Student intervals of each group's mean error; none for a group of one row.
+
+    The lower end is cut at zero, below which no error lies.
+    """
+    estimates = []
+    for error, standard_error, count in zip(
+        errors.tolist(), standard_errors.tolist(), counts.tolist(), strict=True
+    ):
+        estimate = Estimate(error)
+        if count > 1:
+            estimate = Estimate.around(error, standard_error, count - 1)
+            estimate = Estimate(error, max(estimate.low or 0.0, 0.0), estimate.high)
+        estimates.append(estimate)
+    return estimates
+
+
+def widest_pair(errors: FloatArray) -> tuple[int, int]:
+    """Positions (a, b) of the two groups whose errors make the disparity, error_b - error_a."""
+    if len(errors) == 2:
+        return 0, 1
+    return int(np.argmin(errors)), int(np.argmax(errors))
+
+
+def disparity_estimate(
+    errors: FloatArray, standard_errors: FloatArray, counts: npt.NDArray[np.int64]
+) -> Estimate:
+    """The disparity with Welch's interval for two independent samples.
+
+    Of more than two groups the widest pair is shown, which was picked by looking: the interval is
+    then simultaneous over all pairs (Bonferroni). No interval if a group of the pair has one row.
+    """
+    value = signed_disparity(errors)
+    pair = list(widest_pair(errors))
+    if len(errors) < 2 or (counts[pair] < 2).any():
+        return Estimate(value)
+    squares = standard_errors[pair] ** 2
+    total = float(squares.sum())
+    if total == 0:
+        return Estimate(value, value, value)
+    freedom = total**2 / float((squares**2 / (counts[pair] - 1)).sum())
+    pairs = len(list(combinations(range(len(errors)), 2)))
+    return Estimate.around(value, float(np.sqrt(total)), freedom, pairs)
+
+
+def jackknife(value: float, without_each: Sequence[float], tests: int = 1) -> Estimate:
+    """Delete-a-block jackknife: the interval from the values with each block left out.
+
+    Parameters
+    ----------
+    value : float
+        With all blocks.
+    without_each : sequence of B >= 2 floats
+    tests : int
+        For a simultaneous interval over so many figures.
+    """
+    values = np.asarray(without_each, dtype=np.float64)
+    n_blocks = len(values)
+    variance = (n_blocks - 1) / n_blocks * float(((values - values.mean()) ** 2).sum())
+    return Estimate.around(value, float(np.sqrt(variance)), n_blocks - 1, tests)

@@ -1,0 +1,164 @@
+"""The models of an audit, and the ordinary PCA that they are compared with."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fairspan.errors import InvalidInput, UnknownGroup
+from fairspan.fitting import fit_subspace
+from fairspan.moments.group_moments import Center, GroupMoments
+from fairspan.moments.groups import Label, listed
+from fairspan.subspace import FairSubspace, subspace_of
+
+_PLAIN = "total_error"
+
+
+@dataclass(frozen=True, eq=False)
+class Audited:
+    """A model under audit.
+
+    Attributes
+    ----------
+    name : str
+    subspace : FairSubspace
+    moments : GroupMoments or None
+        Of the rows that it was fitted on, if it carries them.
+    n_fitted : int or None
+        Number of rows that it was fitted on, if it is known.
+    is_plain_pca : bool
+    """
+
+    name: str
+    subspace: FairSubspace
+    moments: GroupMoments | None
+    n_fitted: int | None
+    is_plain_pca: bool
+
+    @property
+    def has_names(self) -> bool:
+        """Whether the model's features have names."""
+        return self.subspace.feature_names is not None
+
+    @property
+    def known_groups(self) -> tuple[Label, ...]:
+        """Groups that the model was fitted on; none if it was fitted on a single one.
+
+        A model of a single group is ordinary PCA, which knows nothing of groups.
+        """
+        provenance = self.subspace.provenance
+        return () if provenance is None or len(provenance.groups) < 2 else provenance.groups
+
+    def check_groups(self, labels: Sequence[Label]) -> None:
+        """Raise UnknownGroup if the rows hold a group that the model was not fitted on."""
+        unknown = [label for label in labels if label not in self.known_groups]
+        if self.known_groups and unknown:
+            raise UnknownGroup(
+                f"The rows hold groups that model '{self.name}' does not know: {listed(unknown)}",
+                f"It was fitted on the groups {listed(self.known_groups)}",
+                "Check the group column for misspelt or new values, or fit again with that group",
+            )
+
+    def was_fitted_on(self, moments: GroupMoments) -> bool:
+        """Whether these are, as far as counts and mean can tell, the rows it was fitted on."""
+        if self.n_fitted != int(moments.counts.sum()):
+            return False
+        mean = self.subspace.mean if self.moments is None else self.moments.mean
+        spread = np.maximum(moments.standard_deviations, np.finfo(np.float64).tiny)
+        return mean is not None and bool((np.abs(mean - moments.mean) <= 1e-6 * spread).all())
+
+
+def models_of(models: Any) -> list[Audited]:
+    """Read one model or a mapping, and add ordinary PCA where a model carries moments.
+
+    Raises
+    ------
+    InvalidInput
+        No models, or models of different features.
+    InvalidType
+        A model of another kind, or one that is not fitted.
+    """
+    named = models if isinstance(models, Mapping) else {_default_name(models): models}
+    if not named:
+        raise InvalidInput(
+            "models is an empty mapping", "Allowed is at least one model", "Pass a fitted model"
+        )
+    audited = [read_model(str(name), model) for name, model in named.items()]
+    _check_same_features(audited)
+    return audited + _plain_beside(audited)
+
+
+def plain_pca(
+    moments: GroupMoments, n_components: int, center: Any, *, scale: bool
+) -> FairSubspace:
+    """Ordinary PCA of these rows, to be judged about `center`.
+
+    Ordinary PCA knows no groups, so with center="group" it is still that of the mean of all rows;
+    only its errors are measured about each group's own mean, as in Samadi et al. (2018).
+    """
+    fitted_about: Center = "none" if center == "none" else "global"
+    fit = fit_subspace(moments, n_components, criterion=_PLAIN, center=fitted_about, scale=scale)
+    return replace(fit.subspace, center=center)
+
+
+def _default_name(model: Any) -> str:
+    subspace = subspace_of(model)
+    if subspace.provenance is not None:
+        return "PCA" if subspace.provenance.criterion == _PLAIN else subspace.provenance.criterion
+    return "array" if isinstance(model, np.ndarray) else type(model).__name__
+
+
+def read_model(name: str, model: Any) -> Audited:
+    """A model under audit, by this name."""
+    subspace = subspace_of(model)
+    moments = getattr(model, "moments_", None)
+    kept = moments if isinstance(moments, GroupMoments) else None
+    provenance = subspace.provenance
+    if provenance is not None:
+        n_fitted: int | None = sum(provenance.counts)
+        is_plain = provenance.criterion == _PLAIN
+    else:
+        n_fitted = getattr(model, "n_samples_", None) or getattr(model, "n_samples_seen_", None)
+        is_plain = hasattr(model, "mean_")
+    return Audited(name, subspace, kept, None if n_fitted is None else int(n_fitted), is_plain)
+
+
+def _plain_beside(audited: Sequence[Audited]) -> list[Audited]:
+    """One ordinary PCA for each dimension, centre and scaling among the models with moments."""
+    wanted: dict[tuple[int, str, bool], Audited] = {}
+    for each in audited:
+        key = (each.subspace.n_components, each.subspace.center, each.subspace.scale is not None)
+        if each.moments is not None:
+            wanted.setdefault(key, each)
+    for each in audited:
+        if each.moments is not None and each.is_plain_pca:
+            key = (
+                each.subspace.n_components,
+                each.subspace.center,
+                each.subspace.scale is not None,
+            )
+            wanted.pop(key, None)
+    taken = {each.name for each in audited}
+    added = []
+    for (n_components, center, scale), like in wanted.items():
+        name = "PCA" if len(wanted) == 1 else f"PCA d={n_components}"
+        if name in taken:
+            continue
+        assert like.moments is not None
+        subspace = plain_pca(like.moments, n_components, center, scale=scale)
+        added.append(Audited(name, subspace, like.moments, like.n_fitted, True))
+        taken.add(name)
+    return added
+
+
+def _check_same_features(audited: Sequence[Audited]) -> None:
+    widths = {each.subspace.n_features for each in audited}
+    names = {each.subspace.feature_names for each in audited if each.has_names}
+    if len(widths) > 1 or len(names) > 1:
+        spelled = "; ".join(f"{each.name}: {each.subspace.n_features}" for each in audited)
+        raise InvalidInput(
+            f"The models were fitted on different features ({spelled})",
+            "Allowed side by side are models of the same features in the same order",
+            "Audit them one at a time",
+        )

@@ -1,0 +1,107 @@
+"""The figures of an audit: plain values, one object for each group of each model."""
+
+from dataclasses import dataclass
+
+from fairspan.auditing.intervals import Estimate
+from fairspan.moments.groups import Label
+
+
+@dataclass(frozen=True)
+class GroupAudit:
+    """What one model does to one group, in squared (scaled) units of the features.
+
+    Attributes
+    ----------
+    group : label
+    n : int
+        Rows.
+    proportion : float
+        Share of the total weight.
+    total_variance : float
+        tr S_g about the model's centre.
+    error : Estimate
+        e_g with its interval.
+    best_error : float
+        e*_g, the least error any subspace of the same dimension has on this group.
+    excess_loss : float
+        e_g - e*_g.
+    variance_kept : float or None
+        1 - e_g / tr S_g; None for a group without variance.
+    """
+
+    group: Label
+    n: int
+    proportion: float
+    total_variance: float
+    error: Estimate
+    best_error: float
+    excess_loss: float
+    variance_kept: float | None
+
+
+@dataclass(frozen=True)
+class ModelAudit:
+    """What one model does to every group.
+
+    Attributes
+    ----------
+    name : str
+    n_components : int
+    center : {"global", "group", "none"}
+    scaled : bool
+        Whether figures are in scaled units.
+    status : str or None
+        Status of the model's certificate; None for models that carry none.
+    gap : float or None
+        Gap of the certificate, in the units of its objective.
+    is_plain_pca : bool
+    fitted_here : bool
+        Whether the model was fitted on the audited rows.
+    known_groups : tuple of labels
+        Groups it was fitted on; empty if it knows of none.
+    groups : tuple of GroupAudit
+    disparity : Estimate
+        Two groups: error of the second minus error of the first; more: the largest pairwise gap.
+    pair : tuple of two labels
+        The disparity is the error of the second of these minus that of the first.
+    """
+
+    name: str
+    n_components: int
+    center: str
+    scaled: bool
+    status: str | None
+    gap: float | None
+    is_plain_pca: bool
+    fitted_here: bool
+    known_groups: tuple[Label, ...]
+    groups: tuple[GroupAudit, ...]
+    disparity: Estimate
+    pair: tuple[Label, Label]
+
+    @property
+    def total_error(self) -> float:
+        """Average error over all rows."""
+        return sum(group.proportion * group.error.value for group in self.groups)
+
+    @property
+    def largest_loss(self) -> float:
+        """Largest excess loss of a group."""
+        return max(group.excess_loss for group in self.groups)
+
+
+@dataclass(frozen=True)
+class AuditedRows:
+    """What the models were judged on.
+
+    Attributes
+    ----------
+    n : int
+        Rows.
+    n_features : int
+    has_intervals : bool
+    """
+
+    n: int
+    n_features: int
+    has_intervals: bool

@@ -1,0 +1,59 @@
+"""The command line: parses, calls, prints; computes nothing.
+
+Everything slow is imported inside the commands, so that help and usage errors come at once.
+"""
+
+import sys
+import warnings
+from collections.abc import Sequence
+
+import click
+
+from fairspan.cli.commands import audit, demo, fit, transform
+from fairspan.errors import FairspanError
+from fairspan.version import __version__
+
+_BAD_INPUT, _INTERNAL_FAILURE = 2, 1
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="fairspan", message="%(prog)s %(version)s")
+def fairspan() -> None:
+    """Fair principal component analysis: audit what PCA does to each group, and repair it.
+
+    Exit status: 0 done, 2 bad usage or bad input, 1 internal failure.
+    """
+
+
+for _command in (demo, audit, fit, transform):
+    fairspan.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its status."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            fairspan.main(arguments, prog_name="fairspan", standalone_mode=False)
+        except click.ClickException as error:
+            error.show()
+            return error.exit_code
+        except click.Abort:
+            click.echo("fairspan: interrupted", err=True)
+            return _INTERNAL_FAILURE
+        except BrokenPipeError:  # the reader of our output has had enough
+            sys.stderr.close()
+            return _INTERNAL_FAILURE
+        except (FairspanError, OSError) as error:
+            click.echo(f"fairspan: error: {error}", err=True)
+            return _BAD_INPUT
+        return 0
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    click.echo(f"fairspan: warning: {message}", err=True)

@@ -1,0 +1,146 @@
+"""The commands."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fairspan.cli import options
+
+if TYPE_CHECKING:
+    from fairspan.auditing.audit import Audit
+    from fairspan.auditing.models import Audited
+    from fairspan.cli.inputs import Table
+
+_OUT = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
+_MODEL = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@options.JSON
+def demo(as_json: bool) -> None:
+    """Show on real data what PCA does to two groups, and what it costs to repair that."""
+    from fairspan.cli.demo import demo_facts, demo_screen
+    from fairspan.cli.output import echo_json
+
+    fit, result, data = demo_facts()
+    if as_json:
+        from fairspan.cli.output import certificate_facts
+
+        echo_json({"data": data.name, "certificate": certificate_facts(fit), **result.to_dict()})
+    else:
+        click.echo(demo_screen(fit, result, data))
+
+
+@click.command()
+@options.DATA
+@options.reads_rows
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    type=_MODEL,
+    help="Audit a model that fit wrote, in place of plain PCA (repeatable).",
+)
+@options.JSON
+def audit(
+    data: Path,
+    groups: tuple[str, ...],
+    features: tuple[str, ...],
+    exclude: tuple[str, ...],
+    n_components: int | None,
+    center: str,
+    standardize: bool,
+    models: tuple[Path, ...],
+    as_json: bool,
+) -> None:
+    """Show what plain PCA does to each group of DATA.
+
+    DATA is a CSV, Parquet or Arrow file, a folder of Parquet files, or saved moments; it may be
+    larger than memory.
+    """
+    from fairspan.cli.inputs import open_input, plain_model, saved_models
+    from fairspan.cli.output import echo_json
+
+    table = open_input(data, groups, features, exclude)
+    if models:
+        audited = saved_models(models)
+        table = table.selected(audited[0].subspace.feature_names)
+    else:
+        audited = [plain_model(table, n_components, center, standardize)]
+    result = _audited(table, audited)
+    if as_json:
+        echo_json(result.to_dict())
+    else:
+        click.echo(str(result))
+
+
+@click.command()
+@options.DATA
+@click.option("-o", "--output", "model", type=_OUT, required=True, help="Where to save the model.")
+@options.reads_rows
+@options.fits
+@options.JSON
+def fit(
+    data: Path,
+    model: Path,
+    groups: tuple[str, ...],
+    features: tuple[str, ...],
+    exclude: tuple[str, ...],
+    n_components: int | None,
+    center: str,
+    standardize: bool,
+    criterion: str,
+    parameters: dict[str, float],
+    as_json: bool,
+) -> None:
+    """Fit fair PCA to DATA and save it; print PCA beside it, and the proof of optimality."""
+    from fairspan.cli.inputs import fair_models, open_input, refuse_overwriting
+    from fairspan.cli.output import certificate_facts, certificate_line, echo_json
+
+    refuse_overwriting(model, data)
+    table = open_input(data, groups, features, exclude)
+    fitted, audited = fair_models(table, n_components, center, standardize, criterion, parameters)
+    result = _audited(table, audited)
+    fitted.subspace.save(model)
+    if as_json:
+        facts = certificate_facts(fitted)
+        echo_json({"model": str(model), "certificate": facts, **result.to_dict()})
+    else:
+        click.echo(f"{result}\n\n{certificate_line(fitted)}\nSaved to {model}")
+
+
+@click.command()
+@click.argument("model", type=_MODEL)
+@options.DATA
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    type=_OUT,
+    required=True,
+    help="CSV, Parquet or Arrow file by its ending; - writes CSV to standard output.",
+)
+@options.JSON
+def transform(model: Path, data: Path, out: Path, as_json: bool) -> None:
+    """Reduce DATA with a saved MODEL. Columns are matched by name; no group column is needed."""
+    from fairspan.cli.inputs import refuse_overwriting
+    from fairspan.cli.output import echo_json
+    from fairspan.cli.transforming import transform_file
+
+    refuse_overwriting(out, data, model)
+    if as_json and str(out) == "-":
+        raise click.UsageError("--json and -o - would both write to standard output.")
+    n_rows, columns = transform_file(model, data, out)
+    if as_json:
+        echo_json({"output": str(out), "n_rows": n_rows, "columns": columns})
+    elif str(out) != "-":
+        click.echo(f"Wrote {n_rows} rows of {len(columns)} components to {out}")
+
+
+def _audited(table: "Table", audited: "list[Audited]") -> "Audit":
+    from fairspan.auditing.audit import audit_moments, audit_rows
+
+    if table.source is None:
+        return audit_moments(audited, [table.moments])
+    return audit_rows(audited, table.with_progress("auditing"), table.moments)

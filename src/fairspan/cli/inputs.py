@@ -1,0 +1,126 @@
+"""What the commands read: rows or moments, saved models, and models fitted on the way."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairspan.auditing.models import Audited, plain_pca, read_model
+from fairspan.cli.progress import WithProgress
+from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.fitting import Fit, fit_subspace, smallest_dimension
+from fairspan.moments.accumulate import accumulate
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.sources.files import FileRows
+from fairspan.problem.criteria import criterion_of
+from fairspan.problem.problem import check_n_components
+from fairspan.storage import is_archive
+from fairspan.subspace import FairSubspace
+
+# Without -d, the dimension that keeps this share of the pooled variance.
+_SHARE_KEPT = 0.9
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a file, or moments that stand in for them."""
+
+    source: FileRows | None
+    saved: GroupMoments | None = None
+
+    @cached_property
+    def moments(self) -> GroupMoments:
+        """Moments of at least two groups, read once."""
+        if self.saved is not None:
+            moments = self.saved
+        else:
+            moments = accumulate(self.with_progress("reading"))
+        if moments.n_groups < 2:
+            raise InvalidInput(
+                f"All rows are of one group ({moments.labels[0]!r})",
+                "Allowed are two groups or more",
+                "Check the group column, or use ordinary PCA",
+            )
+        return moments
+
+    def with_progress(self, what: str) -> WithProgress:
+        """The rows, telling how many have been read."""
+        assert self.source is not None
+        return WithProgress(self.source, what)
+
+    def selected(self, names: tuple[str, ...] | None) -> "Table":
+        """The same rows with these features, in this order."""
+        if names is None or self.source is None:
+            return self
+        return Table(self.source.selected(names))
+
+
+def open_input(
+    path: Path, groups: Sequence[str], features: Sequence[str], exclude: Sequence[str]
+) -> Table:
+    """Open rows, or saved moments."""
+    if path.is_file() and is_archive(path):
+        if groups or features or exclude:
+            raise click.UsageError(
+                f"{path} holds moments, whose groups and features are fixed; "
+                "leave out --group, --features and --exclude."
+            )
+        return Table(None, GroupMoments.load(path))
+    if not groups:
+        raise click.UsageError("Name the group column with --group COL.")
+    return Table(FileRows.open(path, groups, features, exclude))
+
+
+def plain_model(table: Table, n_components: int | None, center: Any, standardize: bool) -> Audited:
+    """Ordinary PCA of the table."""
+    moments = table.moments
+    dimension = _dimension(moments, n_components, center, standardize)
+    return read_model("PCA", plain_pca(moments, dimension, center, scale=standardize))
+
+
+def fair_models(
+    table: Table,
+    n_components: int | None,
+    center: Any,
+    standardize: bool,
+    criterion: str,
+    parameters: dict[str, float],
+) -> tuple[Fit, list[Audited]]:
+    """The fair fit, and what to audit: ordinary PCA beside it."""
+    chosen = criterion_of(criterion, **parameters)  # before the rows are read
+    moments = table.moments
+    dimension = _dimension(moments, n_components, center, standardize)
+    fit = fit_subspace(moments, dimension, criterion=chosen, center=center, scale=standardize)
+    plain = read_model("PCA", plain_pca(moments, dimension, center, scale=standardize))
+    return fit, [plain, read_model(criterion, fit.subspace)]
+
+
+def saved_models(paths: Sequence[Path]) -> list[Audited]:
+    """Models from files, named by them."""
+    return [read_model(path.name, FairSubspace.load(path)) for path in paths]
+
+
+def refuse_overwriting(out: Path, *inputs: Path) -> None:
+    """Raise InvalidParameter if the output would replace an input, or has no folder to go to."""
+    if str(out) == "-":
+        return
+    if any(path.exists() and out.exists() and out.samefile(path) for path in inputs):
+        raise InvalidParameter(
+            f"The output {out} is also an input", "Allowed is another name", "Choose another name"
+        )
+    if not out.parent.is_dir():
+        raise InvalidParameter(
+            f"There is no folder {out.parent}", "Allowed is a folder that exists", "Make it first"
+        )
+
+
+def _dimension(
+    moments: GroupMoments, n_components: int | None, center: Any, standardize: bool
+) -> int:
+    if n_components is None:
+        return smallest_dimension(moments, _SHARE_KEPT, center=center, scale=standardize)
+    check_n_components(n_components, moments.n_features)
+    return n_components

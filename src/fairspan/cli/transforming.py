@@ -1,0 +1,69 @@
+"""Reduce a file block by block, so that neither input nor output need fit into memory."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fairspan.cli.progress import WithProgress
+from fairspan.errors import InvalidParameter
+from fairspan.moments.sources.files import FileRows
+from fairspan.storage import replacing
+from fairspan.subspace import FairSubspace
+
+_WRITERS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow"}
+_WRITERS |= {".feather": "arrow", ".ipc": "arrow"}
+
+
+def transform_file(model: Path, data: Path, out: Path) -> tuple[int, list[str]]:
+    """Write the coordinates of every row; return the number of rows and the column names.
+
+    The output appears only when it is complete.
+    """
+    kind = _kind_of(out)
+    subspace = FairSubspace.load(model)
+    rows = FileRows.open(data, features=subspace.feature_names or ())
+    if subspace.feature_names is not None:
+        rows = rows.selected(subspace.feature_names)
+    names = [f"fairpca{index}" for index in range(subspace.n_components)]
+    import pyarrow as pa
+
+    schema = pa.schema([(name, pa.float64()) for name in names])
+    n_rows = 0
+    with _writer(kind, out, schema) as writer:
+        for block in WithProgress(rows, "transforming").blocks():
+            reduced = subspace.transform(block.values)
+            writer.write(pa.record_batch(list(reduced.T), schema=schema))
+            n_rows += len(reduced)
+    return n_rows, names
+
+
+def _kind_of(out: Path) -> str:
+    if str(out) == "-":
+        return "csv"
+    if out.suffix.lower() not in _WRITERS:
+        raise InvalidParameter(
+            f"The output {out} has the ending {out.suffix!r}",
+            f"Allowed are {', '.join(_WRITERS)}, or - for standard output",
+            "Choose one of these endings",
+        )
+    return _WRITERS[out.suffix.lower()]
+
+
+@contextmanager
+def _writer(kind: str, out: Path, schema: Any) -> Iterator[Any]:
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    openers = {
+        "csv": csv.CSVWriter,
+        "parquet": parquet.ParquetWriter,
+        "arrow": pa.ipc.new_file,
+    }
+    if str(out) == "-":
+        with csv.CSVWriter(sys.stdout.buffer, schema) as writer:
+            yield writer
+        return
+    with replacing(out) as partial, openers[kind](str(partial), schema) as writer:
+        yield writer

@@ -1,0 +1,52 @@
+"""Real data that needs no file of its own."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Rows with a group each.
+
+    Attributes
+    ----------
+    name : str
+    source : str
+        Where the data come from.
+    X : (n, p) array
+    sensitive_features : (n,) array
+    feature_names : tuple of str
+    """
+
+    name: str
+    source: str
+    X: npt.NDArray[np.float64]
+    sensitive_features: npt.NDArray[np.str_]
+    feature_names: tuple[str, ...]
+
+
+def diabetes_by_sex() -> Dataset:
+    """Diabetes patients (Efron et al. 2004) as scikit-learn ships them, grouped by sex.
+
+    442 patients, 9 features: age, body mass index, blood pressure and six blood serum measurements
+    in their original units. The source codes sex as 1 and 2 without saying which is which.
+
+    Examples
+    --------
+    >>> diabetes_by_sex().X.shape
+    (442, 9)
+    """
+    from sklearn.datasets import load_diabetes
+
+    data = load_diabetes(scaled=False)
+    names = list(data.feature_names)
+    column = names.index("sex")
+    return Dataset(
+        name="diabetes",
+        source="Efron, Hastie, Johnstone, Tibshirani (2004), shipped with scikit-learn",
+        X=np.delete(data.data, column, axis=1),
+        sensitive_features=np.array([f"sex {code:.0f}" for code in data.data[:, column]]),
+        feature_names=(*names[:column], *names[column + 1 :]),
+    )

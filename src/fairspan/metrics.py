@@ -1,0 +1,198 @@
+"""What a projection does to each group: errors, losses, variance kept, disparity.
+
+A model is a fitted FairPCA, a FairSubspace, a fitted scikit-learn PCA, IncrementalPCA or
+TruncatedSVD, or a (d, p) array with orthonormal rows. Each is judged with its own mean and scale.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import InvalidInput
+from fairspan.moments.accumulate import accumulate
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.groups import Label
+from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.sources import rows_of
+from fairspan.problem.criteria import TotalError
+from fairspan.problem.disparity import signed_disparity
+from fairspan.problem.problem import Problem
+from fairspan.subspace import FairSubspace, subspace_of
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupFigures:
+    """Figures of one projection for each group, in squared (scaled) units of the features.
+
+    Attributes
+    ----------
+    labels : list of k labels
+    total_variances : (k,) array
+        tr S_g about the projection's centre.
+    errors : (k,) array
+        e_g = tr S_g - tr(V'S_gV).
+    best_errors : (k,) array
+        e*_g, the least error of any subspace of the same dimension.
+    """
+
+    labels: list[Label]
+    total_variances: FloatArray
+    errors: FloatArray
+    best_errors: FloatArray
+
+    @property
+    def excess_losses(self) -> FloatArray:
+        """l_g = e_g - e*_g, never below zero, shape (k,)."""
+        return np.maximum(self.errors - self.best_errors, 0.0)
+
+    @property
+    def captured_ratios(self) -> FloatArray:
+        """Share of each group's variance that is kept, shape (k,); NaN without variance."""
+        with np.errstate(invalid="ignore"):
+            return 1.0 - self.errors / self.total_variances
+
+
+def group_figures(subspace: FairSubspace, moments: GroupMoments) -> GroupFigures:
+    """Judge a projection by the moments of the rows.
+
+    Parameters
+    ----------
+    subspace : FairSubspace
+    moments : GroupMoments
+        In the units of the features, unscaled.
+
+    Returns
+    -------
+    GroupFigures
+
+    Raises
+    ------
+    InvalidInput
+        Another number of features.
+    """
+    if subspace.n_features != moments.n_features:
+        raise InvalidInput(
+            f"The rows have {moments.n_features} features",
+            f"The model takes {subspace.n_features}",
+            "Pass the columns that it was fitted on",
+        )
+    point = reference_point(subspace, moments)
+    if subspace.scale is not None:
+        moments = moments.divided_by(subspace.scale)
+        point = None if point is None else point / subspace.scale
+    second = DenseSecondMoments(moments.second_moments_about(point))
+    problem = Problem(second, moments.proportions, subspace.n_components, TotalError())
+    errors = problem.errors(subspace.components.T)
+    return GroupFigures(moments.labels, second.traces, errors, problem.best_errors)
+
+
+def reference_point(subspace: FairSubspace, moments: GroupMoments) -> FloatArray | None:
+    """The point about which errors are measured; None where each group has its own mean.
+
+    A model's own mean; the mean of these rows for a bare array, which has none.
+    """
+    if subspace.center == "group":
+        return None
+    return moments.mean if subspace.mean is None else subspace.mean
+
+
+def reconstruction_error(
+    model: Any, X: Any, sensitive_features: Any, *, sample_weight: Any = None
+) -> dict[Label, float]:
+    """Average squared distance of each group's rows to their reconstruction, e_g.
+
+    Parameters
+    ----------
+    model : see the module's first lines
+    X : (n, p) array or data frame
+    sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
+    sample_weight : (n,) array-like, optional
+
+    Returns
+    -------
+    dict of label to float
+        In squared units of the features (scaled, if the model scales).
+
+    Raises
+    ------
+    InvalidInput, InvalidType
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import metrics
+    >>> X = np.array([[2.0, 0], [-2, 0], [0, 1], [0, -1]])
+    >>> metrics.reconstruction_error(np.array([[1.0, 0.0]]), X, ["a", "a", "b", "b"])
+    {'a': 0.0, 'b': 1.0}
+    """
+    figures = _figures(model, X, sensitive_features, sample_weight)
+    return dict(zip(figures.labels, figures.errors.tolist(), strict=True))
+
+
+def excess_loss(
+    model: Any, X: Any, sensitive_features: Any, *, sample_weight: Any = None
+) -> dict[Label, float]:
+    """What each group loses against its own best subspace, l_g = e_g - e*_g.
+
+    Samadi et al. (2018), Definition 4.3, per row. Parameters, units and errors are those of
+    :func:`reconstruction_error`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import metrics
+    >>> X = np.array([[2.0, 0], [-2, 0], [0, 1], [0, -1]])
+    >>> metrics.excess_loss(np.array([[0.0, 1.0]]), X, ["a", "a", "b", "b"])
+    {'a': 4.0, 'b': 0.0}
+    """
+    figures = _figures(model, X, sensitive_features, sample_weight)
+    return dict(zip(figures.labels, figures.excess_losses.tolist(), strict=True))
+
+
+def captured_variance_ratio(
+    model: Any, X: Any, sensitive_features: Any, *, sample_weight: Any = None
+) -> dict[Label, float]:
+    """Share of each group's variance that the projection keeps, 1 - e_g / tr S_g.
+
+    NaN for a group without variance. Parameters and errors are those of
+    :func:`reconstruction_error`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import metrics
+    >>> X = np.array([[2.0, 0], [-2, 0], [0, 1], [0, -1]])
+    >>> metrics.captured_variance_ratio(np.array([[0.6, 0.8]]), X, ["a", "a", "b", "b"])
+    {'a': 0.36, 'b': 0.64}
+    """
+    figures = _figures(model, X, sensitive_features, sample_weight)
+    return dict(zip(figures.labels, figures.captured_ratios.tolist(), strict=True))
+
+
+def disparity(model: Any, X: Any, sensitive_features: Any, *, sample_weight: Any = None) -> float:
+    """Two groups: error of the second minus error of the first. More: the largest pairwise gap.
+
+    Groups are in sorted order. Parameters, units and errors are those of
+    :func:`reconstruction_error`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import metrics
+    >>> X = np.array([[2.0, 0], [-2, 0], [0, 1], [0, -1]])
+    >>> metrics.disparity(np.array([[1.0, 0.0]]), X, ["a", "a", "b", "b"])
+    1.0
+    """
+    return signed_disparity(_figures(model, X, sensitive_features, sample_weight).errors)
+
+
+def _figures(model: Any, X: Any, sensitive_features: Any, sample_weight: Any) -> GroupFigures:
+    subspace = subspace_of(model)
+    source = rows_of(X, sensitive_features, sample_weight)
+    if subspace.feature_names is not None:
+        source = source.selected(subspace.feature_names)
+    return group_figures(subspace, accumulate(source))

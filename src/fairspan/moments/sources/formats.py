@@ -1,0 +1,185 @@
+"""Files of rows: CSV, Parquet and Arrow, each read in batches through pyarrow."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairspan.errors import InvalidInput, MissingDependency
+
+_SUFFIXES = {
+    "csv": (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz"),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".feather", ".ipc"),
+}
+_MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow"}
+_DELIMITERS = ",;\t|"
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A file, or a folder of Parquet files, with columns and batches of rows.
+
+    Attributes
+    ----------
+    path : Path
+    columns : tuple of str
+    n_rows : int or None
+        None where only reading the whole file would tell.
+    batches : callable
+        ``batches(features, groups, size)`` reads the file from its beginning: record batches of
+        these columns, of about `size` rows.
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    n_rows: int | None
+    batches: Callable[[tuple[str, ...], tuple[str, ...], int], Iterator[Any]]
+
+
+def open_table(path: Path) -> TableFile:
+    """Open a file by its name, or by its first bytes where the name does not tell.
+
+    Raises
+    ------
+    InvalidInput
+        Not a table that can be read: missing, empty, damaged, of another kind, or with two columns
+        of the same name.
+    MissingDependency
+        pyarrow is not installed.
+    """
+    if not path.exists():
+        raise InvalidInput(
+            f"There is no file {path}", "Allowed is a file or folder that exists", "Check the path"
+        )
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise MissingDependency.for_extra("pyarrow", "arrow", f"Reading {path}") from error
+    with reading(path):
+        table = {"csv": _open_csv, "parquet": _open_parquet, "arrow": _open_arrow}[_kind(path)](
+            path
+        )
+    if len(set(table.columns)) < len(table.columns):
+        twice = sorted({name for name in table.columns if table.columns.count(name) > 1})
+        raise InvalidInput(
+            f"{path} has several columns named {twice[0]!r}",
+            "Allowed are columns of different names",
+            "Rename them",
+        )
+    return table
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn pyarrow's errors into InvalidInput that names the file."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        raise InvalidInput(
+            f"{path} cannot be read ({' '.join(str(error).split())})",
+            "Allowed are complete CSV, Parquet and Arrow files of equally long rows",
+            "Check the file; a damaged one must be made again",
+        ) from error
+
+
+def _kind(path: Path) -> str:
+    if path.is_dir():
+        return "parquet"
+    name = path.name.lower()
+    for kind, suffixes in _SUFFIXES.items():
+        if name.endswith(suffixes):
+            return kind
+    with path.open("rb") as file:
+        start = file.read(4)
+    if start not in _MAGIC:
+        raise InvalidInput(
+            f"{path} is of an unknown kind",
+            "Allowed are CSV (.csv, .tsv), Parquet (.parquet, or a folder of them) and Arrow "
+            "(.arrow, .feather) files, and saved moments",
+            "Convert the file, or give it the right ending",
+        )
+    return _MAGIC[start]
+
+
+def _open_csv(path: Path) -> TableFile:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    with pa.input_stream(str(path)) as stream:
+        start = stream.read(1 << 16)
+    if not start.strip():
+        raise InvalidInput(
+            f"{path} is empty", "Allowed is a header line and at least one row", "Check the file"
+        )
+    header = start.splitlines()[0].decode("utf-8-sig")
+    # The first delimiter in the header decides; a header without any is a single column.
+    delimiter = next((each for each in _DELIMITERS if each in header), ",")
+    parse = csv.ParseOptions(delimiter=delimiter)
+    with csv.open_csv(path, parse_options=parse) as reader:
+        schema = reader.schema
+
+    def batches(features: tuple[str, ...], groups: tuple[str, ...], size: int) -> Iterator[Any]:
+        # The first block may show only whole numbers, or nothing, where fractions follow.
+        kinds = {name: schema.field(name).type for name in features}
+        number_like = (pa.types.is_null, pa.types.is_integer, pa.types.is_floating)
+        numbers = {
+            name: pa.float64()
+            for name, kind in kinds.items()
+            if any(matches(kind) for matches in number_like)
+        }
+        convert = csv.ConvertOptions(
+            include_columns=[*features, *groups], column_types=numbers, strings_can_be_null=True
+        )
+        with csv.open_csv(path, parse_options=parse, convert_options=convert) as reader:
+            yield from reader
+
+    return TableFile(path, tuple(schema.names), None, batches)
+
+
+def _open_parquet(path: Path) -> TableFile:
+    from pyarrow import parquet
+
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    if not files:
+        raise InvalidInput(
+            f"The folder {path} holds no .parquet file", "Allowed is at least one", "Check the path"
+        )
+    heads = [parquet.ParquetFile(file) for file in files]
+    columns = tuple(heads[0].schema_arrow.names)
+    n_rows = sum(head.metadata.num_rows for head in heads)
+    for file, head in zip(files, heads, strict=True):
+        if set(head.schema_arrow.names) != set(columns):
+            raise InvalidInput(
+                f"{file} has other columns than {files[0]}",
+                "Allowed are files of the same columns",
+                "Put files of another kind into another folder",
+            )
+        head.close()
+
+    def batches(features: tuple[str, ...], groups: tuple[str, ...], size: int) -> Iterator[Any]:
+        columns = [*features, *groups]
+        for file in files:
+            with parquet.ParquetFile(file) as opened:
+                for batch in opened.iter_batches(batch_size=size, columns=columns):
+                    yield batch.select(columns)
+
+    return TableFile(path, columns, n_rows, batches)
+
+
+def _open_arrow(path: Path) -> TableFile:
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+        columns = tuple(reader.schema.names)
+        n_rows = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
+
+    def batches(features: tuple[str, ...], groups: tuple[str, ...], size: int) -> Iterator[Any]:
+        with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+            for index in range(reader.num_record_batches):
+                yield reader.get_batch(index).select([*features, *groups])
+
+    return TableFile(path, columns, n_rows, batches)
