@@ -45,7 +45,7 @@ def diabetes_by_sex() -> Dataset:
     column = names.index("sex")
     return Dataset(
         name="diabetes",
-        source="Efron, Hastie, Johnstone, Tibshirani (2004), shipped with scikit-learn",
+        source="Efron et al. (2004), as shipped with scikit-learn",
         X=np.delete(data.data, column, axis=1),
         sensitive_features=np.array([f"sex {code:.0f}" for code in data.data[:, column]]),
         feature_names=(*names[:column], *names[column + 1 :]),

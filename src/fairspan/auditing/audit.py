@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,9 @@ from fairspan.moments.sources import RowSource, rows_of
 from fairspan.problem.disparity import signed_disparity
 
 FloatArray = npt.NDArray[np.float64]
+
+# Findings are wrapped for a terminal of this width.
+_WIDTH = 80
 
 
 @dataclass(frozen=True)
@@ -105,11 +110,13 @@ class Audit:
 
     def table(self) -> str:
         """The figures as one text table."""
-        return table_of(self.models)
+        return table_of(self.models, self.rows.n_features)
 
     def __str__(self) -> str:
-        lines = [self.table(), "", *map(str, self.findings)]
-        return "\n".join(lines).rstrip()
+        indented = (
+            wrap(str(finding), _WIDTH, subsequent_indent="      ") for finding in self.findings
+        )
+        return "\n".join([self.table(), "", *chain.from_iterable(indented)]).rstrip()
 
     def __repr__(self) -> str:
         return str(self)

@@ -7,41 +7,34 @@ from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import ModelAudit
 from fairspan.moments.groups import spelled
 
-_HEADINGS = ("model", "group", "rows", "variance", "error", "95 % interval", "best", "loss", "kept")
-_LEFT = 2  # model and group are aligned left, figures right
-_LONGEST_NAME = 16
+_HEADINGS = ("group", "rows", "variance", "error", "95 % interval", "best", "loss", "kept")
+_LONGEST_NAME = 18
+_ABOUT = {
+    "global": "errors about the mean of all rows",
+    "group": "errors about each group's own mean",
+    "none": "errors about the origin",
+}
 
 
-def table_of(models: Sequence[ModelAudit]) -> str:
-    """One line for each group of each model, and one for each model's disparity.
+def table_of(models: Sequence[ModelAudit], n_features: int) -> str:
+    """Under each model, one line for each group and one for the disparity.
 
     Columns: rows of the group, its total variance, its error with the interval, the best error any
     subspace of the same dimension has on it, the excess loss, and the share of variance kept.
     """
-    body: list[tuple[str, ...]] = []
-    separators: set[int] = set()
-    for model in models:
-        separators.add(len(body))
-        name = model.name
-        for group in model.groups:
-            kept = "-" if group.variance_kept is None else f"{group.variance_kept:.1%}"
-            body.append(
-                (
-                    name,
-                    spelled(group.group),
-                    str(group.n),
-                    figure(group.total_variance),
-                    figure(group.error.value),
-                    interval(group.error),
-                    figure(group.best_error),
-                    figure(group.excess_loss),
-                    kept,
-                )
-            )
-            name = ""
-        if len(model.groups) > 1:
-            body.append(_disparity_line(model))
-    return _laid_out(body, separators)
+    parts = [_lines_of(model) for model in models]
+    rows = [_HEADINGS, *(line for lines in parts for line in lines)]
+    widths = [max(_width(row[i]) for row in rows) for i in range(len(_HEADINGS))]
+    text = [_laid_out(_HEADINGS, widths)]
+    for model, lines in zip(models, parts, strict=True):
+        text.append("-" * (sum(widths) + len(widths) - 1))
+        units = ", scaled" if model.scaled else ""
+        text.append(
+            f"{_printable(model.name)}: {model.n_components} of {n_features} dimensions, "
+            f"{_ABOUT[model.center]}{units}"
+        )
+        text += [_laid_out(line, widths) for line in lines]
+    return "\n".join(text)
 
 
 def figure(value: float) -> str:
@@ -68,33 +61,40 @@ def interval(estimate: Estimate) -> str:
     return f"{figure(estimate.low)} to {figure(estimate.high)}"
 
 
-def _disparity_line(model: ModelAudit) -> tuple[str, ...]:
-    value = figure(model.disparity.value)
-    return ("", "disparity", "", "", value, interval(model.disparity), "", "", "")
+def _lines_of(model: ModelAudit) -> list[tuple[str, ...]]:
+    lines = [
+        (
+            "  " + _cut(_printable(spelled(group.group))),
+            str(group.n),
+            figure(group.total_variance),
+            figure(group.error.value),
+            interval(group.error),
+            figure(group.best_error),
+            figure(group.excess_loss),
+            "-" if group.variance_kept is None else f"{group.variance_kept:.1%}",
+        )
+        for group in model.groups
+    ]
+    if len(model.groups) > 1:
+        value = figure(model.disparity.value)
+        lines.append(("  disparity", "", "", value, interval(model.disparity), "", "", ""))
+    return lines
 
 
-def _laid_out(body: Sequence[tuple[str, ...]], separators: set[int]) -> str:
-    rows = [_HEADINGS, *(tuple(_cut(cell, i) for i, cell in enumerate(line)) for line in body)]
-    widths = [max(_width(row[i]) for row in rows) for i in range(len(_HEADINGS))]
-    lines = []
-    for number, row in enumerate(rows):
-        if number - 1 in separators:
-            lines.append("-" * (sum(widths) + len(widths) - 1))
-        cells = [
-            cell + " " * (width - _width(cell))
-            if i < _LEFT
-            else " " * (width - _width(cell)) + cell
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append(" ".join(cells).rstrip())
-    return "\n".join(lines)
+def _laid_out(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Names to the left, figures to the right."""
+    padding = [" " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)]
+    figures = (pad + cell for pad, cell in zip(padding[1:], cells[1:], strict=True))
+    return " ".join([cells[0] + padding[0], *figures]).rstrip()
 
 
-def _cut(cell: str, column: int) -> str:
-    clean = "".join(char if char.isprintable() else "?" for char in cell)
-    if column >= _LEFT or len(clean) <= _LONGEST_NAME:
-        return clean
-    return clean[: _LONGEST_NAME - 1] + "…"
+def _printable(text: str) -> str:
+    """A name from the data may hold line breaks or control codes."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
 
 
 def _width(text: str) -> int:

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+        warnings.showwarning = _show_warning  # type: ignore[assignment]
         try:
             fairspan.main(arguments, prog_name="fairspan", standalone_mode=False)
         except click.ClickException as error:

@@ -35,8 +35,8 @@ def demo_screen(fit: Fit, result: Audit, data: Dataset) -> str:
     return f"""\
 Does PCA lose one of my groups, and what does it cost to repair that?
 
-Data: {data.name}, {result.rows.n} patients ({sizes}),
-{result.rows.n_features} measurements, standardised ({data.source}).
+Data: {data.name}, {result.rows.n} patients ({sizes}), {result.rows.n_features} measurements,
+standardised. {data.source}.
 PCA and fair PCA each keep {plain.n_components} dimensions.
 
 {result.table()}

@@ -95,7 +95,7 @@ def fair_models(
     dimension = _dimension(moments, n_components, center, standardize)
     fit = fit_subspace(moments, dimension, criterion=chosen, center=center, scale=standardize)
     plain = read_model("PCA", plain_pca(moments, dimension, center, scale=standardize))
-    return fit, [plain, read_model(criterion, fit.subspace)]
+    return fit, [plain, read_model("fair", fit.subspace)]
 
 
 def saved_models(paths: Sequence[Path]) -> list[Audited]:

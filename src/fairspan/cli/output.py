@@ -36,10 +36,9 @@ def certificate_line(fit: Fit) -> str:
     solution, criterion = fit.solution, fit.problem.criterion.name
     return (
         f"Certificate: {criterion} is {solution.objective:.6g}; no subspace of "
-        f"{fit.problem.n_components} dimensions is below {solution.lower_bound:.6g} "
-        f"(gap {solution.gap:.1e}).\n"
-        f"Status: {solution.status} ({solution.status.message}), "
-        f"{solution.n_eigenproblems} eigenproblems."
+        f"{fit.problem.n_components} dimensions is below\n{solution.lower_bound:.6g} "
+        f"(gap {solution.gap:.1e}, {solution.n_eigenproblems} eigenproblems). "
+        f"Status: {solution.status}:\n{solution.status.message}."
     )
 
 
