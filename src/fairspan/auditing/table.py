@@ -62,7 +62,7 @@ def interval(estimate: Estimate) -> str:
 
 
 def _lines_of(model: ModelAudit) -> list[tuple[str, ...]]:
-    lines = [
+    lines: list[tuple[str, ...]] = [
         (
             "  " + _cut(_printable(spelled(group.group))),
             str(group.n),
