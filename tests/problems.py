@@ -1,0 +1,78 @@
+"""Building problems from plain matrices and rows, and judging answers with numpy alone."""
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.moments.operators import DenseSecondMoments
+from fairspan.problem.criteria import Criterion, MinimaxError, MinimaxLoss, TotalError
+from fairspan.problem.problem import Problem
+from fairspan.solvers.boundary import BoundarySearch
+from fairspan.solvers.solution import Solution
+
+FloatArray = npt.NDArray[np.float64]
+
+MINIMAX = (MinimaxLoss(), MinimaxError())
+
+
+def problem_of(
+    matrices: list[FloatArray] | FloatArray,
+    n_components: int,
+    criterion: Criterion,
+    proportions: list[float] | None = None,
+) -> Problem:
+    k = len(matrices)
+    shares = np.full(k, 1 / k) if proportions is None else np.array(proportions)
+    return Problem(DenseSecondMoments(np.array(matrices)), shares, n_components, criterion)
+
+
+def solve(problem: Problem, tol: float = 1e-9) -> Solution:
+    return BoundarySearch().solve(problem, tol * problem.total_variance)
+
+
+def random_moments(rng: np.random.Generator, n_groups: int, n_features: int) -> FloatArray:
+    """Second moments of unequal size and shape; every third is of low rank."""
+    matrices = []
+    for group in range(n_groups):
+        rank = max(1, n_features // 2) if group % 3 == 2 else n_features
+        factor = rng.standard_normal((n_features, rank)) * rng.uniform(0.2, 3, rank)
+        matrices.append(factor @ factor.T)
+    return np.array(matrices)
+
+
+def random_basis(rng: np.random.Generator, n_features: int, n_components: int) -> FloatArray:
+    return np.linalg.qr(rng.standard_normal((n_features, n_components)))[0]
+
+
+def top_sum(matrix: FloatArray, n_components: int) -> float:
+    return float(np.linalg.eigvalsh(matrix)[::-1][:n_components].sum())
+
+
+def errors_of(matrices: FloatArray, basis: FloatArray) -> FloatArray:
+    """tr S - tr(V'SV) of each matrix, through the residual projector."""
+    residual = np.eye(len(basis)) - basis @ basis.T
+    return np.array([np.trace(residual @ matrix @ residual) for matrix in matrices])
+
+
+def references_of(matrices: FloatArray, n_components: int, criterion: Criterion) -> FloatArray:
+    """a_g, so that the value of a minimax criterion is max_g (a_g - c_g)."""
+    if isinstance(criterion, MinimaxLoss):
+        return np.array([top_sum(matrix, n_components) for matrix in matrices])
+    return np.array([np.trace(matrix) for matrix in matrices])
+
+
+def value_of(matrices: FloatArray, basis: FloatArray, criterion: Criterion) -> float:
+    """A minimax criterion at a basis."""
+    assert not isinstance(criterion, TotalError)
+    captured = np.array([np.trace(matrix) for matrix in matrices]) - errors_of(matrices, basis)
+    return float((references_of(matrices, basis.shape[1], criterion) - captured).max())
+
+
+def bound_of(
+    matrices: FloatArray, weights: FloatArray, n_components: int, criterion: Criterion
+) -> float:
+    """The lower bound that weights on the simplex prove for a minimax criterion."""
+    assert (weights >= 0).all()
+    assert abs(weights.sum() - 1) < 1e-12
+    mixture = np.tensordot(weights, matrices, axes=1)
+    references = references_of(matrices, n_components, criterion)
+    return float(weights @ references) - top_sum(mixture, n_components)

@@ -1,0 +1,156 @@
+"""Problems whose optimum is known in closed form, or by trying every angle."""
+
+import numpy as np
+import pytest
+
+from fairspan import FairPCA, GroupMoments
+from fairspan.errors import Incompatible
+from fairspan.problem.criteria import MinimaxError, MinimaxLoss, TotalError
+from fairspan.solvers.boundary import BoundarySearch
+from problems import MINIMAX, errors_of, problem_of, random_moments, solve, value_of
+
+A, B = [[2.0, 0], [3, 0], [4, 0]], [[0.0, 1], [0, 2], [0, 3]]
+TOY, TOY_GROUPS = np.array(A + B), list("AAABBB")
+
+
+def test_the_notes_toy_uncentred():
+    plain = FairPCA(1, criterion="total_error", center="none")
+    plain.fit(TOY, sensitive_features=TOY_GROUPS)
+    np.testing.assert_allclose(np.abs(plain.components_), [[1, 0]], atol=1e-12)
+    np.testing.assert_allclose(plain.group_errors_, [0, 14 / 3], atol=1e-12)
+    assert plain.disparity_ == pytest.approx(14 / 3)
+
+
+def test_the_notes_toy_repaired_in_closed_form():
+    # S_A = diag(29/3, 0), S_B = diag(0, 14/3): losses (29/3) sin^2 and (14/3) cos^2 agree.
+    fair = FairPCA(1, center="none").fit(TOY, sensitive_features=TOY_GROUPS)
+    expected = (29 / 3) * (14 / 3) / (29 / 3 + 14 / 3)
+    np.testing.assert_allclose(fair.group_losses_, expected, rtol=1e-9)
+    np.testing.assert_allclose(fair.components_[0] ** 2, [29 / 43, 14 / 43], atol=1e-8)
+
+
+def test_the_tie_of_section_2():
+    matrices = [np.diag([2, 1, 0.5]), np.diag([1, 2, 0.5])]
+    solution = solve(problem_of(matrices, 1, MinimaxLoss()))
+    basis = solution.components.T
+    np.testing.assert_allclose(errors_of(np.array(matrices), basis), [3.5 - 1.5] * 2, atol=1e-9)
+    assert solution.objective == pytest.approx(0.5, abs=1e-9)
+    assert solution.status == "optimal"
+
+
+def test_a_tie_of_higher_dimension_at_rank_exactly_d():
+    # The optimum lies inside a flat edge that needs more than one pair to be turned.
+    matrices = [np.diag([2.0, 2, 2, 1, 1, 1, 0]), np.diag([1.0, 1, 1, 2, 2, 2, 0])]
+    solution = solve(problem_of(matrices, 3, MinimaxLoss()))
+    np.testing.assert_allclose(solution.components @ solution.components.T, np.eye(3), atol=1e-12)
+    assert solution.objective == pytest.approx(1.5, abs=1e-9)
+    assert solution.gap <= 1e-8
+
+
+def by_brute_force(matrices, criterion, n_angles=200_001):
+    angles = np.linspace(0, np.pi, n_angles)
+    directions = np.stack([np.cos(angles), np.sin(angles)])
+    captured = np.einsum("ia,gij,ja->ga", directions, matrices, directions)
+    references = np.einsum("gii->g", matrices)
+    if isinstance(criterion, MinimaxLoss):
+        references = np.linalg.eigvalsh(matrices)[:, -1]
+    return (references[:, None] - captured).max(axis=0).min()
+
+
+@pytest.mark.parametrize("criterion", MINIMAX, ids=lambda c: c.name)
+@pytest.mark.parametrize("seed", range(12))
+def test_ellipses_in_the_plane_against_every_angle(seed, criterion):
+    matrices = random_moments(np.random.default_rng(seed), 2, 2)
+    solution = solve(problem_of(matrices, 1, criterion))
+    scale = np.trace(matrices.mean(axis=0))
+    assert solution.objective == pytest.approx(
+        by_brute_force(matrices, criterion), abs=1e-4 * scale
+    )
+    assert solution.objective <= by_brute_force(matrices, criterion) + 1e-9 * scale
+    assert value_of(matrices, solution.components.T, criterion) == pytest.approx(
+        solution.objective, abs=1e-12 * scale
+    )
+
+
+def test_minimax_error_at_an_end_keeps_unequal_errors():
+    # Group 1 has far more variance: its own best subspace is the answer, its error the bound.
+    matrices = np.array([np.diag([9.0, 8.0, 7.0]), np.diag([0.1, 0.2, 0.3])])
+    solution = solve(problem_of(matrices, 1, MinimaxError()))
+    assert solution.objective == pytest.approx(15.0)
+    assert solution.weights.tolist() == [1.0, 0.0]
+    assert solution.gap <= 1e-12
+    assert errors_of(matrices, solution.components.T)[1] < 1
+
+
+def test_minimax_error_at_a_tied_end_takes_the_pareto_point():
+    # Group 1 is indifferent between the first two axes; group 2 is not.
+    matrices = np.array([np.diag([5.0, 5.0, 4.0]), np.diag([0.0, 1.0, 0.0])])
+    for order in ([0, 1], [1, 0]):
+        solution = solve(problem_of(matrices[order], 1, MinimaxError()))
+        errors = errors_of(matrices, solution.components.T)
+        np.testing.assert_allclose(errors, [9.0, 0.0], atol=1e-12)
+
+
+def test_minimax_loss_of_groups_that_share_a_best_subspace_is_zero():
+    # Each group is indifferent inside its own eigenspace; one choice serves both fully.
+    matrices = [np.diag([3.0, 3.0, 0.0]), np.diag([0.0, 2.0, 2.0])]
+    solution = solve(problem_of(matrices, 1, MinimaxLoss()))
+    assert solution.objective == pytest.approx(0, abs=1e-9)
+    np.testing.assert_allclose(np.abs(solution.components), [[0, 1, 0]], atol=1e-4)
+
+
+@pytest.mark.parametrize("criterion", [*MINIMAX, TotalError()], ids=lambda c: c.name)
+@pytest.mark.parametrize("d", [1, 3, 5])
+def test_equal_moments_give_the_common_eigenvectors(criterion, d):
+    matrix = random_moments(np.random.default_rng(5), 1, 5)[0]
+    solution = solve(problem_of([matrix, matrix], d, criterion, [0.3, 0.7]))
+    top = np.linalg.eigh(matrix)[1][:, ::-1][:, :d]
+    projector = solution.components.T @ solution.components
+    np.testing.assert_allclose(projector, top @ top.T, atol=1e-8)
+
+
+@pytest.mark.parametrize("criterion", [*MINIMAX, TotalError()], ids=lambda c: c.name)
+def test_one_group_is_ordinary_pca(criterion):
+    matrix = random_moments(np.random.default_rng(6), 1, 6)
+    solution = solve(problem_of(matrix, 2, criterion))
+    top = np.linalg.eigh(matrix[0])[1][:, ::-1][:, :2]
+    np.testing.assert_allclose(solution.components.T @ solution.components, top @ top.T, atol=1e-8)
+    assert solution.status == "optimal"
+    assert solution.n_eigenproblems == 1
+
+
+@pytest.mark.parametrize("criterion", MINIMAX, ids=lambda c: c.name)
+def test_all_dimensions_lose_nothing(criterion):
+    matrices = random_moments(np.random.default_rng(7), 2, 4)
+    solution = solve(problem_of(matrices, 4, criterion))
+    assert solution.objective == pytest.approx(0, abs=1e-12 * np.trace(matrices.sum(axis=0)))
+
+
+@pytest.mark.parametrize("criterion", MINIMAX, ids=lambda c: c.name)
+def test_no_variance_at_all(criterion):
+    solution = solve(problem_of(np.zeros((2, 3, 3)), 1, criterion))
+    assert solution.objective == 0
+    assert solution.status == "optimal"
+
+
+def test_total_error_takes_any_number_of_groups():
+    matrices = random_moments(np.random.default_rng(8), 5, 6)
+    shares = [0.1, 0.2, 0.3, 0.15, 0.25]
+    solution = solve(problem_of(matrices, 2, TotalError(), shares))
+    pooled = np.tensordot(shares, matrices, axes=1)
+    assert solution.objective == pytest.approx(np.linalg.eigvalsh(pooled)[:-2].sum())
+    assert solution.gap <= 1e-12 * np.trace(pooled)
+
+
+@pytest.mark.parametrize("criterion", MINIMAX, ids=lambda c: c.name)
+def test_more_than_two_groups_name_what_works(criterion):
+    problem = problem_of(random_moments(np.random.default_rng(9), 3, 4), 1, criterion)
+    with pytest.raises(Incompatible, match=r"3 groups.*total_error"):
+        BoundarySearch().solve(problem, 1e-9)
+
+
+def test_moments_alone_give_the_same_as_rows():
+    moments = GroupMoments.from_rows(TOY, TOY_GROUPS)
+    by_rows = FairPCA(1).fit(TOY, sensitive_features=TOY_GROUPS)
+    by_moments = FairPCA(1).fit_moments(moments)
+    assert by_rows.components_.tobytes() == by_moments.components_.tobytes()

@@ -1,0 +1,115 @@
+"""What must not change the answer, over random problems."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairspan import FairPCA
+from problems import (
+    MINIMAX,
+    bound_of,
+    problem_of,
+    random_basis,
+    random_moments,
+    solve,
+    value_of,
+)
+
+EVERY = settings(derandomize=True, deadline=None, max_examples=40)
+seeds, dimensions = st.integers(0, 10_000), st.integers(2, 9)
+criteria = st.sampled_from(MINIMAX)
+
+
+@EVERY
+@given(seeds, dimensions, criteria, st.data())
+def test_certificate_holds_by_numpy_alone(seed, p, criterion, data):
+    d = data.draw(st.integers(1, p))
+    matrices = random_moments(np.random.default_rng(seed), 2, p)
+    solution = solve(problem_of(matrices, d, criterion))
+    rounding = 1e-12 * np.trace(matrices.sum(axis=0))
+    basis = solution.components.T
+    np.testing.assert_allclose(basis.T @ basis, np.eye(d), atol=1e-12)
+    assert value_of(matrices, basis, criterion) == pytest.approx(solution.objective, abs=rounding)
+    proven = bound_of(matrices, solution.weights, d, criterion)
+    assert solution.lower_bound <= proven + rounding
+    assert 0 <= solution.gap <= solution.tolerance
+    assert solution.status == "optimal"
+
+
+@EVERY
+@given(seeds, dimensions, criteria, st.data())
+def test_no_random_subspace_is_better(seed, p, criterion, data):
+    d = data.draw(st.integers(1, p))
+    rng = np.random.default_rng(seed)
+    matrices = random_moments(rng, 2, p)
+    bound = solve(problem_of(matrices, d, criterion)).lower_bound
+    for _ in range(20):
+        basis = random_basis(rng, p, d)
+        assert value_of(matrices, basis, criterion) >= bound - 1e-9 * np.trace(matrices.sum(axis=0))
+
+
+@EVERY
+@given(seeds, dimensions, criteria, st.data())
+def test_rotation_and_order_of_groups_change_nothing(seed, p, criterion, data):
+    d = data.draw(st.integers(1, p))
+    rng = np.random.default_rng(seed)
+    matrices = random_moments(rng, 2, p)
+    turn = random_basis(rng, p, p)
+    rotated = np.array([turn.T @ matrix @ turn for matrix in matrices])
+    original = solve(problem_of(matrices, d, criterion)).objective
+    scale = np.trace(matrices.sum(axis=0))
+    for changed in (rotated, matrices[::-1]):
+        other = solve(problem_of(changed, d, criterion)).objective
+        assert other == pytest.approx(original, abs=2e-9 * scale)
+
+
+@settings(derandomize=True, deadline=None, max_examples=15)
+@given(seeds, criteria)
+def test_relabelling_and_repeated_rows_change_nothing(seed, criterion):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((60, 5)) * [3, 2, 1, 1, 0.5]
+    groups = np.where(rng.random(60) < 0.4, "a", "b")
+    weights = rng.integers(1, 4, 60)
+    fair = FairPCA(2, criterion=criterion)
+    original = fair.fit(X, sensitive_features=groups, sample_weight=weights)
+    errors, projector = original.group_errors_, projector_of(original)
+    repeated = fair.fit(np.repeat(X, weights, axis=0), sensitive_features=groups.repeat(weights))
+    np.testing.assert_allclose(repeated.group_errors_, errors, atol=1e-8)
+    np.testing.assert_allclose(projector_of(repeated), projector, atol=1e-6)
+    renamed = np.where(groups == "a", "z", "y")
+    relabelled = fair.fit(X, sensitive_features=renamed, sample_weight=weights)
+    np.testing.assert_allclose(relabelled.group_errors_[::-1], errors, atol=1e-8)
+
+
+def projector_of(model):
+    return model.components_.T @ model.components_
+
+
+@EVERY
+@given(seeds, criteria)
+def test_bounds_in_the_trace_close_in_and_count_up(seed, criterion):
+    matrices = random_moments(np.random.default_rng(seed), 2, 6)
+    trace = solve(problem_of(matrices, 2, criterion)).trace
+    assert all(a.lower_bound <= b.lower_bound for a, b in pairwise(trace))
+    assert all(a.upper_bound >= b.upper_bound for a, b in pairwise(trace))
+    counts = [point.n_eigenproblems for point in trace]
+    assert counts == sorted(counts)
+
+
+def test_a_loose_tolerance_stops_early_and_says_so_truly():
+    matrices = random_moments(np.random.default_rng(3), 2, 12)
+    tight = solve(problem_of(matrices, 4, MINIMAX[0]), tol=1e-12)
+    loose = solve(problem_of(matrices, 4, MINIMAX[0]), tol=1e-2)
+    assert loose.n_eigenproblems < tight.n_eigenproblems
+    assert loose.lower_bound <= tight.objective <= loose.objective
+    assert loose.gap <= loose.tolerance
+
+
+def test_a_tolerance_below_rounding_is_never_called_optimal():
+    matrices = random_moments(np.random.default_rng(4), 2, 30)
+    solution = solve(problem_of(matrices, 7, MINIMAX[0]), tol=0.0)
+    assert (solution.status == "optimal") == (solution.gap == 0)
+    assert solution.gap <= 1e-12 * np.trace(matrices.mean(axis=0))
