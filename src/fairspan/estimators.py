@@ -15,6 +15,8 @@ from fairspan.fitting import Fit, fit_subspace
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments, check_center
 from fairspan.moments.sources import frame_of, named_columns, rows_of, without_columns
+from fairspan.moments.sources.arrays import ArrayRows
+from fairspan.moments.sources.protocol import check_shape, checked_values
 from fairspan.problem.criteria import criterion_of
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.problem import check_n_components
@@ -314,11 +316,13 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         frame = frame_of(X)
         columns: tuple[str, ...] = ()
         if frame is None:
-            # Finite numbers are checked block by block, so no copy is made here.
-            X = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
+            # Numbers are checked block by block, so no copy is made here.
+            X = ArrayRows(X).array
         else:
             columns = tuple(named_columns(frame, sensitive_features))
-            validate_data(self, without_columns(X, columns), reset=reset, skip_check_array=True)
+        features = without_columns(X, columns)
+        check_shape(features.shape)
+        validate_data(self, features, reset=reset, skip_check_array=True)
         check_n_components(self.n_components, self.n_features_in_)
         if sensitive_features is None and self.missing_groups == "ignore":
             moments = accumulate(rows_of(X, [_EVERYONE] * len(X), sample_weight))
@@ -381,7 +385,9 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Checked rows, centred and scaled, in float32 or float64."""
         check_is_fitted(self)
         if frame_of(X) is None:
-            rows = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+            array = ArrayRows(X).array
+            validate_data(self, array, reset=False, skip_check_array=True)
+            rows = checked_values(array, 0, None, keep_float32=True)
         else:
             features = without_columns(X, self._group_columns)
             validate_data(self, features, reset=False, skip_check_array=True)

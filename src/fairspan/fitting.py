@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.errors import warn
+from fairspan.errors import InvalidInput, warn
 from fairspan.linalg import leading_subspace
 from fairspan.moments.group_moments import Center, GroupMoments
 from fairspan.moments.groups import listed
@@ -79,10 +79,14 @@ def fit_subspace(
         A setting out of range.
     Incompatible
         A criterion that the solver cannot take for this number of groups.
+    InvalidInput
+        A group of one row with center "group": about its own mean it has no variance.
     """
     # All settings are checked before the first eigenproblem.
     chosen, solve_with = criterion_of(criterion), solver_of(solver)
     check_n_components(n_components, moments.n_features)
+    if center == "group":
+        _check_spread(moments)
     divisor = _scale(moments) if scale else None
     scaled = moments if divisor is None else moments.divided_by(divisor)
     second_moments = DenseSecondMoments(scaled.second_moments(center))
@@ -132,6 +136,17 @@ def smallest_dimension(
     pooled = np.tensordot(moments.proportions, scaled.second_moments(center), axes=1)
     kept = np.cumsum(leading_subspace(pooled, moments.n_features).eigenvalues)
     return min(int(np.searchsorted(kept, share * kept[-1])) + 1, moments.n_features)
+
+
+def _check_spread(moments: GroupMoments) -> None:
+    single = [label for label, n in zip(moments.labels, moments.counts, strict=True) if n < 2]
+    if single:
+        raise InvalidInput(
+            f"These groups have a single row: {listed(single)}",
+            'Allowed with center="group" are groups of two rows or more: about its own mean one '
+            "row has no variance",
+            'Use center="global", or join these groups with others',
+        )
 
 
 def _scale(moments: GroupMoments) -> FloatArray:

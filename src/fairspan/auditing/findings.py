@@ -110,7 +110,7 @@ def _one_group(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Find
         yield Finding(
             "FS105",
             "warning",
-            f"All rows are of one group ({spelled(models[0].groups[0].group)}): there is nothing "
+            f"All rows are of one group ({_quoted(models[0].groups[0].group)}): there is nothing "
             "to compare. Check the group column.",
             groups=_labels(models[0].groups),
         )
@@ -148,7 +148,7 @@ def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
         return
     first, second = model.pair
     low, high = _interval(model.disparity.low), _interval(model.disparity.high)
-    between = f"{spelled(second)} and {spelled(first)}"
+    between = f"{_quoted(second)} and {_quoted(first)}"
     if model.disparity.contains_zero:
         yield Finding(
             "FS201",
@@ -165,7 +165,7 @@ def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
     yield Finding(
         "FS202",
         "warning",
-        f"{model.name}: reconstructs {spelled(worse)} worse than {spelled(better)}, by "
+        f"{model.name}: reconstructs {_quoted(worse)} worse than {_quoted(better)}, by "
         f"{abs(model.disparity.value):.4g} ({excess} more error; interval of the difference "
         f"{low} to {high}).",
         model.name,
@@ -197,9 +197,9 @@ def _who_pays(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
     yield Finding(
         "FS205",
         "info",
-        f"{model.name}: costs {spelled(most.group)} the most. Its error is "
+        f"{model.name}: costs {_quoted(most.group)} the most. Its error is "
         f"{most.excess_loss:.4g}{above} above what {model.n_components} dimensions could do for it "
-        f"alone; for {spelled(least.group)} it is {least.excess_loss:.4g} above.",
+        f"alone; for {_quoted(least.group)} it is {least.excess_loss:.4g} above.",
         model.name,
         (most.group, least.group),
     )
@@ -273,7 +273,11 @@ def _labels(groups: Sequence[GroupAudit]) -> tuple[Label, ...]:
 
 
 def _names(groups: Sequence[GroupAudit]) -> str:
-    return ", ".join(spelled(group.group) for group in groups)
+    return ", ".join(_quoted(group.group) for group in groups)
+
+
+def _quoted(label: Label) -> str:
+    return f"'{spelled(label)}'"
 
 
 def _counts(groups: Sequence[GroupAudit]) -> str:

@@ -126,30 +126,35 @@ def read_model(name: str, model: Any) -> Audited:
 
 def _plain_beside(audited: Sequence[Audited]) -> list[Audited]:
     """One ordinary PCA for each dimension, centre and scaling among the models with moments."""
-    wanted: dict[tuple[int, str, bool], Audited] = {}
+    wanted: dict[_Kind, GroupMoments] = {}
     for each in audited:
-        key = (each.subspace.n_components, each.subspace.center, each.subspace.scale is not None)
         if each.moments is not None:
-            wanted.setdefault(key, each)
+            wanted.setdefault(_kind_of(each), each.moments)
     for each in audited:
         if each.moments is not None and each.is_plain_pca:
-            key = (
-                each.subspace.n_components,
-                each.subspace.center,
-                each.subspace.scale is not None,
-            )
-            wanted.pop(key, None)
-    taken = {each.name for each in audited}
+            wanted.pop(_kind_of(each), None)
     added = []
-    for (n_components, center, scale), like in wanted.items():
-        name = "PCA" if len(wanted) == 1 else f"PCA d={n_components}"
-        if name in taken:
-            continue
-        assert like.moments is not None
-        subspace = plain_pca(like.moments, n_components, center, scale=scale)
-        added.append(Audited(name, subspace, like.moments, like.n_fitted, True))
-        taken.add(name)
+    for kind, moments in wanted.items():
+        name = _plain_name(kind, list(wanted))
+        if name not in {each.name for each in audited}:
+            n_components, center, scale = kind
+            subspace = plain_pca(moments, n_components, center, scale=scale)
+            added.append(Audited(name, subspace, moments, int(moments.counts.sum()), True))
     return added
+
+
+_Kind = tuple[int, str, bool]
+
+
+def _kind_of(each: Audited) -> _Kind:
+    return each.subspace.n_components, each.subspace.center, each.subspace.scale is not None
+
+
+def _plain_name(kind: _Kind, kinds: Sequence[_Kind]) -> str:
+    """Name it PCA, with whatever tells it from the other ordinary PCAs beside it."""
+    spelled = (f"d={kind[0]}", f"center={kind[1]}", "scaled" if kind[2] else "unscaled")
+    differs = (len({other[i] for other in kinds}) > 1 for i in range(3))
+    return " ".join(["PCA", *(word for word, tells in zip(spelled, differs, strict=True) if tells)])
 
 
 def _check_same_features(audited: Sequence[Audited]) -> None:

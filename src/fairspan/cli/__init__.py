@@ -3,6 +3,7 @@
 Everything slow is imported inside the commands, so that help and usage errors come at once.
 """
 
+import io
 import sys
 import warnings
 from collections.abc import Sequence
@@ -31,6 +32,9 @@ for _command in (demo, audit, fit, transform):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its status."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Groups may have names that the terminal's encoding cannot show.
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(run(arguments))
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from fairspan.cli import options
 
@@ -16,7 +17,7 @@ _OUT = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 _MODEL = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command()
+@click.command(short_help="Show on real data what PCA does to two groups.")
 @options.JSON
 def demo(as_json: bool) -> None:
     """Show on real data what PCA does to two groups, and what it costs to repair that."""
@@ -64,7 +65,10 @@ def audit(
 
     table = open_input(data, groups, features, exclude)
     if models:
-        audited = saved_models(models)
+        # The default centre is not one that was asked for.
+        asked = click.get_current_context().get_parameter_source("center")
+        given = center if asked is ParameterSource.COMMANDLINE else None
+        audited = saved_models(models, n_components, given, standardize)
         table = table.selected(audited[0].subspace.feature_names)
     else:
         audited = [plain_model(table, n_components, center, standardize)]
@@ -75,7 +79,7 @@ def audit(
         click.echo(str(result))
 
 
-@click.command()
+@click.command(short_help="Fit fair PCA to DATA, save it, and compare it with PCA.")
 @options.DATA
 @click.option("-o", "--output", "model", type=_OUT, required=True, help="Where to save the model.")
 @options.reads_rows
@@ -98,6 +102,8 @@ def fit(
     from fairspan.cli.inputs import fair_models, open_input, refuse_overwriting
     from fairspan.cli.output import certificate_facts, certificate_line, echo_json
 
+    if str(model) == "-":
+        raise click.UsageError("A model is no text to print; name a file with -o.")
     refuse_overwriting(model, data)
     table = open_input(data, groups, features, exclude)
     fitted, audited = fair_models(table, n_components, center, standardize, criterion, parameters)

@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
-from fairspan.auditing.models import Audited, plain_pca, read_model
+from fairspan.auditing.models import Audited, models_of, plain_pca, read_model
 from fairspan.cli.progress import WithProgress
-from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.fitting import Fit, fit_subspace, smallest_dimension
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.groups import listed
 from fairspan.moments.sources.files import FileRows
 from fairspan.problem.criteria import criterion_of
 from fairspan.problem.problem import check_n_components
@@ -52,9 +53,24 @@ class Table:
         return WithProgress(self.source, what)
 
     def selected(self, names: tuple[str, ...] | None) -> "Table":
-        """The same rows with these features, in this order."""
-        if names is None or self.source is None:
+        """The same rows with these features, in this order.
+
+        Raises
+        ------
+        InvalidInput
+            Features that the rows do not have, or that the moments have not in this order.
+        """
+        if self.saved is not None:
+            if names is not None and self.saved.feature_names not in (None, names):
+                raise InvalidInput(
+                    f"The moments are of the features {listed(self.saved.feature_names or ())}",
+                    f"The model takes {listed(names)}, in this order",
+                    "Make the moments from these columns, or pass the rows themselves",
+                )
             return self
+        if names is None:
+            return self
+        assert self.source is not None
         return Table(self.source.selected(names))
 
 
@@ -63,12 +79,13 @@ def open_input(
 ) -> Table:
     """Open rows, or saved moments."""
     if path.is_file() and is_archive(path):
+        moments = GroupMoments.load(path)
         if groups or features or exclude:
             raise click.UsageError(
                 f"{path} holds moments, whose groups and features are fixed; "
                 "leave out --group, --features and --exclude."
             )
-        return Table(None, GroupMoments.load(path))
+        return Table(None, moments)
     if not groups:
         raise click.UsageError("Name the group column with --group COL.")
     return Table(FileRows.open(path, groups, features, exclude))
@@ -98,23 +115,63 @@ def fair_models(
     return fit, [plain, read_model("fair", fit.subspace)]
 
 
-def saved_models(paths: Sequence[Path]) -> list[Audited]:
-    """Models from files, named by them."""
-    return [read_model(path.name, FairSubspace.load(path)) for path in paths]
+def saved_models(
+    paths: Sequence[Path], n_components: int | None, center: str | None, standardize: bool
+) -> list[Audited]:
+    """Models from files, named by them.
+
+    Raises
+    ------
+    Incompatible
+        A setting that was asked for is not that of a model.
+    """
+    by_name = {path.name: path for path in paths}
+    if len(by_name) < len(paths):
+        by_name = {str(path): path for path in paths}
+    models = {name: FairSubspace.load(path) for name, path in by_name.items()}
+    for name, model in models.items():
+        for option, asked, own in (
+            ("-d", n_components, model.n_components),
+            ("--center", center, model.center),
+            ("--standardize", standardize or None, model.scale is not None),
+        ):
+            if asked not in (None, own):
+                raise Incompatible(
+                    f"The model {name} does not agree with {option}: it has "
+                    f"{model.n_components} dimensions, center {model.center!r} and "
+                    f"{'standardized' if model.scale is not None else 'unscaled'} features",
+                    "A saved model brings its own dimensions, center and scaling",
+                    f"Leave out {option}, or fit another model",
+                )
+    return models_of(models)
 
 
 def refuse_overwriting(out: Path, *inputs: Path) -> None:
-    """Raise InvalidParameter if the output would replace an input, or has no folder to go to."""
+    """Raise InvalidParameter if the output would replace an input, or has no place to go to."""
     if str(out) == "-":
         return
-    if any(path.exists() and out.exists() and out.samefile(path) for path in inputs):
+    if out.exists() and not out.is_file():
         raise InvalidParameter(
-            f"The output {out} is also an input", "Allowed is another name", "Choose another name"
+            f"The output {out} is not an ordinary file",
+            "Allowed is a new name, or a file to be replaced",
+            "Choose another name",
+        )
+    if any(_holds(path, out) for path in inputs):
+        raise InvalidParameter(
+            f"The output {out} is also an input, or lies in the folder that is read",
+            "Allowed is another name",
+            "Choose another name",
         )
     if not out.parent.is_dir():
         raise InvalidParameter(
             f"There is no folder {out.parent}", "Allowed is a folder that exists", "Make it first"
         )
+
+
+def _holds(path: Path, out: Path) -> bool:
+    """Whether the output is this file (by any name), or lies in this folder."""
+    same = path.exists() and out.exists() and out.samefile(path)
+    return same or path.resolve() in out.resolve().parents
 
 
 def _dimension(

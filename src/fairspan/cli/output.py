@@ -10,8 +10,8 @@ from fairspan.fitting import Fit
 
 
 def echo_json(facts: dict[str, Any]) -> None:
-    """Print facts as JSON; figures that do not exist are null."""
-    click.echo(json.dumps(_without_nan(facts), indent=2, allow_nan=False, ensure_ascii=False))
+    """Print facts as JSON, in ASCII for any terminal; figures that do not exist are null."""
+    click.echo(json.dumps(_without_nan(facts), indent=2, allow_nan=False))
 
 
 def certificate_facts(fit: Fit) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from fairspan.cli.progress import WithProgress
-from fairspan.errors import InvalidParameter
+from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.moments.sources.files import FileRows
 from fairspan.storage import replacing
 from fairspan.subspace import FairSubspace
@@ -23,7 +24,7 @@ def transform_file(model: Path, data: Path, out: Path) -> tuple[int, list[str]]:
     """
     kind = _kind_of(out)
     subspace = FairSubspace.load(model)
-    rows = FileRows.open(data, features=subspace.feature_names or ())
+    rows = FileRows.open(data)
     if subspace.feature_names is not None:
         rows = rows.selected(subspace.feature_names)
     names = [f"fairpca{index}" for index in range(subspace.n_components)]
@@ -31,8 +32,13 @@ def transform_file(model: Path, data: Path, out: Path) -> tuple[int, list[str]]:
 
     schema = pa.schema([(name, pa.float64()) for name in names])
     n_rows = 0
+    blocks = WithProgress(rows, "transforming").blocks()
+    # Standard output cannot be taken back, so nothing is written before rows are known to be good.
+    first = next(blocks, None)
+    if first is None:
+        raise InvalidInput(f"{data} holds no rows", "Allowed is at least one row", "Check the file")
     with _writer(kind, out, schema) as writer:
-        for block in WithProgress(rows, "transforming").blocks():
+        for block in chain([first], blocks):
             reduced = subspace.transform(block.values)
             writer.write(pa.record_batch(list(reduced.T), schema=schema))
             n_rows += len(reduced)

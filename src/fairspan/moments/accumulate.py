@@ -34,7 +34,6 @@ def accumulate(source: RowSource) -> GroupMoments:
     """
     coder = LabelCoder()
     groups: list[_RunningGroup] = []
-    pilot: FloatArray | None = None
     for block in source.blocks():
         values, weights, labels = block.values, block.weights, block.labels
         if labels is None:
@@ -47,22 +46,24 @@ def accumulate(source: RowSource) -> GroupMoments:
             values, weights, codes = values[present], weights[present], codes[present]
         if len(values) == 0:
             continue
-        if pilot is None:
-            # Subtracting any one row first takes a large common offset out of all sums.
-            pilot = values[0].copy()
-        groups += [_RunningGroup(pilot) for _ in range(len(coder.labels) - len(groups))]
-        for code in np.unique(codes):
-            rows = codes == code
-            groups[code].absorb(values[rows], None if weights is None else weights[rows])
+        new = range(len(groups), len(coder.labels))
+        groups += [_RunningGroup(values.shape[1]) for _ in new]
+        with np.errstate(over="ignore", invalid="ignore"):  # found when the groups are put together
+            for code in np.unique(codes):
+                rows = codes == code
+                groups[code].absorb(values[rows], None if weights is None else weights[rows])
     return _finished(coder.labels, groups, source.feature_names)
 
 
 class _RunningGroup:
-    """Moments of one group so far, with the mean kept relative to the pilot row."""
+    """Moments of one group so far, with the mean kept relative to its first row.
 
-    def __init__(self, pilot: FloatArray) -> None:
-        n_features = len(pilot)
-        self.pilot = pilot
+    Subtracting that row takes a large common offset out of all sums, and makes those of a column
+    that is constant in the group exactly zero.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.pilot = np.zeros(n_features)
         self.count = 0
         self.weight = 0.0
         self.mean = np.zeros(n_features)
@@ -71,16 +72,18 @@ class _RunningGroup:
 
     def absorb(self, rows: FloatArray, weights: FloatArray | None) -> None:
         """Add a block of rows, which is overwritten; all weights are positive."""
+        if self.count == 0:
+            self.pilot = rows[0].copy()
         rows -= self.pilot
         weight = float(len(rows) if weights is None else weights.sum())
-        mean = rows.mean(axis=0) if weights is None else weights @ rows / weight
+        mean = rows.mean(axis=0) if weights is None else (weights / weight) @ rows
         rows -= mean
         if weights is not None:
             rows *= np.sqrt(weights)[:, None]
         delta = mean - self.mean
         total = self.weight + weight
         # Chan's term between the two means is one more row of the same symmetric product.
-        between = np.sqrt(self.weight * weight / total) * delta
+        between = np.sqrt(self.weight * (weight / total)) * delta
         for part in (rows, between[None, :]):
             self.scatter = blas.dsyrk(1.0, part.T, beta=1.0, c=self.scatter, lower=1, overwrite_c=1)
         self.mean += (weight / total) * delta
@@ -90,8 +93,9 @@ class _RunningGroup:
     def finished(self, label: Label) -> OneGroup:
         """The group's moments."""
         lower = np.tril(self.scatter)
-        scatter = lower + np.tril(lower, -1).T
-        return OneGroup(label, self.count, self.weight, self.pilot + self.mean, scatter)
+        with np.errstate(over="ignore"):
+            mean = self.pilot + self.mean
+        return OneGroup(label, self.count, self.weight, mean, lower + np.tril(lower, -1).T)
 
 
 def _finished(
@@ -103,11 +107,5 @@ def _finished(
     if not parts:
         raise InvalidInput(
             "There are no rows", "Allowed is at least one row", "Check the file or the filter"
-        )
-    if not all(np.isfinite(part.scatter).all() for part in parts):
-        raise InvalidInput(
-            "The squares of the numbers in X overflow float64",
-            "Allowed are numbers up to about 1e150",
-            "Rescale the columns, for example to unit variance",
         )
     return GroupMoments.from_groups(parts, feature_names)

@@ -16,6 +16,9 @@ from fairspan.storage import read_archive, write_archive
 FloatArray = npt.NDArray[np.float64]
 Center = Literal["global", "group", "none"]
 
+# Means and deviations beyond this could give infinite sums of squares later.
+_LARGEST = 1e150
+
 
 @dataclass(frozen=True, eq=False)
 class GroupMoments:
@@ -203,8 +206,15 @@ class GroupMoments:
     def from_groups(
         cls, parts: Sequence["OneGroup"], feature_names: tuple[str, ...] | None
     ) -> "GroupMoments":
-        """Put groups together, sorted by label."""
+        """Put groups together, sorted by label.
+
+        Raises
+        ------
+        InvalidInput
+            Numbers or weights so large that second moments overflow.
+        """
         parts = sorted(parts, key=lambda part: part.label)
+        _check_magnitude(parts)
         return cls(
             label_array([part.label for part in parts]),
             np.array([part.count for part in parts], dtype=np.int64),
@@ -307,9 +317,28 @@ def _merged(a: OneGroup | None, b: OneGroup | None, label: Label) -> OneGroup:
         return only
     weight = a.weight + b.weight
     delta = b.mean - a.mean
-    between = (a.weight * b.weight / weight) * np.outer(delta, delta)
+    # The quotient first: the product of two tiny or huge weights leaves float64's range.
+    with np.errstate(over="ignore", invalid="ignore"):  # found by from_groups
+        between = (a.weight * (b.weight / weight)) * np.outer(delta, delta)
+        scatter = a.scatter + b.scatter + between
     mean = a.mean + (b.weight / weight) * delta
-    return OneGroup(label, a.count + b.count, weight, mean, a.scatter + b.scatter + between)
+    return OneGroup(label, a.count + b.count, weight, mean, scatter)
+
+
+def _check_magnitude(parts: Sequence[OneGroup]) -> None:
+    total = sum(part.weight for part in parts)
+    if not np.isfinite(total) or not all(_is_moderate(part) for part in parts):
+        raise InvalidInput(
+            "The squares of the numbers in X, times their weights, overflow float64",
+            f"Allowed are numbers up to about {_LARGEST:.0e}",
+            "Rescale the columns, for example to unit variance",
+        )
+
+
+def _is_moderate(part: OneGroup) -> bool:
+    sizes = np.abs(part.mean), np.sqrt(np.diag(part.scatter) / part.weight)
+    # NaN compares as false; off the diagonal nothing is larger than on it.
+    return all(bool((size <= _LARGEST).all()) for size in sizes)
 
 
 def _check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
@@ -336,6 +365,8 @@ def _features(moments: GroupMoments) -> str:
 def _check_shapes(moments: GroupMoments) -> None:
     k, p = moments.n_groups, moments.means.shape[1]
     shapes = (moments.counts.shape, moments.weights.shape, moments.means.shape)
+    if moments.labels != sorted(set(moments.labels)):
+        raise ValueError("the groups are not in order")
     if k == 0 or shapes != ((k,), (k,), (k, p)) or moments.scatters.shape != (k, p, p):
         raise ValueError(f"the arrays do not fit {k} groups of {p} features")
     if moments.feature_names is not None and len(moments.feature_names) != p:

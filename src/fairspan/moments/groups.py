@@ -89,11 +89,11 @@ class LabelCoder:
 
     def _of_one_kind(self, labels: list[Any], first_row: int) -> list[Label]:
         # Python takes 1, 1.0 and True for the same dictionary key, so types are checked apart.
-        types = set(map(type, labels))
-        if any(issubclass(each, np.generic) for each in types):
+        # Met in the order of the rows, so that the same mistake gives the same message.
+        kinds = _kinds_of(labels)
+        if any(issubclass(part, np.generic) for kind in kinds for part in kind):
             labels = plain_labels(labels)
-            types = set(map(type, labels))
-        kinds = set(map(_kind_of, labels)) if tuple in types else {(each,) for each in types}
+            kinds = _kinds_of(labels)
         for kind in kinds:
             index = next(i for i, label in enumerate(labels) if _kind_of(label) == kind)
             _check_kind(kind, labels[index], first_row + index)
@@ -111,7 +111,7 @@ class LabelCoder:
 
 
 def label_array(labels: Sequence[Label]) -> npt.NDArray[Any]:
-    """Labels as a one-dimensional array: of their own type, or of tuples (object).
+    """Labels as a one-dimensional array: of their own type where numpy can hold it, or of objects.
 
     Examples
     --------
@@ -120,12 +120,15 @@ def label_array(labels: Sequence[Label]) -> npt.NDArray[Any]:
     >>> label_array([("a", 1), ("b", 2)]).shape
     (2,)
     """
-    if any(isinstance(label, tuple) for label in labels):
-        array = np.empty(len(labels), dtype=object)
-        for index, label in enumerate(labels):  # a slice would unpack the tuples
-            array[index] = label
-        return array
-    return np.asarray(labels)
+    if not any(isinstance(label, tuple) for label in labels):
+        array = np.asarray(labels)
+        # numpy rounds whole numbers beyond int64 and drops a text's trailing null characters.
+        if all(type(a) is type(b) and a == b for a, b in zip(array.tolist(), labels, strict=True)):
+            return array
+    array = np.empty(len(labels), dtype=object)
+    for index, label in enumerate(labels):  # a slice would unpack the tuples
+        array[index] = label
+    return array
 
 
 def plain_labels(groups: Iterable[Any]) -> list[Label]:
@@ -172,6 +175,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return tuple(_plain(part) for part in value)
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _kinds_of(labels: list[Any]) -> list[tuple[type, ...]]:
+    types = dict.fromkeys(map(type, labels))
+    # Looking into each label is slow, and only tuples need it.
+    return list(dict.fromkeys(map(_kind_of, labels))) if tuple in types else [(t,) for t in types]
 
 
 def _kind_of(label: Any) -> tuple[type, ...]:

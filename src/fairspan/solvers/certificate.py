@@ -20,8 +20,8 @@ def mixture_bound(references: FloatArray, weights: FloatArray, top_eigenvalue_su
     """Lower bound on max_g (a_g - c_g(V)) over all subspaces V.
 
     For weights w on the simplex, max_g (a_g - c_g) >= sum_g w_g a_g - tr(V' M V) with the mixture
-    M = sum_g w_g S_g, and tr(V' M V) <= t_d(M). (1-mathematics of Tantipongpipat et al. 2019,
-    section 2, where a_g = t_d(S_g) for losses and tr S_g for errors.)
+    M = sum_g w_g S_g, and tr(V' M V) <= t_d(M), the sum of its d largest eigenvalues (Fan 1949).
+    With a_g = t_d(S_g) these are excess losses, with a_g = tr S_g errors.
 
     Parameters
     ----------

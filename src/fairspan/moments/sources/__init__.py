@@ -3,11 +3,12 @@
 from typing import Any
 
 import narwhals.stable.v2 as nw
+from narwhals.exceptions import DuplicateError
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.frames import FrameRows
-from fairspan.moments.sources.labels import Labels, labels_of, named_columns
+from fairspan.moments.sources.labels import Labels, check_index, labels_of, named_columns
 from fairspan.moments.sources.protocol import RowBlock, RowSource
 
 __all__ = ["RowBlock", "RowSource", "frame_of", "named_columns", "rows_of", "without_columns"]
@@ -41,6 +42,7 @@ def rows_of(X: Any, sensitive_features: Any, sample_weight: Any = None) -> RowSo
             "Pass sensitive_features=...; for ordinary PCA without groups say "
             'FairPCA(missing_groups="ignore")',
         )
+    check_index(X, sample_weight, "sample_weight")
     frame = frame_of(X)
     if frame is None:
         rows = ArrayRows(X)
@@ -56,8 +58,21 @@ def rows_of(X: Any, sensitive_features: Any, sample_weight: Any = None) -> RowSo
 
 
 def frame_of(X: Any) -> nw.DataFrame[Any] | None:
-    """X as a narwhals frame if it is a data frame that holds its rows; None otherwise."""
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    """X as a narwhals frame if it is a data frame that holds its rows; None otherwise.
+
+    Raises
+    ------
+    InvalidInput
+        Two columns of the same name.
+    """
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+    except DuplicateError as error:
+        raise InvalidInput(
+            f"Several columns of X have the same name ({' '.join(str(error).split())})",
+            "Allowed are columns of different names",
+            "Rename them",
+        ) from error
     return frame if isinstance(frame, nw.DataFrame) else None
 
 

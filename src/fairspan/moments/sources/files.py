@@ -53,7 +53,8 @@ class FileRows:
         groups : sequence of str
             Group columns; several make their intersections.
         features, exclude : sequences of str
-            Patterns such as "PAY_*". Without `features`, all columns but the groups are taken.
+            Patterns such as "PAY_*". Without `features`, all columns are taken but the groups and
+            the index that pandas stored.
 
         Raises
         ------
@@ -64,9 +65,10 @@ class FileRows:
         table = open_table(Path(path))
         _check_present(groups, table.columns)
         others = [name for name in table.columns if name not in groups]
-        chosen = [
-            name for name in others if not features or any(fnmatchcase(name, f) for f in features)
-        ]
+        if features:
+            chosen = [name for name in others if any(fnmatchcase(name, f) for f in features)]
+        else:
+            chosen = [name for name in others if name not in table.index]
         for pattern in (*features, *exclude):
             if not any(fnmatchcase(name, pattern) for name in table.columns):
                 raise _nothing_matches(pattern, table.columns)
@@ -77,7 +79,7 @@ class FileRows:
                 f"The columns are {listed(table.columns)}",
                 "Loosen the patterns of features and exclude",
             )
-        return cls(table, tuple(left), tuple(groups))
+        return cls(table, tuple(left), tuple(dict.fromkeys(groups)))
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -103,9 +105,12 @@ class FileRows:
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
         size = _BLOCKS_AT_A_TIME * block_rows(len(self.features))
+        # A model may take as a feature what groups the rows: read once, as labels are.
+        columns = tuple(dict.fromkeys((*self.features, *self.groups)))
+        numbers = tuple(name for name in self.features if name not in self.groups)
         first_row = 0
         with reading(self.table.path):
-            for batch in self.table.batches(self.features, self.groups, size):
+            for batch in self.table.batches(columns, numbers, size):
                 yield from self._blocks_of(batch, first_row)
                 first_row += batch.num_rows
 
@@ -127,7 +132,7 @@ def _check_present(names: Sequence[str], columns: Sequence[str]) -> None:
         raise InvalidInput(
             f"The file has no column {listed(missing)}",
             f"Its columns are {listed(columns)}",
-            f"Did you mean {close[0]!r}?" if close else "Check the spelling of the column",
+            "Check the spelling" + (f"; the closest is {close[0]!r}" if close else ""),
         )
 
 

@@ -1,5 +1,6 @@
 """Files of rows: CSV, Parquet and Arrow, each read in batches through pyarrow."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,14 +29,17 @@ class TableFile:
     n_rows : int or None
         None where only reading the whole file would tell.
     batches : callable
-        ``batches(features, groups, size)`` reads the file from its beginning: record batches of
-        these columns, of about `size` rows.
+        ``batches(columns, numbers, size)`` reads the file from its beginning: record batches of
+        these columns, of about `size` rows; those in `numbers` are not read as labels.
+    index : tuple of str
+        Columns that hold the index of the pandas frame that was written, which is no feature.
     """
 
     path: Path
     columns: tuple[str, ...]
     n_rows: int | None
     batches: Callable[[tuple[str, ...], tuple[str, ...], int], Iterator[Any]]
+    index: tuple[str, ...] = ()
 
 
 def open_table(path: Path) -> TableFile:
@@ -115,29 +119,35 @@ def _open_csv(path: Path) -> TableFile:
         raise InvalidInput(
             f"{path} is empty", "Allowed is a header line and at least one row", "Check the file"
         )
-    header = start.splitlines()[0].decode("utf-8-sig")
-    # The first delimiter in the header decides; a header without any is a single column.
-    delimiter = next((each for each in _DELIMITERS if each in header), ",")
-    parse = csv.ParseOptions(delimiter=delimiter)
+    header = start.strip(b"\r\n").splitlines()[0].decode("utf-8-sig")
+    # Without newlines_in_values a quoted line break fails wherever two blocks meet.
+    parse = csv.ParseOptions(delimiter=_delimiter(path, header), newlines_in_values=True)
     with csv.open_csv(path, parse_options=parse) as reader:
         schema = reader.schema
 
-    def batches(features: tuple[str, ...], groups: tuple[str, ...], size: int) -> Iterator[Any]:
+    def batches(columns: tuple[str, ...], numbers: tuple[str, ...], size: int) -> Iterator[Any]:
         # The first block may show only whole numbers, or nothing, where fractions follow.
-        kinds = {name: schema.field(name).type for name in features}
+        kinds = {name: schema.field(name).type for name in numbers}
         number_like = (pa.types.is_null, pa.types.is_integer, pa.types.is_floating)
-        numbers = {
+        types = {
             name: pa.float64()
             for name, kind in kinds.items()
             if any(matches(kind) for matches in number_like)
         }
         convert = csv.ConvertOptions(
-            include_columns=[*features, *groups], column_types=numbers, strings_can_be_null=True
+            include_columns=columns, column_types=types, strings_can_be_null=True
         )
         with csv.open_csv(path, parse_options=parse, convert_options=convert) as reader:
             yield from reader
 
     return TableFile(path, tuple(schema.names), None, batches)
+
+
+def _delimiter(path: Path, header: str) -> str:
+    """What the header shows most often outside quotes; a comma if it is a single column."""
+    if "\t" in header and path.name.lower().endswith((".tsv", ".tsv.gz")):
+        return "\t"
+    return max(_DELIMITERS, key=re.sub(r'"[^"]*"', "", header).count)
 
 
 def _open_parquet(path: Path) -> TableFile:
@@ -148,38 +158,44 @@ def _open_parquet(path: Path) -> TableFile:
         raise InvalidInput(
             f"The folder {path} holds no .parquet file", "Allowed is at least one", "Check the path"
         )
-    heads = [parquet.ParquetFile(file) for file in files]
-    columns = tuple(heads[0].schema_arrow.names)
-    n_rows = sum(head.metadata.num_rows for head in heads)
-    for file, head in zip(files, heads, strict=True):
-        if set(head.schema_arrow.names) != set(columns):
+    n_rows = 0
+    schemas = []
+    for file in files:
+        with reading(file), parquet.ParquetFile(file) as head:
+            n_rows += head.metadata.num_rows
+            schemas.append(head.schema_arrow)
+        if set(schemas[-1].names) != set(schemas[0].names):
             raise InvalidInput(
                 f"{file} has other columns than {files[0]}",
                 "Allowed are files of the same columns",
                 "Put files of another kind into another folder",
             )
-        head.close()
 
-    def batches(features: tuple[str, ...], groups: tuple[str, ...], size: int) -> Iterator[Any]:
-        columns = [*features, *groups]
+    def batches(columns: tuple[str, ...], numbers: tuple[str, ...], size: int) -> Iterator[Any]:
         for file in files:
-            with parquet.ParquetFile(file) as opened:
-                for batch in opened.iter_batches(batch_size=size, columns=columns):
+            with reading(file), parquet.ParquetFile(file) as opened:
+                for batch in opened.iter_batches(batch_size=size, columns=list(columns)):
                     yield batch.select(columns)
 
-    return TableFile(path, columns, n_rows, batches)
+    return TableFile(path, tuple(schemas[0].names), n_rows, batches, _pandas_index(schemas[0]))
 
 
 def _open_arrow(path: Path) -> TableFile:
     import pyarrow as pa
 
     with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
-        columns = tuple(reader.schema.names)
+        schema = reader.schema
         n_rows = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
 
-    def batches(features: tuple[str, ...], groups: tuple[str, ...], size: int) -> Iterator[Any]:
+    def batches(columns: tuple[str, ...], numbers: tuple[str, ...], size: int) -> Iterator[Any]:
         with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
             for index in range(reader.num_record_batches):
-                yield reader.get_batch(index).select([*features, *groups])
+                yield reader.get_batch(index).select(columns)
 
-    return TableFile(path, columns, n_rows, batches)
+    return TableFile(path, tuple(schema.names), n_rows, batches, _pandas_index(schema))
+
+
+def _pandas_index(schema: Any) -> tuple[str, ...]:
+    """Names of the columns that pandas will read back as the index of the frame."""
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return tuple(name for name in index if isinstance(name, str))  # a range is no column

@@ -68,7 +68,7 @@ def labels_of(sensitive_features: Any, n_rows: int, X: Any) -> Labels:
             "Allowed is one label for each row",
             "Take X and the labels from the same rows",
         )
-    _check_index(X, sensitive_features)
+    check_index(X, sensitive_features, "sensitive_features")
     return labels
 
 
@@ -120,7 +120,7 @@ def _read(values: Any) -> Labels:
     native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
         if not native.columns:
-            raise _no_labels(native.shape)
+            raise _no_labels(values, native.shape)
         return Labels.of_columns(native, native.columns)
     if isinstance(native, nw.Series):
         return Labels(len(native), lambda start, stop: native[start:stop].to_list())
@@ -128,9 +128,15 @@ def _read(values: Any) -> Labels:
         if values and isinstance(values[0], list):
             values = [tuple(row) for row in values]
         return Labels(len(values), lambda start, stop: _unwrapped(values[start:stop]))
+    if np.ma.is_masked(values):
+        raise InvalidInput(
+            "sensitive_features has masked labels",
+            "Allowed is a label for every row",
+            "Drop these rows, or give them a group of their own such as 'unknown'",
+        )
     array = np.asarray(values)
     if array.ndim not in (1, 2) or array.shape[-1] == 0:
-        raise _no_labels(array.shape)
+        raise _no_labels(values, array.shape)
     return Labels.of_array(array)
 
 
@@ -139,25 +145,32 @@ def _unwrapped(labels: Sequence[Any]) -> list[Any]:
     return [each[0] if isinstance(each, tuple) and len(each) == 1 else each for each in labels]
 
 
-def _no_labels(shape: tuple[int, ...]) -> InvalidInput:
+def _no_labels(values: Any, shape: tuple[int, ...]) -> InvalidInput:
     return InvalidInput(
-        f"sensitive_features has shape {shape}",
+        f"sensitive_features is a {type(values).__name__} of shape {shape}",
         "Allowed are labels of shape (n,), or (n, a) for a attributes whose intersections count",
         "Pass one label, or one row of labels, for each row of X",
     )
 
 
-def _check_index(X: Any, labels: Any) -> None:
-    """Pandas users expect labels to be matched by index; we match by position, so they must agree.
+def check_index(X: Any, labels: Any, name: str) -> None:
+    """Pandas users expect a match by index; we match by position, so both must agree.
 
     An index of other values (after a reset, say) is taken as intended.
+
+    Raises
+    ------
+    InvalidInput
     """
-    left, right = getattr(X, "index", None), getattr(labels, "index", None)
-    if left is None or right is None or not hasattr(left, "sort_values") or left.equals(right):
+    left: Any = getattr(X, "index", None)
+    right: Any = getattr(labels, "index", None)
+    # Lists and pyarrow arrays have a method of that name.
+    if not hasattr(left, "equals") or not hasattr(right, "equals") or left.equals(right):
         return
-    if left.sort_values().equals(right.sort_values()):
+    # By hash, as an index may hold values that have no order among each other.
+    if left.isin(right).all() and right.isin(left).all():
         raise InvalidInput(
-            "X and sensitive_features carry the same index in different orders",
-            "Allowed are labels in the order of the rows (they are matched by position)",
-            "Reorder with sensitive_features.loc[X.index]",
+            f"X and {name} carry the same index in different orders",
+            "Allowed are values in the order of the rows (they are matched by position)",
+            f"Reorder with {name}.loc[X.index]",
         )

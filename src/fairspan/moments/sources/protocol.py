@@ -63,21 +63,41 @@ def block_rows(n_features: int) -> int:
 
 
 def checked_values(
-    values: npt.NDArray[Any], first_row: int, feature_names: tuple[str, ...] | None
+    values: npt.NDArray[Any],
+    first_row: int,
+    feature_names: tuple[str, ...] | None,
+    *,
+    keep_float32: bool = False,
 ) -> FloatArray:
     """Convert a block to float64 and make sure that it is finite.
+
+    Parameters
+    ----------
+    values : (r, p) array
+    first_row : int
+        Number of its first row in the table, for error messages.
+    feature_names : tuple of str or None
+    keep_float32 : bool
+        Leave single precision as it is.
+
+    Returns
+    -------
+    (r, p) array of float64, or float32 where kept
+        `values` themselves where nothing had to be converted.
 
     Raises
     ------
     InvalidInput
-        Text that is no number, NaN or infinity; the error names row and column.
+        Text, NaN or infinity; the error names row and column.
     InvalidType
         Complex numbers, dates or other objects.
     """
     if values.dtype.kind not in "fiub":
         values = _converted(values)
-    with np.errstate(over="ignore"):  # numbers beyond float64 become infinity, found below
-        block = values.astype(np.float64, copy=False)
+    kept = keep_float32 and values.dtype == np.float32
+    # Numbers beyond float64 become infinity, and the sum of large ones may; both are found below.
+    with np.errstate(over="ignore", invalid="ignore"):
+        block = values if kept else values.astype(np.float64, copy=False)
         total = block.sum()
     # One sum over a block is cheaper than testing each number, and misses nothing.
     if not np.isfinite(total) and not np.isfinite(block).all():
@@ -99,13 +119,21 @@ def _converted(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
             "Allowed are real numbers",
             "Pass real and imaginary parts as separate features",
         )
+    allowed = "Allowed are numbers and truth values"
+    remedy = "Leave out or encode these columns, for example with sklearn's OneHotEncoder"
+    if values.dtype.kind in "mM":
+        raise InvalidType(f"X holds dates or durations ({values.dtype})", allowed, remedy)
+    if values.dtype.kind in "SU":  # digits as text are refused too, as they are in data frames
+        raise InvalidInput(f"X holds text ({values.dtype})", allowed, remedy)
     try:
         return values.astype(np.float64)
-    except (ValueError, TypeError) as error:
+    except (ValueError, OverflowError) as error:
         raise InvalidInput(
-            f"X holds values that are no numbers ({error})",
-            "Allowed are numbers and truth values",
-            "Leave out or encode these columns, for example with sklearn's OneHotEncoder",
+            f"X holds values that are no numbers ({error})", allowed, remedy
+        ) from error
+    except TypeError as error:
+        raise InvalidType(
+            f"X holds values that are no numbers ({error})", allowed, remedy
         ) from error
 
 
@@ -120,7 +148,10 @@ def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
     if sample_weight is None:
         return None
     try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        weights = np.asarray(sample_weight)
+        if np.ma.is_masked(sample_weight) or weights.dtype.kind == "c":
+            raise TypeError("masked or complex")  # numpy would drop the mask or the imaginary part
+        weights = weights.astype(np.float64, copy=False)
     except (ValueError, TypeError) as error:
         raise InvalidInput(
             f"sample_weight holds values that are no numbers ({error})",
@@ -133,9 +164,11 @@ def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
             "Allowed is one weight for each row",
             "Take X and the weights from the same rows",
         )
-    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = weights.sum()
+    if not np.isfinite(total) or (weights < 0).any() or not weights.any():
         raise InvalidInput(
-            "sample_weight holds a negative, NaN or infinite weight, or only zeros",
+            "sample_weight holds a negative, NaN or infinite weight, or has no finite positive sum",
             "Allowed are finite weights, zero or above, not all zero",
             "Correct or drop the rows with such weights",
         )
@@ -155,9 +188,12 @@ def check_shape(shape: tuple[int, ...]) -> None:
             "Allowed is a table of shape (n rows, p features)",
             "Reshape your data, for example with X.reshape(-1, 1) for a single feature",
         )
-    if shape[0] == 0 or shape[1] == 0:
+    for size, what in zip(shape, ("row(s)", "feature(s)"), strict=True):
+        if size > 0:
+            continue
         raise InvalidInput(
-            f"X is empty: it has {shape[0]} row(s) and {shape[1]} feature(s)",
+            # scikit-learn's wording, which its estimator checks look for
+            f"X is empty: {size} {what} (shape={shape}) while a minimum of 1 is required",
             "Allowed is at least one row and one feature",
             "Check the file or the filter that made this table",
         )

@@ -1,0 +1,245 @@
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
+
+from fairspan import FairPCA, FairSubspace, GroupMoments, audit
+from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
+
+RNG = np.random.default_rng(0)
+X = np.vstack(
+    [
+        RNG.standard_normal((90, 5)) * [3, 1, 1, 0.5, 0.2] + 4,
+        RNG.standard_normal((60, 5)) * [0.5, 2, 1, 1, 0.2] + 3,
+    ]
+)
+GROUPS = np.repeat(["a", "b"], [90, 60])
+
+
+def reconstruction_errors(model, rows=X, groups=GROUPS):
+    """Through the model's own transform and inverse_transform."""
+    squares = ((rows - model.inverse_transform(model.transform(rows))) ** 2).sum(axis=1)
+    return {label: squares[groups == label].mean() for label in np.unique(groups)}
+
+
+FITTED = {
+    "pca": PCA(2).fit(X),
+    "whitened": PCA(2, whiten=True).fit(X),
+    "incremental": IncrementalPCA(2, batch_size=50).fit(X),
+    "svd": TruncatedSVD(2, algorithm="arpack").fit(X),
+    "fair": FairPCA(2).fit(X, sensitive_features=GROUPS),
+    "error": FairPCA(2, criterion="minimax_error").fit(X, sensitive_features=GROUPS),
+    "uncentred": FairPCA(2, center="none").fit(X, sensitive_features=GROUPS),
+}
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_errors_are_those_of_the_models_own_reconstruction(name):
+    expected = reconstruction_errors(FITTED[name])
+    model = audit({name: FITTED[name]}, X, GROUPS).models[0]
+    for group in model.groups:
+        assert group.error.value == pytest.approx(expected[group.group], rel=1e-9)
+
+
+def test_several_models_side_by_side_with_plain_pca_added():
+    names = [model.name for model in audit(FITTED, X, GROUPS).models]
+    assert names == [*FITTED, "PCA center=global", "PCA center=none"]
+    two, three = (FairPCA(d).fit(X, sensitive_features=GROUPS) for d in (2, 3))
+    names = [model.name for model in audit({"two": two, "three": three}, X, GROUPS).models]
+    assert names == ["two", "three", "PCA d=2", "PCA d=3"]
+    total = FairPCA(2, criterion="total_error").fit(X, sensitive_features=GROUPS)
+    assert [model.name for model in audit(total, X, GROUPS).models] == ["PCA"]
+
+
+def test_added_pca_is_scikit_learns():
+    result = audit(FairPCA(2).fit(X, sensitive_features=GROUPS), X, GROUPS)
+    plain = result.models[1]
+    assert plain.name == "PCA"
+    expected = reconstruction_errors(PCA(2).fit(X))
+    for group in plain.groups:
+        assert group.error.value == pytest.approx(expected[group.group], rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["array", "subspace"])
+def test_no_pca_is_added_where_no_model_carries_moments(kind):
+    fair = FITTED["fair"]
+    model = fair.components_ if kind == "array" else fair.subspace_
+    assert len(audit(model, X, GROUPS).models) == 1
+
+
+def test_figures_against_numpy():
+    fair = FITTED["fair"]
+    model = audit(fair, X, GROUPS).models[0]
+    for group in model.groups:
+        mine = X[group.group == GROUPS] - X.mean(axis=0)
+        eigenvalues = np.linalg.svd(mine, compute_uv=False) ** 2 / len(mine)
+        assert group.n == len(mine)
+        assert group.proportion == pytest.approx(len(mine) / 150)
+        assert group.total_variance == pytest.approx(eigenvalues.sum())
+        assert group.best_error == pytest.approx(eigenvalues[2:].sum())
+        assert group.excess_loss == pytest.approx(group.error.value - eigenvalues[2:].sum())
+        assert group.variance_kept == pytest.approx(1 - group.error.value / eigenvalues.sum())
+    assert model.disparity.value == pytest.approx(fair.disparity_)
+    assert [group.excess_loss for group in model.groups] == pytest.approx(
+        fair.group_losses_.tolist()
+    )
+
+
+def test_group_centre_is_judged_about_each_groups_own_mean():
+    fair = FairPCA(2, center="group").fit(X, sensitive_features=GROUPS)
+    mine, plain = audit(fair, X, GROUPS).models
+    assert [group.error.value for group in mine.groups] == pytest.approx(
+        fair.group_errors_.tolist()
+    )
+    # Plain PCA is still what scikit-learn fits on all rows, judged about the same points.
+    basis = PCA(2).fit(X).components_
+    for group in plain.groups:
+        rows = X[group.group == GROUPS]
+        rows = rows - rows.mean(axis=0)
+        expected = ((rows - rows @ basis.T @ basis) ** 2).sum(axis=1).mean()
+        assert group.error.value == pytest.approx(expected)
+
+
+def test_scaled_model_is_judged_in_scaled_units():
+    fair = FairPCA(2, scale=True).fit(X, sensitive_features=GROUPS)
+    mine, plain = audit(fair, X, GROUPS).models
+    assert [group.error.value for group in mine.groups] == pytest.approx(
+        fair.group_errors_.tolist()
+    )
+    standardised = (X - X.mean(axis=0)) / X.std(axis=0)
+    expected = reconstruction_errors(PCA(2).fit(standardised), standardised)
+    assert {g.group: g.error.value for g in plain.groups} == pytest.approx(expected)
+
+
+def test_held_out_rows_use_the_training_mean():
+    fair, test = FITTED["fair"], X[::3] + 0.5
+    model = audit(fair, test, GROUPS[::3]).models[0]
+    expected = reconstruction_errors(fair, test, GROUPS[::3])
+    assert {g.group: g.error.value for g in model.groups} == pytest.approx(expected)
+    assert not model.fitted_here
+    assert audit(fair, X, GROUPS).models[0].fitted_here
+
+
+def test_moments_stand_in_for_rows_without_intervals():
+    moments = GroupMoments.from_rows(X, GROUPS)
+    by_rows = audit(FITTED["fair"], X, GROUPS).records()
+    by_moments = audit(FITTED["fair"], moments=moments).records()
+    for row, moment in zip(by_rows, by_moments, strict=True):
+        assert moment["error_low"] is None
+        for name in ("reconstruction_error", "best_error", "excess_loss", "disparity"):
+            assert moment[name] == pytest.approx(row[name], rel=1e-9)
+
+
+def test_frame_is_the_data_and_printing_shows_one_table():
+    result = audit({"fair": FITTED["fair"], "sklearn": FITTED["pca"]}, X, GROUPS)
+    frame = result.frame()
+    assert isinstance(frame, pd.DataFrame)
+    assert frame[["model", "group"]].to_numpy().tolist() == [
+        [m, g] for m in ("fair", "sklearn", "PCA") for g in ("a", "b")
+    ]
+    assert frame["n"].tolist() == [90, 60] * 3
+    text = str(result)
+    assert text.count("variance") >= 1
+    assert all(name in text for name in ("fair:", "sklearn:", "PCA:", "disparity"))
+    assert max(map(len, text.splitlines())) <= 80
+    json.dumps(result.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_frames_with_a_group_column_in_any_column_order(frame):
+    names = list("vwxyz")
+    table = frame({**dict(zip(names, X.T, strict=True)), "sex": GROUPS})
+    fair = FairPCA(2).fit(table, sensitive_features="sex")
+    turned = frame({"sex": GROUPS, **dict(zip(names[::-1], X.T[::-1], strict=True))})
+    shuffled = audit(fair, turned, "sex").records()
+    expected = audit(FITTED["fair"], X, GROUPS).records()
+    for one, other in zip(shuffled, expected, strict=True):
+        assert one["reconstruction_error"] == pytest.approx(other["reconstruction_error"])
+
+
+def test_intersections():
+    second = np.tile(["x", "y", "y"], 50)
+    table = np.column_stack([GROUPS, second])
+    model = audit(PCA(1).fit(X), X, table).models[0]
+    assert [group.group for group in model.groups] == [
+        ("a", "x"), ("a", "y"), ("b", "x"), ("b", "y"),
+    ]  # fmt: skip
+
+
+def test_any_number_of_groups():
+    many = np.array([f"g{i % 7}" for i in range(150)])
+    total = FairPCA(2, criterion="total_error").fit(X, sensitive_features=many)
+    model = audit(total, X, many).models[0]
+    expected = reconstruction_errors(PCA(2).fit(X), X, many)
+    assert {g.group: g.error.value for g in model.groups} == pytest.approx(expected)
+    values = list(expected.values())
+    assert model.disparity.value == pytest.approx(max(values) - min(values))
+
+
+class TestBadInput:
+    def test_unknown_group(self):
+        with pytest.raises(UnknownGroup, match=r"'c'.*'a', 'b'"):
+            audit(FITTED["fair"], X, np.where(GROUPS == "a", "a", "c"))
+
+    def test_labels_of_another_type(self):
+        with pytest.raises(UnknownGroup, match="fitted on the groups 'a', 'b'"):
+            audit(FITTED["fair"], X, np.repeat([1, 2], 75))
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [({}, "neither"), ({"X": X, "moments": GroupMoments.from_rows(X, GROUPS)}, "both")],
+    )
+    def test_neither_or_both_of_rows_and_moments(self, arguments, said):
+        with pytest.raises(InvalidInput, match=said):
+            audit(FITTED["fair"], **arguments)
+
+    def test_rows_without_groups(self):
+        with pytest.raises(InvalidInput, match="sensitive_features is missing"):
+            audit(FITTED["pca"], X)
+
+    @pytest.mark.parametrize("model", [PCA(2), FairPCA(2), object(), None, "pca"])
+    def test_not_a_fitted_model(self, model):
+        with pytest.raises(InvalidType, match="Allowed are a fitted FairPCA"):
+            audit(model, X, GROUPS)
+
+    def test_no_models(self):
+        with pytest.raises(InvalidInput, match="empty mapping"):
+            audit({}, X, GROUPS)
+
+    def test_array_that_is_not_orthonormal(self):
+        with pytest.raises(InvalidInput, match="orthonormal"):
+            audit(np.ones((2, 5)), X, GROUPS)
+
+    def test_models_of_different_features(self):
+        with pytest.raises(InvalidInput, match="different features"):
+            audit({"one": FITTED["pca"], "two": np.eye(3)[:1]}, X, GROUPS)
+
+    def test_rows_of_another_width(self):
+        with pytest.raises(InvalidInput, match="4 features"):
+            audit(FITTED["fair"], X[:, :4], GROUPS)
+
+    def test_nan_in_held_out_rows(self):
+        broken = X.copy()
+        broken[7, 3] = np.nan
+        with pytest.raises(InvalidInput, match="row 7, column 3"):
+            audit(FITTED["fair"], broken, GROUPS)
+
+    def test_moments_of_another_kind(self):
+        with pytest.raises(InvalidType, match="moments is a dict"):
+            audit(FITTED["fair"], moments={})
+
+    def test_a_group_in_a_single_block_has_no_jackknife(self):
+        blocks = [GroupMoments.from_rows(X[g == GROUPS], GROUPS[g == GROUPS]) for g in "ab"]
+        with pytest.raises(InvalidInput, match="only one of the 2 blocks"):
+            audit(FITTED["fair"], moments=blocks)
+
+
+def test_loaded_model_gives_the_same_audit(tmp_path):
+    FITTED["fair"].subspace_.save(tmp_path / "model")
+    loaded = FairSubspace.load(tmp_path / "model")
+    assert audit({"m": loaded}, X, GROUPS).records() == (
+        audit({"m": FITTED["fair"].subspace_}, X, GROUPS).records()
+    )

@@ -1,0 +1,135 @@
+"""Each code, where it must appear and where it must not; docs/findings.md lists them all."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from fairspan import FairPCA, GroupMoments, audit
+from fairspan.auditing import findings
+
+RNG = np.random.default_rng(0)
+WIDE = RNG.standard_normal((200, 4)) * [3, 1, 1, 1]
+NARROW = RNG.standard_normal((100, 4)) * [0.3, 1, 0.3, 0.3]
+X, GROUPS = np.vstack([WIDE, NARROW]), np.repeat(["wide", "narrow"], [200, 100])
+
+
+def codes(*arguments, **named):
+    return [finding.code for finding in audit(*arguments, **named).findings]
+
+
+def finding(code, *arguments, **named):
+    return next(f for f in audit(*arguments, **named).findings if f.code == code)
+
+
+def test_a_group_with_too_few_rows_for_d_fits_itself():
+    rows, labels = np.vstack([WIDE, NARROW[:3]]), np.repeat(["wide", "few"], [200, 3])
+    assert "FS101" in codes(PCA(3).fit(rows), rows, labels)
+    assert "FS101" not in codes(PCA(2).fit(rows), rows, labels)
+    # About its own mean, d + 1 rows fit perfectly as well.
+    fair = FairPCA(2, center="group").fit(rows, sensitive_features=labels)
+    found = finding("FS101", fair, rows, labels)
+    assert found.groups == ("few",)
+    assert audit(fair, rows, labels).models[0].groups[0].best_error == pytest.approx(0, abs=1e-12)
+
+
+def test_a_group_of_one_row_is_a_finding_without_interval():
+    rows, labels = np.vstack([WIDE, NARROW[:1]]), np.repeat(["wide", "one"], [200, 1])
+    result = audit(FairPCA(2).fit(rows, sensitive_features=labels), rows, labels)
+    assert "FS102" in [found.code for found in result.findings]
+    alone = result.models[0].groups[0]
+    assert (alone.group, alone.error.low, alone.error.high) == ("one", None, None)
+    assert result.models[0].groups[1].error.has_interval
+    assert not result.models[0].disparity.has_interval
+
+
+def test_a_group_below_five_percent():
+    assert "FS103" not in codes(PCA(1).fit(X), X, GROUPS)
+    labels = np.repeat(["wide", "small"], [286, 14])
+    assert finding("FS103", PCA(1).fit(X), X, labels).groups == ("small",)
+    assert "FS103" not in codes(PCA(1).fit(X), X, np.repeat(["wide", "small"], [285, 15]))
+
+
+def test_a_group_without_variance():
+    rows = np.vstack([NARROW - NARROW.mean(axis=0), np.zeros((100, 4))])
+    labels = np.repeat(["some", "flat"], 100)
+    fair = FairPCA(1, center="none").fit(rows, sensitive_features=labels)
+    assert finding("FS104", fair, rows, labels).groups == ("flat",)
+    assert audit(fair, rows, labels).models[0].groups[0].variance_kept is None
+
+
+def test_one_group_has_nothing_to_compare():
+    found = codes(PCA(1).fit(X), X, ["all"] * 300)
+    assert "FS105" in found
+    assert not {"FS201", "FS202", "FS205"} & set(found)
+
+
+def test_moments_have_no_intervals_and_blocks_do():
+    moments = GroupMoments.from_rows(X, GROUPS)
+    assert "FS106" in codes(PCA(1).fit(X), moments=moments)
+    blocks = [GroupMoments.from_rows(X[i::5], GROUPS[i::5]) for i in range(5)]
+    assert "FS106" not in codes(PCA(1).fit(X), moments=blocks)
+
+
+def test_a_group_that_is_not_here():
+    fair = FairPCA(1).fit(X, sensitive_features=GROUPS)
+    assert finding("FS107", fair, WIDE, ["wide"] * 200).groups == ("narrow",)
+    assert "FS107" not in codes(fair, X, GROUPS)
+
+
+def test_an_interval_that_contains_zero_and_one_that_does_not():
+    same = RNG.standard_normal((200, 4))
+    labels = np.repeat(["a", "b"], 100)
+    assert "FS201" in codes(np.eye(4)[:1], same, labels)
+    found = finding("FS202", np.eye(4)[1:2], X, GROUPS)
+    assert found.groups == ("wide", "narrow")
+    assert "FS202" not in codes(np.eye(4)[:1], same, labels)
+
+
+def test_fitted_on_the_audited_rows():
+    models = {"fair": FairPCA(1).fit(X, sensitive_features=GROUPS), "sklearn": PCA(1).fit(X)}
+    assert "fair, sklearn, PCA" in finding("FS203", models, X, GROUPS).message
+    assert "FS203" not in codes(models, X[::2], GROUPS[::2])
+    assert "FS203" not in codes(models, X + 1, GROUPS)
+
+
+def test_a_certificate_that_is_open():
+    fair = FairPCA(2, tol=0.0).fit(X, sensitive_features=GROUPS)
+    open_gap = fair.solution_.status != "optimal"
+    assert open_gap == ("FS204" in codes(fair, X, GROUPS))
+    proven = FairPCA(2).fit(X, sensitive_features=GROUPS)
+    assert "FS204" not in codes(proven, X, GROUPS)
+
+
+def test_who_pays_for_plain_pca():
+    fair = FairPCA(1).fit(X, sensitive_features=GROUPS)
+    found = finding("FS205", fair, X, GROUPS)
+    losses = dict(zip(fair.groups_, audit(fair, X, GROUPS).frame()["excess_loss"][2:], strict=True))
+    assert found.groups[0] == max(losses, key=losses.get)
+
+
+def test_models_about_different_centres_are_not_compared():
+    models = {
+        "global": FairPCA(1).fit(X, sensitive_features=GROUPS),
+        "group": FairPCA(1, center="group").fit(X, sensitive_features=GROUPS),
+    }
+    assert "FS301" in codes(models, X, GROUPS)
+    assert "FS301" not in codes(models["group"], X, GROUPS)
+
+
+def test_what_repair_costs():
+    fair = FairPCA(1).fit(X, sensitive_features=GROUPS)
+    mine, plain = audit(fair, X, GROUPS).models
+    message = finding("FS302", fair, X, GROUPS).message
+    cost = mine.total_error / plain.total_error - 1
+    assert f"({cost:+.2%})" in message
+    assert cost > 0
+    assert mine.largest_loss < plain.largest_loss
+
+
+def test_every_code_is_documented_and_every_documented_code_exists():
+    source = Path(findings.__file__).read_text()
+    page = (Path(__file__).parents[2] / "docs" / "findings.md").read_text()
+    assert set(re.findall(r'"(FS\d+)"', source)) == set(re.findall(r"^### (FS\d+)", page, re.M))

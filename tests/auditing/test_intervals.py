@@ -1,0 +1,163 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from fairspan import GroupMoments, audit
+from fairspan.auditing.intervals import disparity_estimate, error_estimates, jackknife
+
+
+def rows(seed, sizes, p=4):
+    rng = np.random.default_rng(seed)
+    X = np.vstack([rng.standard_normal((n, p)) * rng.uniform(0.5, 3, p) for n in sizes])
+    return X, np.repeat([f"g{i}" for i in range(len(sizes))], sizes)
+
+
+def residuals(X, basis, point):
+    centred = X - point
+    return ((centred - centred @ basis.T @ basis) ** 2).sum(axis=1)
+
+
+def test_error_interval_is_students_of_the_row_errors():
+    X, groups = rows(0, [80, 35])
+    basis = np.eye(4)[:2]
+    result = audit(basis, X, groups).models[0]
+    for group in result.groups:
+        r = residuals(X, basis, X.mean(axis=0))[groups == group.group]
+        low, high = stats.t.interval(0.95, len(r) - 1, r.mean(), stats.sem(r))
+        assert group.error.value == pytest.approx(r.mean(), rel=1e-12)
+        assert (group.error.low, group.error.high) == pytest.approx((low, high), rel=1e-9)
+
+
+def test_disparity_interval_is_welchs():
+    X, groups = rows(1, [80, 35])
+    basis = np.eye(4)[1:2]
+    disparity = audit(basis, X, groups).models[0].disparity
+    r = residuals(X, basis, X.mean(axis=0))
+    test = stats.ttest_ind(r[groups == "g1"], r[groups == "g0"], equal_var=False)
+    interval = test.confidence_interval(0.95)
+    assert disparity.value == pytest.approx(r[groups == "g1"].mean() - r[groups == "g0"].mean())
+    assert (disparity.low, disparity.high) == pytest.approx((interval.low, interval.high))
+
+
+def test_disparity_of_three_groups_is_simultaneous_over_the_pairs():
+    X, groups = rows(2, [50, 40, 30])
+    model = audit(np.eye(4)[:1], X, groups).models[0]
+    r = residuals(X, np.eye(4)[:1], X.mean(axis=0))
+    means = {label: r[groups == label].mean() for label in np.unique(groups)}
+    low, high = min(means, key=means.get), max(means, key=means.get)
+    assert model.pair == (low, high)
+    test = stats.ttest_ind(r[groups == high], r[groups == low], equal_var=False)
+    interval = test.confidence_interval(1 - 0.05 / 3)
+    assert (model.disparity.low, model.disparity.high) == pytest.approx(
+        (interval.low, interval.high)
+    )
+
+
+def test_coverage_of_the_intervals_is_what_they_claim():
+    rng = np.random.default_rng(3)
+    counts, truth = np.array([30, 20]), np.array([2.0, 3.0])
+    covered_error = covered_difference = 0
+    trials = 2000
+    for _ in range(trials):
+        samples = [rng.normal(mean, 1, n) for mean, n in zip(truth, counts, strict=True)]
+        means = np.array([sample.mean() for sample in samples])
+        errors = np.array([stats.sem(sample) for sample in samples])
+        first = error_estimates(means, errors, counts)[0]
+        difference = disparity_estimate(means, errors, counts)
+        covered_error += first.low <= 2.0 <= first.high
+        covered_difference += difference.low <= 1.0 <= difference.high
+    # Three standard deviations of a binomial share at 2000 trials are 1.5 %.
+    assert covered_error / trials == pytest.approx(0.95, abs=0.015)
+    assert covered_difference / trials == pytest.approx(0.95, abs=0.015)
+
+
+def test_weights_enter_as_sampling_weights():
+    X, groups = rows(4, [60, 50])
+    weights = np.random.default_rng(5).uniform(0, 3, 110)
+    basis = np.eye(4)[:2]
+    result = audit(basis, X, groups, sample_weight=weights).models[0]
+    r = residuals(X, basis, np.average(X, axis=0, weights=weights))
+    for group in result.groups:
+        mine = groups == group.group
+        w, n = weights[mine], mine.sum()
+        mean = np.average(r[mine], weights=w)
+        error = np.sqrt(n / (n - 1) * (w**2 * (r[mine] - mean) ** 2).sum()) / w.sum()
+        half = stats.t.ppf(0.975, n - 1) * error
+        assert group.error.value == pytest.approx(mean)
+        assert (group.error.low, group.error.high) == pytest.approx(
+            (max(mean - half, 0), mean + half)
+        )
+
+
+def test_equal_weights_change_nothing():
+    X, groups = rows(6, [40, 30])
+    plain = audit(np.eye(4)[:1], X, groups).records()
+    weighted = audit(np.eye(4)[:1], X, groups, sample_weight=np.full(70, 2.5)).records()
+    for one, other in zip(plain, weighted, strict=True):
+        assert one["error_low"] == pytest.approx(other["error_low"])
+        assert one["disparity_high"] == pytest.approx(other["disparity_high"])
+
+
+def test_a_row_of_weight_zero_counts_as_absent_even_with_a_group_of_its_own():
+    X, groups = rows(7, [40, 30])
+    more = np.vstack([X, np.full((1, 4), 1e3)])
+    labels = np.append(groups, "ghost")
+    weights = np.append(np.ones(70), 0.0)
+    assert audit(np.eye(4)[:1], more, labels, sample_weight=weights).records() == (
+        audit(np.eye(4)[:1], X, groups, sample_weight=np.ones(70)).records()
+    )
+
+
+def test_interval_of_a_nonnegative_error_is_cut_at_zero():
+    X = np.array([[0.0, 0.0], [0.0, 0.0], [9.0, 9.0], [1.0, 0.0], [0.0, 1.0]])
+    group = audit(np.array([[1.0, 0.0]]), X, list("aaabb")).models[0].groups[0]
+    assert group.error.low == 0.0
+
+
+@pytest.mark.parametrize("center", ["global", "group"])
+def test_jackknife_over_blocks_equals_refitting_without_each(center):
+    from dataclasses import replace
+
+    from fairspan.subspace import FairSubspace
+
+    X, groups = rows(8, [120, 90], p=5)
+    X += 100
+    order = np.random.default_rng(9).permutation(210)
+    parts = np.array_split(order, 7)
+    blocks = [GroupMoments.from_rows(X[part], groups[part]) for part in parts]
+    basis = np.linalg.qr(np.random.default_rng(10).standard_normal((5, 2)))[0].T
+    scale = np.array([1.0, 2.0, 0.5, 1.0, 3.0])
+    model = FairSubspace(basis, X.mean(axis=0), scale, center)
+    result = audit(model, moments=blocks).models[0]
+
+    def errors(rows_left):
+        found = []
+        for label in ("g0", "g1"):
+            mine = X[rows_left][groups[rows_left] == label]
+            point = mine.mean(axis=0) if center == "group" else X.mean(axis=0)
+            found.append(residuals(mine / scale, basis, point / scale).mean())
+        return np.array(found)
+
+    everything = errors(order)
+    without = np.array([errors(np.setdiff1d(order, part)) for part in parts])
+    for index, group in enumerate(result.groups):
+        spread = np.sqrt(6 / 7 * ((without[:, index] - without[:, index].mean()) ** 2).sum())
+        half = stats.t.ppf(0.975, 6) * spread
+        assert group.error.value == pytest.approx(everything[index], rel=1e-9)
+        assert group.error.high == pytest.approx(everything[index] + half, rel=1e-6)
+    gaps = without[:, 1] - without[:, 0]
+    half = stats.t.ppf(0.975, 6) * np.sqrt(6 / 7 * ((gaps - gaps.mean()) ** 2).sum())
+    assert result.disparity.low == pytest.approx(everything[1] - everything[0] - half, rel=1e-6)
+    # Fifty small blocks say about the same as the rows themselves.
+    fine = [GroupMoments.from_rows(X[p], groups[p]) for p in np.array_split(order, 50)]
+    by_blocks = audit(replace(model), moments=fine).models[0].groups[0].error
+    by_rows = audit(replace(model), X, groups).models[0].groups[0].error
+    assert by_blocks.high - by_blocks.low == pytest.approx(by_rows.high - by_rows.low, rel=0.5)
+
+
+def test_jackknife_of_a_mean_is_its_standard_error():
+    values = np.random.default_rng(11).standard_normal(25)
+    without = [(values.sum() - value) / 24 for value in values]
+    estimate = jackknife(values.mean(), without)
+    low, high = stats.t.interval(0.95, 24, values.mean(), stats.sem(values))
+    assert (estimate.low, estimate.high) == pytest.approx((low, high))

@@ -1,0 +1,89 @@
+"""Group moments, errors and subspaces from the raw rows with numpy alone, to compare with."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan import GroupMoments
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rows:
+    X: FloatArray
+    labels: npt.NDArray[np.str_]
+    weights: FloatArray
+
+
+def random_rows(seed, n=60, p=5, groups=("a", "b"), offset=3.0):
+    """Correlated rows; each group has its own mean and shape, and every group has rows."""
+    rng = np.random.default_rng(seed)
+    labels = np.array(groups)[rng.permutation(np.arange(n) % len(groups))]
+    X = np.empty((n, p))
+    for group in groups:
+        mixing = rng.standard_normal((p, p)) * rng.uniform(0.3, 3, p)
+        own = labels == group
+        X[own] = rng.standard_normal((own.sum(), p)) @ mixing + offset * rng.standard_normal(p)
+    return Rows(X, labels, rng.uniform(0.2, 3, n))
+
+
+def moments_by_hand(X, labels, weights=None):
+    """Each label's rows, weight, mean and scatter, straight from the definitions."""
+    X, labels = np.asarray(X, dtype=np.float64), list(labels)
+    weights = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
+    result = {}
+    for label in sorted(set(labels)):
+        own = np.array([each == label for each in labels]) & (weights > 0)
+        if own.any():
+            mean = np.average(X[own], axis=0, weights=weights[own])
+            centred = X[own] - mean
+            scatter = (centred * weights[own][:, None]).T @ centred
+            result[label] = (int(own.sum()), weights[own].sum(), mean, scatter)
+    return result
+
+
+def assert_moments(moments, expected, rtol=1e-9):
+    """Compare with `moments_by_hand`, or with other moments, in norm."""
+    if isinstance(expected, GroupMoments):
+        columns = (expected.counts, expected.weights, expected.means, expected.scatters)
+        expected = dict(zip(expected.labels, zip(*columns, strict=True), strict=True))
+    assert moments.labels == list(expected)
+    for i, (count, weight, mean, scatter) in enumerate(expected.values()):
+        assert moments.counts[i] == count
+        np.testing.assert_allclose(moments.weights[i], weight, rtol=rtol)
+        assert relative_error(moments.means[i], mean) <= rtol
+        # The scatter of equal rows is zero up to the rounding of their mean.
+        rounding = weight * (1e-14 * np.linalg.norm(mean)) ** 2
+        error = np.linalg.norm(moments.scatters[i] - scatter)
+        assert error <= rtol * np.linalg.norm(scatter) + rounding
+
+
+def relative_error(actual, expected):
+    """In norm; the absolute error where zero is expected."""
+    return np.linalg.norm(actual - expected) / (np.linalg.norm(expected) or 1.0)
+
+
+def projector_distance(one, other):
+    """Largest singular value of the difference of the projectors on the rows of two bases."""
+    return np.linalg.norm(projector(one) - projector(other), ord=2)
+
+
+def projector(components):
+    return components.T @ components
+
+
+def errors_by_hand(X, labels, components, center, weights=None):
+    """Each label's weighted mean of squared distances to the reconstruction.
+
+    center is a (p,) point, or None for each group's own mean.
+    """
+    weights = np.ones(len(X)) if weights is None else weights
+    errors = []
+    for label in sorted(set(labels)):
+        own = labels == label
+        point = np.average(X[own], axis=0, weights=weights[own]) if center is None else center
+        residual = (X[own] - point) @ (np.eye(X.shape[1]) - projector(components))
+        errors.append(np.average((residual**2).sum(axis=1), weights=weights[own]))
+    return np.array(errors)

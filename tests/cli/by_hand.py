@@ -1,0 +1,94 @@
+"""What an audit should say, from the rows themselves with numpy and scipy alone."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Figures:
+    n: int
+    total_variance: float
+    error: float
+    low: float
+    high: float
+    best_error: float
+    row_errors: FloatArray
+
+
+def plain_pca_by_hand(
+    X: Any, labels: Any, d: int, *, center: str = "global", standardize: bool = False
+) -> dict[Any, Figures]:
+    """Figures of ordinary PCA for each group, from singular vectors of the rows."""
+    X = np.asarray(X, dtype=np.float64)
+    mean = np.zeros(X.shape[1]) if center == "none" else X.mean(axis=0)
+    scale = X.std(axis=0) if standardize else np.ones(X.shape[1])
+    basis = np.linalg.svd((X - mean) / scale, full_matrices=False)[2][:d]
+    return figures_by_hand(X, labels, basis, mean, scale, center=center)
+
+
+def figures_by_hand(
+    X: Any, labels: Any, basis: FloatArray, mean: FloatArray, scale: FloatArray, *, center: str
+) -> dict[Any, Figures]:
+    """Figures of any projection for each group, row by row."""
+    X, labels = np.asarray(X, dtype=np.float64), np.asarray(labels)
+    figures = {}
+    for label in sorted(set(labels.tolist())):
+        group = X[labels == label]
+        rows = (group - (group.mean(axis=0) if center == "group" else mean)) / scale
+        n, d = len(rows), len(basis)
+        errors = ((rows - rows @ basis.T @ basis) ** 2).sum(axis=1)
+        left_over = np.linalg.svd(rows, compute_uv=False)[d:]
+        half = stats.t.ppf(0.975, n - 1) * errors.std(ddof=1) / np.sqrt(n)
+        figures[label] = Figures(
+            n=n,
+            total_variance=(rows**2).sum() / n,
+            error=errors.mean(),
+            low=max(errors.mean() - half, 0.0),
+            high=errors.mean() + half,
+            best_error=(left_over**2).sum() / n,
+            row_errors=errors,
+        )
+    return figures
+
+
+def assert_agrees(model: dict[str, Any], expected: dict[Any, Figures]) -> None:
+    """A model of the JSON output says what was found by hand, disparity included."""
+    assert [group["group"] for group in model["groups"]] == list(expected)
+    n_rows = sum(figures.n for figures in expected.values())
+    for group, figures in zip(model["groups"], expected.values(), strict=True):
+        found = (
+            group["n"],
+            group["proportion"],
+            group["total_variance"],
+            group["error"]["value"],
+            group["error"]["low"],
+            group["error"]["high"],
+            group["best_error"],
+            group["excess_loss"],
+            group["variance_kept"],
+        )
+        by_hand = (
+            figures.n,
+            figures.n / n_rows,
+            figures.total_variance,
+            figures.error,
+            figures.low,
+            figures.high,
+            figures.best_error,
+            figures.error - figures.best_error,
+            1 - figures.error / figures.total_variance,
+        )
+        np.testing.assert_allclose(found, by_hand, rtol=1e-9, atol=1e-9 * figures.total_variance)
+    first, second = (expected[label].row_errors for label in model["pair"])
+    welch = stats.ttest_ind(second, first, equal_var=False).confidence_interval()
+    estimate = model["disparity"]
+    if len(expected) == 2:
+        found = (estimate["value"], estimate["low"], estimate["high"])
+        difference = second.mean() - first.mean()
+        np.testing.assert_allclose(found, (difference, welch.low, welch.high), rtol=1e-9)

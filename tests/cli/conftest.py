@@ -1,0 +1,103 @@
+"""Running commands and reading what they print, and a small table to run them on."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairspan import cli
+
+
+@dataclass(frozen=True)
+class Outcome:
+    status: int
+    out: str
+    err: str
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        assert self.status == 0, self.err
+        return json.loads(self.out, parse_constant=pytest.fail)  # NaN and Infinity are no JSON
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process."""
+
+    def run_with(*arguments: object) -> Outcome:
+        capfd.readouterr()
+        status = cli.run([str(each) for each in arguments])
+        return Outcome(status, *capfd.readouterr())
+
+    return run_with
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Run:
+    """Run the installed command, or with code= a program of Python, in a process of its own."""
+
+    def run_with(*arguments: object, code: str | None = None, **keywords: Any) -> Outcome:
+        program = [sys.executable, "-c", code]
+        if code is None:
+            program = [str(Path(sys.executable).with_name("fairspan"))]
+        done = subprocess.run(
+            [*program, *map(str, arguments)],
+            capture_output=True,
+            encoding="utf-8",
+            cwd=tmp_path,
+            timeout=60,
+            **keywords,
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    return run_with
+
+
+@pytest.fixture
+def table() -> pd.DataFrame:
+    """Two groups of different spread and mean: 5 features, an integer column among them."""
+    rng = np.random.default_rng(7)
+    n = 240
+    is_old = rng.random(n) < 0.35
+    spread = np.where(is_old[:, None], [0.5, 3.0, 1.0, 2.0, 0.3], [3.0, 1.0, 2.0, 0.5, 0.4])
+    X = rng.normal(size=(n, 5)) * spread + is_old[:, None] * [1.0, 0.0, -2.0, 0.5, 0.0]
+    frame = pd.DataFrame(X, columns=["pay_1", "pay_2", "limit", "height", "weight"])
+    frame["limit"] = (10 * frame["limit"]).round().astype(int)
+    frame.insert(2, "age", np.where(is_old, "old", "young"))
+    frame["sex"] = rng.choice(["f", "m"], n)
+    return frame
+
+
+FEATURES = ["pay_1", "pay_2", "limit", "height", "weight"]
+
+
+@pytest.fixture
+def features() -> list[str]:
+    return list(FEATURES)
+
+
+@pytest.fixture
+def data(table: pd.DataFrame, tmp_path: Path) -> Path:
+    """The table without its second group column, as CSV."""
+    path = tmp_path / "data.csv"
+    table.drop(columns="sex").to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def model(run: Run, data: Path, tmp_path: Path) -> Path:
+    """A model of two dimensions, fitted on the table."""
+    path = tmp_path / "fair.model"
+    fitted = run("fit", data, "--group", "age", "-d", 2, "-o", path)
+    assert fitted.status == 0, fitted.err
+    return path

@@ -1,0 +1,210 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.decomposition import PCA
+
+import fairspan as fs
+import real_data
+from cli.by_hand import assert_agrees, figures_by_hand, plain_pca_by_hand
+
+
+@pytest.mark.parametrize("center", ["global", "group", "none"])
+@pytest.mark.parametrize("standardize", [False, True])
+def test_every_figure_is_that_of_the_rows(run, data, table, features, center, standardize):
+    flags = ["--standardize"] if standardize else []
+    result = run("audit", data, "--group", "age", "-d", 2, "--center", center, *flags, "--json")
+    facts = result.facts
+    (plain,) = facts["models"]
+    assert facts["rows"] == {"n": 240, "n_features": 5, "has_intervals": True}
+    assert (plain["name"], plain["n_components"], plain["center"]) == ("PCA", 2, center)
+    assert plain["scaled"] is standardize
+    expected = plain_pca_by_hand(
+        table[features], table["age"], 2, center=center, standardize=standardize
+    )
+    assert_agrees(plain, expected)
+    by_hand = sum(each.error * each.n for each in expected.values()) / len(table)
+    assert plain["total_error"] == pytest.approx(by_hand, rel=1e-9)
+    assert result.err == ""
+
+
+def test_the_python_audit_of_scikit_learns_pca_says_the_same(run, data, features):
+    frame = pd.read_csv(data)
+    plain = PCA(2).fit(frame[features])
+    in_python = fs.audit({"PCA": plain}, frame[features], frame["age"]).to_dict()
+    facts = run("audit", data, "--group", "age", "-d", 2, "--json").facts
+    (ours,), (theirs,) = facts["models"], in_python["models"]
+    for here, there in zip(ours["groups"], theirs["groups"], strict=True):
+        assert here["error"] == pytest.approx(there["error"], rel=1e-9)
+        assert here["excess_loss"] == pytest.approx(there["excess_loss"], rel=1e-9)
+    assert ours["disparity"] == pytest.approx(theirs["disparity"], rel=1e-9)
+    codes = [finding["code"] for finding in facts["findings"]]
+    assert codes == [finding["code"] for finding in in_python["findings"]]
+
+
+def test_the_table_shows_the_figures_of_the_json(run, data):
+    arguments = ("audit", data, "--group", "age", "-d", 2)
+    facts, lines = run(*arguments, "--json").facts, run(*arguments).out.splitlines()
+    for group in facts["models"][0]["groups"]:
+        (line,) = (line for line in lines if line.split()[:1] == [group["group"]])
+        error = group["error"]
+        numbers = (group["total_variance"], error["value"], error["low"], error["high"])
+        numbers += (group["best_error"], group["excess_loss"])
+        variance, value, low, high, best, loss = (f"{number:.4g}" for number in numbers)
+        kept = f"{group['variance_kept']:.1%}"
+        assert line.split()[1:] == [
+            *(str(group["n"]), variance, value, low, "to", high, best, loss, kept)
+        ]
+    for finding in facts["findings"]:
+        assert finding["message"] in " ".join(" ".join(lines).split())
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_without_d_the_fewest_dimensions_that_keep_90_percent(run, tmp_path, standardize):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(200, 4)) @ rng.normal(size=(4, 9)) + 0.5 * rng.normal(size=(200, 9))
+    X *= np.geomspace(1, 3, 9)
+    path = tmp_path / "wide.csv"
+    pd.DataFrame(X).add_prefix("x").assign(g=np.arange(200) % 2).to_csv(path, index=False)
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0) if standardize else X
+    kept = np.cumsum(PCA().fit(scaled).explained_variance_ratio_)
+    expected = int(np.argmax(kept >= 0.9)) + 1
+    assert 1 < expected < 9
+    flags = ["--standardize"] if standardize else []
+    (plain,) = run("audit", path, "--group", "g", *flags, "--json").facts["models"]
+    assert plain["n_components"] == expected
+
+
+def test_repeated_groups_make_their_intersections(run, table, features, tmp_path):
+    path = tmp_path / "both.csv"
+    table.to_csv(path, index=False)
+    facts = run("audit", path, "--group", "sex", "--group", "age", "-d", 2, "--json").facts
+    joined = table["sex"] + "/" + table["age"]
+    by_hand = plain_pca_by_hand(table[features], joined, 2)
+    found = {"/".join(group["group"]): group for group in facts["models"][0]["groups"]}
+    assert list(found) == list(by_hand) == ["f/old", "f/young", "m/old", "m/young"]
+    for label, group in found.items():
+        assert group["n"] == by_hand[label].n
+        assert group["error"]["value"] == pytest.approx(by_hand[label].error, rel=1e-9)
+    errors = [each.error for each in by_hand.values()]
+    disparity = facts["models"][0]["disparity"]["value"]
+    assert disparity == pytest.approx(max(errors) - min(errors), rel=1e-9)
+
+
+def test_the_same_group_column_twice_counts_once(run, data):
+    once = run("audit", data, "--group", "age", "--json").facts
+    assert run("audit", data, "--group", "age", "--group", "age", "--json").facts == once
+
+
+@pytest.mark.parametrize(
+    ("patterns", "left"),
+    [
+        (["--features", "pay_*"], ["pay_1", "pay_2"]),
+        (["--features", "pay_*", "--features", "weight"], ["pay_1", "pay_2", "weight"]),
+        (["--exclude", "pay_?"], ["limit", "height", "weight"]),
+        (["--features", "*ei*", "--exclude", "w*", "--features", "limit"], ["limit", "height"]),
+    ],
+)
+def test_patterns_choose_features(run, data, table, patterns, left):
+    facts = run("audit", data, "--group", "age", "-d", 1, *patterns, "--json").facts
+    assert facts["rows"]["n_features"] == len(left)
+    assert_agrees(facts["models"][0], plain_pca_by_hand(table[left], table["age"], 1))
+
+
+def test_a_model_is_judged_on_held_out_rows(run, table, features, tmp_path):
+    train, test, model = tmp_path / "train.csv", tmp_path / "test.csv", tmp_path / "m"
+    kept = [*features, "age"]
+    table.loc[:119, kept].to_csv(train, index=False)
+    # Other columns, and the model's in another order.
+    held_out = table.loc[120:, [*kept[::-1], "sex"]]
+    held_out.to_csv(test, index=False)
+    fitted = run("fit", train, "--group", "age", "-d", 2, "--standardize", "-o", model)
+    assert fitted.status == 0, fitted.err
+    result = run("audit", test, "--group", "age", "--model", model, "--json")
+    saved = fs.FairSubspace.load(model)
+    by_hand = figures_by_hand(
+        held_out[features],
+        held_out["age"],
+        saved.components,
+        table.loc[:119, features].mean().to_numpy(),
+        table.loc[:119, features].std(ddof=0).to_numpy(),
+        center="global",
+    )
+    (audited,) = result.facts["models"]
+    assert (audited["name"], audited["fitted_here"]) == ("m", False)
+    assert_agrees(audited, by_hand)
+
+
+def test_the_group_column_may_be_a_feature_of_the_model(run, table, features, tmp_path):
+    path, model = tmp_path / "coded.csv", tmp_path / "m"
+    table.assign(old=(table["age"] == "old").astype(int)).to_csv(path, index=False)
+    run("fit", path, "--group", "sex", "--exclude", "age", "-d", 2, "-o", model)
+    facts = run("audit", path, "--group", "old", "--model", model, "--json")
+    assert facts.status == 2  # the model knows f and m, not 0 and 1
+    assert "does not know: 0, 1" in facts.err
+    plain = fs.FairSubspace(np.eye(6)[:2], np.zeros(6), feature_names=(*features, "old"))
+    plain.save(model)
+    (found,) = run("audit", path, "--group", "old", "--model", model, "--json").facts["models"]
+    is_old = (table["age"] == "old").to_numpy()
+    left_out = (table[features[2:]].to_numpy() ** 2).sum(axis=1) + is_old
+    assert [(group["group"], group["error"]["value"]) for group in found["groups"]] == [
+        (0, pytest.approx(left_out[~is_old].mean())),
+        (1, pytest.approx(left_out[is_old].mean())),
+    ]
+
+
+def test_models_side_by_side_keep_their_order_and_names(run, data, tmp_path):
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder, d in zip(folders, (1, 3), strict=True):
+        folder.mkdir()
+        run("fit", data, "--group", "age", "-d", d, "-o", folder / "m")
+    paths = [folder / "m" for folder in folders]
+    both = run("audit", data, "--group", "age", "--model", paths[1], "--model", paths[0], "--json")
+    found = [(each["name"], each["n_components"]) for each in both.facts["models"]]
+    assert found == [(str(paths[1]), 3), (str(paths[0]), 1)]
+
+
+@pytest.mark.parametrize(
+    "setting", [["-d", "1"], ["--center", "group"], ["--standardize"]], ids=lambda each: each[0]
+)
+def test_a_setting_that_contradicts_the_model_is_refused(run, data, model, setting):
+    result = run("audit", data, "--group", "age", "--model", model, *setting)
+    assert (result.status, result.out) == (2, "")
+    assert setting[0] in result.err
+    assert "2 dimensions, center 'global' and unscaled" in result.err
+
+
+def test_settings_that_agree_with_the_model_are_accepted(run, data, tmp_path):
+    settings = ["-d", 2, "--center", "group", "--standardize"]
+    model = tmp_path / "m"
+    run("fit", data, "--group", "age", *settings, "-o", model)
+    bare = run("audit", data, "--group", "age", "--model", model, "--json").facts
+    again = run("audit", data, "--group", "age", "--model", model, *settings, "--json").facts
+    assert again == bare
+
+
+@pytest.mark.filterwarnings("default::fairspan.errors.FairspanWarning")
+def test_a_constant_column_is_named_in_a_warning_and_leaves_the_figures_alone(
+    run, table, features, tmp_path
+):
+    path = tmp_path / "constant.csv"
+    table[[*features, "age"]].assign(flat=3.5).to_csv(path, index=False)
+    result = run("audit", path, "--group", "age", "-d", 2, "--standardize", "--json")
+    assert result.err.startswith("fairspan: warning:")
+    assert "'flat'" in result.err
+    expected = plain_pca_by_hand(table[features], table["age"], 2, standardize=True)
+    assert_agrees(result.facts["models"][0], expected)
+
+
+def test_credit_data_match_the_published_table(run):
+    path = real_data.path_of("default_credit.parquet")
+    published = dict(real_data.table_of_plain_pca_errors())[3]
+    facts = run(
+        *("audit", path, "--group", "group__education", "--exclude", "*__*"),
+        *("--center", "group", "--standardize", "-d", 3, "--json"),
+    ).facts
+    n = facts["rows"]["n"]
+    assert (n, facts["rows"]["n_features"]) == (30000, 22)
+    # The table standardises with ddof 1, the command with ddof 0.
+    errors = {g["group"]: g["error"]["value"] * (n - 1) / n for g in facts["models"][0]["groups"]}
+    assert errors["lower"] == pytest.approx(published["lower"], abs=6e-5)
+    assert errors["higher"] == pytest.approx(published["higher"], abs=6e-5)

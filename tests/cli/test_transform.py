@@ -1,0 +1,140 @@
+import io
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairspan as fs
+
+
+@pytest.fixture
+def in_python(table, features):
+    return fs.FairPCA(2).fit(table[features], sensitive_features=table["age"])
+
+
+READERS = {
+    "out.csv": pd.read_csv,
+    "out.parquet": pd.read_parquet,
+    "out.pq": pd.read_parquet,
+    "out.arrow": pd.read_feather,
+    "out.feather": pd.read_feather,
+    "OUT.CSV": pd.read_csv,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_output_is_what_python_computes(
+    run, model, data, table, features, in_python, tmp_path, name
+):
+    result = run("transform", model, data, "-o", tmp_path / name)
+    assert (result.status, result.err) == (0, "")
+    assert result.out == f"Wrote 240 rows of 2 components to {tmp_path / name}\n"
+    written = READERS[name](tmp_path / name)
+    assert list(written.columns) == ["fairpca0", "fairpca1"]
+    expected = in_python.transform(table[features])
+    np.testing.assert_allclose(written, expected, rtol=0, atol=1e-9)
+    assert not (tmp_path / f"{name}.partial").exists()
+
+
+def test_a_dash_writes_csv_to_standard_output(run, model, data, table, features, in_python):
+    result = run("transform", model, data, "-o", "-")
+    assert (result.status, result.err) == (0, "")
+    written = pd.read_csv(io.StringIO(result.out))
+    np.testing.assert_allclose(written, in_python.transform(table[features]), rtol=0, atol=1e-9)
+
+
+def test_columns_are_matched_by_name_and_no_group_is_needed(
+    run, model, table, features, in_python, tmp_path
+):
+    other = table[features[::-1]].assign(id=range(240), note="text", empty=np.nan)
+    other.insert(2, "when", pd.Timestamp("2020-01-01"))
+    other.to_parquet(tmp_path / "other.parquet")
+    run("transform", model, tmp_path / "other.parquet", "-o", tmp_path / "out.csv")
+    written = pd.read_csv(tmp_path / "out.csv")
+    np.testing.assert_allclose(written, in_python.transform(table[features]), rtol=0, atol=1e-9)
+
+
+def test_a_standardized_model_standardizes(run, data, table, features, tmp_path):
+    settings = ("--group", "age", "-d", 3, "--standardize", "--center", "group")
+    run("fit", data, *settings, "-o", tmp_path / "m")
+    run("transform", tmp_path / "m", data, "-o", tmp_path / "out.csv")
+    in_python = fs.FairPCA(3, scale=True, center="group").fit(
+        table[features], sensitive_features=table["age"]
+    )
+    expected = in_python.transform(table[features])
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv"), expected, rtol=0, atol=1e-9)
+
+
+def test_column_names_that_look_like_patterns(run, table, features, tmp_path):
+    odd = table[features].set_axis(["a[1]", "b*", "c?", "[d]", "e.f"], axis=1)
+    odd.assign(age=table["age"]).to_csv(tmp_path / "odd.csv", index=False)
+    run("fit", tmp_path / "odd.csv", "--group", "age", "-d", 2, "-o", tmp_path / "m")
+    result = run("transform", tmp_path / "m", tmp_path / "odd.csv", "-o", "-")
+    assert result.status == 0, result.err
+    assert len(result.out.splitlines()) == 241
+
+
+def test_a_model_without_names_takes_the_columns_in_order(run, table, features, tmp_path):
+    X = table[features].to_numpy(dtype=float)
+    in_python = fs.FairPCA(2).fit(X, sensitive_features=table["age"])
+    in_python.subspace_.save(tmp_path / "m")
+    table[features].to_csv(tmp_path / "bare.csv", index=False)
+    run("transform", tmp_path / "m", tmp_path / "bare.csv", "-o", tmp_path / "out.parquet")
+    written = pd.read_parquet(tmp_path / "out.parquet")
+    np.testing.assert_allclose(written, in_python.transform(X), rtol=0, atol=1e-9)
+
+
+def test_a_folder_of_many_rows_keeps_their_number_and_order(run, model, features, tmp_path):
+    rng = np.random.default_rng(1)
+    frames = [pd.DataFrame(rng.normal(size=(n, 5)), columns=features) for n in (90_000, 1, 700)]
+    (tmp_path / "parts").mkdir()
+    for number, frame in enumerate(frames):
+        frame.to_parquet(tmp_path / "parts" / f"{number}.parquet", row_group_size=20_000)
+    facts = run(
+        "transform", model, tmp_path / "parts", "-o", tmp_path / "out.arrow", "--json"
+    ).facts
+    assert facts == {
+        "output": str(tmp_path / "out.arrow"),
+        "n_rows": 90_701,
+        "columns": ["fairpca0", "fairpca1"],
+    }
+    expected = fs.FairSubspace.load(model).transform(pd.concat(frames).to_numpy())
+    written = pd.read_feather(tmp_path / "out.arrow")
+    np.testing.assert_allclose(written, expected, rtol=0, atol=1e-9)
+
+
+def test_an_earlier_output_is_replaced(run, model, data, tmp_path):
+    (tmp_path / "out.csv").write_text("old\n")
+    (tmp_path / "out.csv.partial").write_text("left by a crash")
+    assert run("transform", model, data, "-o", tmp_path / "out.csv").status == 0
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 241
+    assert not (tmp_path / "out.csv.partial").exists()
+
+
+def test_an_interruption_leaves_no_output(run, model, data, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fs.FairSubspace, "transform", interrupted)
+    before = sorted(tmp_path.iterdir())
+    result = run("transform", model, data, "-o", tmp_path / "out.csv")
+    assert (result.status, result.out) == (1, "")
+    assert "interrupted" in result.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+def test_a_reader_that_stops_early_is_no_error_message(installed, model, features, tmp_path):
+    rows = pd.DataFrame(np.ones((200_000, 5)), columns=features)
+    rows.to_parquet(tmp_path / "many.parquet")
+    code = (
+        "import subprocess, sys; from pathlib import Path\n"
+        "command = Path(sys.executable).with_name('fairspan')\n"
+        "arguments = [command, 'transform', 'fair.model', 'many.parquet', '-o', '-']\n"
+        "writer = subprocess.Popen(arguments, stdout=subprocess.PIPE)\n"
+        "print(writer.stdout.readline().decode().strip()); writer.stdout.close()\n"
+        "sys.exit(writer.wait())"
+    )
+    result = installed(code=code)
+    assert (result.status, result.out, result.err) == (1, '"fairpca0","fairpca1"\n', "")
