@@ -182,7 +182,8 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         with self._all_or_nothing():
             moments, columns = self._moments_of(X, sensitive_features, sample_weight, reset=True)
-            self._take(self._solve(moments), moments, columns)
+            fit = self._solve(moments, has_groups=sensitive_features is not None)
+            self._take(fit, moments, columns)
         return self
 
     def partial_fit(
@@ -204,7 +205,8 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         with self._all_or_nothing():
             moments, columns = self._moments_of(X, sensitive_features, sample_weight, reset=False)
             moments = self.moments_ + moments
-            self._take(self._solve(moments), moments, columns)
+            fit = self._solve(moments, has_groups=sensitive_features is not None)
+            self._take(fit, moments, columns)
         return self
 
     def fit_moments(self, moments: GroupMoments) -> "FairPCA":
@@ -225,7 +227,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 "Make one with GroupMoments.from_rows or GroupMoments.load",
             )
         self._check_parameters()
-        fit = self._solve(moments)
+        fit = self._solve(moments, has_groups=True)
         self.n_features_in_ = moments.n_features
         if moments.feature_names is not None:
             self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
@@ -328,14 +330,14 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             moments = accumulate(rows_of(X, [_EVERYONE] * len(X), sample_weight))
         else:
             moments = accumulate(rows_of(X, sensitive_features, sample_weight))
-            if moments.n_groups == 1:
-                warn(
-                    f"All rows are of one group ({moments.labels[0]!r}), so this is ordinary PCA. "
-                    "Fairness needs at least two groups; check the group column."
-                )
         return moments, columns
 
-    def _solve(self, moments: GroupMoments) -> Fit:
+    def _solve(self, moments: GroupMoments, *, has_groups: bool) -> Fit:
+        if has_groups and moments.n_groups == 1:
+            warn(
+                f"All rows are of one group ({moments.labels[0]!r}), so this is ordinary PCA. "
+                "Fairness needs at least two groups; check the group column."
+            )
         return fit_subspace(
             moments,
             self.n_components,

@@ -166,8 +166,8 @@ def captured_variance_ratio(
     >>> import numpy as np
     >>> from fairspan import metrics
     >>> X = np.array([[2.0, 0], [-2, 0], [0, 1], [0, -1]])
-    >>> metrics.captured_variance_ratio(np.array([[0.6, 0.8]]), X, ["a", "a", "b", "b"])
-    {'a': 0.36, 'b': 0.64}
+    >>> metrics.captured_variance_ratio(np.array([[1.0, 0.0]]), X, ["a", "a", "b", "b"])
+    {'a': 1.0, 'b': 0.0}
     """
     figures = _figures(model, X, sensitive_features, sample_weight)
     return dict(zip(figures.labels, figures.captured_ratios.tolist(), strict=True))

@@ -63,7 +63,10 @@ def write_archive(
     arrays : mapping of str to array
         No array of objects.
     """
-    document = json.dumps({"format": f"fairspan.{kind}", "version": 1, **header}, sort_keys=True)
+    document = json.dumps(
+        {"format": f"fairspan.{kind}", "version": 1, "arrays": sorted(arrays), **header},
+        sort_keys=True,
+    )
     stored = {_HEADER: np.frombuffer(document.encode(), dtype=np.uint8)}
     stored |= {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     with replacing(path) as partial, partial.open("wb") as file:
@@ -93,6 +96,9 @@ def read_archive(
                 arrays = {name: archive[name] for name in archive.files}
             header = json.loads(arrays.pop(_HEADER).tobytes())
             found, version = header["format"], header["version"]
+            # An altered table of contents can hide an array without breaking the archive.
+            if sorted(arrays) != header["arrays"]:
+                raise ValueError("its arrays are not those that were written")
         # Altered bytes make zipfile and numpy raise a dozen kinds of errors, all for one reason.
         except Exception as error:
             raise CorruptFile(

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import CorruptFile, InvalidInput, InvalidType
+from fairspan.moments.group_moments import check_center
 from fairspan.moments.groups import Label, plain_labels
 from fairspan.moments.sources import frame_of
 from fairspan.moments.sources.arrays import ArrayRows
@@ -298,10 +299,13 @@ def _read_provenance(stored: dict[str, Any] | None) -> Provenance | None:
 
 def _check_consistent(subspace: FairSubspace) -> None:
     _orthonormal(subspace)
+    check_center(subspace.center)
     p = subspace.n_features
     for name in ("mean", "scale"):
         array = getattr(subspace, name)
         if array is not None and (array.shape != (p,) or not np.isfinite(array).all()):
             raise ValueError(f"its {name} does not fit {p} features")
+    if subspace.scale is not None and not (subspace.scale > 0).all():
+        raise ValueError("its scale is not positive")
     if subspace.feature_names is not None and len(subspace.feature_names) != p:
         raise ValueError(f"{len(subspace.feature_names)} names for {p} features")

@@ -53,32 +53,35 @@ def installed(tmp_path: Path) -> Run:
         done = subprocess.run(
             [*program, *map(str, arguments)],
             capture_output=True,
-            encoding="utf-8",
             cwd=tmp_path,
             timeout=60,
-            **keywords,
+            **{"encoding": "utf-8", **keywords},
         )
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     return run_with
 
 
-@pytest.fixture
-def table() -> pd.DataFrame:
+FEATURES = ["pay_1", "pay_2", "limit", "height", "weight"]
+
+
+def made_table() -> pd.DataFrame:
     """Two groups of different spread and mean: 5 features, an integer column among them."""
     rng = np.random.default_rng(7)
     n = 240
     is_old = rng.random(n) < 0.35
     spread = np.where(is_old[:, None], [0.5, 3.0, 1.0, 2.0, 0.3], [3.0, 1.0, 2.0, 0.5, 0.4])
     X = rng.normal(size=(n, 5)) * spread + is_old[:, None] * [1.0, 0.0, -2.0, 0.5, 0.0]
-    frame = pd.DataFrame(X, columns=["pay_1", "pay_2", "limit", "height", "weight"])
+    frame = pd.DataFrame(X, columns=FEATURES)
     frame["limit"] = (10 * frame["limit"]).round().astype(int)
     frame.insert(2, "age", np.where(is_old, "old", "young"))
     frame["sex"] = rng.choice(["f", "m"], n)
     return frame
 
 
-FEATURES = ["pay_1", "pay_2", "limit", "height", "weight"]
+@pytest.fixture
+def table() -> pd.DataFrame:
+    return made_table()
 
 
 @pytest.fixture
@@ -94,10 +97,18 @@ def data(table: pd.DataFrame, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def model_content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    data, path = (tmp_path_factory.mktemp("fitted") / name for name in ("t.parquet", "m"))
+    made_table().to_parquet(data)
+    arguments = ["--group", "age", "--exclude", "sex", "-d", "2", "-o", str(path)]
+    assert cli.run(["fit", str(data), *arguments]) == 0
+    return path.read_bytes()
+
+
 @pytest.fixture
-def model(run: Run, data: Path, tmp_path: Path) -> Path:
+def model(model_content: bytes, tmp_path: Path) -> Path:
     """A model of two dimensions, fitted on the table."""
     path = tmp_path / "fair.model"
-    fitted = run("fit", data, "--group", "age", "-d", 2, "-o", path)
-    assert fitted.status == 0, fitted.err
+    path.write_bytes(model_content)
     return path

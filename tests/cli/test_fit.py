@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -168,12 +170,12 @@ def test_the_demo_fits_one_screen_and_ends_with_the_next_step(run):
 
 def test_labels_that_the_terminal_cannot_show_stop_nothing(installed, table, features, tmp_path):
     path = tmp_path / "named.csv"
-    named = table[[*features, "age"]].replace({"age": {"old": "\u6f22"}})
+    named = table[[*features, "age"]].replace({"age": {"old": "\u00e9\u6f22"}})
     named.to_csv(path, index=False, encoding="utf-8")
-    settings = {"PYTHONIOENCODING": "cp1252", "PATH": ""}
-    words = installed("audit", path, "--group", "age", env=settings)
+    settings = {**os.environ, "PYTHONIOENCODING": "cp1252"}
+    words = installed("audit", path, "--group", "age", env=settings, encoding="cp1252")
     assert (words.status, words.err) == (0, "")
-    assert "\\u6f22" in words.out
+    assert "\u00e9\\u6f22" in words.out
     facts = installed("audit", path, "--group", "age", "--json", env=settings).facts
     labels = [group["group"] for group in facts["models"][0]["groups"]]
     assert labels == sorted(pd.unique(named["age"]))

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from sklearn.preprocessing import StandardScaler
 
+from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidParameter
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from by_hand import assert_moments, moments_by_hand, relative_error
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from by_hand import assert_moments, moments_by_hand, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
 

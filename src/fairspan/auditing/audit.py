@@ -177,7 +177,7 @@ def audit(
     >>> [model.name for model in result.models]
     ['minimax_loss', 'PCA']
     >>> [finding.code for finding in result.findings]
-    ['FS203', 'FS202', 'FS205', 'FS202', 'FS302']
+    ['FS203', 'FS201', 'FS205', 'FS202', 'FS302']
     """
     audited = models_of(models)
     if (X is None) == (moments is None):

@@ -49,12 +49,12 @@ def rows_of(X: Any, sensitive_features: Any, sample_weight: Any = None) -> RowSo
         labels = labels_of(sensitive_features, rows.n_rows, X)
         return rows.joined(labels, sample_weight)
     names = named_columns(frame, sensitive_features)
+    features = FrameRows(frame.drop(names))
     if names:
         labels = Labels.of_columns(frame, names)
-        frame = frame.drop(names)
     else:
         labels = labels_of(sensitive_features, len(frame), X)
-    return FrameRows(frame).joined(labels, sample_weight)
+    return features.joined(labels, sample_weight)
 
 
 def frame_of(X: Any) -> nw.DataFrame[Any] | None:

@@ -13,6 +13,7 @@ from fairspan.moments.sources.protocol import (
     FloatArray,
     RowBlock,
     block_rows,
+    check_dtype,
     check_shape,
     checked_values,
     checked_weights,
@@ -36,6 +37,7 @@ class ArrayRows:
     def __post_init__(self) -> None:
         object.__setattr__(self, "array", _as_array(self.array))
         check_shape(self.array.shape)
+        check_dtype(self.array.dtype)
 
     @property
     def feature_names(self) -> None:

@@ -1,5 +1,6 @@
 """Files of rows: CSV, Parquet and Arrow, each read in batches through pyarrow."""
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -82,7 +83,7 @@ def reading(path: Path) -> Iterator[None]:
 
     try:
         yield
-    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+    except (pa.ArrowException, json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
         raise InvalidInput(
             f"{path} cannot be read ({' '.join(str(error).split())})",
             "Allowed are complete CSV, Parquet and Arrow files of equally long rows",
@@ -190,7 +191,10 @@ def _open_arrow(path: Path) -> TableFile:
     def batches(columns: tuple[str, ...], numbers: tuple[str, ...], size: int) -> Iterator[Any]:
         with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
             for index in range(reader.num_record_batches):
-                yield reader.get_batch(index).select(columns)
+                batch = reader.get_batch(index).select(columns)
+                # Arrow trusts the file, and a damaged one would end the process.
+                batch.validate(full=True)
+                yield batch
 
     return TableFile(path, tuple(schema.names), n_rows, batches, _pandas_index(schema))
 

@@ -147,7 +147,7 @@ def _unwrapped(labels: Sequence[Any]) -> list[Any]:
 
 def _no_labels(values: Any, shape: tuple[int, ...]) -> InvalidInput:
     return InvalidInput(
-        f"sensitive_features is a {type(values).__name__} of shape {shape}",
+        f"sensitive_features is of type {type(values).__name__} and shape {shape}",
         "Allowed are labels of shape (n,), or (n, a) for a attributes whose intersections count",
         "Pass one label, or one row of labels, for each row of X",
     )

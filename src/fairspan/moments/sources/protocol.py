@@ -16,6 +16,9 @@ FloatArray = npt.NDArray[np.float64]
 _BLOCK_NUMBERS = 2**18
 _FEWEST_BLOCK_ROWS = 512
 
+_ALLOWED = "Allowed are numbers and truth values"
+_ENCODE = "Leave out or encode these columns, for example with sklearn's OneHotEncoder"
+
 
 @dataclass(frozen=True)
 class RowBlock:
@@ -88,9 +91,9 @@ def checked_values(
     Raises
     ------
     InvalidInput
-        Text, NaN or infinity; the error names row and column.
+        NaN or infinity, named with row and column, or text among objects.
     InvalidType
-        Complex numbers, dates or other objects.
+        Other objects that are no numbers.
     """
     if values.dtype.kind not in "fiub":
         values = _converted(values)
@@ -112,29 +115,35 @@ def checked_values(
     return block
 
 
-def _converted(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    if values.dtype.kind == "c":
-        raise InvalidType(
+def check_dtype(dtype: np.dtype[Any]) -> None:
+    """Make sure that an array may hold numbers; whether objects are numbers, converting them tells.
+
+    Raises
+    ------
+    InvalidInput
+        Complex numbers or text.
+    InvalidType
+        Dates or durations.
+    """
+    if dtype.kind == "c":
+        raise InvalidInput(
             "X holds complex numbers: Complex data not supported",
             "Allowed are real numbers",
             "Pass real and imaginary parts as separate features",
         )
-    allowed = "Allowed are numbers and truth values"
-    remedy = "Leave out or encode these columns, for example with sklearn's OneHotEncoder"
-    if values.dtype.kind in "mM":
-        raise InvalidType(f"X holds dates or durations ({values.dtype})", allowed, remedy)
-    if values.dtype.kind in "SU":  # digits as text are refused too, as they are in data frames
-        raise InvalidInput(f"X holds text ({values.dtype})", allowed, remedy)
+    if dtype.kind in "mM":
+        raise InvalidType(f"X holds dates or durations ({dtype})", _ALLOWED, _ENCODE)
+    if dtype.kind in "SU":  # digits as text are refused too, as they are in data frames
+        raise InvalidInput(f"X holds text ({dtype})", _ALLOWED, _ENCODE)
+
+
+def _converted(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     try:
         return values.astype(np.float64)
     except (ValueError, OverflowError) as error:
-        raise InvalidInput(
-            f"X holds values that are no numbers ({error})", allowed, remedy
-        ) from error
+        raise InvalidInput(f"X holds no numbers ({error})", _ALLOWED, _ENCODE) from error
     except TypeError as error:
-        raise InvalidType(
-            f"X holds values that are no numbers ({error})", allowed, remedy
-        ) from error
+        raise InvalidType(f"X holds no numbers ({error})", _ALLOWED, _ENCODE) from error
 
 
 def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:

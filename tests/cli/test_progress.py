@@ -1,0 +1,119 @@
+import io
+import os
+import subprocess
+import sys
+from itertools import count
+
+import numpy as np
+import pytest
+
+from fairspan.cli import progress
+from fairspan.cli.progress import WithProgress
+from fairspan.moments.sources.arrays import ArrayRows
+from fairspan.moments.sources.files import FileRows
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def clock_in_steps_of(seconds):
+    ticks = count()
+    return lambda: next(ticks) * seconds
+
+
+@pytest.fixture
+def rows():
+    source = ArrayRows(np.zeros((4000, 600)))
+    assert len(list(source.blocks())) >= 8
+    return source
+
+
+def read(source):
+    return np.concatenate([block.values for block in source.blocks()])
+
+
+def test_nothing_is_written_in_the_first_two_seconds(rows):
+    terminal = Terminal()
+    # One reading of the clock at the start, and one after each of the blocks.
+    n_blocks = len(list(rows.blocks()))
+    read(WithProgress(rows, "reading", terminal, clock_in_steps_of(1.99 / n_blocks)))
+    assert terminal.getvalue() == ""
+
+
+def test_later_the_line_counts_rows_and_is_cleared_at_the_end(rows):
+    terminal = Terminal()
+    values = read(WithProgress(rows, "reading", terminal, clock_in_steps_of(1.0)))
+    assert len(values) == 4000
+    *lines, blank, after = terminal.getvalue().split("\r")[1:]
+    assert len(lines) >= 2
+    done = [int(line.split()[1].replace(",", "")) for line in lines]
+    assert done == sorted(set(done))
+    assert lines[-1].rstrip() == "reading: 4,000 of 4,000 rows (100%)"
+    assert (blank.strip(), after) == ("", "")
+    assert len(blank) >= max(map(len, lines))
+
+
+def test_the_line_is_cleared_when_reading_fails(rows):
+    rows.array[-1, -1] = np.nan
+    terminal = Terminal()
+    with pytest.raises(ValueError, match="NaN"):
+        read(WithProgress(rows, "reading", terminal, clock_in_steps_of(1.0)))
+    assert "rows" in terminal.getvalue()
+    assert terminal.getvalue().endswith(" \r")
+
+
+def test_the_line_is_not_rewritten_more_often_than_it_can_be_read(rows):
+    terminal = Terminal()
+    n_blocks = len(list(rows.blocks()))
+    read(WithProgress(rows, "reading", terminal, clock_in_steps_of(6.0 / n_blocks)))
+    assert 1 <= terminal.getvalue().count("reading") <= 4.0 / 0.2
+
+
+def test_rows_of_unknown_number(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("x,y\n" + "1.25,2.5\n" * 150_000)
+    terminal = Terminal()
+    read(WithProgress(FileRows.open(path), "auditing", terminal, clock_in_steps_of(1.5)))
+    assert "\rauditing: 150,000 rows\r" in terminal.getvalue()
+
+
+def test_the_rows_stay_what_they_are(rows):
+    wrapped = WithProgress(rows, "reading", Terminal(), clock_in_steps_of(1.0))
+    assert (wrapped.n_rows, wrapped.feature_names) == (4000, None)
+    np.testing.assert_array_equal(read(wrapped), rows.array)
+
+
+@pytest.mark.parametrize("command", ["audit", "fit"])
+def test_nothing_is_written_where_no_terminal_is(run, data, tmp_path, monkeypatch, command):
+    monkeypatch.setattr(progress, "_PATIENCE", -1.0)
+    where = ["-o", tmp_path / "m"] if command == "fit" else []
+    result = run(command, data, "--group", "age", *where)
+    assert (result.status, result.err) == (0, "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_a_real_terminal_shows_progress_and_is_left_clean(data):
+    code = (
+        "import sys; from fairspan.cli import main, progress\n"
+        "progress._PATIENCE = progress._EVERY = -1.0\n"
+        "main(sys.argv[1:])"
+    )
+    ours, theirs = os.openpty()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code, "audit", str(data), "--group", "age", "--json"],
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            timeout=60,
+        )
+        shown = os.read(ours, 10_000).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == 0
+    assert b"rows" in done.stdout
+    assert "reading: 240 rows" in shown
+    assert "auditing: 240 rows" in shown
+    assert shown.endswith(" \r")

@@ -1,0 +1,115 @@
+"""Help and usage errors come at once, and every process ends with the right status."""
+
+import json
+
+import numpy as np
+import pytest
+
+import fairspan as fs
+
+HEAVY = ("numpy", "scipy", "sklearn", "pandas", "pyarrow", "narwhals")
+
+LOADED = f"""
+import json, sys
+{{program}}
+print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]), file=sys.stderr)
+"""
+
+
+def loaded_by(installed, program):
+    return json.loads(installed(code=LOADED.format(program=program)).err.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["--help"], 0),
+        (["fit", "--help"], 0),
+        (["--version"], 0),
+        ([], 2),
+        (["audit"], 2),
+        (["fit", "--criterion", "fairest"], 2),
+        (["audit", "there-is-no-such-file.csv", "--group", "age"], 2),
+    ],
+    ids=str,
+)
+def test_nothing_heavy_is_loaded_for_help_and_usage_errors(installed, arguments, status):
+    program = f"from fairspan.cli import run; assert run({arguments!r}) == {status}"
+    assert loaded_by(installed, program) == []
+
+
+def test_importing_fairspan_loads_nothing_heavy(installed):
+    assert loaded_by(installed, "import fairspan") == []
+
+
+def test_the_list_names_what_is_loaded(installed):
+    assert loaded_by(installed, "import json, numpy") == ["numpy"]
+
+
+def test_the_version_is_that_of_the_package(installed):
+    from fairspan.version import __version__
+
+    result = installed("--version")
+    assert (result.status, result.out, result.err) == (0, f"fairspan {__version__}\n", "")
+
+
+def test_help_names_every_command_and_the_exit_statuses(run):
+    result = run("--help")
+    assert result.status == 0
+    for word in ("audit", "demo", "fit", "transform", "0 done", "2 bad", "1 internal"):
+        assert word in result.out
+    assert "..." not in result.out.split("Commands:")[1]
+
+
+def test_the_installed_command_ends_with_the_status_of_what_happened(
+    installed, data, table, features, tmp_path
+):
+    done = installed("fit", "data.csv", "--group", "age", "-d", 2, "-o", "m", "--json")
+    in_python = fs.FairPCA(2).fit(table[features], sensitive_features=table["age"])
+    errors = [group["error"]["value"] for group in done.facts["models"][1]["groups"]]
+    np.testing.assert_allclose(errors, in_python.group_errors_, rtol=1e-9)
+    assert done.err == ""
+
+    bad_input = installed("transform", "m", "data.csv", "-o", "nowhere/out.csv")
+    assert (bad_input.status, bad_input.out) == (2, "")
+    assert bad_input.err.startswith("fairspan: error: There is no folder nowhere.")
+
+    bad_usage = installed("audit", "data.csv")
+    assert (bad_usage.status, bad_usage.out) == (2, "")
+    assert "Error: Name the group column with --group" in bad_usage.err
+
+
+def test_a_fault_of_our_own_ends_with_status_1_and_a_traceback(installed, data, tmp_path):
+    code = (
+        "import sys; from fairspan.cli import inputs, main\n"
+        "def broken(*_, **__): raise RuntimeError('a fault of our own')\n"
+        "inputs.plain_pca = broken\n"
+        "main(sys.argv[1:])"
+    )
+    result = installed("audit", "data.csv", "--group", "age", code=code)
+    assert (result.status, result.out) == (1, "")
+    assert result.err.startswith("Traceback")
+    assert "RuntimeError: a fault of our own" in result.err
+
+
+WITHOUT_PYARROW = (
+    "import sys; sys.modules['pyarrow'] = None\nfrom fairspan.cli import main; main(sys.argv[1:])"
+)
+
+
+def test_without_pyarrow_the_message_says_how_to_install_it(installed, data, model, tmp_path):
+    for arguments in (
+        ("audit", "data.csv", "--group", "age"),
+        ("transform", "fair.model", "data.csv", "-o", "out.csv"),
+    ):
+        result = installed(*arguments, code=WITHOUT_PYARROW)
+        assert (result.status, result.out) == (2, "")
+        assert result.err.startswith("fairspan: error: Reading data.csv needs the package pyarrow")
+        assert 'pip install "fairspan[arrow]"' in result.err
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_saved_moments_need_no_pyarrow(installed, table, features, tmp_path):
+    fs.GroupMoments.from_rows(table[features], table["age"]).save(tmp_path / "m")
+    facts = installed("audit", "m", "-d", 2, "--json", code=WITHOUT_PYARROW).facts
+    assert facts["rows"]["n"] == 240

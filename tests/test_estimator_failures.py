@@ -1,0 +1,209 @@
+"""Settings out of range, settings that do not go together, and what a failing fit leaves behind."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from by_hand import random_rows
+from fairspan import BoundarySearch, FairPCA, GroupMoments, MinimaxLoss
+from fairspan.errors import (
+    FairspanError,
+    FairspanWarning,
+    Incompatible,
+    InvalidInput,
+    InvalidParameter,
+    InvalidType,
+)
+
+ROWS = random_rows(41, n=40, p=4)
+THREE = random_rows(42, n=40, p=4, groups=("a", "b", "c"))
+
+SETTINGS = {
+    "d = 0": ({"n_components": 0}, InvalidParameter, "from 1 to the number of features, 4"),
+    "d below 0": ({"n_components": -1}, InvalidParameter, "n_components is -1"),
+    "d above p": ({"n_components": 5}, InvalidParameter, "from 1 to the number of features, 4"),
+    "d = True": ({"n_components": True}, InvalidParameter, "n_components is True"),
+    "d = 1.5": ({"n_components": 1.5}, InvalidParameter, "n_components is 1.5"),
+    "d = 2.0": ({"n_components": 2.0}, InvalidParameter, "n_components is 2.0"),
+    "d as text": ({"n_components": "2"}, InvalidParameter, "n_components is '2'"),
+    "d = None": ({"n_components": None}, InvalidParameter, "n_components is None"),
+    "unknown criterion": ({"criterion": "fairest"}, InvalidParameter, "'minimax_loss'"),
+    "criterion of another kind": ({"criterion": 3}, InvalidType, "criterion is a int"),
+    "criterion as class": ({"criterion": MinimaxLoss}, InvalidType, "criterion object"),
+    "unknown centre": ({"center": "median"}, InvalidParameter, "'global', 'group' and 'none'"),
+    "unknown solver": ({"solver": "magic"}, InvalidParameter, "'auto', 'boundary'"),
+    "solver of another kind": ({"solver": 1.0}, InvalidType, "solver is a float"),
+    "negative tol": ({"tol": -1e-9}, InvalidParameter, "tol is -1e-09"),
+    "tol = 1": ({"tol": 1}, InvalidParameter, "from 0 to below 1"),
+    "tol NaN": ({"tol": np.nan}, InvalidParameter, "tol is nan"),
+    "tol True": ({"tol": True}, InvalidParameter, "tol is True"),
+    "tol as text": ({"tol": "small"}, InvalidParameter, "tol is 'small'"),
+    "a restriction": ({"restriction": "mean_parity"}, Incompatible, "Allowed is None"),
+    "missing groups": ({"missing_groups": "drop"}, InvalidParameter, "'error' and 'ignore'"),
+}
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_settings_out_of_range_are_refused(case):
+    settings, kind, words = SETTINGS[case]
+    moments = GroupMoments.from_rows(ROWS.X, ROWS.labels)
+    for fit in (
+        lambda model: model.fit(ROWS.X, sensitive_features=ROWS.labels),
+        lambda model: model.partial_fit(ROWS.X, sensitive_features=ROWS.labels),
+        lambda model: model.fit_moments(moments),
+    ):
+        model = FairPCA(**settings)
+        before = dict(vars(model))
+        with pytest.raises(kind) as error:
+            fit(model)
+        assert words in str(error.value)
+        assert vars(model) == before
+
+
+def test_settings_are_only_checked_when_fitting():
+    model = FairPCA(-3, criterion="fairest", solver=object())
+    assert clone(model).n_components == -3
+
+
+def test_numpy_whole_numbers_are_whole_numbers():
+    assert FairPCA(np.int64(2)).fit(ROWS.X, sensitive_features=ROWS.labels).n_components_ == 2
+
+
+@pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error"])
+def test_three_groups_say_what_works(criterion):
+    with pytest.raises(Incompatible) as error:
+        FairPCA(criterion=criterion).fit(THREE.X, sensitive_features=THREE.labels)
+    for words in (criterion, "3 groups", "'total_error'", "fairspan.audit"):
+        assert words in str(error.value)
+    model = FairPCA(criterion="total_error").fit(THREE.X, sensitive_features=THREE.labels)
+    assert model.solution_.status == "optimal"
+
+
+def test_objects_work_like_their_names():
+    named = FairPCA(2, criterion="minimax_loss", solver="boundary")
+    objects = FairPCA(2, criterion=MinimaxLoss(), solver=BoundarySearch(eigen="dense"))
+    for model in (named, objects):
+        model.fit(ROWS.X, sensitive_features=ROWS.labels)
+    assert named.components_.tobytes() == objects.components_.tobytes()
+
+
+def test_forgetting_the_groups_is_an_error():
+    for method in ("fit", "partial_fit", "fit_transform"):
+        with pytest.raises(InvalidInput, match=r"sensitive_features is missing.*missing_groups="):
+            getattr(FairPCA(2), method)(ROWS.X)
+    with pytest.raises(InvalidType, match="moments is a ndarray"):
+        FairPCA(2).fit_moments(ROWS.X)
+
+
+FAILING = {
+    "NaN": {"X": np.full((40, 4), np.nan)},
+    "NaN in a frame": {"X": pd.DataFrame(np.full((40, 3), np.nan), columns=["x", "y", "z"])},
+    "other width": {"X": np.full((40, 2), np.inf)},
+    "text": {"X": [["a", "b"]] * 40},
+    "no rows": {"X": ROWS.X[:0]},
+    "missing groups": {"sensitive_features": None},
+    "missing label": {"sensitive_features": [None, *ROWS.labels[1:]]},
+    "too few labels": {"sensitive_features": ROWS.labels[:-1]},
+    "three groups": {"sensitive_features": THREE.labels},
+    "labels of another type": {"sensitive_features": [*ROWS.labels[1:], 3]},
+    "bad weights": {"sample_weight": -ROWS.weights},
+    "overflow": {"X": ROWS.X * 1e200},
+}
+SOUND = {"X": ROWS.X, "sensitive_features": ROWS.labels}
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("case", FAILING)
+def test_a_failing_fit_leaves_an_unfitted_estimator_unfitted(case, method):
+    model = FairPCA(2)
+    before = dict(vars(model))
+    with pytest.raises(FairspanError):
+        getattr(model, method)(**SOUND | FAILING[case])
+    assert vars(model) == before
+    assert not hasattr(model, "n_features_in_")
+    with pytest.raises(NotFittedError):
+        model.transform(ROWS.X)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("case", FAILING)
+def test_a_failing_fit_keeps_the_earlier_fit(case, method):
+    model = FairPCA(2).fit(**SOUND)
+    before, coordinates = dict(vars(model)), model.transform(ROWS.X)
+    # partial_fit finds another width, or names that were not there, as scikit-learn does.
+    with pytest.raises((FairspanError, ValueError, UserWarning)):
+        getattr(model, method)(**SOUND | FAILING[case])
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is before[name] for name in before)
+    assert model.transform(ROWS.X).tobytes() == coordinates.tobytes()
+
+
+def test_failing_on_moments_keeps_the_earlier_fit():
+    model = FairPCA(2).fit(**SOUND)
+    before = dict(vars(model))
+    with pytest.raises(Incompatible):
+        model.fit_moments(GroupMoments.from_rows(THREE.X, THREE.labels))
+    with pytest.raises(InvalidParameter):
+        model.fit_moments(GroupMoments.from_rows(ROWS.X[:, :1], ROWS.labels))
+    assert all(vars(model)[name] is before[name] for name in before)
+
+
+def test_fitting_never_changes_a_parameter():
+    settings = {"criterion": MinimaxLoss(), "solver": BoundarySearch(), "tol": 1e-7, "scale": True}
+    model = FairPCA(3, **settings).fit(**SOUND)
+    assert {name: model.get_params()[name] for name in settings} == settings
+    assert model.n_components == 3
+
+
+def test_an_unfitted_estimator_says_so():
+    for method in ("transform", "inverse_transform", "score_samples", "score"):
+        with pytest.raises(NotFittedError):
+            getattr(FairPCA(2), method)(ROWS.X)
+    with pytest.raises(NotFittedError):
+        FairPCA(2).get_feature_names_out()
+
+
+@pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error", "total_error"])
+def test_a_group_of_one_row_is_no_error(criterion):
+    labels = ["one", *["many"] * 39]
+    model = FairPCA(2, criterion=criterion).fit(ROWS.X, sensitive_features=labels)
+    assert model.groups_.tolist() == ["many", "one"]
+    expected = -model.score_samples(ROWS.X[:1])[0]
+    assert model.group_errors_[1] == pytest.approx(expected, abs=1e-9)
+    assert np.isfinite(model.group_losses_).all()
+
+
+def test_a_group_of_one_row_has_no_variance_about_its_own_mean():
+    labels = ["one", *["many"] * 39]
+    with pytest.raises(InvalidInput, match=r'single row: \'one\'.*center="global"'):
+        FairPCA(2, center="group").fit(ROWS.X, sensitive_features=labels)
+
+
+def test_a_constant_column_is_no_error_and_is_named_when_scaling():
+    frame = pd.DataFrame(ROWS.X, columns=list("wxyz")).assign(same=7.5)
+    model = FairPCA(2).fit(frame, sensitive_features=ROWS.labels)
+    np.testing.assert_allclose(model.components_[:, 4], 0, atol=1e-12)
+    with pytest.warns(FairspanWarning, match="constant and stay unscaled: 'same'"):
+        scaled = FairPCA(2, scale=True).fit(frame, sensitive_features=ROWS.labels)
+    assert scaled.scale_[4] == 1
+    np.testing.assert_allclose(scaled.components_[:, 4], 0, atol=1e-12)
+    with pytest.warns(FairspanWarning, match="constant and stay unscaled: '4'"):
+        FairPCA(2, scale=True).fit(frame.to_numpy(), sensitive_features=ROWS.labels)
+
+
+@pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error", "total_error"])
+@pytest.mark.parametrize("center", ["global", "group", "none"])
+def test_as_many_components_as_features_lose_nothing(criterion, center):
+    model = FairPCA(4, criterion=criterion, center=center).fit(**SOUND)
+    np.testing.assert_allclose(model.group_errors_, 0, atol=1e-9)
+    back = model.inverse_transform(model.transform(ROWS.X))
+    np.testing.assert_allclose(back, ROWS.X, atol=1e-9)
+
+
+def test_a_table_without_variance_is_no_error():
+    model = FairPCA(1).fit(np.ones((4, 2)), sensitive_features=list("aabb"))
+    np.testing.assert_array_equal(model.group_errors_, [0, 0])
+    np.testing.assert_array_equal(model.transform(np.ones((4, 2))), np.zeros((4, 1)))
+    assert np.isnan(model.explained_variance_ratio_).all()

@@ -1,0 +1,109 @@
+"""scikit-learn's own estimator checks.
+
+They have no way to pass group labels (scikit-learn issue 16756), so they run three times: without
+groups on purpose, with groups made up, and with the defaults, where every check that fits must meet
+the error about missing groups, and no check may fail for another reason.
+"""
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+
+from fairspan import FairPCA
+from fairspan.errors import InvalidInput
+
+# Some checks are there to warn, for example about feature names that come and go.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class MadeUpGroups(FairPCA):
+    """Rows are of two groups in turn where no groups are given."""
+
+    def fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+        groups = in_turn(X) if sensitive_features is None else sensitive_features
+        return super().fit(X, y, sensitive_features=groups, sample_weight=sample_weight)
+
+    def partial_fit(self, X, y=None, *, sensitive_features=None, sample_weight=None):
+        groups = in_turn(X) if sensitive_features is None else sensitive_features
+        return super().partial_fit(X, y, sensitive_features=groups, sample_weight=sample_weight)
+
+
+def in_turn(X):
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(np.asarray(X))
+    return np.arange(n_rows) % 2
+
+
+FAIL_WITH_MADE_UP_GROUPS = {
+    "check_sample_weight_equivalence_on_dense_data": "Repeating a row moves those after it to the "
+    "other group, so the two fits that it compares are of different groups."
+}
+
+# All these call fit(X) or fit(X, y), and expect no error, or an error about something else.
+FAIL_WITHOUT_GROUPS = [
+    "check_all_zero_sample_weights_error",
+    "check_dict_unchanged",
+    "check_dont_overwrite_parameters",
+    "check_dtype_object",
+    "check_estimators_dtypes",
+    "check_estimators_fit_returns_self",
+    "check_estimators_nan_inf",
+    "check_estimators_overwrite_params",
+    "check_estimators_pickle",
+    "check_f_contiguous_array_estimator",
+    "check_fit2d_1feature",
+    "check_fit2d_1sample",
+    "check_fit2d_predict1d",
+    "check_fit_check_is_fitted",
+    "check_fit_idempotent",
+    "check_fit_score_takes_y",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_n_features_in",
+    "check_n_features_in_after_fitting",
+    "check_pipeline_consistency",
+    "check_positive_only_tag_during_fit",
+    "check_readonly_memmap_input",
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weights_list",
+    "check_sample_weights_not_an_array",
+    "check_sample_weights_not_overwritten",
+    "check_sample_weights_pandas_series",
+    "check_sample_weights_shape",
+    "check_transformer_data_not_an_array",
+    "check_transformer_general",
+    "check_transformer_preserve_dtypes",
+]
+
+
+@parametrize_with_checks([FairPCA(missing_groups="ignore")])
+def test_without_groups_on_purpose(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks(
+    [MadeUpGroups()], expected_failed_checks=lambda estimator: FAIL_WITH_MADE_UP_GROUPS
+)
+def test_with_made_up_groups(estimator, check):
+    check(estimator)
+
+
+def checks_by_default():
+    for estimator, check in estimator_checks_generator(FairPCA()):
+        name = getattr(check, "func", check).__name__
+        options = "-".join(map(str, getattr(check, "keywords", {}).values()))
+        yield pytest.param(estimator, check, name in FAIL_WITHOUT_GROUPS, id=f"{name}-{options}")
+
+
+@pytest.mark.parametrize(("estimator", "check", "fails"), list(checks_by_default()))
+def test_by_default_only_missing_groups_are_in_the_way(estimator, check, fails):
+    if not fails:
+        check(estimator)
+        return
+    with pytest.raises(Exception) as failure:  # noqa: PT011 - the cause is looked for below
+        check(estimator)
+    causes, error = [], failure.value
+    while error is not None:
+        causes.append(error)
+        error = error.__cause__ or error.__context__
+    missing = [each for each in causes if isinstance(each, InvalidInput)]
+    assert any("sensitive_features is missing" in str(each) for each in missing)

@@ -1,0 +1,212 @@
+import errno
+import zipfile
+
+import numpy as np
+import pytest
+
+from fairspan.errors import CorruptFile
+from fairspan.storage import is_archive, read_archive, replacing, write_archive
+
+ARRAYS = {
+    "ints": np.arange(6, dtype=np.int64),
+    "fortran": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    "empty": np.empty((0, 3)),
+}
+HEADER = {"names": ["a", "ß", "名"], "nothing": None, "deep": {"x": [1, 2.5, True]}}
+
+
+@pytest.fixture
+def archive(tmp_path):
+    path = tmp_path / "archive.fs"
+    write_archive(path, "thing", HEADER, ARRAYS)
+    return path
+
+
+def contents(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_was_written_is_read(archive):
+    header, arrays = read_archive(archive, "thing")
+    assert {name: header[name] for name in HEADER} == HEADER
+    assert header["format"] == "fairspan.thing"
+    assert set(arrays) == set(ARRAYS)
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(arrays[name], array)
+        assert arrays[name].dtype == array.dtype
+
+
+@pytest.mark.parametrize("name", ["plain", "with.dots.moments", "ends.npz", "spa ce", ".hidden"])
+@pytest.mark.parametrize("as_text", [False, True])
+def test_the_file_has_exactly_the_name_given(tmp_path, name, as_text):
+    path = tmp_path / name
+    write_archive(str(path) if as_text else path, "thing", {}, ARRAYS)
+    assert contents(tmp_path) == [name]
+    assert is_archive(path)
+
+
+def test_the_same_contents_give_the_same_bytes(tmp_path):
+    write_archive(tmp_path / "one", "thing", HEADER, ARRAYS)
+    reordered = dict(reversed(HEADER.items()))
+    write_archive(tmp_path / "other", "thing", reordered, ARRAYS)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+
+
+def test_arrays_of_objects_are_neither_written_nor_read(tmp_path):
+    objects = np.array([{}, 1], dtype=object)
+    with pytest.raises(ValueError, match="Object arrays cannot be saved"):
+        write_archive(tmp_path / "out", "thing", {}, {"objects": objects})
+    assert contents(tmp_path) == []
+    np.savez(tmp_path / "pickled.npz", header=objects)
+    with pytest.raises(CorruptFile, match="Object arrays cannot be loaded"):
+        read_archive(tmp_path / "pickled.npz", "thing")
+
+
+def test_another_kind_or_version_is_refused(archive, tmp_path):
+    with pytest.raises(CorruptFile, match=r"of kind 'fairspan\.thing'.*'fairspan\.other'"):
+        read_archive(archive, "other")
+    header = b'{"format": "fairspan.thing", "version": 2, "arrays": []}'
+    np.savez(tmp_path / "new.npz", header=np.frombuffer(header, dtype=np.uint8))
+    with pytest.raises(CorruptFile, match=r"version 2.*update fairspan"):
+        read_archive(tmp_path / "new.npz", "thing")
+
+
+@pytest.mark.parametrize("header", [b"[]", b"{}", b"not json", b"\xff\xfe", b"", b"[" * 100_000])
+def test_a_header_that_is_no_document_is_refused(tmp_path, header):
+    np.savez(tmp_path / "file.npz", header=np.frombuffer(header, dtype=np.uint8))
+    with pytest.raises(CorruptFile, match="cannot be read as a fairspan file"):
+        read_archive(tmp_path / "file.npz", "thing")
+
+
+def test_a_single_array_is_refused(tmp_path):
+    np.save(tmp_path / "array.npy", np.ones(3))
+    with pytest.raises(CorruptFile):
+        read_archive(tmp_path / "array.npy", "thing")
+
+
+def test_a_file_cut_anywhere_is_refused(archive, tmp_path):
+    whole, part = archive.read_bytes(), tmp_path / "part"
+    for length in [*range(0, len(whole), 7), len(whole) - 1]:
+        part.write_bytes(whole[:length])
+        with pytest.raises(CorruptFile, match="truncated, altered or of another kind"):
+            read_archive(part, "thing")
+
+
+def test_an_altered_byte_is_noticed_or_harmless(archive, tmp_path):
+    whole, altered = archive.read_bytes(), tmp_path / "altered"
+    noticed = 0
+    for position in range(0, len(whole), 3):
+        for flip in (0x01, 0x80, 0xFF):
+            changed = bytearray(whole)
+            changed[position] ^= flip
+            altered.write_bytes(changed)
+            try:
+                header, arrays = read_archive(altered, "thing")
+            except CorruptFile:
+                noticed += 1
+                continue
+            # Padding and dates inside the archive carry no information.
+            assert {name: header[name] for name in HEADER} == HEADER
+            for name, array in ARRAYS.items():
+                np.testing.assert_array_equal(arrays[name], array)
+    assert noticed > len(whole) / 2
+
+
+@pytest.mark.parametrize("start", [b"", b"PK\x03\x04", b"PK\x05\x06", b"\x93NUMPY", b"PAR1"])
+@pytest.mark.parametrize("length", [0, 1, 30, 5000])
+def test_random_bytes_are_refused(tmp_path, start, length):
+    path = tmp_path / "noise"
+    path.write_bytes(start + np.random.default_rng(length).bytes(length))
+    with pytest.raises(CorruptFile):
+        read_archive(path, "thing")
+
+
+def test_a_hidden_array_is_noticed(archive, tmp_path):
+    with zipfile.ZipFile(archive) as whole, zipfile.ZipFile(tmp_path / "less", "w") as less:
+        for name in whole.namelist():
+            if name != "ints.npy":
+                less.writestr(name, whole.read(name))
+    with pytest.raises(CorruptFile, match="not those that were written"):
+        read_archive(tmp_path / "less", "thing")
+
+
+def test_an_archive_of_other_things_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as other:
+        other.writestr("header", "{}")
+    with pytest.raises(CorruptFile):
+        read_archive(tmp_path / "other.zip", "thing")
+    assert is_archive(tmp_path / "other.zip")
+
+
+def test_a_missing_file_is_missing_and_not_corrupt(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_archive(tmp_path / "none", "thing")
+
+
+def test_is_archive_looks_at_the_first_bytes(tmp_path):
+    for name, start in {"empty": b"", "short": b"PK", "text": b"a,b\n1,2\n"}.items():
+        (tmp_path / name).write_bytes(start)
+        assert not is_archive(tmp_path / name)
+
+
+class Interrupted(BaseException):
+    """Like KeyboardInterrupt: no Exception."""
+
+
+@pytest.mark.parametrize("kind", [OSError, Interrupted])
+@pytest.mark.parametrize("existing", [None, b"before"])
+def test_a_failed_write_leaves_no_trace(tmp_path, existing, kind):
+    path = tmp_path / "out"
+    if existing is not None:
+        path.write_bytes(existing)
+
+    def fail_halfway():
+        with replacing(path) as partial:
+            partial.write_bytes(b"half of it")
+            assert contents(tmp_path) == sorted({"out.partial", *before})
+            raise kind(errno.ENOSPC, "disk full")
+
+    before = contents(tmp_path)
+    with pytest.raises(kind):
+        fail_halfway()
+    assert contents(tmp_path) == ([] if existing is None else ["out"])
+    assert existing is None or path.read_bytes() == existing
+
+
+def test_a_successful_write_replaces_what_was_there(tmp_path):
+    path = tmp_path / "out"
+    path.write_bytes(b"before")
+    with replacing(path) as partial:
+        partial.write_bytes(b"after")
+        assert path.read_bytes() == b"before"
+    assert path.read_bytes() == b"after"
+    assert contents(tmp_path) == ["out"]
+
+
+def test_a_folder_that_does_not_exist_is_not_made(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        write_archive(tmp_path / "none" / "out", "thing", {}, ARRAYS)
+    assert contents(tmp_path) == []
+
+
+@pytest.mark.parametrize("existing", [None, b"before"])
+def test_a_disk_that_fills_up_while_writing(tmp_path, monkeypatch, existing):
+    if existing is not None:
+        (tmp_path / "out").write_bytes(existing)
+
+    def savez(file, **arrays):
+        file.write(b"half of it")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", savez)
+    with pytest.raises(OSError, match="No space left"):
+        write_archive(tmp_path / "out", "thing", HEADER, ARRAYS)
+    assert contents(tmp_path) == ([] if existing is None else ["out"])
+    assert existing is None or (tmp_path / "out").read_bytes() == existing
+
+
+def test_a_folder_in_the_place_of_the_file(tmp_path):
+    (tmp_path / "out").mkdir()
+    with pytest.raises(OSError, match="out"):
+        write_archive(tmp_path / "out", "thing", {}, ARRAYS)
+    assert contents(tmp_path) == ["out"]

@@ -1,0 +1,212 @@
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
+
+from by_hand import random_rows
+from fairspan import FairPCA, FairSubspace, GroupMoments
+from fairspan.errors import CorruptFile, InvalidInput, InvalidType
+from fairspan.storage import write_archive
+from fairspan.subspace import subspace_of
+
+ROWS = random_rows(21, n=50, p=4)
+NAMES = ("w", "x", "y", "z")
+BASIS = np.linalg.qr(np.random.default_rng(5).standard_normal((4, 2)))[0].T
+SCALE = np.array([1.0, 2.0, 0.5, 4.0])
+NAMED = FairSubspace(BASIS, ROWS.X.mean(axis=0), SCALE, feature_names=NAMES)
+STANDARDIZED = (ROWS.X - ROWS.X.mean(axis=0)) / SCALE
+COLUMNS = dict(zip(NAMES, ROWS.X.T, strict=True))
+
+
+def test_coordinates_and_reconstruction_are_those_of_the_formulas():
+    Z = NAMED.transform(ROWS.X)
+    np.testing.assert_allclose(Z, STANDARDIZED @ BASIS.T, atol=1e-12)
+    back = NAMED.inverse_transform(Z)
+    np.testing.assert_allclose(back, Z @ BASIS * SCALE + ROWS.X.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(NAMED.transform(back), Z, atol=1e-12)
+    residual = STANDARDIZED - STANDARDIZED @ BASIS.T @ BASIS
+    errors = NAMED.reconstruction_errors(ROWS.X)
+    np.testing.assert_allclose(errors, (residual**2).sum(axis=1), atol=1e-12)
+    assert (NAMED.n_components, NAMED.n_features) == (2, 4)
+
+
+def test_without_mean_and_scale_the_rows_are_projected_as_they_are():
+    bare = FairSubspace(BASIS, None)
+    np.testing.assert_allclose(bare.transform(ROWS.X), ROWS.X @ BASIS.T, atol=1e-12)
+    np.testing.assert_allclose(bare.inverse_transform(np.eye(2)), BASIS, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize("order", [("w", "x", "y", "z"), ("z", "x", "w", "y")])
+def test_columns_are_matched_by_name_and_others_ignored(kind, order):
+    columns = {name: COLUMNS[name] for name in order}
+    columns = {"sex": ROWS.labels.tolist(), **columns, "extra": ["text"] * 50}
+    np.testing.assert_array_equal(NAMED.transform(kind(columns)), NAMED.transform(ROWS.X))
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_missing_column_is_named(kind):
+    table = kind({"w": ROWS.X[:, 0], "y": ROWS.X[:, 1], "z": ROWS.X[:, 2]})
+    with pytest.raises(InvalidInput, match=r"no column 'x'.*fitted on 'w', 'x', 'y', 'z'"):
+        NAMED.transform(table)
+
+
+@pytest.mark.parametrize("subspace", [NAMED, FairSubspace(BASIS, np.zeros(4))])
+def test_rows_of_another_width_are_refused(subspace):
+    for rows in (ROWS.X[:, :3], np.ones((2, 5)), [[1.0]]):
+        with pytest.raises(InvalidInput, match=r"\d features, but FairSubspace is expecting 4"):
+            subspace.transform(rows)
+    with pytest.raises(InvalidInput, match="3 coordinates, but FairSubspace is expecting 2"):
+        subspace.inverse_transform(np.ones((2, 3)))
+
+
+def test_a_frame_without_the_names_of_the_fit_is_taken_by_position():
+    unnamed = FairSubspace(BASIS, np.zeros(4))
+    expected = ROWS.X @ BASIS.T
+    np.testing.assert_allclose(unnamed.transform(pd.DataFrame(COLUMNS)), expected, atol=1e-12)
+    numbered = pd.DataFrame(ROWS.X)
+    np.testing.assert_allclose(unnamed.transform(numbered), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [np.full((2, 4), np.nan), [["a"] * 4], np.ones(4), pd.DataFrame({n: ["a"] for n in NAMES})],
+)
+def test_unusable_rows_are_refused(rows):
+    for method in (NAMED.transform, NAMED.reconstruction_errors):
+        with pytest.raises(InvalidInput):
+            method(rows)
+
+
+def fitted(**settings):
+    frame = pd.DataFrame(COLUMNS).assign(sex=ROWS.labels)
+    return FairPCA(2, **settings).fit(frame, sensitive_features="sex").subspace_
+
+
+@pytest.mark.parametrize("center", ["global", "group", "none"])
+@pytest.mark.parametrize("scale", [False, True])
+def test_save_and_load_keep_everything(tmp_path, center, scale):
+    subspace = fitted(center=center, scale=scale)
+    subspace.save(tmp_path / "model.v1")
+    loaded = FairSubspace.load(tmp_path / "model.v1")
+    assert loaded.components.tobytes() == subspace.components.tobytes()
+    assert loaded.mean.tobytes() == subspace.mean.tobytes()
+    assert (loaded.scale is None) == (not scale)
+    assert not scale or loaded.scale.tobytes() == subspace.scale.tobytes()
+    assert (loaded.center, loaded.feature_names) == (center, NAMES)
+    assert loaded.provenance == subspace.provenance
+    assert loaded.transform(ROWS.X).tobytes() == subspace.transform(ROWS.X).tobytes()
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model.v1").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "model.v1"]
+
+
+def test_provenance_says_what_was_fitted_and_proven():
+    provenance = fitted(criterion="minimax_error").provenance
+    assert (provenance.criterion, provenance.solver) == ("minimax_error", "boundary")
+    assert provenance.status == "optimal"
+    assert provenance.groups == ("a", "b")
+    assert provenance.counts == (25, 25)
+    assert provenance.objective == pytest.approx(max(provenance.errors))
+    assert provenance.total_variance == pytest.approx(ROWS.X.var(axis=0).sum())
+    assert 0 <= provenance.objective - provenance.lower_bound <= 1e-9 * provenance.total_variance
+
+
+@pytest.mark.parametrize("labels", [[1, 2], [True, False], [0.5, 1.5], [("a", 1), ("b", 2)]])
+def test_groups_in_the_provenance_keep_their_type(tmp_path, labels):
+    moments = GroupMoments.from_rows(ROWS.X, labels * 25)
+    subspace = FairPCA(1).fit_moments(moments).subspace_
+    subspace.save(tmp_path / "out")
+    groups = FairSubspace.load(tmp_path / "out").provenance.groups
+    assert list(map(repr, groups)) == list(map(repr, sorted(labels)))
+
+
+def test_a_bare_subspace_is_saved_too(tmp_path):
+    FairSubspace(BASIS, None).save(tmp_path / "out")
+    loaded = FairSubspace.load(tmp_path / "out")
+    assert (loaded.mean, loaded.scale, loaded.feature_names, loaded.provenance) == (None,) * 4
+
+
+def test_a_subspace_can_be_pickled():
+    again = pickle.loads(pickle.dumps(fitted()))
+    np.testing.assert_array_equal(again.transform(ROWS.X), fitted().transform(ROWS.X))
+
+
+def test_a_file_cut_anywhere_is_refused(tmp_path):
+    path = tmp_path / "out"
+    fitted().save(path)
+    whole = path.read_bytes()
+    for length in range(0, len(whole), 13):
+        path.write_bytes(whole[:length])
+        with pytest.raises(CorruptFile):
+            FairSubspace.load(path)
+
+
+def test_moments_are_no_subspace(tmp_path):
+    GroupMoments.from_rows(ROWS.X, ROWS.labels).save(tmp_path / "out")
+    with pytest.raises(CorruptFile, match=r"'fairspan\.moments'.*'fairspan\.subspace'"):
+        FairSubspace.load(tmp_path / "out")
+
+
+SOUND = {"center": "global", "feature_names": None, "provenance": None}
+INCONSISTENT = {
+    "no components": (SOUND, {"mean": np.zeros(4)}),
+    "not orthonormal": (SOUND, {"components": 2 * BASIS}),
+    "NaN": (SOUND, {"components": BASIS * np.nan}),
+    "more components than features": (SOUND, {"components": np.ones((3, 2))}),
+    "one dimension": (SOUND, {"components": np.ones(4)}),
+    "another width": (SOUND, {"components": BASIS, "mean": np.zeros(3)}),
+    "infinite scale": (SOUND, {"components": BASIS, "scale": np.full(4, np.inf)}),
+    "scale of zero": (SOUND, {"components": BASIS, "scale": np.zeros(4)}),
+    "too few names": (SOUND | {"feature_names": ["x"]}, {"components": BASIS}),
+    "unknown centre": (SOUND | {"center": "median"}, {"components": BASIS}),
+    "another provenance": (SOUND | {"provenance": {"x": 1}}, {"components": BASIS}),
+    "provenance is a list": (SOUND | {"provenance": [1]}, {"components": BASIS}),
+    "no centre": ({"feature_names": None, "provenance": None}, {"components": BASIS}),
+}
+
+
+@pytest.mark.parametrize("case", INCONSISTENT)
+def test_a_subspace_that_contradicts_itself_is_refused(tmp_path, case):
+    header, arrays = INCONSISTENT[case]
+    write_archive(tmp_path / "out", "subspace", header, arrays)
+    with pytest.raises(CorruptFile, match="does not hold a consistent subspace"):
+        FairSubspace.load(tmp_path / "out")
+
+
+@pytest.mark.parametrize("model", [PCA(2), IncrementalPCA(2), TruncatedSVD(2, random_state=0)])
+def test_scikit_learn_models_project_as_they_do_themselves(model):
+    model.fit(ROWS.X)
+    subspace = subspace_of(model)
+    np.testing.assert_allclose(subspace.transform(ROWS.X), model.transform(ROWS.X), atol=1e-10)
+
+
+def test_other_models_are_refused():
+    with pytest.raises(InvalidType, match="PCA that is not fitted"):
+        subspace_of(PCA(2))
+    with pytest.raises(InvalidType, match="FairPCA that is not fitted"):
+        subspace_of(FairPCA(2))
+    with pytest.raises(InvalidType, match="The model is a str"):
+        subspace_of("model")
+    with pytest.raises(InvalidInput, match="not orthonormal"):
+        subspace_of(2 * BASIS)
+    with pytest.raises(InvalidInput, match="1 <= d <= p"):
+        subspace_of(np.ones(4))
+
+
+def test_models_that_are_subspaces_are_taken_as_they_are():
+    assert subspace_of(NAMED) is NAMED
+    estimator = FairPCA(1).fit(ROWS.X, sensitive_features=ROWS.labels)
+    assert subspace_of(estimator) is estimator.subspace_
+    np.testing.assert_array_equal(subspace_of(BASIS).components, BASIS)
+
+
+def test_repr_is_short():
+    assert repr(NAMED) == "<FairSubspace of 2 in 4 features>"
+    assert repr(fitted()) == "<FairSubspace of 2 in 4 features, minimax_loss>"
+    assert "provenance" not in repr(replace(NAMED, center="none"))
