@@ -117,6 +117,18 @@ def test_moments_are_enough():
     assert model.moments_.counts.sum() == 240
 
 
+def test_moments_without_names_replace_those_with_names():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(ROWS.X, columns=list("uvwxyz"))
+    named = GroupMoments.from_rows(frame, ROWS.labels)
+    model = FairPCA(2).fit_moments(named)
+    assert model.feature_names_in_.tolist() == list("uvwxyz")
+    np.testing.assert_array_equal(model.transform(frame), fit().transform(ROWS.X))
+    model.fit_moments(GroupMoments.from_rows(ROWS.X, ROWS.labels))
+    assert not hasattr(model, "feature_names_in_")
+    np.testing.assert_array_equal(model.transform(ROWS.X), fit().transform(ROWS.X))
+
+
 @CRITERIA
 def test_whole_weights_are_repeated_rows(criterion):
     repeats = np.random.default_rng(1).integers(0, 4, 120)

@@ -112,3 +112,42 @@ def model(model_content: bytes, tmp_path: Path) -> Path:
     path = tmp_path / "fair.model"
     path.write_bytes(model_content)
     return path
+
+
+@pytest.fixture
+def refused(run: Run, data: Path, model: Path, tmp_path: Path) -> Callable[..., str]:
+    """Run a command and check that it fails as it should; return its message.
+
+    Status 2, one message, nothing on standard output, every file as it was before, also where the
+    output stands already.
+    """
+    (tmp_path / "results").mkdir()
+
+    def refused_with(*command: object, out: str = "out.csv", **places: object) -> str:
+        path = tmp_path / "results" / out
+        places = {"data": data, "model": model, "out": path, **places}
+        words = [str(word).format(**places) for word in command]
+        message = refusal(words)
+        if str(path) in words and path.parent.is_dir():
+            path.write_bytes(b"an earlier result")
+            assert refusal(words) == message
+            path.unlink()
+        return message
+
+    def refusal(words: list[str]) -> str:
+        before = contents(tmp_path)
+        result = run(*words)
+        assert result.status == 2, result
+        assert result.out == ""
+        assert contents(tmp_path) == before
+        *usage, message = result.err.splitlines()
+        kind, hints = ("Error: ", 3) if usage else ("fairspan: error: ", 0)
+        assert message.startswith(kind)
+        assert len(usage) == hints, result.err
+        return message
+
+    return refused_with
+
+
+def contents(folder: Path) -> dict[Path, bytes | bool]:
+    return {path: path.is_file() and path.read_bytes() for path in sorted(folder.rglob("*"))}

@@ -1,0 +1,17 @@
+"""Commands to be spoilt in one place; words in braces stand for paths."""
+
+import pytest
+
+FIT = ("fit", "{data}", "--group", "age", "-d", "2", "-o", "{out}")
+AUDIT = ("audit", "{data}", "--group", "age")
+TRANSFORM = ("transform", "{model}", "{data}", "-o", "{out}")
+
+
+def replacing(command, **parts):
+    """The command with other values in the places of some of its words."""
+    return tuple(parts.get(word.strip("{}"), word) for word in command)
+
+
+BOTH = pytest.mark.parametrize("command", [AUDIT, FIT], ids=["audit", "fit"])
+WRITING = pytest.mark.parametrize("command", [FIT, TRANSFORM], ids=["fit", "transform"])
+ALL = pytest.mark.parametrize("command", [AUDIT, FIT, TRANSFORM], ids=["audit", "fit", "transform"])

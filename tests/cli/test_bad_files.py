@@ -1,0 +1,88 @@
+import pytest
+
+import fairspan as fs
+from cli.command_lines import ALL, AUDIT, TRANSFORM
+
+HEADER = "pay_1,pay_2,age,limit,height,weight\n"
+ROW = "1,2,old,3,4,5\n"
+FILES = [
+    ("empty.csv", b"", ["empty.csv is empty", "header line"]),
+    ("blank.csv", b"\n\n", ["blank.csv is empty"]),
+    ("header.csv", HEADER.encode(), ["rows"]),
+    ("unfinished.csv", HEADER.strip().encode(), ["unfinished.csv cannot be read"]),
+    ("short.csv", (HEADER + ROW + "1,2,old\n").encode(), ["Expected 6 columns, got 3"]),
+    ("long.csv", (HEADER + ROW + ROW[:-1] + ",6\n").encode(), ["Expected 6 columns, got 7"]),
+    ("twice.csv", (HEADER.replace("weight", "pay_1") + ROW).encode(), ["several", "'pay_1'"]),
+    ("utf16.csv", (HEADER + ROW).encode("utf-16"), ["utf16.csv cannot be read"]),
+    ("not.csv.gz", HEADER.encode(), ["not.csv.gz cannot be read"]),
+    ("empty.parquet", b"", ["empty.parquet cannot be read"]),
+    ("not.parquet", HEADER.encode(), ["not.parquet cannot be read"]),
+    ("not.feather", HEADER.encode(), ["not.feather cannot be read"]),
+    ("unknown.sav", b"$FL2@(#) SPSS", ["unknown.sav is of an unknown kind", ".parquet"]),
+    ("sheet.xlsx", b"PK\x03\x04" + bytes(60), ["sheet.xlsx"]),
+]
+
+
+@ALL
+@pytest.mark.parametrize(("name", "content", "words"), FILES, ids=[name for name, *_ in FILES])
+def test_files(refused, tmp_path, command, name, content, words):
+    path = tmp_path / name
+    path.write_bytes(content)
+    message = refused(*command, data=path)
+    assert all(word in message for word in words), message
+
+
+@pytest.mark.parametrize("command", [AUDIT, TRANSFORM], ids=["audit", "transform"])
+@pytest.mark.parametrize("ending", ["parquet", "feather", "csv.gz"])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+def test_truncated_files(refused, table, features, tmp_path, command, ending, share):
+    path = tmp_path / f"cut.{ending}"
+    frame = table[[*features, "age"]]
+    frame.to_csv(path) if ending == "csv.gz" else getattr(frame, f"to_{ending}")(path)
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    assert f"{path} cannot be read" in refused(*command, data=path)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
+def test_truncated_models_and_moments(refused, table, features, model, tmp_path, share):
+    cut = tmp_path / "cut"
+    content = model.read_bytes()
+    cut.write_bytes(content[: int(share * len(content))])
+    assert "cut cannot be read as a fairspan file" in refused(*TRANSFORM, model=cut)
+    assert "cut cannot be read" in refused(*AUDIT, "--model", cut)
+    fs.GroupMoments.from_rows(table[features], table["age"]).save(cut)
+    cut.write_bytes(cut.read_bytes()[: int(share * cut.stat().st_size)])
+    assert "cut" in refused(*(AUDIT if share == 0 else AUDIT[:2]), data=cut)
+
+
+def test_files_of_another_kind(refused, table, features, data, model, tmp_path):
+    moments = tmp_path / "some.moments"
+    fs.GroupMoments.from_rows(table[features], table["age"]).save(moments)
+    kinds = ("'fairspan.moments'", "'fairspan.subspace'")
+    for message in (
+        refused(*TRANSFORM, model=moments),
+        refused("audit", model),
+        refused(*AUDIT, data=model),
+        refused(*AUDIT, "--model", moments),
+    ):
+        assert all(kind in message for kind in kinds), message
+    assert "cannot be read as a fairspan file" in refused(*TRANSFORM, model=data)
+    assert "cannot be read as a fairspan file" in refused(*AUDIT, "--model", data)
+
+
+def test_moments_of_other_features_than_the_model(refused, table, features, tmp_path):
+    moments = tmp_path / "some.moments"
+    fs.GroupMoments.from_rows(table[features[::-1]], table["age"]).save(moments)
+    message = refused("audit", moments, "--model", "{model}")
+    assert "The moments are of the features 'weight', 'height'" in message
+
+
+def test_parquet_parts_that_do_not_belong_together(refused, table, features, tmp_path):
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    assert "holds no .parquet file" in refused(*AUDIT, data=parts)
+    table[[*features, "age"]].to_parquet(parts / "1.parquet")
+    table[features].to_parquet(parts / "2.parquet")
+    assert "2.parquet has other columns than" in refused(*AUDIT, data=parts)
+    (parts / "2.parquet").write_bytes((parts / "1.parquet").read_bytes()[:-9])
+    assert f"{parts / '2.parquet'} cannot be read" in refused(*AUDIT, data=parts)

@@ -1,0 +1,78 @@
+import pytest
+
+import fairspan as fs
+from cli.command_lines import ALL, AUDIT, BOTH, FIT, replacing
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--features", "PAY*"], ["'PAY*' matches no column", "'pay_1'", "Correct the pattern"]),
+        (["--exclude", "zzz"], ["'zzz' matches no column"]),
+        (["--exclude", "*"], ["No column is left", "Loosen the patterns"]),
+        (["-d", "0"], ["'-d'", "0 is not in the range"]),
+        (["-d", "6"], ["n_components is 6", "from 1 to the number of features, 5"]),
+        (["-d", "two"], ["'-d'", "'two' is not a valid integer"]),
+        (["--center", "median"], ["'median' is not one of 'global', 'group', 'none'"]),
+        (["--group", "agee"], ["no column 'agee'", "the closest is 'age'"]),
+        (["--group", "town"], ["no column 'town'", "Its columns are 'pay_1'"]),
+        (["--nonsense"], ["No such option", "--nonsense"]),
+    ],
+)
+def test_options(refused, command, options, words):
+    message = refused(*command, *options)
+    assert all(word in message for word in words), message
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--criterion", "fairest"], ["'fairest' is not one of 'minimax_loss'"]),
+        (["--param", "penalty=1"], ["'minimax_loss'", "'penalty'", "has no parameters"]),
+        (["--param", "penalty"], ["'penalty' is not of the form KEY=NUMBER"]),
+        (["--param", "penalty=much"], ["'penalty=much' is not of the form KEY=NUMBER"]),
+    ],
+)
+def test_options_of_fit(refused, options, words):
+    message = refused(*FIT, *options)
+    assert all(word in message for word in words), message
+
+
+@BOTH
+def test_no_group(refused, command):
+    assert "Name the group column with --group" in refused(
+        *replacing(command, **{"--group": "--exclude"})
+    )
+
+
+@pytest.mark.parametrize("option", ["--group", "--features", "--exclude"])
+def test_options_that_moments_cannot_take(refused, table, features, tmp_path, option):
+    moments = tmp_path / "some.moments"
+    fs.GroupMoments.from_rows(table[features], table["age"]).save(moments)
+    assert f"leave out {'--group, --features'}" in refused("audit", moments, option, "pay_1")
+
+
+def test_models_of_different_features_side_by_side(refused, run, data, tmp_path):
+    for name, column in (("a", "height"), ("b", "weight")):
+        run("fit", data, "--group", "age", "--exclude", column, "-d", 2, "-o", tmp_path / name)
+    message = refused(*AUDIT, "--model", tmp_path / "a", "--model", tmp_path / "b")
+    assert "different features" in message
+
+
+@pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error"])
+def test_minimax_of_three_groups(refused, table, features, tmp_path, criterion):
+    path = tmp_path / "three.csv"
+    table[features].assign(age=[1, 2, 3] * 80).to_csv(path, index=False)
+    message = refused(*FIT, "--criterion", criterion, data=path)
+    assert "total_error" in message
+
+
+def test_a_model_is_not_printed(refused):
+    assert "name a file with -o" in refused(*replacing(FIT, out="-"))
+
+
+@ALL
+def test_missing_files(refused, tmp_path, command):
+    assert "does not exist" in refused(*command, data=tmp_path / "nothing.csv")
+    assert "does not exist" in refused("transform", "nothing", "{data}", "-o", "{out}")
