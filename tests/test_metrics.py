@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from fairspan import FairPCA, metrics
+from fairspan import FairPCA, GroupMoments, audit, metrics
+from fairspan.errors import InvalidInput
 
 RNG = np.random.default_rng(1)
 X = RNG.standard_normal((120, 6)) * [4, 3, 2, 1, 1, 1] + 10
@@ -60,3 +61,13 @@ def test_agrees_with_the_estimator():
     assert list(metrics.excess_loss(fair, X, GROUPS).values()) == pytest.approx(
         fair.group_losses_.tolist()
     )
+
+
+def test_features_in_another_order_are_refused():
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=list("uvwxyz"))
+    fair = FairPCA(2).fit(frame, sensitive_features=GROUPS)
+    turned = GroupMoments.from_rows(frame[list("zyxwvu")], GROUPS)
+    with pytest.raises(InvalidInput, match=r"'z', 'y'.*in this order"):
+        audit(fair, moments=turned)

@@ -135,7 +135,7 @@ def test_an_archive_of_other_things_is_refused(tmp_path):
         other.writestr("header", "{}")
     with pytest.raises(CorruptFile):
         read_archive(tmp_path / "other.zip", "thing")
-    assert is_archive(tmp_path / "other.zip")
+    assert not is_archive(tmp_path / "other.zip")
 
 
 def test_a_missing_file_is_missing_and_not_corrupt(tmp_path):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fairspan.errors import InvalidInput
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import Label
+from fairspan.moments.groups import Label, listed
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.moments.sources import rows_of
 from fairspan.problem.criteria import TotalError
@@ -72,14 +72,9 @@ def group_figures(subspace: FairSubspace, moments: GroupMoments) -> GroupFigures
     Raises
     ------
     InvalidInput
-        Another number of features.
+        Other features, or the same in another order.
     """
-    if subspace.n_features != moments.n_features:
-        raise InvalidInput(
-            f"The rows have {moments.n_features} features",
-            f"The model takes {subspace.n_features}",
-            "Pass the columns that it was fitted on",
-        )
+    _check_features(subspace, moments)
     point = reference_point(subspace, moments)
     if subspace.scale is not None:
         moments = moments.divided_by(subspace.scale)
@@ -88,6 +83,21 @@ def group_figures(subspace: FairSubspace, moments: GroupMoments) -> GroupFigures
     problem = Problem(second, moments.proportions, subspace.n_components, TotalError())
     errors = problem.errors(subspace.components.T)
     return GroupFigures(moments.labels, second.traces, errors, problem.best_errors)
+
+
+def _check_features(subspace: FairSubspace, moments: GroupMoments) -> None:
+    mine, theirs = subspace.feature_names, moments.feature_names
+    named_apart = mine is not None and theirs is not None and mine != theirs
+    if named_apart or subspace.n_features != moments.n_features:
+        raise InvalidInput(
+            f"The rows have {moments.n_features} features{_listed(theirs)}",
+            f"The model takes {subspace.n_features}{_listed(mine)}, in this order",
+            "Pass the columns that it was fitted on",
+        )
+
+
+def _listed(names: tuple[str, ...] | None) -> str:
+    return "" if names is None else f" ({listed(names)})"
 
 
 def reference_point(subspace: FairSubspace, moments: GroupMoments) -> FloatArray | None:

@@ -17,7 +17,9 @@ import numpy.typing as npt
 from fairspan.errors import CorruptFile
 
 _HEADER = "header"
+# A zip whose first member is the header; other zips, such as spreadsheets, are none of ours.
 _MAGIC = b"PK\x03\x04"
+_FIRST_MEMBER = slice(30, 30 + len("header.npy"))
 
 
 @contextmanager
@@ -116,6 +118,7 @@ def read_archive(
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins like an archive."""
+    """Whether a file begins like what :func:`write_archive` writes."""
     with Path(path).open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
+        start = file.read(_FIRST_MEMBER.stop)
+    return start.startswith(_MAGIC) and start[_FIRST_MEMBER] == b"header.npy"

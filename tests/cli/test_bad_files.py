@@ -74,7 +74,7 @@ def test_moments_of_other_features_than_the_model(refused, table, features, tmp_
     moments = tmp_path / "some.moments"
     fs.GroupMoments.from_rows(table[features[::-1]], table["age"]).save(moments)
     message = refused("audit", moments, "--model", "{model}")
-    assert "The moments are of the features 'weight', 'height'" in message
+    assert "The rows have 5 features ('weight', 'height'" in message
 
 
 def test_parquet_parts_that_do_not_belong_together(refused, table, features, tmp_path):

@@ -14,7 +14,6 @@ from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.fitting import Fit, fit_subspace, smallest_dimension
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import listed
 from fairspan.moments.sources.files import FileRows
 from fairspan.problem.criteria import criterion_of
 from fairspan.problem.problem import check_n_components
@@ -53,24 +52,9 @@ class Table:
         return WithProgress(self.source, what)
 
     def selected(self, names: tuple[str, ...] | None) -> "Table":
-        """The same rows with these features, in this order.
-
-        Raises
-        ------
-        InvalidInput
-            Features that the rows do not have, or that the moments have not in this order.
-        """
-        if self.saved is not None:
-            if names is not None and self.saved.feature_names not in (None, names):
-                raise InvalidInput(
-                    f"The moments are of the features {listed(self.saved.feature_names or ())}",
-                    f"The model takes {listed(names)}, in this order",
-                    "Make the moments from these columns, or pass the rows themselves",
-                )
+        """The same rows with these features, in this order; moments stay as they are."""
+        if names is None or self.source is None:
             return self
-        if names is None:
-            return self
-        assert self.source is not None
         return Table(self.source.selected(names))
 
 
