@@ -3,6 +3,7 @@ import pickle
 import pytest
 
 import fairspan.errors
+from fairspan import FairPCA
 from fairspan.errors import FairspanError, FairspanWarning, MissingDependency, warn
 
 CLASSES = [
@@ -30,7 +31,12 @@ def test_a_missing_package_names_the_command():
     assert 'pip install "fairspan[arrow]"' in str(error)
 
 
-@pytest.mark.xfail(reason="warn() counts one frame too few, so it points at its own package")
+def test_warnings_from_inside_the_package_point_there_too():
+    with pytest.warns(FairspanWarning, match="one group") as caught:
+        FairPCA(1).fit([[1.0], [2.0]], sensitive_features=["a", "a"])
+    assert caught[0].filename == __file__
+
+
 def test_warnings_point_at_the_line_of_the_user():
     with pytest.warns(FairspanWarning, match="careful") as caught:
         warn("careful")

@@ -194,11 +194,11 @@ def test_a_disk_that_fills_up_while_writing(tmp_path, monkeypatch, existing):
     if existing is not None:
         (tmp_path / "out").write_bytes(existing)
 
-    def savez(file, **arrays):
+    def save(file, array, **options):
         file.write(b"half of it")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(np, "savez", savez)
+    monkeypatch.setattr(np, "save", save)
     with pytest.raises(OSError, match="No space left"):
         write_archive(tmp_path / "out", "thing", HEADER, ARRAYS)
     assert contents(tmp_path) == ([] if existing is None else ["out"])

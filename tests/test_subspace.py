@@ -6,13 +6,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
 
 from by_hand import random_rows
 from fairspan import FairPCA, FairSubspace, GroupMoments
-from fairspan.errors import CorruptFile, InvalidInput, InvalidType
+from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.storage import write_archive
-from fairspan.subspace import subspace_of
 
 ROWS = random_rows(21, n=50, p=4)
 NAMES = ("w", "x", "y", "z")
@@ -177,33 +175,6 @@ def test_a_subspace_that_contradicts_itself_is_refused(tmp_path, case):
     write_archive(tmp_path / "out", "subspace", header, arrays)
     with pytest.raises(CorruptFile, match="does not hold a consistent subspace"):
         FairSubspace.load(tmp_path / "out")
-
-
-@pytest.mark.parametrize("model", [PCA(2), IncrementalPCA(2), TruncatedSVD(2, random_state=0)])
-def test_scikit_learn_models_project_as_they_do_themselves(model):
-    model.fit(ROWS.X)
-    subspace = subspace_of(model)
-    np.testing.assert_allclose(subspace.transform(ROWS.X), model.transform(ROWS.X), atol=1e-10)
-
-
-def test_other_models_are_refused():
-    with pytest.raises(InvalidType, match="PCA that is not fitted"):
-        subspace_of(PCA(2))
-    with pytest.raises(InvalidType, match="FairPCA that is not fitted"):
-        subspace_of(FairPCA(2))
-    with pytest.raises(InvalidType, match="The model is a str"):
-        subspace_of("model")
-    with pytest.raises(InvalidInput, match="not orthonormal"):
-        subspace_of(2 * BASIS)
-    with pytest.raises(InvalidInput, match="1 <= d <= p"):
-        subspace_of(np.ones(4))
-
-
-def test_models_that_are_subspaces_are_taken_as_they_are():
-    assert subspace_of(NAMED) is NAMED
-    estimator = FairPCA(1).fit(ROWS.X, sensitive_features=ROWS.labels)
-    assert subspace_of(estimator) is estimator.subspace_
-    np.testing.assert_array_equal(subspace_of(BASIS).components, BASIS)
 
 
 def test_repr_is_short():

@@ -85,4 +85,4 @@ def warn(message: str) -> None:
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("fairspan"):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, FairspanWarning, stacklevel=level - 1)
+    warnings.warn(message, FairspanWarning, stacklevel=level)

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType, warn
 from fairspan.fitting import Fit, fit_subspace
 from fairspan.moments.accumulate import accumulate
-from fairspan.moments.group_moments import GroupMoments, check_center
+from fairspan.moments.center import check_center
+from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.sources import frame_of, named_columns, rows_of, without_columns
 from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.protocol import check_shape, checked_values

@@ -8,7 +8,8 @@ import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, warn
 from fairspan.linalg import leading_subspace
-from fairspan.moments.group_moments import Center, GroupMoments
+from fairspan.moments.center import Center
+from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import listed
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import Criterion, criterion_of

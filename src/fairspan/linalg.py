@@ -177,6 +177,8 @@ def _decompose(matrix: FloatArray, n_vectors: int) -> tuple[FloatArray, FloatArr
         values, vectors = scipy.linalg.eigh(
             matrix, subset_by_index=wanted, driver="evr", check_finite=False
         )
-    else:
-        values, vectors = np.linalg.eigh(matrix)
+        # On a near multiple of the identity LAPACK's evr may return fewer than asked for.
+        if len(values) == n_vectors:
+            return values[::-1], vectors[:, ::-1]
+    values, vectors = np.linalg.eigh(matrix)
     return values[::-1][:n_vectors], vectors[:, ::-1][:, :n_vectors]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.accepted_models import subspace_of
 from fairspan.errors import InvalidInput
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
@@ -19,7 +20,7 @@ from fairspan.moments.sources import rows_of
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.problem import Problem
-from fairspan.subspace import FairSubspace, subspace_of
+from fairspan.subspace import FairSubspace
 
 FloatArray = npt.NDArray[np.float64]
 

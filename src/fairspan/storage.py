@@ -6,6 +6,7 @@ is ever written or read. The same contents give the same bytes.
 
 import json
 import os
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,8 +72,13 @@ def write_archive(
     )
     stored = {_HEADER: np.frombuffer(document.encode(), dtype=np.uint8)}
     stored |= {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    with replacing(path) as partial, partial.open("wb") as file:
-        np.savez(file, allow_pickle=False, **stored)
+    # Not np.savez: before NumPy 2.1 it cannot refuse to pickle.
+    with replacing(path) as partial, zipfile.ZipFile(partial, "w") as archive:
+        for name, array in stored.items():
+            # ZipInfo carries a fixed date, so that the same contents give the same bytes.
+            entry = zipfile.ZipInfo(f"{name}.npy")
+            with archive.open(entry, "w", force_zip64=True) as file:
+                np.save(file, array, allow_pickle=False)
 
 
 def read_archive(

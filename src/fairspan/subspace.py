@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.errors import CorruptFile, InvalidInput, InvalidType
-from fairspan.moments.group_moments import check_center
+from fairspan.errors import CorruptFile, InvalidInput
+from fairspan.moments.center import check_center
 from fairspan.moments.groups import Label, plain_labels
 from fairspan.moments.sources import frame_of
 from fairspan.moments.sources.arrays import ArrayRows
@@ -219,55 +219,13 @@ def squared_residuals(rows: FloatArray, components: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->i", residuals, residuals))
 
 
-def subspace_of(model: Any) -> FairSubspace:
-    """What any accepted model projects with: the basis and its own centre and scale.
-
-    Parameters
-    ----------
-    model : FairPCA, FairSubspace, fitted PCA, IncrementalPCA or TruncatedSVD, or (d, p) array
-        A bare array has orthonormal rows and is centred at the mean of the rows it is shown.
-
-    Returns
-    -------
-    FairSubspace
+def orthonormal(subspace: FairSubspace) -> FairSubspace:
+    """The same subspace, if its components are orthonormal.
 
     Raises
     ------
-    InvalidType
-        Something else, or a model that is not fitted.
     InvalidInput
-        Components that are not orthonormal.
     """
-    if isinstance(model, FairSubspace):
-        return model
-    if isinstance(getattr(model, "subspace_", None), FairSubspace):
-        return model.subspace_  # type: ignore[no-any-return]
-    if isinstance(model, np.ndarray):
-        return _orthonormal(FairSubspace(np.asarray(model, dtype=np.float64), None))
-    components = getattr(model, "components_", None)
-    # Matched by name, so that scikit-learn is not imported to find out.
-    kinds = {each.__name__ for each in type(model).__mro__}
-    if components is None or not kinds & {"PCA", "IncrementalPCA", "TruncatedSVD"}:
-        raise InvalidType(
-            f"The model is a {type(model).__name__}"
-            + (" that is not fitted" if hasattr(model, "fit") and components is None else ""),
-            "Allowed are a fitted FairPCA, FairSubspace, PCA, IncrementalPCA or TruncatedSVD, "
-            "or a (d, p) array with orthonormal rows",
-            "Fit the model first, or pass its components as an array",
-        )
-    names = getattr(model, "feature_names_in_", None)
-    mean = getattr(model, "mean_", None)  # TruncatedSVD does not centre
-    return _orthonormal(
-        FairSubspace(
-            np.asarray(components, dtype=np.float64),
-            np.zeros(components.shape[1]) if mean is None else np.asarray(mean, dtype=np.float64),
-            center="none" if mean is None else "global",
-            feature_names=None if names is None else tuple(names),
-        )
-    )
-
-
-def _orthonormal(subspace: FairSubspace) -> FairSubspace:
     components = subspace.components
     if components.ndim != 2 or not 1 <= len(components) <= components.shape[1]:
         raise InvalidInput(
@@ -298,7 +256,7 @@ def _read_provenance(stored: dict[str, Any] | None) -> Provenance | None:
 
 
 def _check_consistent(subspace: FairSubspace) -> None:
-    _orthonormal(subspace)
+    orthonormal(subspace)
     check_center(subspace.center)
     p = subspace.n_features
     for name in ("mean", "scale"):

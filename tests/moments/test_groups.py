@@ -54,6 +54,15 @@ def test_numpy_scalars_become_plain_labels(labels, type_):
     assert coder.labels == [label.item() for label in labels]
 
 
+def test_pyarrow_scalars_become_plain_labels():
+    pyarrow = pytest.importorskip("pyarrow")
+    coder = LabelCoder()
+    coder.encode(list(pyarrow.array(["a", "b", "a"])))
+    assert coder.labels == ["a", "b"]
+    with pytest.raises(InvalidInput, match="label in row 1 is missing"):
+        coder.encode(list(pyarrow.array(["a", None])))
+
+
 def test_numpy_scalars_inside_tuples_become_plain_labels():
     coder = LabelCoder()
     coder.encode(list(zip(np.array(["a", "b"]), np.array([1, 2]), strict=True)))

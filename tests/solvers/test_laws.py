@@ -108,8 +108,29 @@ def test_a_loose_tolerance_stops_early_and_says_so_truly():
     assert loose.gap <= loose.tolerance
 
 
-def test_a_tolerance_below_rounding_is_never_called_optimal():
-    matrices = random_moments(np.random.default_rng(4), 2, 30)
+@pytest.mark.parametrize("seed", range(10))
+def test_without_tolerance_the_gap_is_that_of_float64(seed):
+    matrices = random_moments(np.random.default_rng(seed), 2, 30)
     solution = solve(problem_of(matrices, 7, MINIMAX[0]), tol=0.0)
-    assert (solution.status == "optimal") == (solution.gap == 0)
-    assert solution.gap <= 1e-12 * np.trace(matrices.mean(axis=0))
+    largest = max(np.trace(matrix) for matrix in matrices)
+    assert solution.tolerance == pytest.approx(1e-14 * largest)
+    assert (solution.status == "optimal") == (solution.gap <= solution.tolerance)
+    assert solution.gap <= 1e-13 * largest
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_never_worse_than_ordinary_pca_on_unscaled_columns(seed):
+    # The tolerance is a share of the total variance, which one wide column makes larger than all
+    # losses; the search goes on until the gap is small beside the loss itself.
+    rng = np.random.default_rng(seed)
+    spread = np.diag(10.0 ** rng.uniform(0, 4, 5))
+    matrices = np.array([spread @ matrix @ spread for matrix in random_moments(rng, 2, 5)])
+    pooled = matrices.mean(axis=0)
+    for d in (1, 2, 3):
+        plain = np.linalg.eigh(pooled)[1][:, ::-1][:, :d]
+        for criterion in MINIMAX:
+            solution = solve(problem_of(matrices, d, criterion))
+            rounding = 1e-13 * max(np.trace(matrix) for matrix in matrices)
+            allowed = value_of(matrices, plain, criterion) * (1 + 1e-8) + rounding
+            assert value_of(matrices, solution.components.T, criterion) <= allowed
+            assert solution.gap <= max(1.01e-9 * solution.objective, rounding)

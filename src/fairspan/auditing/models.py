@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from fairspan.accepted_models import subspace_of
 from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.fitting import fit_subspace
-from fairspan.moments.group_moments import Center, GroupMoments
+from fairspan.moments.center import Center
+from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, listed
-from fairspan.subspace import FairSubspace, subspace_of
+from fairspan.subspace import FairSubspace
 
 _PLAIN = "total_error"
 

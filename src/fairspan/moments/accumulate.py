@@ -5,8 +5,9 @@ import numpy.typing as npt
 from scipy.linalg import blas
 
 from fairspan.errors import InvalidInput
-from fairspan.moments.group_moments import GroupMoments, OneGroup
+from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, LabelCoder
+from fairspan.moments.one_group import OneGroup
 from fairspan.moments.sources.protocol import RowSource
 
 FloatArray = npt.NDArray[np.float64]

@@ -4,20 +4,18 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
+from fairspan.errors import CorruptFile, InvalidInput
+from fairspan.moments.center import Center, check_center
 from fairspan.moments.groups import Label, label_array, listed, plain_labels, same_kind, spelled
+from fairspan.moments.one_group import OneGroup, check_magnitude, merged
 from fairspan.storage import read_archive, write_archive
 
 FloatArray = npt.NDArray[np.float64]
-Center = Literal["global", "group", "none"]
-
-# Means and deviations beyond this could give infinite sums of squares later.
-_LARGEST = 1e150
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +190,7 @@ class GroupMoments:
         others = dict(zip(other.labels, range(other.n_groups), strict=True))
         return GroupMoments.from_groups(
             [
-                _merged(_group(self, parts.get(label)), _group(other, others.get(label)), label)
+                merged(_group(self, parts.get(label)), _group(other, others.get(label)))
                 for label in parts | others
             ],
             self.feature_names,
@@ -204,7 +202,7 @@ class GroupMoments:
 
     @classmethod
     def from_groups(
-        cls, parts: Sequence["OneGroup"], feature_names: tuple[str, ...] | None
+        cls, parts: Sequence[OneGroup], feature_names: tuple[str, ...] | None
     ) -> "GroupMoments":
         """Put groups together, sorted by label.
 
@@ -214,7 +212,7 @@ class GroupMoments:
             Numbers or weights so large that second moments overflow.
         """
         parts = sorted(parts, key=lambda part: part.label)
-        _check_magnitude(parts)
+        check_magnitude(parts)
         return cls(
             label_array([part.label for part in parts]),
             np.array([part.count for part in parts], dtype=np.int64),
@@ -271,32 +269,6 @@ class GroupMoments:
         return f"<GroupMoments of {self.n_features} features, rows by group: {sizes}>"
 
 
-def check_center(center: object) -> None:
-    """Make sure that a centre has one of the three names.
-
-    Raises
-    ------
-    InvalidParameter
-    """
-    if center not in get_args(Center):
-        raise InvalidParameter(
-            f"center is {center!r}",
-            "Allowed are 'global', 'group' and 'none'",
-            "Use 'global' unless you reproduce a paper that centres each group",
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class OneGroup:
-    """Moments of a single group."""
-
-    label: Label
-    count: int
-    weight: float
-    mean: FloatArray
-    scatter: FloatArray
-
-
 def _group(moments: GroupMoments, index: int | None) -> OneGroup | None:
     if index is None:
         return None
@@ -307,38 +279,6 @@ def _group(moments: GroupMoments, index: int | None) -> OneGroup | None:
         moments.means[index],
         moments.scatters[index],
     )
-
-
-def _merged(a: OneGroup | None, b: OneGroup | None, label: Label) -> OneGroup:
-    """Chan, Golub and LeVeque (1979): the moments of both parts together."""
-    if a is None or b is None:
-        only = a or b
-        assert only is not None, f"group {label!r} is in neither part"
-        return only
-    weight = a.weight + b.weight
-    delta = b.mean - a.mean
-    # The quotient first: the product of two tiny or huge weights leaves float64's range.
-    with np.errstate(over="ignore", invalid="ignore"):  # found by from_groups
-        between = (a.weight * (b.weight / weight)) * np.outer(delta, delta)
-        scatter = a.scatter + b.scatter + between
-    mean = a.mean + (b.weight / weight) * delta
-    return OneGroup(label, a.count + b.count, weight, mean, scatter)
-
-
-def _check_magnitude(parts: Sequence[OneGroup]) -> None:
-    total = sum(part.weight for part in parts)
-    if not np.isfinite(total) or not all(_is_moderate(part) for part in parts):
-        raise InvalidInput(
-            "The squares of the numbers in X, times their weights, overflow float64",
-            f"Allowed are numbers up to about {_LARGEST:.0e}",
-            "Rescale the columns, for example to unit variance",
-        )
-
-
-def _is_moderate(part: OneGroup) -> bool:
-    sizes = np.abs(part.mean), np.sqrt(np.diag(part.scatter) / part.weight)
-    # NaN compares as false; off the diagonal nothing is larger than on it.
-    return all(bool((size <= _LARGEST).all()) for size in sizes)
 
 
 def _check_mergeable(a: GroupMoments, b: GroupMoments) -> None:

@@ -91,7 +91,7 @@ class LabelCoder:
         # Python takes 1, 1.0 and True for the same dictionary key, so types are checked apart.
         # Met in the order of the rows, so that the same mistake gives the same message.
         kinds = _kinds_of(labels)
-        if any(issubclass(part, np.generic) for kind in kinds for part in kind):
+        if any(_is_wrapped(part) for kind in kinds for part in kind):
             labels = plain_labels(labels)
             kinds = _kinds_of(labels)
         for kind in kinds:
@@ -174,7 +174,14 @@ def same_kind(left: Sequence[Label], right: Sequence[Label]) -> bool:
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return tuple(_plain(part) for part in value)
-    return value.item() if isinstance(value, np.generic) else value
+    if not _is_wrapped(type(value)):
+        return value
+    return value.item() if isinstance(value, np.generic) else value.as_py()
+
+
+def _is_wrapped(kind: type) -> bool:
+    """Whether values are scalars of numpy, or of pyarrow (which some indexing leaves in a list)."""
+    return issubclass(kind, np.generic) or hasattr(kind, "as_py")
 
 
 def _kinds_of(labels: list[Any]) -> list[tuple[type, ...]]:

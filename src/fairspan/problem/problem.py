@@ -60,15 +60,14 @@ class Problem:
         """t_d(S_g): the most variance that d dimensions can capture of each group, shape (k,)."""
         return np.array([optimum.top_eigenvalue_sum for optimum in self.group_optima])
 
-    @property
+    @cached_property
     def best_errors(self) -> FloatArray:
-        """e*_g = tr S_g - t_d(S_g), never below zero, shape (k,)."""
-        return np.maximum(self.second_moments.traces - self.top_eigenvalue_sums, 0.0)
+        """e*_g = tr S_g - t_d(S_g), the error of each group's own optimum, shape (k,)."""
+        return np.array([self.errors(best.vectors)[g] for g, best in enumerate(self.group_optima)])
 
     def errors(self, basis: FloatArray) -> FloatArray:
         """e_g(V) = tr S_g - tr(V'S_gV) of each group, never below zero, shape (k,)."""
-        captured = self.second_moments.captured_variances(basis)
-        return np.maximum(self.second_moments.traces - captured, 0.0)
+        return self.second_moments.residual_variances(basis)
 
 
 def check_n_components(n_components: object, n_features: int) -> None:

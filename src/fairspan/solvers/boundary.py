@@ -16,7 +16,7 @@ from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.problem.criteria import MinimaxLoss, TotalError
 from fairspan.problem.problem import Problem
 from fairspan.solvers.bracket import Bracket, BracketEnd
-from fairspan.solvers.certificate import certified, mixture_bound
+from fairspan.solvers.certificate import certified, mixture_bound, resolution
 from fairspan.solvers.face import Face
 from fairspan.solvers.solution import Solution, TracePoint
 
@@ -24,7 +24,7 @@ FloatArray = npt.NDArray[np.float64]
 
 # Along h = (1, -1) the captured variances of the two groups are compared.
 _DIRECTION = np.array([1.0, -1.0])
-# Near-ties count as ties up to this share of the tolerance for each component, so that a nearly
+# Near-ties count as ties up to this share of the gap to reach for each component, so that a nearly
 # flat edge is walked along instead of bisected down to rounding.
 _TIE_SHARE = 1 / 16
 # Bisection alone would reach float64's resolution in 53 steps.
@@ -88,7 +88,7 @@ def _pooled(problem: Problem, tolerance: float) -> Solution:
         best_errors = np.zeros(problem.n_groups)  # total error does not use them
     else:
         # A single group cannot lose against itself: its own optimum is the bound.
-        best_errors = problem.second_moments.traces - leading.top_eigenvalue_sum
+        best_errors = problem.errors(leading.vectors)
         bound = problem.criterion.value(best_errors, best_errors, weights)
     return certified(
         problem,
@@ -124,13 +124,24 @@ class _Search:
 
     @property
     def closed(self) -> bool:
-        """Whether the best subspace is proven within the tolerance."""
-        return self.upper - self.lower <= self.tolerance
+        """Whether the best subspace is proven as good as can be asked for."""
+        return self.upper - self.lower <= self.goal
+
+    @property
+    def goal(self) -> float:
+        """The gap to reach: the tolerance, taken as a share of the value itself if that is less.
+
+        One column of large numbers can make the total variance exceed every loss by far. A gap that
+        is small beside the total may then still be larger than the loss of ordinary PCA.
+        """
+        total = self.problem.total_variance
+        share = self.tolerance / total if total > 0 else 0.0
+        return max(min(self.tolerance, share * self.upper), resolution(self.problem))
 
     def face_at(self, weight: float) -> Face:
         """Leading subspaces of t S_1 + (1 - t) S_2, and the bound that they prove."""
         weights = np.array([weight, 1 - weight])
-        tie = _TIE_SHARE * self.tolerance / self.problem.n_components
+        tie = _TIE_SHARE * self.goal / self.problem.n_components
         leading = self.problem.second_moments.leading(weights, self.problem.n_components, tie)
         self.n_eigenproblems += 1
         return self.looked_at(Face.of(self.problem.second_moments, weights, leading, _DIRECTION))

@@ -15,6 +15,9 @@ from fairspan.solvers.solution import Solution, Status, TracePoint
 
 FloatArray = npt.NDArray[np.float64]
 
+# Eigenvalue sums in float64 are uncertain by about this share of the trace.
+_ROUNDING = 1e-14
+
 
 def mixture_bound(references: FloatArray, weights: FloatArray, top_eigenvalue_sum: float) -> float:
     """Lower bound on max_g (a_g - c_g(V)) over all subspaces V.
@@ -37,6 +40,14 @@ def mixture_bound(references: FloatArray, weights: FloatArray, top_eigenvalue_su
     float
     """
     return float(weights @ references) - top_eigenvalue_sum
+
+
+def resolution(problem: Problem) -> float:
+    """The gap below which float64 cannot tell value and bound apart.
+
+    A share of the largest group's variance, in squared units of the features.
+    """
+    return _ROUNDING * float(problem.second_moments.traces.max())
 
 
 def certified(
@@ -74,6 +85,7 @@ def certified(
     objective = problem.criterion.value(errors, best_errors, problem.proportions)
     # In exact arithmetic the bound never exceeds the value; rounding may swap their last digits.
     lower_bound = min(lower_bound, objective)
+    tolerance = max(tolerance, resolution(problem))
     closed = objective - lower_bound <= tolerance
     return Solution(
         components=np.ascontiguousarray(basis.T),

@@ -51,7 +51,8 @@ class Solution:
     status : Status
         OPTIMAL only if the gap is within the tolerance.
     tolerance : float
-        Absolute: the relative tolerance times the total variance.
+        Absolute: the relative tolerance times the total variance, and at least what float64 can
+        resolve.
     weights : (k,) array
         Weights of the groups' second moments whose mixture proves the bound.
     n_eigenproblems : int
