@@ -133,3 +133,52 @@ def test_every_code_is_documented_and_every_documented_code_exists():
     source = Path(findings.__file__).read_text()
     page = (Path(__file__).parents[2] / "docs" / "findings.md").read_text()
     assert set(re.findall(r'"(FS\d+)"', source)) == set(re.findall(r"^### (FS\d+)", page, re.M))
+
+
+@pytest.mark.parametrize("d", [2, 3, 5])
+def test_rounding_is_not_taken_for_a_finding(d):
+    """Rows of rank two in five columns, and all dimensions kept: nothing is lost."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        rows = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 5)) + 7
+        labels = np.repeat(["a", "b"], 30)
+        models = {
+            "sklearn": PCA(d).fit(rows),
+            "fair": FairPCA(d).fit(rows, sensitive_features=labels),
+        }
+        found = codes(models, rows, labels)
+        assert found.count("FS206") == 3
+        assert not {"FS201", "FS202", "FS205", "FS302"} & set(found)
+
+
+def test_errors_beside_a_column_of_huge_numbers():
+    rng = np.random.default_rng(0)
+    small = rng.standard_normal((200, 3))
+    rows, labels = (
+        np.column_stack([rng.standard_normal(200) * 1e9, small]),
+        np.repeat(["a", "b"], 100),
+    )
+    fair = FairPCA(1).fit(rows, sensitive_features=labels)
+    audited = audit(fair, rows, labels).models[0]
+    for group in audited.groups:
+        direct = -fair.score_samples(rows[labels == group.group]).mean()
+        assert group.error.value == pytest.approx(direct, rel=1e-6)
+        assert group.error.low < direct < group.error.high
+    np.testing.assert_allclose(fair.group_errors_, [g.error.value for g in audited.groups])
+
+
+def test_each_model_is_compared_with_the_plain_pca_of_its_own_rows():
+    half = FairPCA(1).fit(X[::2], sensitive_features=GROUPS[::2])
+    whole = FairPCA(1).fit(X, sensitive_features=GROUPS)
+    result = audit({"half": half, "whole": whole}, X, GROUPS)
+    assert [m.name for m in result.models] == ["half", "whole", "PCA", "PCA beside whole"]
+    assert [m.baseline for m in result.models] == ["PCA", "PCA beside whole", None, None]
+    taken = audit({"PCA": whole}, X, GROUPS)
+    assert [m.name for m in taken.models] == ["PCA", "PCA beside PCA"]
+
+
+def test_names_from_the_data_cannot_command_the_terminal():
+    labels = np.where(GROUPS == "wide", "\x1b[31mred", "line\nbreak")
+    text = str(audit({"\x1b[2Jmodel": PCA(1).fit(X)}, X, labels))
+    assert "\x1b" not in text
+    assert "line?break" in text

@@ -278,7 +278,8 @@ def _model_audit(
         status=None if provenance is None else provenance.status,
         gap=None if provenance is None else provenance.objective - provenance.lower_bound,
         is_plain_pca=each.is_plain_pca,
-        fitted_here=each.was_fitted_on(moments),
+        fitted_here=each.was_fitted_on(moments, figures.errors),
+        baseline=each.baseline,
         known_groups=each.known_groups,
         groups=tuple(
             GroupAudit(

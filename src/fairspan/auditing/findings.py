@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
-from fairspan.moments.groups import Label, listed, spelled
+from fairspan.moments.groups import Label, listed, printable, spelled
 
 Severity = Literal["info", "warning"]
 
@@ -144,7 +144,7 @@ def _missing_groups(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
 
 def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
     """FS201, FS202: whether the groups' errors differ by more than chance."""
-    if not model.disparity.has_interval:
+    if not model.disparity.has_interval or model.loses_nothing:
         return
     first, second = model.pair
     low, high = _interval(model.disparity.low), _interval(model.disparity.high)
@@ -161,12 +161,12 @@ def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
         return
     worse, better = (second, first) if model.disparity.value > 0 else (first, second)
     errors = {group.group: group.error.value for group in model.groups}
-    excess = f"{errors[worse] / errors[better] - 1:.1%}" if errors[better] > 0 else "infinitely"
+    more = f"{errors[worse] / errors[better] - 1:.1%} more error; " if errors[better] > 0 else ""
     yield Finding(
         "FS202",
         "warning",
         f"{model.name}: reconstructs {_quoted(worse)} worse than {_quoted(better)}, by "
-        f"{abs(model.disparity.value):.4g} ({excess} more error; interval of the difference "
+        f"{abs(model.disparity.value):.4g} ({more}interval of the difference "
         f"{low} to {high}).",
         model.name,
         (worse, better),
@@ -189,7 +189,7 @@ def _fitted_here(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Fi
 
 def _who_pays(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
     """FS205: the group that ordinary PCA costs most, against its own best subspace."""
-    if not model.is_plain_pca or len(model.groups) < 2 or model.largest_loss == 0:
+    if not model.is_plain_pca or len(model.groups) < 2 or model.largest_loss <= model.rounding:
         return
     by_loss = sorted(model.groups, key=lambda group: group.excess_loss, reverse=True)
     most, least = by_loss[0], by_loss[-1]
@@ -198,11 +198,23 @@ def _who_pays(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
         "FS205",
         "info",
         f"{model.name}: costs {_quoted(most.group)} the most. Its error is "
-        f"{most.excess_loss:.4g}{above} above what {model.n_components} dimensions could do for it "
+        f"{most.excess_loss:.4g}{above} above what {_dimensions(model)} could do for it "
         f"alone; for {_quoted(least.group)} it is {least.excess_loss:.4g} above.",
         model.name,
         (most.group, least.group),
     )
+
+
+def _loses_nothing(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
+    """FS206: all that these rows vary in is kept."""
+    if model.loses_nothing:
+        yield Finding(
+            "FS206",
+            "info",
+            f"{model.name}: {_dimensions(model)} keep all variance of every group, up to rounding, "
+            "so there is nothing to lose. Ask for fewer dimensions (n_components, -d) to compare.",
+            model.name,
+        )
 
 
 def _open_gap(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
@@ -231,17 +243,11 @@ def _different_centers(models: Sequence[ModelAudit]) -> Iterator[Finding]:
 
 
 def _repair(models: Sequence[ModelAudit]) -> Iterator[Finding]:
-    """FS302: what a fair projection changes against plain PCA, and what it costs in total."""
-    plain = next((model for model in models if model.is_plain_pca), None)
-    if plain is None or len(plain.groups) < 2:
-        return
+    """FS302: what a fair projection changes against its plain PCA, and what it costs in total."""
+    by_name = {model.name: model for model in models}
     for model in models:
-        same = (model.n_components, model.center, model.scaled) == (
-            plain.n_components,
-            plain.center,
-            plain.scaled,
-        )
-        if model.is_plain_pca or not same or plain.total_error == 0:
+        plain = by_name.get(model.baseline or "")
+        if plain is None or len(plain.groups) < 2 or plain.largest_loss <= plain.rounding:
             continue
         cost = model.total_error / plain.total_error - 1
         yield Finding(
@@ -264,7 +270,7 @@ _ABOUT_ROWS: tuple[_RowRule, ...] = (
     _no_intervals,
     _fitted_here,
 )
-_ABOUT_MODEL = (_missing_groups, _who_pays, _disparity, _open_gap)
+_ABOUT_MODEL = (_missing_groups, _loses_nothing, _who_pays, _disparity, _open_gap)
 _ACROSS = (_different_centers, _repair)
 
 
@@ -277,7 +283,11 @@ def _names(groups: Sequence[GroupAudit]) -> str:
 
 
 def _quoted(label: Label) -> str:
-    return f"'{spelled(label)}'"
+    return f"'{printable(spelled(label))}'"
+
+
+def _dimensions(model: ModelAudit) -> str:
+    return f"{model.n_components} dimension{'s' if model.n_components > 1 else ''}"
 
 
 def _counts(groups: Sequence[GroupAudit]) -> str:

@@ -5,14 +5,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fairspan.accepted_models import subspace_of
 from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.fitting import fit_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import Label, listed
+from fairspan.moments.groups import Label, listed, printable
 from fairspan.subspace import FairSubspace
+
+FloatArray = npt.NDArray[np.float64]
 
 _PLAIN = "total_error"
 
@@ -30,6 +33,8 @@ class Audited:
     n_fitted : int or None
         Number of rows that it was fitted on, if it is known.
     is_plain_pca : bool
+    baseline : str or None
+        Name of the ordinary PCA that it is compared with.
     """
 
     name: str
@@ -37,6 +42,7 @@ class Audited:
     moments: GroupMoments | None
     n_fitted: int | None
     is_plain_pca: bool
+    baseline: str | None = None
 
     @property
     def has_names(self) -> bool:
@@ -62,10 +68,23 @@ class Audited:
                 "Check the group column for misspelt or new values, or fit again with that group",
             )
 
-    def was_fitted_on(self, moments: GroupMoments) -> bool:
-        """Whether these are, as far as counts and mean can tell, the rows it was fitted on."""
+    def was_fitted_on(self, moments: GroupMoments, errors: FloatArray) -> bool:
+        """Whether these are, as far as figures can tell, the rows it was fitted on.
+
+        Parameters
+        ----------
+        moments : GroupMoments
+            Of the audited rows.
+        errors : (k,) array
+            The model's errors on them.
+        """
         if self.n_fitted != int(moments.counts.sum()):
             return False
+        provenance = self.subspace.provenance
+        if self.subspace.center == "none" and self.moments is None and provenance is not None:
+            # Nothing was centred, so there is no mean to compare; the errors tell instead.
+            same = len(provenance.errors) == len(errors)
+            return same and bool(np.allclose(provenance.errors, errors, rtol=1e-9, atol=0))
         mean = self.subspace.mean if self.moments is None else self.moments.mean
         spread = np.maximum(moments.standard_deviations, np.finfo(np.float64).tiny)
         return mean is not None and bool((np.abs(mean - moments.mean) <= 1e-6 * spread).all())
@@ -88,7 +107,7 @@ def models_of(models: Any) -> list[Audited]:
         )
     audited = [read_model(str(name), model) for name, model in named.items()]
     _check_same_features(audited)
-    return audited + _plain_beside(audited)
+    return _with_plain_beside(audited)
 
 
 def plain_pca(
@@ -123,33 +142,42 @@ def read_model(name: str, model: Any) -> Audited:
     else:
         n_fitted = getattr(model, "n_samples_", None) or getattr(model, "n_samples_seen_", None)
         is_plain = hasattr(model, "mean_")
-    return Audited(name, subspace, kept, None if n_fitted is None else int(n_fitted), is_plain)
+    return Audited(
+        printable(name), subspace, kept, None if n_fitted is None else int(n_fitted), is_plain
+    )
 
 
-def _plain_beside(audited: Sequence[Audited]) -> list[Audited]:
-    """One ordinary PCA for each dimension, centre and scaling among the models with moments."""
-    wanted: dict[_Kind, GroupMoments] = {}
-    for each in audited:
-        if each.moments is not None:
-            wanted.setdefault(_kind_of(each), each.moments)
-    for each in audited:
-        if each.moments is not None and each.is_plain_pca:
-            wanted.pop(_kind_of(each), None)
+def _with_plain_beside(audited: Sequence[Audited]) -> list[Audited]:
+    """Add one ordinary PCA for each dimension, centre, scaling and set of training rows."""
+    plain: dict[_Kind, str] = {_kind_of(m): m.name for m in audited if m.moments and m.is_plain_pca}
+    wanted = {_kind_of(m): m for m in audited if m.moments and _kind_of(m) not in plain}
+    taken = {each.name for each in audited}
     added = []
-    for kind, moments in wanted.items():
+    for kind, like in wanted.items():
+        assert like.moments is not None
         name = _plain_name(kind, list(wanted))
-        if name not in {each.name for each in audited}:
-            n_components, center, scale = kind
-            subspace = plain_pca(moments, n_components, center, scale=scale)
-            added.append(Audited(name, subspace, moments, int(moments.counts.sum()), True))
-    return added
+        # Somebody's own model may be called PCA; two sets of training rows may need one each.
+        name = name if name not in taken else f"{name} beside {like.name}"
+        subspace = plain_pca(like.moments, *kind[:2], scale=kind[2])
+        added.append(Audited(name, subspace, like.moments, like.n_fitted, True))
+        taken.add(name)
+        plain[kind] = name
+    named = [
+        replace(each, baseline=None if each.is_plain_pca else plain.get(_kind_of(each)))
+        for each in audited
+    ]
+    return named + added
 
 
-_Kind = tuple[int, str, bool]
+# Dimension, centre, whether scaled, and which training rows.
+_Kind = tuple[int, str, bool, bytes]
 
 
 def _kind_of(each: Audited) -> _Kind:
-    return each.subspace.n_components, each.subspace.center, each.subspace.scale is not None
+    scaled = each.subspace.scale is not None
+    # The same rows give the same bytes; other rows other means.
+    rows = b"" if each.moments is None else each.moments.means.tobytes()
+    return each.subspace.n_components, each.subspace.center, scaled, rows
 
 
 def _plain_name(kind: _Kind, kinds: Sequence[_Kind]) -> str:

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from fairspan.auditing.intervals import Estimate
 from fairspan.moments.groups import Label
 
+# Of float64's sixteen digits the last four are left to rounding.
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True)
 class GroupAudit:
@@ -57,6 +60,8 @@ class ModelAudit:
     is_plain_pca : bool
     fitted_here : bool
         Whether the model was fitted on the audited rows.
+    baseline : str or None
+        Name of the ordinary PCA of the same rows, dimension, centre and scale beside it.
     known_groups : tuple of labels
         Groups it was fitted on; empty if it knows of none.
     groups : tuple of GroupAudit
@@ -74,6 +79,7 @@ class ModelAudit:
     gap: float | None
     is_plain_pca: bool
     fitted_here: bool
+    baseline: str | None
     known_groups: tuple[Label, ...]
     groups: tuple[GroupAudit, ...]
     disparity: Estimate
@@ -83,6 +89,16 @@ class ModelAudit:
     def total_error(self) -> float:
         """Average error over all rows."""
         return sum(group.proportion * group.error.value for group in self.groups)
+
+    @property
+    def rounding(self) -> float:
+        """Figures up to this size are rounding: a share of the variance over all rows."""
+        return _ROUNDING * sum(group.proportion * group.total_variance for group in self.groups)
+
+    @property
+    def loses_nothing(self) -> bool:
+        """Whether every group is reconstructed up to rounding."""
+        return max(group.error.value for group in self.groups) <= self.rounding
 
     @property
     def largest_loss(self) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import ModelAudit
-from fairspan.moments.groups import spelled
+from fairspan.moments.groups import printable, spelled
 
 _HEADINGS = ("group", "rows", "variance", "error", "95 % interval", "best", "loss", "kept")
 _LONGEST_NAME = 18
@@ -30,7 +30,7 @@ def table_of(models: Sequence[ModelAudit], n_features: int) -> str:
         text.append("-" * (sum(widths) + len(widths) - 1))
         units = ", scaled" if model.scaled else ""
         text.append(
-            f"{_printable(model.name)}: {model.n_components} of {n_features} dimensions, "
+            f"{model.name}: {model.n_components} of {n_features} dimensions, "
             f"{_ABOUT[model.center]}{units}"
         )
         text += [_laid_out(line, widths) for line in lines]
@@ -64,7 +64,7 @@ def interval(estimate: Estimate) -> str:
 def _lines_of(model: ModelAudit) -> list[tuple[str, ...]]:
     lines: list[tuple[str, ...]] = [
         (
-            "  " + _cut(_printable(spelled(group.group))),
+            "  " + _cut(printable(spelled(group.group))),
             str(group.n),
             figure(group.total_variance),
             figure(group.error.value),
@@ -86,11 +86,6 @@ def _laid_out(cells: Sequence[str], widths: Sequence[int]) -> str:
     padding = [" " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)]
     figures = (pad + cell for pad, cell in zip(padding[1:], cells[1:], strict=True))
     return " ".join([cells[0] + padding[0], *figures]).rstrip()
-
-
-def _printable(text: str) -> str:
-    """A name from the data may hold line breaks or control codes."""
-    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _cut(name: str) -> str:

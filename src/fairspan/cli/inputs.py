@@ -1,7 +1,7 @@
 """What the commands read: rows or moments, saved models, and models fitted on the way."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,8 @@ def fair_models(
     dimension = _dimension(moments, n_components, center, standardize)
     fit = fit_subspace(moments, dimension, criterion=chosen, center=center, scale=standardize)
     plain = read_model("PCA", plain_pca(moments, dimension, center, scale=standardize))
-    return fit, [plain, read_model("fair", fit.subspace)]
+    fair = read_model("fair", fit.subspace)
+    return fit, [plain, replace(fair, baseline=plain.name)]
 
 
 def saved_models(

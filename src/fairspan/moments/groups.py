@@ -154,6 +154,17 @@ def spelled(label: Label) -> str:
     return " / ".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
+def printable(text: str) -> str:
+    """A name from the data without line breaks and control codes, which a terminal would obey.
+
+    Examples
+    --------
+    >>> printable("a" + chr(10) + "b")
+    'a?b'
+    """
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
 def listed(labels: Sequence[Label], most: int = 12) -> str:
     """Labels for an error message, cut after a dozen.
 
