@@ -146,3 +146,22 @@ def test_several_attributes_make_intersections():
     for label, error in zip(model.groups_, model.group_errors_, strict=True):
         own = (sex == label[0]) & (age == label[1])
         assert error == pytest.approx(-model.score(ROWS.X[own]))
+
+
+def test_single_precision_is_centred_in_double():
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((200, 3)) * 0.5 + 1e6).astype(np.float32)
+    groups = np.repeat(["a", "b"], 100)
+    fair = FairPCA(2).fit(X, sensitive_features=groups)
+    exact = (X.astype(np.float64) - fair.mean_) @ fair.components_.T
+    reduced = fair.transform(X)
+    assert reduced.dtype == np.float32
+    np.testing.assert_allclose(reduced, exact, atol=1e-6)
+
+
+def test_a_column_named_all_does_not_confuse_rows_without_groups():
+    import pandas as pd
+
+    X = np.random.default_rng(1).standard_normal((1, 2))
+    frame = pd.DataFrame(X, columns=["all", "x"])
+    assert FairPCA(1, missing_groups="ignore").fit(frame).groups_.tolist() == ["all"]

@@ -207,3 +207,17 @@ def test_a_table_without_variance_is_no_error():
     np.testing.assert_array_equal(model.group_errors_, [0, 0])
     np.testing.assert_array_equal(model.transform(np.ones((4, 2))), np.zeros((4, 1)))
     assert np.isnan(model.explained_variance_ratio_).all()
+
+
+def test_rows_with_and_without_groups_are_not_added_up():
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    fair = FairPCA(1, missing_groups="ignore").fit(X)
+    with pytest.raises(InvalidInput, match="with groups after rows without"):
+        fair.partial_fit(X, sensitive_features=["a", "b"] * 10)
+    assert fair.groups_.tolist() == ["all"]
+
+
+@pytest.mark.parametrize("scale", ["no", 1, None])
+def test_scale_is_true_or_false(scale):
+    with pytest.raises(InvalidParameter, match="Allowed are True and False"):
+        FairPCA(1, scale=scale).fit(np.eye(4), sensitive_features=list("aabb"))

@@ -10,12 +10,12 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairspan.errors import Incompatible, InvalidParameter, InvalidType, warn
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType, warn
 from fairspan.fitting import Fit, fit_subspace
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.center import check_center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.sources import frame_of, named_columns, rows_of, without_columns
+from fairspan.moments.sources import Labels, frame_of, named_columns, rows_of, without_columns
 from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.protocol import check_shape, checked_values
 from fairspan.problem.criteria import criterion_of
@@ -185,6 +185,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             moments, columns = self._moments_of(X, sensitive_features, sample_weight, reset=True)
             fit = self._solve(moments, has_groups=sensitive_features is not None)
             self._take(fit, moments, columns)
+            self._has_groups = sensitive_features is not None
         return self
 
     def partial_fit(
@@ -205,9 +206,11 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
         with self._all_or_nothing():
             moments, columns = self._moments_of(X, sensitive_features, sample_weight, reset=False)
-            moments = self.moments_ + moments
+            self._check_same_kind_of_rows(has_groups=sensitive_features is not None)
+            moments, columns = self.moments_ + moments, columns or self._group_columns
             fit = self._solve(moments, has_groups=sensitive_features is not None)
             self._take(fit, moments, columns)
+            self._has_groups = sensitive_features is not None
         return self
 
     def fit_moments(self, moments: GroupMoments) -> "FairPCA":
@@ -235,6 +238,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self._take(fit, moments, ())
+        self._has_groups = True
         return self
 
     def transform(self, X: Any) -> Any:
@@ -251,7 +255,8 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             Of the precision of X (float32 or float64); float64 for data frames.
         """
         rows = self._rows(X)
-        return rows @ self.components_.T.astype(rows.dtype, copy=False)
+        reduced = self._standardized(rows) @ self.components_.T
+        return reduced.astype(np.float32) if rows.dtype == np.float32 else reduced
 
     def inverse_transform(self, Z: Any) -> Any:
         """Rows in the original features from their coordinates.
@@ -272,7 +277,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
         In squared units of the features, scaled if `scale`.
         """
-        return -squared_residuals(self._rows(X).astype(np.float64, copy=False), self.components_)
+        return -squared_residuals(self._standardized(self._rows(X)), self.components_)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`: higher is better."""
@@ -288,7 +293,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return tags
 
     def _check_parameters(self) -> None:
-        if self.missing_groups not in ("error", "ignore"):
+        if str(self.missing_groups) not in ("error", "ignore"):
             raise InvalidParameter(
                 f"missing_groups is {self.missing_groups!r}",
                 "Allowed are 'error' and 'ignore'",
@@ -306,6 +311,10 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 f"tol is {self.tol!r}",
                 "Allowed is a number from 0 to below 1, a share of the total variance",
                 "Use the default, 1e-9",
+            )
+        if not isinstance(self.scale, bool | np.bool_):
+            raise InvalidParameter(
+                f"scale is {self.scale!r}", "Allowed are True and False", "Use one of these"
             )
         criterion_of(self.criterion)
         solver_of(self.solver)
@@ -328,10 +337,19 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         validate_data(self, features, reset=reset, skip_check_array=True)
         check_n_components(self.n_components, self.n_features_in_)
         if sensitive_features is None and self.missing_groups == "ignore":
-            moments = accumulate(rows_of(X, [_EVERYONE] * len(X), sample_weight))
+            moments = accumulate(rows_of(X, Labels.constant(_EVERYONE, len(X)), sample_weight))
         else:
             moments = accumulate(rows_of(X, sensitive_features, sample_weight))
         return moments, columns
+
+    def _check_same_kind_of_rows(self, *, has_groups: bool) -> None:
+        if has_groups != self._has_groups:
+            raise InvalidInput(
+                f"partial_fit received rows {'with' if has_groups else 'without'} groups after "
+                f"rows {'with' if self._has_groups else 'without'} them",
+                "Allowed are rows all with groups, or all without",
+                "Fit again on all rows with their groups",
+            )
 
     def _solve(self, moments: GroupMoments, *, has_groups: bool) -> Fit:
         if has_groups and moments.n_groups == 1:
@@ -385,18 +403,20 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._group_columns = columns
 
     def _rows(self, X: Any) -> Any:
-        """Checked rows, centred and scaled, in float32 or float64."""
+        """Checked rows, in float32 or float64."""
         check_is_fitted(self)
         if frame_of(X) is None:
             array = ArrayRows(X).array
             validate_data(self, array, reset=False, skip_check_array=True)
-            rows = checked_values(array, 0, None, keep_float32=True)
-        else:
-            features = without_columns(X, self._group_columns)
-            validate_data(self, features, reset=False, skip_check_array=True)
-            rows = self.subspace_.rows(features)
-        rows = rows - self.mean_.astype(rows.dtype, copy=False)
-        return rows if self.scale_ is None else rows / self.scale_.astype(rows.dtype, copy=False)
+            return checked_values(array, 0, None, keep_float32=True)
+        features = without_columns(X, self._group_columns)
+        validate_data(self, features, reset=False, skip_check_array=True)
+        return self.subspace_.rows(features)
+
+    def _standardized(self, rows: Any) -> FloatArray:
+        """Centred and scaled in float64: in single precision a large mean would cost digits."""
+        centred = rows - self.mean_
+        return np.asarray(centred if self.scale_ is None else centred / self.scale_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")

@@ -243,3 +243,11 @@ def test_loaded_model_gives_the_same_audit(tmp_path):
     assert audit({"m": loaded}, X, GROUPS).records() == (
         audit({"m": FITTED["fair"].subspace_}, X, GROUPS).records()
     )
+
+
+def test_a_model_may_have_the_group_among_its_features():
+    frame = pd.DataFrame(X, columns=list("vwxyz")).assign(sex=(GROUPS == "b").astype(float))
+    model = PCA(2).fit(frame)
+    by_name = audit(model, frame, "sex").records()
+    beside = audit(model, frame, frame["sex"].to_numpy()).records()
+    assert by_name == beside

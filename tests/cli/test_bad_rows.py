@@ -24,6 +24,8 @@ def test_whole_columns(refused, table, features, tmp_path, command, changed, wor
     path = tmp_path / f"bad.{ending}"
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
     message = refused(*command, data=path)
+    if ending == "csv" and "row 0" in words[0] and "age" in changed:
+        words = ["of one group ('2020-01-01')"]  # a CSV has no types: its labels are text
     assert all(word in message for word in words), message
 
 

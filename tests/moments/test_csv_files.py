@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairspan.errors import InvalidInput
+from fairspan.errors import FairspanWarning, InvalidInput
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.sources.files import FileRows
 from moments.file_rows import labels_of, rows_of_text, values_of
@@ -128,13 +128,27 @@ def test_line_breaks_within_quotes_wherever_blocks_meet(path):
     assert set(labels_of(rows)) == {label}
 
 
-def test_labels_keep_their_type_also_where_a_feature_has_the_same_column(path):
+def test_labels_are_text_unless_a_feature_has_the_same_column(path):
+    rows = rows_of_text(path, "x,g\n1,01\n0.5,1\n2,1.0\n", groups=["g"])
+    assert labels_of(rows) == ["01", "1", "1.0"]
     rows = rows_of_text(path, "x,g\n1,2\n0.5,3\n", groups=["g"]).selected(("x", "g"))
     assert values_of(rows).tolist() == [[1.0, 2.0], [0.5, 3.0]]
     assert labels_of(rows) == [2, 3]
-    assert {type(label) for label in labels_of(rows)} == {int}
+    assert {type(label) for label in labels_of(rows)} == {float}
+
+
+def test_labels_that_look_like_numbers_in_the_first_megabyte_only(path):
+    lines = ["x,g", *["0.5,1"] * 300_000, "0.5,x"]
+    rows = rows_of_text(path, "\n".join(lines) + "\n", groups=["g"])
+    assert set(labels_of(rows)) == {"1", "x"}
+
+
+def test_a_column_without_a_name_is_left_out_with_a_warning(path):
+    with pytest.warns(FairspanWarning, match="without a name is left out"):
+        rows = rows_of_text(path, ",x,g\n0,1,a\n1,2,b\n", groups=["g"])
+    assert rows.feature_names == ("x",)
 
 
 def test_several_group_columns_make_tuples(path):
     rows = rows_of_text(path, "x,g,h\n1,a,1\n2,b,2\n", groups=["h", "g"])
-    assert labels_of(rows) == [(1, "a"), (2, "b")]
+    assert labels_of(rows) == [("1", "a"), ("2", "b")]

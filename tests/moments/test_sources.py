@@ -232,3 +232,14 @@ def test_frames_of_several_blocks(kind):
     assert_moments(beside, expected)
     assert_moments(within, expected)
     assert len(list(rows_of(kind(columns), groups).blocks())) > 1
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas"])
+def test_whole_numbers_beyond_the_exact_ones_are_rounded_not_refused(kind):
+    import pandas as pd
+    import pyarrow as pa
+
+    table = pa.table({"a": [2**60 + 1, 2**60 + 3], "b": [1, 2]})
+    frame = table if kind == "arrow" else table.to_pandas(types_mapper=pd.ArrowDtype)
+    moments = GroupMoments.from_rows(frame, ["x", "y"])
+    np.testing.assert_array_equal(moments.means[:, 0], float(2**60))

@@ -74,6 +74,6 @@ def _residuals(rows: FloatArray, subspace: FairSubspace) -> FloatArray:
 def _residual_traces(scatters: FloatArray, subspace: FairSubspace) -> FloatArray:
     if subspace.scale is not None:
         scatters = scatters / np.outer(subspace.scale, subspace.scale)
-    total = np.einsum("gii->g", scatters)
-    kept = np.einsum("dp,gpq,dq->g", subspace.components, scatters, subspace.components)
-    return np.asarray(total - kept)
+    # Both sides projected: the difference of two traces would cancel where little is left over.
+    outside = np.eye(subspace.n_features) - subspace.components.T @ subspace.components
+    return np.array([np.vdot(outside, scatter @ outside) for scatter in scatters])

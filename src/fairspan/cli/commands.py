@@ -63,6 +63,8 @@ def audit(
     from fairspan.cli.inputs import open_input, plain_model, saved_models
     from fairspan.cli.output import echo_json
 
+    if models and (features or exclude):
+        raise click.UsageError("A saved model brings its features: no --features, no --exclude.")
     table = open_input(data, groups, features, exclude)
     if models:
         # The default centre is not one that was asked for.

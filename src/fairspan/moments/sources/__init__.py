@@ -1,5 +1,6 @@
 """Where rows come from: each adapter turns one kind of data into the same checked blocks."""
 
+from dataclasses import replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -11,7 +12,15 @@ from fairspan.moments.sources.frames import FrameRows
 from fairspan.moments.sources.labels import Labels, check_index, labels_of, named_columns
 from fairspan.moments.sources.protocol import RowBlock, RowSource
 
-__all__ = ["RowBlock", "RowSource", "frame_of", "named_columns", "rows_of", "without_columns"]
+__all__ = [
+    "Labels",
+    "RowBlock",
+    "RowSource",
+    "frame_of",
+    "named_columns",
+    "rows_of",
+    "without_columns",
+]
 
 
 def rows_of(X: Any, sensitive_features: Any, sample_weight: Any = None) -> RowSource:
@@ -51,6 +60,7 @@ def rows_of(X: Any, sensitive_features: Any, sample_weight: Any = None) -> RowSo
     names = named_columns(frame, sensitive_features)
     features = FrameRows(frame.drop(names))
     if names:
+        features = replace(features, set_aside=frame.select(names))
         labels = Labels.of_columns(frame, names)
     else:
         labels = labels_of(sensitive_features, len(frame), X)

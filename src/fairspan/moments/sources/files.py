@@ -9,7 +9,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 
-from fairspan.errors import InvalidInput
+from fairspan.errors import InvalidInput, warn
 from fairspan.moments.groups import listed
 from fairspan.moments.sources.formats import TableFile, open_table, reading
 from fairspan.moments.sources.frames import FrameRows
@@ -54,7 +54,7 @@ class FileRows:
             Group columns; several make their intersections.
         features, exclude : sequences of str
             Patterns such as "PAY_*". Without `features`, all columns are taken but the groups and
-            the index that pandas stored.
+            the index that pandas stored, which has no name in a CSV.
 
         Raises
         ------
@@ -68,7 +68,12 @@ class FileRows:
         if features:
             chosen = [name for name in others if any(fnmatchcase(name, f) for f in features)]
         else:
-            chosen = [name for name in others if name not in table.index]
+            chosen = [name for name in others if name and name not in table.index]
+            if "" in others:
+                warn(
+                    f"{path}: a column without a name is left out. It is most likely an index that "
+                    "was written along; give it a name if it is a feature."
+                )
         for pattern in (*features, *exclude):
             if not any(fnmatchcase(name, pattern) for name in table.columns):
                 raise _nothing_matches(pattern, table.columns)
@@ -105,12 +110,12 @@ class FileRows:
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
         size = _BLOCKS_AT_A_TIME * block_rows(len(self.features))
-        # A model may take as a feature what groups the rows: read once, as labels are.
+        # A model may take as a feature what groups the rows: it is read once, as a number.
         columns = tuple(dict.fromkeys((*self.features, *self.groups)))
-        numbers = tuple(name for name in self.features if name not in self.groups)
+        labels = tuple(name for name in self.groups if name not in self.features)
         first_row = 0
         with reading(self.table.path):
-            for batch in self.table.batches(columns, numbers, size):
+            for batch in self.table.batches(columns, labels, size):
                 yield from self._blocks_of(batch, first_row)
                 first_row += batch.num_rows
 

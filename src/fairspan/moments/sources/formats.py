@@ -30,8 +30,8 @@ class TableFile:
     n_rows : int or None
         None where only reading the whole file would tell.
     batches : callable
-        ``batches(columns, numbers, size)`` reads the file from its beginning: record batches of
-        these columns, of about `size` rows; those in `numbers` are not read as labels.
+        ``batches(columns, labels, size)`` reads the file from its beginning: record batches of
+        these columns, of about `size` rows; those in `labels` stay text if the file has no types.
     index : tuple of str
         Columns that hold the index of the pandas frame that was written, which is no feature.
     """
@@ -126,15 +126,16 @@ def _open_csv(path: Path) -> TableFile:
     with csv.open_csv(path, parse_options=parse) as reader:
         schema = reader.schema
 
-    def batches(columns: tuple[str, ...], numbers: tuple[str, ...], size: int) -> Iterator[Any]:
-        # The first block may show only whole numbers, or nothing, where fractions follow.
-        kinds = {name: schema.field(name).type for name in numbers}
+    def batches(columns: tuple[str, ...], labels: tuple[str, ...], size: int) -> Iterator[Any]:
+        # The first block may show only whole numbers, or nothing, where fractions follow. Labels
+        # are text, as a CSV has no types: "01" and "1" must not become one group.
         number_like = (pa.types.is_null, pa.types.is_integer, pa.types.is_floating)
         types = {
             name: pa.float64()
-            for name, kind in kinds.items()
-            if any(matches(kind) for matches in number_like)
+            for name in columns
+            if any(matches(schema.field(name).type) for matches in number_like)
         }
+        types |= dict.fromkeys(labels, pa.string())
         convert = csv.ConvertOptions(
             include_columns=columns, column_types=types, strings_can_be_null=True
         )
@@ -172,7 +173,7 @@ def _open_parquet(path: Path) -> TableFile:
                 "Put files of another kind into another folder",
             )
 
-    def batches(columns: tuple[str, ...], numbers: tuple[str, ...], size: int) -> Iterator[Any]:
+    def batches(columns: tuple[str, ...], labels: tuple[str, ...], size: int) -> Iterator[Any]:
         for file in files:
             with reading(file), parquet.ParquetFile(file) as opened:
                 for batch in opened.iter_batches(batch_size=size, columns=list(columns)):
@@ -188,7 +189,7 @@ def _open_arrow(path: Path) -> TableFile:
         schema = reader.schema
         n_rows = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
 
-    def batches(columns: tuple[str, ...], numbers: tuple[str, ...], size: int) -> Iterator[Any]:
+    def batches(columns: tuple[str, ...], labels: tuple[str, ...], size: int) -> Iterator[Any]:
         with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
             for index in range(reader.num_record_batches):
                 batch = reader.get_batch(index).select(columns)

@@ -29,12 +29,15 @@ class FrameRows:
     frame : narwhals DataFrame
     first_row : int
         Number of the frame's first row in a larger table.
+    set_aside : narwhals DataFrame or None
+        Group columns of the same table, which are features only if asked for by name.
     """
 
     frame: nw.DataFrame[Any]
     first_row: int = field(default=0, kw_only=True)
     labels: Labels | None = field(default=None, kw_only=True)
     weights: FloatArray | None = field(default=None, kw_only=True)
+    set_aside: nw.DataFrame[Any] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_shape(self.frame.shape)
@@ -63,6 +66,10 @@ class FrameRows:
         InvalidInput
             A column is missing.
         """
+        aside = () if self.set_aside is None else self.set_aside.columns
+        if self.set_aside is not None and any(name in aside for name in names):
+            whole = nw.concat([self.frame, self.set_aside], how="horizontal")
+            return replace(self, frame=whole, set_aside=None).selected(names)
         missing = [name for name in names if name not in self.frame.columns]
         if missing:
             raise InvalidInput(
@@ -127,6 +134,9 @@ def matrix_of(frame: nw.DataFrame[Any]) -> FloatArray:
     for index, column in enumerate(frame.iter_columns()):
         if column.dtype == nw.Object:
             matrix[:, index] = _numbers(column)
+        elif column.dtype.is_integer() and not column.is_null().any():
+            # Arrow refuses to cast whole numbers beyond 2^53, which lose their last digits.
+            matrix[:, index] = column.to_numpy()
         else:
             matrix[:, index] = column.cast(nw.Float64).to_numpy()
     return matrix
@@ -135,7 +145,7 @@ def matrix_of(frame: nw.DataFrame[Any]) -> FloatArray:
 def _numbers(column: Any) -> FloatArray:
     try:
         return np.asarray(column.to_numpy().astype(np.float64))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise InvalidInput(
             f"The column {column.name!r} holds values that are no numbers ({error})",
             "Allowed are numbers and truth values",

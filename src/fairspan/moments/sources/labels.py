@@ -7,7 +7,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from fairspan.errors import InvalidInput
+from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.groups import listed
 
 _NAMES_OR_LABELS = "Allowed are the name of a column of X, or one label for each row"
@@ -38,13 +38,30 @@ class Labels:
 
     @classmethod
     def of_array(cls, array: Any) -> "Labels":
-        """One or two dimensions; columns of the second are crossed."""
+        """One or two dimensions; columns of the second are crossed.
+
+        Raises
+        ------
+        InvalidType
+            Dates or durations.
+        """
+        if array.dtype.kind in "mM":  # as plain numbers they would pass for labels
+            raise InvalidType(
+                f"sensitive_features holds dates or durations ({array.dtype})",
+                "Allowed are text, numbers and truth values",
+                "Convert them, for example with astype(str)",
+            )
         if array.ndim == 1 or array.shape[1] == 1:
             flat = array.reshape(len(array))
             return cls(len(flat), lambda start, stop: flat[start:stop].tolist())
         return cls(
             len(array), lambda start, stop: [tuple(row) for row in array[start:stop].tolist()]
         )
+
+    @classmethod
+    def constant(cls, label: str, n_rows: int) -> "Labels":
+        """The same label for every row."""
+        return cls(n_rows, lambda start, stop: [label] * (stop - start))
 
 
 def labels_of(sensitive_features: Any, n_rows: int, X: Any) -> Labels:
@@ -61,6 +78,8 @@ def labels_of(sensitive_features: Any, n_rows: int, X: Any) -> Labels:
             _NAMES_OR_LABELS,
             "Pass X as a data frame, or pass the labels themselves",
         )
+    if isinstance(sensitive_features, Labels):
+        return sensitive_features
     labels = _read(sensitive_features)
     if labels.n_rows != n_rows:
         raise InvalidInput(

@@ -11,6 +11,8 @@ from fairspan.errors import InvalidInput, InvalidType
 
 FloatArray = npt.NDArray[np.float64]
 
+_NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)
+
 # Numbers in one block: large enough that a matrix product runs at full speed, small enough to stay
 # in cache and to keep memory flat however many rows there are.
 _BLOCK_NUMBERS = 2**18
@@ -138,6 +140,12 @@ def check_dtype(dtype: np.dtype[Any]) -> None:
 
 
 def _converted(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    # numpy would read digits in text, dates and the real part of complex numbers as numbers.
+    for kind in set(map(type, values.ravel().tolist())):
+        if issubclass(kind, _NO_NUMBERS):
+            raise InvalidInput(
+                f"X holds no numbers but values of type {kind.__name__}", _ALLOWED, _ENCODE
+            )
     try:
         return values.astype(np.float64)
     except (ValueError, OverflowError) as error:
@@ -158,8 +166,9 @@ def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
         return None
     try:
         weights = np.asarray(sample_weight)
-        if np.ma.is_masked(sample_weight) or weights.dtype.kind == "c":
-            raise TypeError("masked or complex")  # numpy would drop the mask or the imaginary part
+        if np.ma.is_masked(sample_weight) or weights.dtype.kind not in "fiubO":
+            # numpy would drop a mask or an imaginary part, and read text and dates as numbers.
+            raise TypeError(f"masked, or of type {weights.dtype}")
         weights = weights.astype(np.float64, copy=False)
     except (ValueError, TypeError) as error:
         raise InvalidInput(
