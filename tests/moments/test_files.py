@@ -56,19 +56,23 @@ def test_many_blocks_are_numbered_and_add_up(tmp_path, ending):
         np.testing.assert_allclose(moments.scatters[position], expected, rtol=1e-9, atol=1e-7)
 
 
-def test_column_types_of_parquet(tmp_path):
-    path = tmp_path / "types.parquet"
-    columns = {
-        "int8": pa.array([1, -2], pa.int8()),
-        "uint64": pa.array([2**40, 3], pa.uint64()),
-        "float16": pa.array(np.array([0.5, 2], dtype=np.float16)),
-        "float32": pa.array([0.25, 1], pa.float32()),
-        "decimal": pa.array(["1.5", "-2.25"]).cast(pa.decimal128(5, 2)),
-        "bool": pa.array([True, False]),
-    }
-    parquet.write_table(pa.table(columns), path)
-    expected = [[1, 2**40, 0.5, 0.25, 1.5, 1], [-2, 3, 2, 1, -2.25, 0]]
-    assert values_of(FileRows.open(path)).tolist() == expected
+COLUMNS = {
+    "int8": pa.array([1, -2], pa.int8()),
+    "uint64": pa.array([2**40, 3], pa.uint64()),
+    "float16": pa.array(np.array([0.5, 2], dtype=np.float16)),
+    "float32": pa.array([0.25, 1], pa.float32()),
+    "decimal": pa.array(["1.5", "-2.25"]).cast(pa.decimal128(5, 2)),
+    "bool": pa.array([True, False]),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_column_types_of_parquet(tmp_path, kind):
+    if kind == "float16":
+        pytest.importorskip("narwhals", "2.24", reason="older narwhals do not know Arrow's float16")
+    parquet.write_table(pa.table({kind: COLUMNS[kind]}), tmp_path / "types.parquet")
+    rows = FileRows.open(tmp_path / "types.parquet")
+    assert values_of(rows)[:, 0].tolist() == [float(each) for each in COLUMNS[kind].to_pylist()]
 
 
 @pytest.mark.parametrize("kind", [pa.int32(), pa.bool_(), pa.float64()], ids=str)
