@@ -1,5 +1,8 @@
 """Rows of files, against what was written into them."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -155,3 +158,29 @@ def test_a_damaged_file_is_an_error_of_ours_or_still_numbers(tmp_path, ending):
         else:
             assert all(np.isfinite(block.values).all() for block in blocks)
     assert refused > 0
+
+
+_READ_ALL = """
+import sys, pyarrow
+from fairspan.moments.accumulate import accumulate
+from fairspan.moments.sources.files import FileRows
+moments = accumulate(FileRows.open(sys.argv[1], groups=["g"]))
+print(int(moments.counts.sum()), pyarrow.default_memory_pool().max_memory())
+"""
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    path = tmp_path / "tall.parquet"
+    names = [*(f"x{i}" for i in range(20)), "g"]
+    columns = [*np.random.default_rng(0).standard_normal((20, 20_000)), ["a", "b"] * 10_000]
+    part = pa.table(dict(zip(names, columns, strict=True)))
+    with parquet.ParquetWriter(str(path), part.schema) as file:
+        for _ in range(20):
+            file.write_table(part)
+    assert path.stat().st_size > 60e6
+    done = subprocess.run(
+        [sys.executable, "-c", _READ_ALL, path], capture_output=True, text=True, check=True
+    )
+    n_rows, most = map(int, done.stdout.split())
+    assert n_rows == 400_000
+    assert most < 40e6

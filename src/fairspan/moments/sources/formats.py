@@ -175,7 +175,8 @@ def _open_parquet(path: Path) -> TableFile:
 
     def batches(columns: tuple[str, ...], labels: tuple[str, ...], size: int) -> Iterator[Any]:
         for file in files:
-            with reading(file), parquet.ParquetFile(file) as opened:
+            # Buffered ahead, row groups stay in memory until the whole file has been read.
+            with reading(file), parquet.ParquetFile(file, pre_buffer=False) as opened:
                 for batch in opened.iter_batches(batch_size=size, columns=list(columns)):
                     yield batch.select(columns)
 
