@@ -130,11 +130,6 @@ class FairSubspace:
         self._check_width(coordinates.shape[1], self.n_components, "coordinates")
         return coordinates @ self.components * self._scale() + self._mean()
 
-    def reconstruction_errors(self, X: Any) -> FloatArray:
-        """Squared distance of each row to its reconstruction, in scaled units, shape (n,)."""
-        rows = self._standardized(self.rows(X))
-        return squared_residuals(rows, self.components)
-
     def rows(self, X: Any) -> FloatArray:
         """The features of X as a checked (n, p) array, columns of a frame matched by name."""
         frame = frame_of(X)

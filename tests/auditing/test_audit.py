@@ -251,3 +251,10 @@ def test_a_model_may_have_the_group_among_its_features():
     by_name = audit(model, frame, "sex").records()
     beside = audit(model, frame, frame["sex"].to_numpy()).records()
     assert by_name == beside
+
+
+def test_pca_about_each_groups_own_mean_is_not_ordinary_pca():
+    within = FairPCA(2, criterion="total_error", center="group").fit(X, sensitive_features=GROUPS)
+    mine, plain = audit(within, X, GROUPS).models
+    assert (mine.name, plain.name, mine.baseline) == ("total_error", "PCA", "PCA")
+    assert mine.total_error < plain.total_error

@@ -83,7 +83,7 @@ def test_a_fault_of_our_own_ends_with_status_1_and_a_traceback(installed, data, 
     code = (
         "import sys; from fairspan.cli import inputs, main\n"
         "def broken(*_, **__): raise RuntimeError('a fault of our own')\n"
-        "inputs.plain_pca = broken\n"
+        "inputs.audited_pca = broken\n"
         "main(sys.argv[1:])"
     )
     result = installed("audit", "data.csv", "--group", "age", code=code)

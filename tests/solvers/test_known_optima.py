@@ -154,3 +154,13 @@ def test_moments_alone_give_the_same_as_rows():
     by_rows = FairPCA(1).fit(TOY, sensitive_features=TOY_GROUPS)
     by_moments = FairPCA(1).fit_moments(moments)
     assert by_rows.components_.tobytes() == by_moments.components_.tobytes()
+
+
+@pytest.mark.parametrize("criterion", [*MINIMAX, TotalError()], ids=lambda c: c.name)
+def test_one_groups_bound_comes_from_the_spectrum_alone(criterion):
+    matrix = random_moments(np.random.default_rng(11), 1, 6)
+    solution = solve(problem_of(matrix, 2, criterion))
+    trailing = np.linalg.eigvalsh(matrix[0])[:-2].sum()
+    expected = 0.0 if isinstance(criterion, MinimaxLoss) else trailing
+    assert solution.lower_bound == pytest.approx(expected, abs=1e-12 * np.trace(matrix[0]))
+    assert solution.trace[-1].upper_bound == solution.objective

@@ -123,10 +123,27 @@ def plain_pca(
     return replace(fit.subspace, center=center)
 
 
+def audited_pca(
+    moments: GroupMoments, n_components: int, center: Any, *, scale: bool, name: str = "PCA"
+) -> Audited:
+    """Ordinary PCA of these rows under audit, by this name."""
+    pca = read_model(name, plain_pca(moments, n_components, center, scale=scale))
+    return replace(pca, is_plain_pca=True)
+
+
+def _is_ordinary(subspace: FairSubspace) -> bool:
+    """Whether a fit is PCA as everybody has it; about each group's own mean it is another one."""
+    provenance = subspace.provenance
+    return provenance is not None and (provenance.criterion, subspace.center) in (
+        (_PLAIN, "global"),
+        (_PLAIN, "none"),
+    )
+
+
 def _default_name(model: Any) -> str:
     subspace = subspace_of(model)
     if subspace.provenance is not None:
-        return "PCA" if subspace.provenance.criterion == _PLAIN else subspace.provenance.criterion
+        return "PCA" if _is_ordinary(subspace) else subspace.provenance.criterion
     return "array" if isinstance(model, np.ndarray) else type(model).__name__
 
 
@@ -138,7 +155,7 @@ def read_model(name: str, model: Any) -> Audited:
     provenance = subspace.provenance
     if provenance is not None:
         n_fitted: int | None = sum(provenance.counts)
-        is_plain = provenance.criterion == _PLAIN
+        is_plain = _is_ordinary(subspace)
     else:
         n_fitted = getattr(model, "n_samples_", None) or getattr(model, "n_samples_seen_", None)
         is_plain = hasattr(model, "mean_")
@@ -158,8 +175,8 @@ def _with_plain_beside(audited: Sequence[Audited]) -> list[Audited]:
         name = _plain_name(kind, list(wanted))
         # Somebody's own model may be called PCA; two sets of training rows may need one each.
         name = name if name not in taken else f"{name} beside {like.name}"
-        subspace = plain_pca(like.moments, *kind[:2], scale=kind[2])
-        added.append(Audited(name, subspace, like.moments, like.n_fitted, True))
+        pca = audited_pca(like.moments, *kind[:2], scale=kind[2], name=name)
+        added.append(replace(pca, moments=like.moments))
         taken.add(name)
         plain[kind] = name
     named = [

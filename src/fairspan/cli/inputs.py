@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from fairspan.auditing.models import Audited, models_of, plain_pca, read_model
+from fairspan.auditing.models import Audited, audited_pca, models_of, read_model
 from fairspan.cli.progress import WithProgress
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.fitting import Fit, fit_subspace, smallest_dimension
@@ -79,7 +79,7 @@ def plain_model(table: Table, n_components: int | None, center: Any, standardize
     """Ordinary PCA of the table."""
     moments = table.moments
     dimension = _dimension(moments, n_components, center, standardize)
-    return read_model("PCA", plain_pca(moments, dimension, center, scale=standardize))
+    return audited_pca(moments, dimension, center, scale=standardize)
 
 
 def fair_models(
@@ -95,7 +95,7 @@ def fair_models(
     moments = table.moments
     dimension = _dimension(moments, n_components, center, standardize)
     fit = fit_subspace(moments, dimension, criterion=chosen, center=center, scale=standardize)
-    plain = read_model("PCA", plain_pca(moments, dimension, center, scale=standardize))
+    plain = audited_pca(moments, dimension, center, scale=standardize)
     fair = read_model("fair", fit.subspace)
     return fit, [plain, replace(fair, baseline=plain.name)]
 

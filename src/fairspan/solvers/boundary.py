@@ -6,7 +6,7 @@ and no extra dimension is needed: one symmetric eigenproblem gives one boundary 
 its supporting line, and the search is over a single weight.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -83,14 +83,12 @@ def _pooled(problem: Problem, tolerance: float) -> Solution:
     """Ordinary PCA: the leading eigenvectors of the pooled second moment."""
     weights = problem.proportions
     leading = problem.second_moments.leading(weights, problem.n_components)
-    if isinstance(problem.criterion, TotalError):
-        bound = mixture_bound(problem.second_moments.traces, weights, leading.top_eigenvalue_sum)
-        best_errors = np.zeros(problem.n_groups)  # total error does not use them
-    else:
-        # A single group cannot lose against itself: its own optimum is the bound.
+    references, best_errors = problem.second_moments.traces, np.zeros(problem.n_groups)
+    if isinstance(problem.criterion, MinimaxLoss):  # of a single group
+        references = np.array([leading.top_eigenvalue_sum])
         best_errors = problem.errors(leading.vectors)
-        bound = problem.criterion.value(best_errors, best_errors, weights)
-    return certified(
+    bound = mixture_bound(references, weights, leading.top_eigenvalue_sum)
+    solution = certified(
         problem,
         leading.vectors,
         best_errors,
@@ -98,9 +96,11 @@ def _pooled(problem: Problem, tolerance: float) -> Solution:
         weights,
         tolerance=tolerance,
         n_eigenproblems=1,
-        trace=[TracePoint(1, bound, bound)],
+        trace=[],
         solver=BoundarySearch.name,
     )
+    only = TracePoint(1, solution.lower_bound, solution.objective)
+    return replace(solution, trace=(only,))
 
 
 @dataclass
