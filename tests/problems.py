@@ -22,7 +22,10 @@ def problem_of(
 ) -> Problem:
     k = len(matrices)
     shares = np.full(k, 1 / k) if proportions is None else np.array(proportions)
-    return Problem(DenseSecondMoments(np.array(matrices)), shares, n_components, criterion)
+    labels = [f"group {g}" for g in range(k)]
+    return Problem(
+        DenseSecondMoments(np.array(matrices)), labels, 1000 * shares, n_components, criterion
+    )
 
 
 def solve(problem: Problem, tol: float = 1e-9) -> Solution:

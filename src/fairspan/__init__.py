@@ -12,9 +12,14 @@ if TYPE_CHECKING:
     from fairspan.auditing.audit import audit as audit
     from fairspan.estimators import FairPCA as FairPCA
     from fairspan.moments.group_moments import GroupMoments as GroupMoments
+    from fairspan.problem.criteria import Disparity as Disparity
+    from fairspan.problem.criteria import EqualError as EqualError
+    from fairspan.problem.criteria import ErrorGap as ErrorGap
     from fairspan.problem.criteria import MinimaxError as MinimaxError
     from fairspan.problem.criteria import MinimaxLoss as MinimaxLoss
+    from fairspan.problem.criteria import NashWelfare as NashWelfare
     from fairspan.problem.criteria import TotalError as TotalError
+    from fairspan.problem.robust_error_gap import RobustErrorGap as RobustErrorGap
     from fairspan.solvers.boundary import BoundarySearch as BoundarySearch
     from fairspan.solvers.solution import Solution as Solution
     from fairspan.solvers.solution import Status as Status
@@ -27,9 +32,14 @@ _HOMES = {
     "FairPCA": "fairspan.estimators",
     "FairSubspace": "fairspan.subspace",
     "GroupMoments": "fairspan.moments.group_moments",
+    "Disparity": "fairspan.problem.criteria",
+    "EqualError": "fairspan.problem.criteria",
+    "ErrorGap": "fairspan.problem.criteria",
     "MinimaxError": "fairspan.problem.criteria",
     "MinimaxLoss": "fairspan.problem.criteria",
+    "NashWelfare": "fairspan.problem.criteria",
     "TotalError": "fairspan.problem.criteria",
+    "RobustErrorGap": "fairspan.problem.robust_error_gap",
     "BoundarySearch": "fairspan.solvers.boundary",
     "Solution": "fairspan.solvers.solution",
     "Status": "fairspan.solvers.solution",

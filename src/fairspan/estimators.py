@@ -18,8 +18,8 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.sources import Labels, frame_of, named_columns, rows_of, without_columns
 from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.protocol import check_shape, checked_values
-from fairspan.problem.criteria import criterion_of
 from fairspan.problem.disparity import signed_disparity
+from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.problem import check_n_components
 from fairspan.solvers.choose import solver_of
 from fairspan.subspace import squared_residuals

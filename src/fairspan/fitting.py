@@ -12,9 +12,10 @@ from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import listed
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import Criterion, criterion_of
+from fairspan.problem.criteria import Criterion
+from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.problem import Problem, check_n_components
-from fairspan.solvers.choose import solver_of
+from fairspan.solvers.choose import check_accepted, solver_of
 from fairspan.solvers.solution import Solution
 from fairspan.subspace import FairSubspace, Provenance
 from fairspan.version import __version__
@@ -91,7 +92,8 @@ def fit_subspace(
     divisor = _scale(moments) if scale else None
     scaled = moments if divisor is None else moments.divided_by(divisor)
     second_moments = DenseSecondMoments(scaled.second_moments(center))
-    problem = Problem(second_moments, moments.proportions, int(n_components), chosen)
+    problem = Problem(second_moments, moments.labels, moments.weights, int(n_components), chosen)
+    check_accepted(solve_with, problem)
     solution = solve_with.solve(problem, tol * problem.total_variance)
     basis = solution.components.T
     errors = problem.errors(basis)

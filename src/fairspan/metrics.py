@@ -81,7 +81,7 @@ def group_figures(subspace: FairSubspace, moments: GroupMoments) -> GroupFigures
         moments = moments.divided_by(subspace.scale)
         point = None if point is None else point / subspace.scale
     second = DenseSecondMoments(moments.second_moments_about(point))
-    problem = Problem(second, moments.proportions, subspace.n_components, TotalError())
+    problem = Problem(second, moments.labels, moments.weights, subspace.n_components, TotalError())
     errors = problem.errors(subspace.components.T)
     return GroupFigures(moments.labels, second.traces, errors, problem.best_errors)
 

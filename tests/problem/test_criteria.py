@@ -1,30 +1,122 @@
 import numpy as np
 import pytest
 
-from fairspan.errors import InvalidParameter, InvalidType
+from fairspan.errors import Incompatible, InvalidParameter, InvalidType, UnknownGroup
 from fairspan.problem.criteria import (
-    CRITERION_NAMES,
+    Disparity,
+    EqualError,
+    ErrorGap,
     MinimaxError,
     MinimaxLoss,
+    NashWelfare,
     TotalError,
-    criterion_of,
 )
+from fairspan.problem.criterion_names import CRITERION_NAMES
 from fairspan.problem.disparity import signed_disparity
+from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.problem import check_n_components
+from fairspan.problem.robust_error_gap import RobustErrorGap
+from problems import problem_of
 
-ERRORS, BEST, SHARES = np.array([3.0, 5.0]), np.array([1.0, 4.0]), np.array([0.25, 0.75])
+# Errors 3 and 5 where the least are 1 and 4: the one kept direction holds 6 and 11 of variance.
+ERRORS, SHARES = np.array([3.0, 5.0]), [0.25, 0.75]
+MATRICES = [np.diag([8.0, 1.0]), np.diag([4.0, 12.0])]
+
+
+def value_at(criterion, errors=ERRORS):
+    return criterion.value(errors, problem_of(MATRICES, 1, criterion, SHARES))
 
 
 @pytest.mark.parametrize(
     ("criterion", "value"),
-    [(TotalError(), 0.25 * 3 + 0.75 * 5), (MinimaxLoss(), 2.0), (MinimaxError(), 5.0)],
+    [
+        (TotalError(), 4.5),
+        (MinimaxLoss(), 2.0),
+        (MinimaxError(), 5.0),
+        (Disparity(0.5, protected="group 1"), 0.5 * 4.5 + 0.5 * 2),
+        (Disparity(0.5, protected="group 0"), 0.5 * 4.5 - 0.5 * 2),
+        (EqualError(), 4.5),
+        (ErrorGap(2.0), 4.5 + 2 * 2),
+        (RobustErrorGap(2.0, 0.0), 4.5 + 2 * 2),
+        (NashWelfare(), -(np.log(6) + np.log(11)) / 2),
+    ],
 )
 def test_values_by_hand(criterion, value):
-    assert criterion.value(ERRORS, BEST, SHARES) == value
+    assert value_at(criterion) == pytest.approx(value, rel=1e-14)
+
+
+def test_the_robust_error_gap_is_the_supremum_over_both_balls():
+    # Each error may be anything whose root is within sqrt(eps) of the error's root.
+    radii = {"group 0": 0.3, "group 1": 7.0}
+    criterion = RobustErrorGap(2.0, radii)
+    reach = [
+        np.linspace(max(np.sqrt(e) - np.sqrt(r), 0), np.sqrt(e) + np.sqrt(r), 801) ** 2
+        for e, r in zip(ERRORS, radii.values(), strict=True)
+    ]
+    x, y = np.meshgrid(*reach)
+    supremum = (0.25 * x + 0.75 * y + 2 * np.abs(x - y)).max()
+    assert value_at(criterion) == pytest.approx(supremum, rel=1e-12)
+
+
+def test_a_number_as_radius_shrinks_with_the_root_of_the_rows():
+    problem = problem_of(MATRICES, 1, RobustErrorGap(0.5, 3.0), SHARES)
+    assert problem.weights.tolist() == [250, 750]
+    np.testing.assert_allclose(problem.criterion.radii(problem), 3 / np.sqrt([250, 750]))
+
+
+@pytest.mark.parametrize("errors", [[3.0, 5.0], [0.02, 5.0], [4.0, 0.5]])
+def test_slopes_are_those_of_the_scores(errors):
+    criterion, errors = RobustErrorGap(1.5, {"group 0": 0.3, "group 1": 1.0}), np.array(errors)
+    problem = problem_of(MATRICES, 1, criterion, SHARES)
+    for g, step in enumerate(np.eye(2) * 1e-6):
+        ahead, behind = (criterion.scores(errors + sign * step, problem) for sign in (1, -1))
+        slopes = criterion.gradients(errors, problem)[:, g]
+        np.testing.assert_allclose(slopes, (ahead - behind) / 2e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ErrorGap(-1.0), r"penalty is -1\.0.*at least 0"),
+        (lambda: ErrorGap(np.nan), "penalty is nan"),
+        (lambda: RobustErrorGap(0.5, -0.1), "radius is -0.1"),
+        (lambda: RobustErrorGap(0.5, {"a": -0.1}), "radius of 'a'"),
+        (lambda: Disparity(1.5), r"trade_off is 1\.5.*from 0 to 1"),
+        (lambda: ErrorGap("much"), "penalty is 'much'"),
+    ],
+)
+def test_parameters_out_of_range(make, words):
+    with pytest.raises((InvalidParameter, InvalidType), match=words):
+        make()
+
+
+def test_groups_that_a_criterion_does_not_know():
+    with pytest.raises(UnknownGroup, match=r"protected is 'nobody'.*'group 0', 'group 1'"):
+        problem_of(MATRICES, 1, Disparity(0.5, "nobody"))
+    with pytest.raises(UnknownGroup, match=r"radius is given for the groups 'a'"):
+        problem_of(MATRICES, 1, RobustErrorGap(0.5, {"a": 0.1}))
+    with pytest.raises(Incompatible, match=r"'disparity' was asked for 3 groups.*'error_gap'"):
+        problem_of([np.eye(2)] * 3, 1, Disparity())
+
+
+def test_the_protected_group_is_by_default_the_one_that_pca_serves_worse():
+    problem = problem_of(MATRICES, 1, Disparity(0.5), SHARES)
+    # PCA keeps the second feature: errors 8 and 4.
+    assert problem.served_worse_by_pca == 0
+    np.testing.assert_allclose(problem.pieces.coefficients, [[0.5 * 0.25 + 0.5, 0.5 * 0.75 - 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("penalty", "radius", "holds"), [(0.2, 9.0, True), (0.5, 0.9, True), (0.5, 9.0, False)]
+)
+def test_the_condition_of_theorem_3_2(penalty, radius, holds):
+    # The least errors are 1 and 4, the shares .25 and .75.
+    criterion = RobustErrorGap(penalty, {"group 0": radius, "group 1": 0.0})
+    assert criterion.theorem_3_2_holds(problem_of(MATRICES, 1, criterion, SHARES)) is holds
 
 
 def test_a_loss_is_never_negative_through_rounding():
-    assert MinimaxLoss().value(np.array([1.0 - 1e-16]), np.array([1.0]), np.ones(1)) == 0.0
+    assert value_at(MinimaxLoss(), np.array([1.0 - 1e-16, 4.0])) == 0.0
 
 
 @pytest.mark.parametrize("name", CRITERION_NAMES)

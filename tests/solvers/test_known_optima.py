@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from fairspan import FairPCA, GroupMoments
-from fairspan.errors import Incompatible
 from fairspan.problem.criteria import MinimaxError, MinimaxLoss, TotalError
-from fairspan.solvers.boundary import BoundarySearch
 from problems import MINIMAX, errors_of, problem_of, random_moments, solve, value_of
 
 A, B = [[2.0, 0], [3, 0], [4, 0]], [[0.0, 1], [0, 2], [0, 3]]
@@ -140,13 +138,6 @@ def test_total_error_takes_any_number_of_groups():
     pooled = np.tensordot(shares, matrices, axes=1)
     assert solution.objective == pytest.approx(np.linalg.eigvalsh(pooled)[:-2].sum())
     assert solution.gap <= 1e-12 * np.trace(pooled)
-
-
-@pytest.mark.parametrize("criterion", MINIMAX, ids=lambda c: c.name)
-def test_more_than_two_groups_name_what_works(criterion):
-    problem = problem_of(random_moments(np.random.default_rng(9), 3, 4), 1, criterion)
-    with pytest.raises(Incompatible, match=r"3 groups.*total_error"):
-        BoundarySearch().solve(problem, 1e-9)
 
 
 def test_moments_alone_give_the_same_as_rows():

@@ -15,7 +15,7 @@ from fairspan.fitting import Fit, fit_subspace, smallest_dimension
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.sources.files import FileRows
-from fairspan.problem.criteria import criterion_of
+from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.problem import check_n_components
 from fairspan.storage import is_archive
 from fairspan.subspace import FairSubspace

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from fairspan.problem.criteria import CRITERION_NAMES
+from fairspan.problem.criterion_names import CRITERION_NAMES
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -4,7 +4,7 @@ Solvers never see a p x p matrix: only traces, variances captured by a subspace,
 eigenvectors of a mixture, and small compressions. Other implementations can then avoid the matrix.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.linalg import LeadingSubspace, leading_subspace
+from fairspan.soft_projection import softened
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -57,9 +58,16 @@ class DenseSecondMoments:
     ----------
     matrices : (k, p, p) array
         Symmetric.
+    outside : (k,) array, optional
+        Variance of each group that no basis reaches, since the directions are restricted.
     """
 
     matrices: FloatArray
+    outside: FloatArray = field(default_factory=lambda: np.zeros(()))
+
+    def __post_init__(self) -> None:
+        if not self.outside.shape:
+            object.__setattr__(self, "outside", np.zeros(len(self.matrices)))
 
     @property
     def n_groups(self) -> int:
@@ -74,7 +82,7 @@ class DenseSecondMoments:
     @cached_property
     def traces(self) -> FloatArray:
         """tr S_g of each group, shape (k,)."""
-        return np.asarray(np.einsum("gii->g", self.matrices))
+        return np.asarray(np.einsum("gii->g", self.matrices)) + self.outside
 
     def captured_variances(self, basis: FloatArray) -> FloatArray:
         """c_g(V) = tr(V'S_gV), shape (k,)."""
@@ -85,19 +93,31 @@ class DenseSecondMoments:
 
         Where nearly everything is captured, the difference would be nothing but rounding: a column
         of currency beside columns of rates can hold all but 1e-16 of the variance. The trace of
-        (I - VV') S (I - VV') has no such cancellation, at the cost of a matrix product.
+        (I - VV') S (I - VV') has no such cancellation, at the cost of a matrix product. A basis of
+        a soft projection, orthogonal columns of length up to one, is taken too.
         """
         losses = self.traces - self.captured_variances(basis)
         small = losses <= _CANCELLING * self.traces
         if small.any():
-            outside = np.eye(self.n_features) - basis @ basis.T
+            soft = softened(basis)
+            outside = np.eye(self.n_features) - soft @ soft.T
             for group in np.flatnonzero(small):
-                losses[group] = np.vdot(outside, self.matrices[group] @ outside)
+                inside = np.vdot(outside, self.matrices[group] @ outside)
+                losses[group] = inside + self.outside[group]
         return np.maximum(losses, 0.0)
 
     def compressed(self, basis: FloatArray) -> FloatArray:
         """V'S_gV of every group, shape (k, d, d)."""
         return np.array([basis.T @ (matrix @ basis) for matrix in self.matrices])
+
+    def within(self, directions: FloatArray) -> "DenseSecondMoments":
+        """The second moments Q'S_gQ in the coordinates of orthonormal (p, m) directions Q.
+
+        What lies outside of them is remembered, so that errors stay those of the whole rows.
+        """
+        rest = np.eye(self.n_features) - directions @ directions.T
+        lost = [np.vdot(rest, matrix @ rest) for matrix in self.matrices]
+        return DenseSecondMoments(self.compressed(directions), self.outside + np.array(lost))
 
     def leading(
         self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0

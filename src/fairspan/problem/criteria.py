@@ -2,19 +2,25 @@
 
 Symbols, as in Samadi et al. (2018): e_g(V) = tr S_g - tr(V'S_gV) is the average squared
 reconstruction error of group g, e*_g the least error that any d-dimensional subspace has on g, and
-l_g = e_g - e*_g >= 0 its excess loss. All are in squared units of the features.
+l_g = e_g - e*_g >= 0 its excess loss. q_g is its share of the rows. All errors are in squared units
+of the features.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from fairspan.errors import InvalidParameter, InvalidType
+import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:  # numpy takes longer to import than a usage error should take to print
-    import numpy as np
-    import numpy.typing as npt
+from fairspan.errors import Incompatible, UnknownGroup
+from fairspan.moments.groups import Label, listed
+from fairspan.problem.parameters import check_number
+from fairspan.problem.pieces import Pieces, pairwise_weights
 
-    FloatArray = npt.NDArray[np.float64]
+if TYPE_CHECKING:
+    from fairspan.problem.problem import Problem
+
+FloatArray = npt.NDArray[np.float64]
 
 
 class Criterion(Protocol):
@@ -24,121 +30,198 @@ class Criterion(Protocol):
     def name(self) -> str:
         """The name by which it can be asked for."""
 
-    def value(
-        self, errors: "FloatArray", best_errors: "FloatArray", proportions: "FloatArray"
-    ) -> float:
-        """Evaluate at a subspace, from each group's error, least error and share of the rows."""
+    def check(self, labels: list[Label]) -> None:
+        """Raise Incompatible or UnknownGroup if it is not defined for these groups."""
+
+    def value(self, errors: FloatArray, problem: "Problem") -> float:
+        """Evaluate at the (k,) errors of a subspace."""
+
+    def pieces(self, problem: "Problem") -> Pieces | None:
+        """The same as a largest of affine functions; None if it is not one."""
+
+
+class _AnyGroups:
+    """A criterion that is defined whatever the groups."""
+
+    def check(self, labels: list[Label]) -> None:
+        """Accept any groups."""
 
 
 @dataclass(frozen=True)
-class TotalError:
-    """Average error over all rows, sum_g q_g e_g: ordinary PCA.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> TotalError().value(np.array([1.0, 3.0]), np.zeros(2), np.array([0.5, 0.5]))
-    2.0
-    """
+class TotalError(_AnyGroups):
+    """Average error over all rows, sum_g q_g e_g: ordinary PCA."""
 
     name: ClassVar[str] = "total_error"
 
-    def value(
-        self, errors: "FloatArray", best_errors: "FloatArray", proportions: "FloatArray"
-    ) -> float:
+    def value(self, errors: FloatArray, problem: "Problem") -> float:
         """sum_g q_g e_g."""
-        return float(proportions @ errors)
+        return float(problem.proportions @ errors)
+
+    def pieces(self, problem: "Problem") -> Pieces:
+        """One piece, q."""
+        return Pieces.single(problem.proportions)
 
 
 @dataclass(frozen=True)
-class MinimaxLoss:
+class MinimaxLoss(_AnyGroups):
     """Largest excess loss of a group, max_g (e_g - e*_g): Samadi et al. (2018), equation (1).
 
     Each group is measured against what the same number of dimensions could do for it alone, so a
     group that is hard to compress does not decide by itself.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> MinimaxLoss().value(np.array([1.0, 3.0]), np.array([0.5, 2.0]), np.array([0.5, 0.5]))
-    1.0
     """
 
     name: ClassVar[str] = "minimax_loss"
 
-    def value(
-        self, errors: "FloatArray", best_errors: "FloatArray", proportions: "FloatArray"
-    ) -> float:
+    def value(self, errors: FloatArray, problem: "Problem") -> float:
         """max_g (e_g - e*_g)."""
         # Exact losses are never negative; rounding may make them so.
-        return max(float((errors - best_errors).max()), 0.0)
+        return max(float((errors - problem.best_errors).max()), 0.0)
+
+    def pieces(self, problem: "Problem") -> Pieces:
+        """One piece for each group's loss."""
+        return Pieces(np.eye(problem.n_groups), problem.best_errors)
 
 
 @dataclass(frozen=True)
-class MinimaxError:
-    """Largest error of a group, max_g e_g.
+class MinimaxError(_AnyGroups):
+    """Largest error of a group, max_g e_g: an alternative of Samadi et al. (2018).
 
-    A group with more variance than the other can keep the larger error at the optimum: then its own
-    best subspace is the answer.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> MinimaxError().value(np.array([1.0, 3.0]), np.zeros(2), np.array([0.5, 0.5]))
-    3.0
+    A group with more variance than the others can keep the larger error at the optimum: then its
+    own best subspace is the answer.
     """
 
     name: ClassVar[str] = "minimax_error"
 
-    def value(
-        self, errors: "FloatArray", best_errors: "FloatArray", proportions: "FloatArray"
-    ) -> float:
+    def value(self, errors: FloatArray, problem: "Problem") -> float:
         """max_g e_g."""
         return float(errors.max())
 
-
-_BY_NAME: dict[str, type[TotalError] | type[MinimaxLoss] | type[MinimaxError]] = {
-    each.name: each for each in (MinimaxLoss, MinimaxError, TotalError)
-}
-CRITERION_NAMES = tuple(_BY_NAME)
+    def pieces(self, problem: "Problem") -> Pieces:
+        """One piece for each group's error."""
+        return Pieces(np.eye(problem.n_groups), np.zeros(problem.n_groups))
 
 
-def criterion_of(criterion: object, **parameters: float) -> Criterion:
-    """A criterion from its name and parameters, or the object itself.
+@dataclass(frozen=True)
+class Disparity:
+    """Total error against the error gap of two groups, traded off linearly.
 
-    Raises
-    ------
-    InvalidParameter
-        An unknown name or parameter.
-    InvalidType
-        Neither a name nor a criterion.
+    Minimises trade_off * sum_g q_g e_g + (1 - trade_off) * (e_B - e_A), which the leading
+    eigenvectors of trade_off S + (1 - trade_off) (S_B - S_A) do (fair PCA by eigendecomposition,
+    Theorem 1). The gap is signed, so a small trade-off may overshoot until B has the smaller error;
+    for a gap of exactly zero use :class:`EqualError`.
 
-    Examples
-    --------
-    >>> criterion_of("minimax_loss")
-    MinimaxLoss()
+    Parameters
+    ----------
+    trade_off : float, default=0.5
+        From 0 (the gap alone) to 1 (ordinary PCA).
+    protected : label, default=None
+        The group B; None takes the group that ordinary PCA leaves with the larger error.
     """
-    remedy = f"Choose one of {', '.join(map(repr, CRITERION_NAMES))}"
-    if isinstance(criterion, str):
-        if criterion not in _BY_NAME:
-            raise InvalidParameter(
-                f"criterion is {criterion!r}",
-                "Allowed is the name of a criterion, or a criterion object",
-                remedy,
+
+    trade_off: float = 0.5
+    protected: Label | None = None
+    name: ClassVar[str] = "disparity"
+
+    def __post_init__(self) -> None:
+        check_number("trade_off", self.trade_off, 0, 1)
+
+    def check(self, labels: list[Label]) -> None:
+        """Raise unless there are two groups at most, the protected one among them."""
+        if len(labels) > 2:
+            raise Incompatible(
+                f"The criterion 'disparity' was asked for {len(labels)} groups",
+                "It is the signed gap of two groups",
+                "Use 'error_gap', the largest gap of any two groups, or join groups until two "
+                "are left",
             )
-        known = [field.name for field in fields(_BY_NAME[criterion])]
-        unknown = [name for name in parameters if name not in known]
-        if unknown:
-            raise InvalidParameter(
-                f"The criterion {criterion!r} received the parameter {unknown[0]!r}",
-                f"Allowed are {', '.join(known)}" if known else "It has no parameters",
-                "Leave this parameter out or choose another criterion",
+        if self.protected is not None and self.protected not in labels:
+            raise UnknownGroup(
+                f"protected is {self.protected!r}",
+                f"Allowed are the groups {listed(labels)}",
+                "Name one of them, or leave it out: then it is the group that PCA serves worse",
             )
-        return _BY_NAME[criterion](**parameters)
-    if isinstance(criterion, tuple(_BY_NAME.values())):
-        return criterion  # type: ignore[return-value]
-    raise InvalidType(
-        f"criterion is a {type(criterion).__name__}",
-        "Allowed is the name of a criterion, or a criterion object",
-        remedy,
-    )
+
+    def value(self, errors: FloatArray, problem: "Problem") -> float:
+        """trade_off * sum_g q_g e_g + (1 - trade_off) * (e_B - e_A)."""
+        return self.pieces(problem).value(errors)
+
+    def pieces(self, problem: "Problem") -> Pieces:
+        """One piece, which may weigh a group negatively."""
+        if problem.n_groups == 1:
+            return Pieces.single(problem.proportions)
+        labels, worse = problem.labels, problem.served_worse_by_pca
+        protected = worse if self.protected is None else labels.index(self.protected)
+        gap = np.where(np.arange(2) == protected, 1.0, -1.0)
+        return Pieces.single(self.trade_off * problem.proportions + (1 - self.trade_off) * gap)
+
+
+@dataclass(frozen=True)
+class EqualError(_AnyGroups):
+    """Total error subject to the same error for every group.
+
+    Not every table has such a subspace. For two groups it exists if and only if zero lies between
+    the sums of the p - d smallest and the p - d largest eigenvalues of S_1 - S_2; that
+    rank(S_1 - S_2) <= d suffices is Proposition 2.2 of Vu et al. (2022), which is not necessary.
+    Where there is none, the fit raises an error that tells the least gap within reach.
+    """
+
+    name: ClassVar[str] = "equal_error"
+
+    def value(self, errors: FloatArray, problem: "Problem") -> float:
+        """sum_g q_g e_g; that the errors are equal is looked at apart."""
+        return float(problem.proportions @ errors)
+
+    def pieces(self, problem: "Problem") -> None:
+        """None: a constraint is no largest of finitely many pieces."""
+
+
+@dataclass(frozen=True)
+class ErrorGap(_AnyGroups):
+    """Total error plus a penalty on the largest error gap: Vu et al. (2022), equation (3).
+
+    Minimises sum_g q_g e_g + penalty * max_(a, b) (e_a - e_b); with two groups, |e_1 - e_2|. From
+    some penalty on, the errors are equal where they can be (:class:`EqualError`).
+
+    Parameters
+    ----------
+    penalty : float, default=0.5
+        Not negative; 0 is ordinary PCA.
+    """
+
+    penalty: float = 0.5
+    name: ClassVar[str] = "error_gap"
+
+    def __post_init__(self) -> None:
+        check_number("penalty", self.penalty, 0)
+
+    def value(self, errors: FloatArray, problem: "Problem") -> float:
+        """sum_g q_g e_g + penalty * (largest error - least error)."""
+        gap = float(errors.max() - errors.min())
+        return float(problem.proportions @ errors) + self.penalty * gap
+
+    def pieces(self, problem: "Problem") -> Pieces:
+        """One piece for each ordered pair of groups."""
+        if self.penalty == 0 or problem.n_groups == 1:
+            return Pieces.single(problem.proportions)
+        rows = pairwise_weights(problem.proportions, self.penalty)
+        return Pieces(rows, np.zeros(len(rows)))
+
+
+@dataclass(frozen=True)
+class NashWelfare(_AnyGroups):
+    """Nash social welfare of the captured variances: Tantipongpipat et al. (2019).
+
+    Minimises minus the mean of log c_g, c_g = tr S_g - e_g the variance of group g that is kept:
+    the product of the c_g is largest. The units of the features add a constant only.
+    """
+
+    name: ClassVar[str] = "nash_welfare"
+
+    def value(self, errors: FloatArray, problem: "Problem") -> float:
+        """-(1 / k) sum_g log(tr S_g - e_g); infinite where nothing of a group is kept."""
+        captured = problem.second_moments.traces - errors
+        with np.errstate(divide="ignore"):
+            return float(-np.log(np.maximum(captured, 0.0)).mean())
+
+    def pieces(self, problem: "Problem") -> None:
+        """None: the logarithm is not piecewise linear."""

@@ -9,8 +9,10 @@ import numpy.typing as npt
 
 from fairspan.errors import InvalidParameter
 from fairspan.linalg import LeadingSubspace
+from fairspan.moments.groups import Label
 from fairspan.moments.operators import SecondMoments
 from fairspan.problem.criteria import Criterion
+from fairspan.problem.pieces import Pieces
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -23,30 +25,66 @@ class Problem:
     ----------
     second_moments : SecondMoments
         S_1 .. S_k about the chosen centre, each divided by its group's weight.
-    proportions : (k,) array
-        q_g, each group's share of the rows.
+    labels : list of k labels
+    weights : (k,) array
+        n_g, rows of each group or the sum of their weights.
     n_components : int
         d, from 1 to p.
     criterion : Criterion
+    allow_extra : bool
+        Whether a soft projection of more than d dimensions may be given in answer.
+    unrestricted : Problem or None
+        The same without the restriction to some directions, where there is one: excess losses are
+        measured against it.
     """
 
     second_moments: SecondMoments
-    proportions: FloatArray
+    labels: list[Label]
+    weights: FloatArray
     n_components: int
     criterion: Criterion
+    allow_extra: bool = False
+    unrestricted: "Problem | None" = None
 
     def __post_init__(self) -> None:
         check_n_components(self.n_components, self.second_moments.n_features)
+        self.criterion.check(self.labels)
 
     @property
     def n_groups(self) -> int:
         """k."""
         return self.second_moments.n_groups
 
+    @property
+    def n_features(self) -> int:
+        """p."""
+        return self.second_moments.n_features
+
+    @cached_property
+    def proportions(self) -> FloatArray:
+        """q_g, each group's share of the rows, shape (k,)."""
+        return np.asarray(self.weights / self.weights.sum())
+
     @cached_property
     def total_variance(self) -> float:
         """sum_g q_g tr S_g, the pooled trace; tolerances are shares of it."""
         return float(self.proportions @ self.second_moments.traces)
+
+    @cached_property
+    def pieces(self) -> Pieces | None:
+        """The criterion as a largest of affine functions of the errors; None if it is not one."""
+        return self.criterion.pieces(self)
+
+    @cached_property
+    def pooled_optimum(self) -> LeadingSubspace:
+        """The leading eigenvectors of the pooled second moment: ordinary PCA."""
+        return self.second_moments.leading(self.proportions, self.n_components)
+
+    @cached_property
+    def served_worse_by_pca(self) -> int:
+        """Index of the group that ordinary PCA leaves with the largest error."""
+        errors = self.errors(self.pooled_optimum.vectors)
+        return int(np.flatnonzero(errors == errors.max())[-1])
 
     @cached_property
     def group_optima(self) -> tuple[LeadingSubspace, ...]:
@@ -55,19 +93,20 @@ class Problem:
             self.second_moments.leading(alone, self.n_components) for alone in np.eye(self.n_groups)
         )
 
-    @property
-    def top_eigenvalue_sums(self) -> FloatArray:
-        """t_d(S_g): the most variance that d dimensions can capture of each group, shape (k,)."""
-        return np.array([optimum.top_eigenvalue_sum for optimum in self.group_optima])
-
     @cached_property
     def best_errors(self) -> FloatArray:
         """e*_g = tr S_g - t_d(S_g), the error of each group's own optimum, shape (k,)."""
+        if self.unrestricted is not None:
+            return self.unrestricted.best_errors
         return np.array([self.errors(best.vectors)[g] for g, best in enumerate(self.group_optima)])
 
     def errors(self, basis: FloatArray) -> FloatArray:
         """e_g(V) = tr S_g - tr(V'S_gV) of each group, never below zero, shape (k,)."""
         return self.second_moments.residual_variances(basis)
+
+    def value(self, basis: FloatArray) -> float:
+        """The criterion at a basis."""
+        return self.criterion.value(self.errors(basis), self)
 
 
 def check_n_components(n_components: object, n_features: int) -> None:

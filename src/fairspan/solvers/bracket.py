@@ -1,6 +1,7 @@
 """Root finding for a non-decreasing function that may jump, with a supporting cut at every point.
 
-The function is c_1 - c_2 less its target, against the weight t of the first group. Where the
+The function is a position h.c less its target, against the weight t (see
+:mod:`fairspan.solvers.segment`). Where the
 boundary of the trade-off is a smooth arc it is smooth, and inverse quadratic interpolation
 converges fastest. Where the boundary has an edge it jumps; the cuts from both sides then cross
 exactly at the jump. So interpolation is tried first, and the crossing whenever it was slow.
@@ -25,11 +26,11 @@ class BracketEnd:
     Attributes
     ----------
     weight : float
-        t, the weight of the first group.
+        t, between 0 and 1.
     excess : float
-        (c_1 - c_2) - target: below zero left of the root, above zero right of it.
+        h.c - target: below zero left of the root, above zero right of it.
     values : (2,) array
-        a_g - c_g of both groups; (t, 1 - t) times these is a cut over the dual.
+        (t, 1 - t) times these is a cut over the dual.
     """
 
     weight: float

@@ -1,16 +1,42 @@
 """Which solver takes a problem."""
 
-from fairspan.errors import InvalidParameter, InvalidType
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from fairspan.errors import Incompatible, InvalidParameter, InvalidType
+from fairspan.problem.problem import Problem
 from fairspan.solvers.boundary import BoundarySearch
 from fairspan.solvers.protocol import Solver
+from fairspan.solvers.solution import Solution
 
-_BY_NAME = {"auto": BoundarySearch, BoundarySearch.name: BoundarySearch}
+# In the order in which "auto" asks them.
+SOLVERS: tuple[Any, ...] = (BoundarySearch,)
+
+
+@dataclass(frozen=True)
+class Auto:
+    """The first solver that is exact for the problem.
+
+    For one and two groups the boundary search, and so for linear criteria of any number; otherwise
+    the cutting planes.
+    """
+
+    name: ClassVar[str] = "auto"
+
+    def objection(self, problem: Problem) -> str | None:
+        """None if any solver can take the problem."""
+        objections = [each().objection(problem) for each in SOLVERS]
+        return None if None in objections else objections[0]
+
+    def solve(self, problem: Problem, tolerance: float, random_state: object = None) -> Solution:
+        """Solve by the first solver that has no objection."""
+        able = next(each() for each in SOLVERS if each().objection(problem) is None)
+        solution: Solution = able.solve(problem, tolerance, random_state)
+        return solution
 
 
 def solver_of(solver: object) -> Solver:
     """A solver from its name, or the object itself.
-
-    "auto" takes the boundary search, which is exact for every criterion there is.
 
     Raises
     ------
@@ -21,20 +47,36 @@ def solver_of(solver: object) -> Solver:
 
     Examples
     --------
-    >>> solver_of("auto")
+    >>> solver_of("boundary")
     BoundarySearch(eigen='auto')
     """
-    remedy = f"Choose one of {', '.join(map(repr, _BY_NAME))}"
+    by_name = {each.name: each for each in (Auto, *SOLVERS)}
+    remedy = f"Choose one of {', '.join(map(repr, by_name))}"
+    allowed = "Allowed is the name of a solver, or its object"
     if isinstance(solver, str):
-        if solver not in _BY_NAME:
-            raise InvalidParameter(
-                f"solver is {solver!r}", "Allowed is the name of a solver, or its object", remedy
-            )
-        return _BY_NAME[solver]()
-    if isinstance(solver, BoundarySearch):
-        return solver
-    raise InvalidType(
-        f"solver is a {type(solver).__name__}",
-        "Allowed is the name of a solver, or its object",
-        remedy,
+        if solver not in by_name:
+            raise InvalidParameter(f"solver is {solver!r}", allowed, remedy)
+        made: Solver = by_name[solver]()
+        return made
+    if isinstance(solver, tuple(by_name.values())):
+        return solver  # type: ignore[return-value]
+    raise InvalidType(f"solver is a {type(solver).__name__}", allowed, remedy)
+
+
+def check_accepted(solver: Solver, problem: Problem) -> None:
+    """Raise Incompatible, naming the solvers that work, if this one cannot take the problem.
+
+    Raises
+    ------
+    Incompatible
+    """
+    objection = solver.objection(problem)
+    if objection is None:
+        return
+    able = [each.name for each in SOLVERS if each().objection(problem) is None]
+    raise Incompatible(
+        f"The solver {solver.name!r} was asked for the criterion {problem.criterion.name!r} of "
+        f"{problem.n_groups} groups, but {objection}",
+        f"Solvers that can: {', '.join(map(repr, able)) or 'none'}",
+        "Use solver='auto'" if able else "Choose another criterion, or join groups",
     )

@@ -1,6 +1,6 @@
 """What a solver is, and how it says which problems it can take."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from fairspan.problem.problem import Problem
 from fairspan.solvers.solution import Solution
@@ -13,8 +13,12 @@ class Solver(Protocol):
     def name(self) -> str:
         """The name by which it can be asked for."""
 
-    def check(self, problem: Problem) -> None:
-        """Raise Incompatible, naming what works, if the problem is not for this solver."""
+    def objection(self, problem: Problem) -> str | None:
+        """Why it cannot take this problem; None if it can."""
 
-    def solve(self, problem: Problem, tolerance: float) -> Solution:
-        """Find a subspace whose gap is at most `tolerance`, in squared units of the features."""
+    def solve(self, problem: Problem, tolerance: float, random_state: Any = None) -> Solution:
+        """Find a subspace whose gap is at most `tolerance`, in the criterion's units.
+
+        `random_state` is a seed, a numpy Generator or RandomState, or None, for solvers that start
+        anywhere.
+        """

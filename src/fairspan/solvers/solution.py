@@ -43,7 +43,8 @@ class Solution:
     Attributes
     ----------
     components : (d, p) array
-        Orthonormal rows that span the subspace.
+        Orthonormal rows that span the subspace. With `allow_extra` there may be more than d: rows
+        sqrt(lambda_j) u_j of a soft projection sum_j lambda_j u_j u_j', u_j orthonormal.
     objective : float
         Value of the criterion at this subspace, in squared units of the features.
     lower_bound : float
@@ -54,13 +55,23 @@ class Solution:
         Absolute: the relative tolerance times the total variance, and at least what float64 can
         resolve.
     weights : (k,) array
-        Weights of the groups' second moments whose mixture proves the bound.
+        Weights of the groups' second moments whose mixture proves the bound; may be negative where
+        the criterion values a gap.
     n_eigenproblems : int
         How many eigenproblems were solved.
     trace : tuple of TracePoint
         The bounds after each step.
     solver : str
         Name of the solver.
+    violation : float
+        By how much the groups' errors differ where the criterion wants them equal; otherwise 0.
+    theorem_3_2 : bool or None
+        For the robust error gap, whether the condition of that theorem of Vu et al. (2022) holds:
+        if not, their equation (6) may fall short of the supremum, which is what is minimised here.
+    supporting_weights : (m, k) array or None
+        For the robust error gap of two groups, the bound needs several mixtures: no subspace has
+        errors e with w.e below w.tr S - t_d(sum_g w_g S_g) for any of these w, and no such e has a
+        value below the bound.
     """
 
     components: FloatArray
@@ -72,6 +83,9 @@ class Solution:
     n_eigenproblems: int
     trace: tuple[TracePoint, ...]
     solver: str
+    violation: float = 0.0
+    theorem_3_2: bool | None = None
+    supporting_weights: FloatArray | None = None
 
     @property
     def gap(self) -> float:

@@ -1,0 +1,120 @@
+"""The distributionally robust error gap of Vu et al. (2022), RFPCA."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import UnknownGroup
+from fairspan.moments.groups import Label, listed
+from fairspan.problem.criteria import ErrorGap
+from fairspan.problem.parameters import check_number
+from fairspan.problem.pieces import Pieces, pairwise_weights
+
+if TYPE_CHECKING:
+    from fairspan.problem.problem import Problem
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RobustErrorGap:
+    """The error gap criterion at the worst distribution within a ball about each group's rows.
+
+    Vu et al. (2022), equations (4) and (6): the supremum of sum_g q_g e_g + penalty |e_1 - e_2|
+    over all pairs of distributions within radius eps_g of each group's. It equals the max over
+    ordered pairs (a, b) of sum_g h(v_g, e_g, eps_g), v_a = q_a + penalty, v_b = q_b - penalty,
+    v_g = q_g for the others, with h of :func:`worst_case`.
+
+    Parameters
+    ----------
+    penalty : float, default=0.5
+        Not negative.
+    radius : float or mapping of label to float, default=0.15
+        A number alpha gives eps_g = alpha / sqrt(n_g), n_g the weight of the group; a mapping gives
+        eps_g itself, in squared units of the (scaled) features. With radius 0 it is
+        :class:`ErrorGap`.
+    """
+
+    penalty: float = 0.5
+    radius: float | Mapping[Label, float] = 0.15
+    name: ClassVar[str] = "robust_error_gap"
+
+    def __post_init__(self) -> None:
+        check_number("penalty", self.penalty, 0)
+        if isinstance(self.radius, Mapping):
+            for label, each in self.radius.items():
+                check_number(f"radius of {label!r}", each, 0)
+        else:
+            check_number("radius", self.radius, 0)
+
+    def check(self, labels: list[Label]) -> None:
+        """Raise unless a mapping of radii names exactly these groups."""
+        if isinstance(self.radius, Mapping) and set(self.radius) != set(labels):
+            raise UnknownGroup(
+                f"radius is given for the groups {listed(list(self.radius))}",
+                f"The rows have the groups {listed(labels)}",
+                "Give each group a radius, or one number for all",
+            )
+
+    def value(self, errors: FloatArray, problem: "Problem") -> float:
+        """The largest score of an ordered pair of groups."""
+        return float(self.scores(errors, problem).max())
+
+    def pieces(self, problem: "Problem") -> Pieces | None:
+        """Those of the error gap if every radius is zero."""
+        return None if self.radii(problem).any() else ErrorGap(self.penalty).pieces(problem)
+
+    def radii(self, problem: "Problem") -> FloatArray:
+        """eps_g, shape (k,)."""
+        if isinstance(self.radius, Mapping):
+            return np.array([self.radius[label] for label in problem.labels], dtype=np.float64)
+        return np.full(problem.n_groups, self.radius) / np.sqrt(problem.weights)
+
+    def pair_weights(self, problem: "Problem") -> FloatArray:
+        """v of every ordered pair of groups, shape (m, k); of the proportions for one group."""
+        if problem.n_groups == 1:
+            return problem.proportions[None, :]
+        return pairwise_weights(problem.proportions, self.penalty)
+
+    def scores(self, errors: FloatArray, problem: "Problem") -> FloatArray:
+        """J of every ordered pair at (..., k) errors, shape (..., m); each is concave in them."""
+        weights = self.pair_weights(problem)
+        return worst_case(weights, errors[..., None, :], self.radii(problem)).sum(axis=-1)
+
+    def gradients(self, errors: FloatArray, problem: "Problem") -> FloatArray:
+        """Derivative of every pair's score in the (k,) errors, shape (m, k).
+
+        Infinite where an error with a radius is zero.
+        """
+        return worst_case_slope(self.pair_weights(problem), errors, self.radii(problem))
+
+    def theorem_3_2_holds(self, problem: "Problem") -> bool:
+        """Whether the condition of Theorem 3.2 of Vu et al. holds.
+
+        For each group: penalty <= q_g, or no subspace has an error on it below eps_g. Where it does
+        not hold, the paper's equation (6) may underestimate the supremum; h does not.
+        """
+        small = self.penalty <= problem.proportions
+        return bool((small | (problem.best_errors >= self.radii(problem))).all())
+
+
+def worst_case(weights: FloatArray, errors: FloatArray, radii: FloatArray) -> FloatArray:
+    """h(v, e, eps): the extreme of v E over errors E with (sqrt(E) - sqrt(e))^2 <= eps.
+
+    v (sqrt(e) + sqrt(eps))^2 for v >= 0; v (sqrt(e) - sqrt(eps))^2 for v < 0 and e >= eps; 0
+    otherwise. Concave in e.
+    """
+    roots, spread = np.sqrt(errors), np.sqrt(radii)
+    below = np.maximum(roots - spread, 0.0)
+    return np.asarray(weights * np.where(weights >= 0, roots + spread, below) ** 2)
+
+
+def worst_case_slope(weights: FloatArray, errors: FloatArray, radii: FloatArray) -> FloatArray:
+    """Derivative of h in e; infinite at e = 0 where v > 0 and eps > 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(radii > 0, np.sqrt(radii / errors), 0.0)
+        rising, falling = weights * (1 + ratio), weights * np.maximum(1 - ratio, 0.0)
+    return np.where(weights > 0, rising, np.where(weights < 0, falling, 0.0))
