@@ -1,0 +1,307 @@
+"""The exact trade-off of two groups: every pair of errors at which neither can fall alone.
+
+Of all d-dimensional subspaces, those that minimise w_1 e_1 + w_2 e_2 for weights that are not
+negative are the Pareto frontier: the lower-left boundary of the convex hull of all pairs
+(e_1(V), e_2(V)). Each is the answer of one symmetric eigenproblem, and every point of the boundary
+belongs to some V of exactly d dimensions (see :mod:`fairspan.solvers.face`).
+"""
+
+import numbers
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import Incompatible, InvalidParameter, MissingDependency
+from fairspan.fitting import Fit, fit_subspace
+from fairspan.moments.center import Center
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.groups import Label, spelled
+from fairspan.problem.criteria import Criterion
+from fairspan.problem.criterion_names import CRITERION_NAMES
+from fairspan.problem.parameters import check_number
+from fairspan.solvers.certificate import by_pooled_variance
+from fairspan.solvers.frontier_vertices import frontier_vertices
+from fairspan.solvers.trade_off_boundary import BoundaryPoint
+from fairspan.subspace import FairSubspace
+
+FloatArray = npt.NDArray[np.float64]
+
+_LEAST_TOLERANCE = 1e-9
+# How near the curve a criterion's answer must be to lie on it, as a share of the total variance.
+_ON_CURVE = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Where the answer of a criterion lies beside the frontier.
+
+    Attributes
+    ----------
+    criterion : Criterion
+    errors : (2,) array
+        e_g of each group at the criterion's answer.
+    on_frontier : bool
+        Whether it is Pareto: neither error can fall without the other rising. Criteria that value
+        a gap (equal error, error gap, disparity) may go past an end, where both could be less.
+    distance : float
+        From the polygon through the frontier's vertices, in units of the errors; for an answer on
+        the frontier at most `Frontier.largest_height`, up to rounding.
+    """
+
+    criterion: Criterion
+    errors: FloatArray
+    on_frontier: bool
+    distance: float
+
+    @property
+    def name(self) -> str:
+        """The criterion's name."""
+        return self.criterion.name
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """The Pareto frontier of two groups' errors as a polygon; made by :func:`frontier`.
+
+    Attributes
+    ----------
+    errors : (m, 2) array
+        e_1 and e_2 at each vertex, in squared (scaled) units of the features: from the optimum of
+        the first group to that of the second, so the first column rises and the second falls.
+    weights : (m, 2) array
+        Not negative, each row summing to one: the vertex minimises w_1 e_1 + w_2 e_2.
+    losses : (m, 2) array
+        e_g - e*_g, what each group loses against its own optimum.
+    total_errors : (m,) array
+        q_1 e_1 + q_2 e_2, the error over all rows.
+    groups : tuple of 2 labels
+    n_components : int
+        d.
+    center : {"global", "group", "none"}
+    largest_height : float
+        The curve lies on or below the polygon, nowhere further from it than this: proven, in units
+        of the errors.
+    n_eigenproblems : int
+        How many eigenproblems drew the curve.
+    """
+
+    errors: FloatArray
+    weights: FloatArray
+    losses: FloatArray
+    total_errors: FloatArray
+    groups: tuple[Label, ...]
+    n_components: int
+    center: Center
+    largest_height: float
+    n_eigenproblems: int
+    _points: tuple[BoundaryPoint, ...] = field(repr=False)
+    _pca: Fit = field(repr=False)
+    _scaled_moments: GroupMoments = field(repr=False)
+
+    def subspace(self, i: int) -> FairSubspace:
+        """The subspace of vertex i, of exactly d orthonormal components.
+
+        Parameters
+        ----------
+        i : int
+            From 0, or from -1 backwards, as in a list.
+
+        Returns
+        -------
+        FairSubspace
+            With the mean, scale and feature names of the moments.
+
+        Raises
+        ------
+        InvalidParameter
+            There is no such vertex.
+        """
+        m = len(self._points)
+        if not isinstance(i, numbers.Integral) or not -m <= i < m:
+            raise InvalidParameter(
+                f"The vertex asked for is {i!r}",
+                f"Allowed is a whole number from 0 to {m - 1}",
+                "Choose one of the rows of errors",
+            )
+        basis = by_pooled_variance(self._pca.problem, self._points[i].basis)
+        components = np.ascontiguousarray(basis.T)
+        return replace(self._pca.subspace, components=components, provenance=None)
+
+    def frame(self) -> Any:
+        """The vertices as a pandas DataFrame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            For each group, as it is spelled in tables, `weight of`, `error of` and `loss of` it;
+            and `total error`. One row for each vertex.
+
+        Raises
+        ------
+        MissingDependency
+            pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingDependency.for_extra("pandas", "pandas", "Frontier.frame()") from error
+        columns = {
+            f"{what} of {spelled(group)}": figures[:, g]
+            for what, figures in (
+                ("weight", self.weights),
+                ("error", self.errors),
+                ("loss", self.losses),
+            )
+            for g, group in enumerate(self.groups)
+        }
+        return pd.DataFrame({**columns, "total error": self.total_errors})
+
+    def place(self, criterion: str | Criterion) -> Placed:
+        """Fit a criterion to the same moments and tell where its answer lies.
+
+        Parameters
+        ----------
+        criterion : str or criterion object
+
+        Returns
+        -------
+        Placed
+
+        Raises
+        ------
+        Incompatible
+            No subspace answers it, or no solver can take it.
+        InvalidParameter, InvalidType, UnknownGroup
+            No criterion, or one for other groups.
+        """
+        fit = fit_subspace(
+            self._scaled_moments, self.n_components, criterion=criterion, center=self.center
+        )
+        slack = _ON_CURVE * fit.problem.total_variance
+        distance = _distance(fit.errors, self.errors)
+        # Past an end, the error that is least there has risen again and the other one as well.
+        first, last = self.errors[0], self.errors[-1]
+        between = fit.errors[1] <= first[1] + slack and fit.errors[0] <= last[0] + slack
+        on_frontier = bool(between and distance <= self.largest_height + slack)
+        return Placed(fit.problem.criterion, fit.errors, on_frontier, distance)
+
+    def landmarks(self) -> tuple[Placed, ...]:
+        """Where every criterion with its defaults lies; those without an answer are left out.
+
+        Ordinary PCA is "total_error". "equal_error" has no answer where no subspace has equal
+        errors.
+
+        Returns
+        -------
+        tuple of Placed
+        """
+        placed = []
+        for name in CRITERION_NAMES:
+            try:
+                placed.append(self.place(name))
+            except Incompatible:
+                continue
+        return tuple(placed)
+
+    def __repr__(self) -> str:
+        first, second = map(spelled, self.groups)
+        return (
+            f"<Frontier of {first} and {second}: {len(self.errors)} vertices, "
+            f"{self.n_components} components, center {self.center!r}>"
+        )
+
+
+def frontier(
+    moments: GroupMoments,
+    n_components: int,
+    center: Center = "global",
+    *,
+    scale: bool = False,
+    tolerance: float = 1e-4,
+) -> Frontier:
+    """Draw the exact error trade-off of two groups.
+
+    For weights w = (t, 1 - t), t from 1 to 0, the leading d eigenvectors of w_1 S_1 + w_2 S_2
+    minimise w_1 e_1 + w_2 e_2. Between two such points the curve lies in the triangle of their
+    chord and their supporting lines; triangles are split until all are lower than the tolerance.
+    Flat edges, where the eigenproblem is tied, are found with both their ends.
+
+    Parameters
+    ----------
+    moments : GroupMoments
+        Of two groups.
+    n_components : int
+        d, from 1 to p.
+    center : {"global", "group", "none"}
+    scale : bool
+        Divide each feature by its pooled standard deviation first.
+    tolerance : float
+        Largest distance of the curve from the polygon, as a share of the total variance; at
+        least 1e-9. The number of vertices grows as 1 / sqrt(tolerance).
+
+    Returns
+    -------
+    Frontier
+
+    Raises
+    ------
+    Incompatible
+        One group, or more than two.
+    InvalidParameter, InvalidType
+        A setting out of range.
+    InvalidInput
+        A group of one row with center "group".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import GroupMoments
+    >>> from fairspan.trade_off import frontier
+    >>> X = np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> curve = frontier(GroupMoments.from_rows(X, ["a", "a", "b", "b"]), 1)
+    >>> curve.errors
+    array([[0., 1.],
+           [4., 0.]])
+    >>> curve.place("minimax_error").errors.round(3)
+    array([0.8, 0.8])
+    """
+    if moments.n_groups != 2:
+        raise Incompatible(
+            f"A frontier was asked for {moments.n_groups} groups",
+            "Allowed are exactly two groups: it is a curve in the plane of their errors",
+            "Join groups until two are left, or compare criteria with audit",
+        )
+    check_number("tolerance", tolerance, _LEAST_TOLERANCE)
+    # Ordinary PCA brings the problem, the mean and the scale.
+    pca = fit_subspace(moments, n_components, criterion="total_error", center=center, scale=scale)
+    divisor = pca.subspace.scale
+    problem = pca.problem
+    vertices = frontier_vertices(problem, float(tolerance) * problem.total_variance)
+    errors = np.array([point.errors for point in vertices.points])
+    weights = np.array([point.face.weights for point in vertices.points])
+    return Frontier(
+        errors=errors,
+        weights=weights / weights.sum(axis=1, keepdims=True),
+        losses=np.maximum(errors - problem.best_errors, 0.0),
+        total_errors=errors @ problem.proportions,
+        groups=tuple(moments.labels),
+        n_components=problem.n_components,
+        center=center,
+        largest_height=vertices.largest_height,
+        n_eigenproblems=vertices.n_eigenproblems,
+        _points=vertices.points,
+        _pca=pca,
+        _scaled_moments=moments if divisor is None else moments.divided_by(divisor),
+    )
+
+
+def _distance(point: FloatArray, polygon: FloatArray) -> float:
+    """Least distance of a (2,) point from the line through the (m, 2) vertices."""
+    start = polygon[:-1] if len(polygon) > 1 else polygon
+    sides = np.diff(polygon, axis=0) if len(polygon) > 1 else np.zeros((1, 2))
+    squared = np.einsum("ij,ij->i", sides, sides)
+    along = np.einsum("ij,ij->i", point - start, sides)
+    share = np.clip(along / np.where(squared > 0, squared, 1.0), 0.0, 1.0)
+    return float(np.linalg.norm(point - start - share[:, None] * sides, axis=1).min())
