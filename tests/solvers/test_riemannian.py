@@ -1,4 +1,4 @@
-"""The descent of Vu et al.: its direction, both its forms, and that it never beats a proven bound."""
+"""The descent of Vu et al.: its direction, its two forms, and never below a proven bound."""
 
 import numpy as np
 import pytest
@@ -204,6 +204,19 @@ def test_solution_is_judged_by_the_criterion(seed, k):
     assert least - 1e-9 <= solution.lower_bound <= solution.objective
     tried = [random_basis(rng, problem.n_features, problem.n_components) for _ in range(50)]
     assert min(map(problem.value, tried)) >= solution.lower_bound - 1e-9
+
+
+def test_iterates_are_judged_by_the_supremum_where_equation_6_falls_short():
+    matrices = [np.diag([2.0, 1.0, 0.01]), np.diag([0.1, 0.1, 0.05])]
+    criterion = RobustErrorGap(3.0, {"group 0": 0.1, "group 1": 0.5})
+    problem = problem_of(matrices, 1, criterion, [0.5, 0.5])
+    scores = _PaperScores(problem)
+    errors = np.array([[2.0, 0.05], [0.3, 0.05], [0.01, 3.0], [1.0, 1.0]])
+    values, active = scores.criterion_and_active(errors.T)
+    assert values == pytest.approx([criterion.value(each, problem) for each in errors], rel=1e-12)
+    printed = scores.linear @ errors.T + scores.theta @ np.sqrt(errors.T) + scores.constant
+    assert values[0] > printed.max(axis=0)[0] + 0.1
+    np.testing.assert_array_equal(active, printed.argmax(axis=0))
 
 
 def test_radius_that_exceeds_an_error_is_scored_by_the_supremum():
