@@ -44,6 +44,9 @@ class SecondMoments(Protocol):
     def compressed(self, basis: FloatArray) -> FloatArray:
         """V'S_gV of every group, shape (k, d, d)."""
 
+    def applied(self, basis: FloatArray) -> FloatArray:
+        """S_gV of every group, shape (k, p, d)."""
+
     def leading(
         self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
     ) -> LeadingSubspace:
@@ -109,6 +112,10 @@ class DenseSecondMoments:
     def compressed(self, basis: FloatArray) -> FloatArray:
         """V'S_gV of every group, shape (k, d, d)."""
         return np.array([basis.T @ (matrix @ basis) for matrix in self.matrices])
+
+    def applied(self, basis: FloatArray) -> FloatArray:
+        """S_gV of every group, shape (k, p, d)."""
+        return np.asarray(self.matrices @ basis)
 
     def within(self, directions: FloatArray) -> "DenseSecondMoments":
         """The second moments Q'S_gQ in the coordinates of orthonormal (p, m) directions Q.

@@ -1,0 +1,234 @@
+"""max tr(V'SV) subject to ||V'DV|| <= tau: bound by a semidefinite program, subspace by ascent.
+
+D is the difference of two covariances, so neither D nor -D is positive semidefinite and the limit
+is not convex in P = VV'. Olfat and Aswani (2019) shift it: with phi I + D = MM', a projector P has
+||P(phi I + D)P|| <= phi + tau, which a Schur complement states in P. For a projector the same limit
+also reads M'PM <= (phi + tau) I, linear in P, half as large and, over 0 <= P <= I, never weaker. We
+take that, for D and -D, each with the least phi there is.
+"""
+
+import warnings
+
+import numpy as np
+import numpy.typing as npt
+import scipy.optimize
+
+from fairspan.errors import Incompatible, MissingDependency
+from fairspan.linalg import leading_subspace
+
+FloatArray = npt.NDArray[np.float64]
+
+# The time grows with the sixth power: 0.2 s for 20 features, 5 s for 40, a minute for 60.
+_MOST_FEATURES = 60
+# Eigenvalues of M below this share of the largest are rounding.
+_ROUNDING = 1e-13
+# The limit is met up to this share of ||D||.
+_MET = 1e-10
+
+
+def upper_bound(
+    moment: FloatArray, difference: FloatArray, n_components: int, limit: float
+) -> tuple[float, FloatArray]:
+    """A bound on tr(V'SV) that no subspace within the limit exceeds, and where to start from.
+
+    For any positive semidefinite Z_1, Z_2 and any projector P within the limit,
+    <S, P> <= sum_i (phi_i + tau) tr Z_i + t_d(S - sum_i M_i Z_i M_i'). The conic solver's
+    multipliers are put into this, so the bound holds however inaccurate they are.
+
+    Parameters
+    ----------
+    moment : (p, p) array
+        S.
+    difference : (p, p) array
+        D.
+    n_components : int
+        d.
+    limit : float
+        tau.
+
+    Returns
+    -------
+    bound : float
+    start : (p, d) array
+        Leading eigenvectors of the relaxed P; it need not meet the limit.
+
+    Raises
+    ------
+    Incompatible
+        Too many features.
+    MissingDependency
+        cvxpy is not installed.
+    """
+    p = len(moment)
+    if p > _MOST_FEATURES:
+        raise Incompatible(
+            f"CovarianceParity was asked for a tolerance among {p} directions of equal means",
+            f"Allowed are up to {_MOST_FEATURES}: the semidefinite program grows steeply",
+            "Use CovarianceParity(n_directions=...), which takes one eigenproblem",
+        )
+    try:
+        import cvxpy
+    except ImportError as error:
+        raise MissingDependency.for_extra(
+            "cvxpy", "sdp", "CovarianceParity(tolerance=...)"
+        ) from error
+    size = float(np.linalg.norm(moment, 2)) or 1.0
+    spread = float(np.linalg.norm(difference, 2))
+    scaled, limit = moment / size, limit / spread
+    sides = [_shifted(sign * difference / spread) for sign in (1, -1)]
+    P = cvxpy.Variable((p, p), PSD=True)
+    limits = [
+        (phi + limit) * np.eye(factor.shape[1]) - factor.T @ P @ factor >> 0
+        for phi, factor in sides
+    ]
+    program = cvxpy.Problem(
+        cvxpy.Maximize(cvxpy.sum(cvxpy.multiply(scaled, P))),
+        [np.eye(p) - P >> 0, cvxpy.trace(P) == n_components, *limits],
+    )
+    pca = leading_subspace(scaled, n_components)
+    bound, start = pca.top_eigenvalue_sum, pca.vectors
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # inaccurate multipliers prove a bound all the same
+            program.solve(cvxpy.CLARABEL)
+    except cvxpy.error.SolverError:
+        return bound * size, start
+    if P.value is not None:
+        start = leading_subspace((P.value + P.value.T) / 2, n_components).vectors
+        mixture, constant = scaled.copy(), 0.0
+        for (phi, factor), each in zip(sides, limits, strict=True):
+            multiplier = _positive_part(each.dual_value)
+            mixture -= factor @ multiplier @ factor.T
+            constant += (phi + limit) * float(np.trace(multiplier))
+        proven = constant + leading_subspace(mixture, n_components).top_eigenvalue_sum
+        bound = min(bound, proven)
+    return bound * size, start
+
+
+def best_within(
+    moment: FloatArray, difference: FloatArray, limit: float, start: FloatArray
+) -> FloatArray:
+    """A subspace within the limit: an ascent from `start`, or a direct choice if that fails.
+
+    Parameters
+    ----------
+    moment, difference : (p, p) arrays
+        S and D.
+    limit : float
+        tau, such that some subspace meets it.
+    start : (p, d) array
+
+    Returns
+    -------
+    (p, d) array
+    """
+    d = start.shape[1]
+    safe = _directions_within(difference, limit)
+    direct = safe @ leading_subspace(safe.T @ moment @ safe, d).vectors
+    size = float(np.linalg.norm(moment, 2)) or 1.0
+    spread = float(np.linalg.norm(difference, 2))
+    found = _ascended(moment / size, difference / spread, limit / spread, start)
+    meets = _violation(found, difference / spread, limit / spread) <= _MET
+    better = np.vdot(found, moment @ found) > np.vdot(direct, moment @ direct)
+    return found if meets and better else direct
+
+
+def _shifted(difference: FloatArray) -> tuple[float, FloatArray]:
+    """phi and M with MM' = phi I + D, phi the least for which that is positive semidefinite."""
+    values, vectors = np.linalg.eigh(difference)
+    phi = max(0.0, -float(values[0]))
+    values = values + phi
+    kept = values > _ROUNDING * max(float(values[-1]), 1.0)
+    return phi, vectors[:, kept] * np.sqrt(values[kept])
+
+
+def _positive_part(matrix: FloatArray) -> FloatArray:
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+def _directions_within(difference: FloatArray, limit: float) -> FloatArray:
+    """Orthonormal W with W'DW diagonal and within the limit, so that all of its subspaces are.
+
+    The eigenvectors of D within the limit as they are; those beyond it in pairs, one of each sign,
+    mixed so that the pair's value is zero.
+    """
+    values, vectors = np.linalg.eigh(difference)
+    inside = np.abs(values) <= limit + _MET * np.abs(values).max()
+    below = np.flatnonzero(~inside & (values < 0))
+    above = np.flatnonzero(~inside & (values > 0))[::-1]
+    n_pairs = min(len(below), len(above))
+    low, high = below[:n_pairs], above[:n_pairs]
+    share = values[high] / (values[high] - values[low])
+    pairs = vectors[:, low] * np.sqrt(share) + vectors[:, high] * np.sqrt(1 - share)
+    return np.hstack([vectors[:, inside], pairs])
+
+
+def _violation(basis: FloatArray, difference: FloatArray, limit: float) -> float:
+    return float(np.abs(np.linalg.eigvalsh(basis.T @ difference @ basis)).max()) - limit
+
+
+def _ascended(
+    moment: FloatArray, difference: FloatArray, limit: float, basis: FloatArray
+) -> FloatArray:
+    """A local maximum of tr(V'SV) within the limit, by the augmented Lagrangian method.
+
+    Multipliers of V'DV <= tau and -V'DV <= tau are kept as (p, p) matrices, so that they mean the
+    same in every basis of the subspace.
+    """
+    rate, last = 10.0, np.inf
+    multipliers = [np.zeros_like(difference) for _ in (1, -1)]
+    for _ in range(60):
+        outcome = scipy.optimize.minimize(
+            _augmented,
+            basis.ravel(),
+            (basis.shape, moment, difference, limit, multipliers, rate),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 100, "ftol": 1e-13, "gtol": 1e-9},
+        )
+        basis = np.linalg.qr(outcome.x.reshape(basis.shape))[0]
+        parts = _exceeding(basis, difference, limit, multipliers, rate)
+        multipliers = [basis @ part @ basis.T for part in parts]
+        violation = _violation(basis, difference, limit)
+        if abs(violation) < _MET / 2 or (violation <= 0 and not any(map(np.any, parts))):
+            break
+        if violation > last / 4:
+            rate = min(4 * rate, 1e6)
+        last = violation
+    return basis
+
+
+def _exceeding(
+    basis: FloatArray,
+    difference: FloatArray,
+    limit: float,
+    multipliers: list[FloatArray],
+    rate: float,
+) -> list[FloatArray]:
+    """[V'LV + rate (+-V'DV - tau I)]_+ for both signs."""
+    compressed, one = basis.T @ difference @ basis, np.eye(basis.shape[1])
+    return [
+        _positive_part(basis.T @ multiplier @ basis + rate * (sign * compressed - limit * one))
+        for sign, multiplier in zip((1, -1), multipliers, strict=True)
+    ]
+
+
+def _augmented(
+    flat: FloatArray,
+    shape: tuple[int, int],
+    moment: FloatArray,
+    difference: FloatArray,
+    limit: float,
+    multipliers: list[FloatArray],
+    rate: float,
+) -> tuple[float, FloatArray]:
+    """-tr(V'SV) + sum of ||exceeding||^2 / (2 rate) at V = the Q factor, and its gradient."""
+    basis, triangle = np.linalg.qr(flat.reshape(shape))
+    value, slope = -float(np.vdot(basis, moment @ basis)), -2 * moment @ basis
+    parts = _exceeding(basis, difference, limit, multipliers, rate)
+    for sign, multiplier, part in zip((1, -1), multipliers, parts, strict=True):
+        value += float(np.vdot(part, part)) / (2 * rate)
+        slope += 2 / rate * (multiplier @ basis + rate * sign * difference @ basis) @ part
+    slope -= basis @ (basis.T @ slope)
+    return value, np.linalg.solve(triangle, slope.T).T.ravel()

@@ -1,0 +1,154 @@
+"""Multiplicative weights for minimax losses and errors: Samadi et al. (2018), Algorithms 2 and 3.
+
+Kept as the paper has it, as reference and baseline, but on the k second moments: a round costs one
+eigenproblem however many rows there are.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.problem.criteria import MinimaxError, MinimaxLoss
+from fairspan.problem.parameters import check_count, check_number
+from fairspan.problem.problem import Problem
+from fairspan.solvers.certificate import certified
+from fairspan.solvers.dual import Dual, DualPoint
+from fairspan.solvers.rank_reduction import SoftBasis
+from fairspan.solvers.rounding import best_rounding
+from fairspan.solvers.solution import Solution, TracePoint
+
+FloatArray = npt.NDArray[np.float64]
+
+_SMALLEST_STEP = 1e-12
+
+
+@dataclass(frozen=True)
+class MultiplicativeWeights:
+    """Samadi et al. (2018), Algorithms 2 and 3, for minimax loss and minimax error.
+
+    Parameters
+    ----------
+    step : float, default=1.0
+        eta times the scale of the losses, positive. The theory wants losses in [0, 1], so each is
+        divided by the largest that it can be, max_g t_d(S_g) (minimax loss) or max_g tr S_g
+        (minimax error): eta is `step` / that scale, in units of 1 / variance.
+    max_iter : int, default=100
+        T, the most rounds. They end earlier where the gap is within the tolerance.
+
+    Notes
+    -----
+    The weights w of the groups start equal. In each round V is the leading eigenvectors of
+    sum_g w_g S_g, v_g the loss or error of group g at V, and w_g becomes w_g exp(eta v_g),
+    normalised. The better of the average of the projectors VV' and the last of them is taken: with
+    `allow_extra` the average as a soft projection, otherwise as the start of a local descent at
+    exactly d components, together with the last one.
+
+    The average is within scale * (log(k) / (step * T) + step / 8) of the lower bound, the best of
+    the dual values seen (Freund & Schapire 1997): for a small gap, lower the step as the rounds grow.
+    """
+
+    step: float = 1.0
+    max_iter: int = 100
+    name: ClassVar[str] = "multiplicative"
+
+    def __post_init__(self) -> None:
+        check_number("step", self.step, _SMALLEST_STEP)
+        check_count("max_iter", self.max_iter)
+
+    def objection(self, problem: Problem) -> str | None:
+        """Why it cannot take this problem; None if it can."""
+        if not isinstance(problem.criterion, MinimaxLoss | MinimaxError):
+            return "it takes 'minimax_loss' and 'minimax_error' only"
+        return "it takes two groups or more" if problem.n_groups < 2 else None
+
+    def solve(self, problem: Problem, tolerance: float, random_state: object = None) -> Solution:
+        """Play the rounds.
+
+        Parameters
+        ----------
+        problem : Problem
+        tolerance : float
+            Absolute, in squared units of the features.
+        random_state : object
+            Not used: nothing here is random.
+
+        Returns
+        -------
+        Solution
+            Its trace has one point for each round. The upper bounds are those of subspaces of d
+            dimensions, or with `allow_extra` of the average as well.
+        """
+        rounds = _Rounds(problem)
+        for _ in range(self.max_iter):
+            rounds.play(self.step)
+            if rounds.upper - rounds.lower <= tolerance:
+                break
+        return certified(
+            problem,
+            rounds.basis(tolerance),
+            rounds.lower,
+            rounds.best.multipliers,
+            tolerance=tolerance,
+            n_eigenproblems=rounds.dual.n_eigenproblems,
+            trace=rounds.trace,
+            solver=self.name,
+        )
+
+
+@dataclass(eq=False)
+class _Rounds:
+    """The state between rounds."""
+
+    problem: Problem
+    dual: Dual = field(init=False)
+    log_weights: FloatArray = field(init=False)
+    last: DualPoint = field(init=False)
+    best: DualPoint = field(init=False)
+    projectors: FloatArray = field(init=False)
+    captured: FloatArray = field(init=False)
+    upper: float = np.inf
+    lower: float = -np.inf
+    trace: list[TracePoint] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        pieces, p, k = self.problem.pieces, self.problem.n_features, self.problem.n_groups
+        assert pieces is not None
+        self.dual = Dual(self.problem, pieces)
+        self.log_weights, self.captured = np.zeros(k), np.zeros(k)
+        self.projectors = np.zeros((p, p))
+
+    def play(self, step: float) -> None:
+        """One round."""
+        weights = np.exp(self.log_weights - self.log_weights.max())
+        self.last = self.dual.at(weights / weights.sum())
+        if self.last.bound > self.lower:
+            self.lower, self.best = self.last.bound, self.last
+        atom = self.last.atom
+        self.projectors += atom.basis @ atom.basis.T
+        self.captured += atom.captured
+        values = self.dual.pieces_at(atom.captured)
+        # The references t_d(S_g) or tr S_g are the largest losses or errors; all zero without rows
+        # that vary, and then so are the values.
+        scale = float(self.dual.references.max())
+        if scale > 0:
+            self.log_weights = self.log_weights + step / scale * values
+        self.upper = min(self.upper, float(values.max()))
+        n_rounds = len(self.trace) + 1
+        if self.problem.allow_extra:
+            self.upper = min(self.upper, self._average_value(n_rounds))
+        self.trace.append(TracePoint(self.dual.n_eigenproblems, self.lower, self.upper))
+
+    def basis(self, tolerance: float) -> FloatArray:
+        """(p, r) columns of the answer: orthonormal, or of length sqrt(lb_j) if it is soft."""
+        n_rounds, last = len(self.trace), self.last.atom
+        average = self.projectors / n_rounds
+        last_value = float(self.dual.pieces_at(last.captured).max())
+        if self.problem.allow_extra and self._average_value(n_rounds) < last_value:
+            return SoftBasis.of(average, self.problem.n_components).basis
+        target = self.lower + tolerance
+        return best_rounding(self.problem, average, [last.basis], target=target)
+
+    def _average_value(self, n_rounds: int) -> float:
+        return float(self.dual.pieces_at(self.captured / n_rounds).max())
