@@ -14,7 +14,7 @@ from fairspan.problem.criteria import MinimaxError, MinimaxLoss
 from fairspan.problem.parameters import check_count, check_number
 from fairspan.problem.problem import Problem
 from fairspan.solvers.certificate import certified
-from fairspan.solvers.dual import Dual, DualPoint
+from fairspan.solvers.dual import Atom, Dual, DualPoint
 from fairspan.solvers.rank_reduction import SoftBasis
 from fairspan.solvers.rounding import best_rounding
 from fairspan.solvers.solution import Solution, TracePoint
@@ -41,12 +41,13 @@ class MultiplicativeWeights:
     -----
     The weights w of the groups start equal. In each round V is the leading eigenvectors of
     sum_g w_g S_g, v_g the loss or error of group g at V, and w_g becomes w_g exp(eta v_g),
-    normalised. The better of the average of the projectors VV' and the last of them is taken: with
-    `allow_extra` the average as a soft projection, otherwise as the start of a local descent at
-    exactly d components, together with the last one.
+    normalised. The paper ends with the better of the average of the projectors VV' and the last of
+    them; here that is any of them. With `allow_extra` the average is a soft projection; otherwise
+    it, the last and the best V are starts of a local descent at exactly d components.
 
     The average is within scale * (log(k) / (step * T) + step / 8) of the lower bound, the best of
-    the dual values seen (Freund & Schapire 1997): for a small gap, lower the step as the rounds grow.
+    the dual values seen (Freund & Schapire 1997): for a small gap, lower the step and take more
+    rounds.
     """
 
     step: float = 1.0
@@ -106,8 +107,10 @@ class _Rounds:
     log_weights: FloatArray = field(init=False)
     last: DualPoint = field(init=False)
     best: DualPoint = field(init=False)
+    nearest: Atom = field(init=False)
     projectors: FloatArray = field(init=False)
     captured: FloatArray = field(init=False)
+    least: float = np.inf
     upper: float = np.inf
     lower: float = -np.inf
     trace: list[TracePoint] = field(default_factory=list)
@@ -134,21 +137,22 @@ class _Rounds:
         scale = float(self.dual.references.max())
         if scale > 0:
             self.log_weights = self.log_weights + step / scale * values
-        self.upper = min(self.upper, float(values.max()))
+        if values.max() < self.least:
+            self.least, self.nearest = float(values.max()), atom
         n_rounds = len(self.trace) + 1
+        self.upper = self.least
         if self.problem.allow_extra:
-            self.upper = min(self.upper, self._average_value(n_rounds))
+            self.upper = min(self.least, self._average_value(n_rounds))
         self.trace.append(TracePoint(self.dual.n_eigenproblems, self.lower, self.upper))
 
     def basis(self, tolerance: float) -> FloatArray:
         """(p, r) columns of the answer: orthonormal, or of length sqrt(lb_j) if it is soft."""
-        n_rounds, last = len(self.trace), self.last.atom
+        n_rounds = len(self.trace)
         average = self.projectors / n_rounds
-        last_value = float(self.dual.pieces_at(last.captured).max())
-        if self.problem.allow_extra and self._average_value(n_rounds) < last_value:
+        if self.problem.allow_extra and self._average_value(n_rounds) < self.least:
             return SoftBasis.of(average, self.problem.n_components).basis
-        target = self.lower + tolerance
-        return best_rounding(self.problem, average, [last.basis], target=target)
+        starts = [self.last.atom.basis, self.nearest.basis]
+        return best_rounding(self.problem, average, starts, target=self.lower + tolerance)
 
     def _average_value(self, n_rounds: int) -> float:
         return float(self.dual.pieces_at(self.captured / n_rounds).max())
