@@ -30,8 +30,8 @@ def test_options(refused, command, options, words):
     [
         (["--criterion", "fairest"], ["'fairest' is not one of 'minimax_loss'"]),
         (["--param", "penalty=1"], ["'minimax_loss'", "'penalty'", "has no parameters"]),
-        (["--param", "penalty"], ["'penalty' is not of the form KEY=NUMBER"]),
-        (["--param", "penalty=much"], ["'penalty=much' is not of the form KEY=NUMBER"]),
+        (["--param", "penalty"], ["'penalty' is not of the form KEY=VALUE"]),
+        (["--param", "=1"], ["'=1' is not of the form KEY=VALUE"]),
     ],
 )
 def test_options_of_fit(refused, options, words):

@@ -29,6 +29,8 @@ def loaded_by(installed, program):
         ([], 2),
         (["audit"], 2),
         (["fit", "--criterion", "fairest"], 2),
+        (["fit", ".", "-o", "m", "--criterion", "error_gap", "--param", "penalty=much"], 2),
+        (["fit", ".", "-o", "m", "--criterion", "disparity", "--param", "penalty=1"], 2),
         (["audit", "there-is-no-such-file.csv", "--group", "age"], 2),
     ],
     ids=str,

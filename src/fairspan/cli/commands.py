@@ -7,6 +7,7 @@ import click
 from click.core import ParameterSource
 
 from fairspan.cli import options
+from fairspan.cli.parameters import Value
 
 if TYPE_CHECKING:
     from fairspan.auditing.audit import Audit
@@ -97,7 +98,7 @@ def fit(
     center: str,
     standardize: bool,
     criterion: str,
-    parameters: dict[str, float],
+    parameters: dict[str, Value],
     as_json: bool,
 ) -> None:
     """Fit fair PCA to DATA and save it; print PCA beside it, and the proof of optimality."""

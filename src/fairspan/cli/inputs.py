@@ -1,6 +1,6 @@
 """What the commands read: rows or moments, saved models, and models fitted on the way."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -9,11 +9,13 @@ from typing import Any
 import click
 
 from fairspan.auditing.models import Audited, audited_pca, models_of, read_model
+from fairspan.cli.parameters import Value
 from fairspan.cli.progress import WithProgress
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, UnknownGroup
 from fairspan.fitting import Fit, fit_subspace, smallest_dimension
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.groups import Label, listed, spelled
 from fairspan.moments.sources.files import FileRows
 from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.problem import check_n_components
@@ -46,6 +48,11 @@ class Table:
             )
         return moments
 
+    def check_dimension(self, n_components: int | None) -> None:
+        """Make sure that there are as many features, before any row is read."""
+        if n_components is not None and self.source is not None:
+            check_n_components(n_components, len(self.source.features))
+
     def with_progress(self, what: str) -> WithProgress:
         """The rows, telling how many have been read."""
         assert self.source is not None
@@ -77,6 +84,7 @@ def open_input(
 
 def plain_model(table: Table, n_components: int | None, center: Any, standardize: bool) -> Audited:
     """Ordinary PCA of the table."""
+    table.check_dimension(n_components)
     moments = table.moments
     dimension = _dimension(moments, n_components, center, standardize)
     return audited_pca(moments, dimension, center, scale=standardize)
@@ -88,11 +96,13 @@ def fair_models(
     center: Any,
     standardize: bool,
     criterion: str,
-    parameters: dict[str, float],
+    parameters: Mapping[str, Value],
 ) -> tuple[Fit, list[Audited]]:
     """The fair fit, and what to audit: ordinary PCA beside it."""
-    chosen = criterion_of(criterion, **parameters)  # before the rows are read
+    criterion_of(criterion, **parameters)  # before the rows are read
+    table.check_dimension(n_components)
     moments = table.moments
+    chosen = criterion_of(criterion, **_with_labels(parameters, moments.labels))
     dimension = _dimension(moments, n_components, center, standardize)
     fit = fit_subspace(moments, dimension, criterion=chosen, center=center, scale=standardize)
     plain = audited_pca(moments, dimension, center, scale=standardize)
@@ -157,6 +167,34 @@ def _holds(path: Path, out: Path) -> bool:
     """Whether the output is this file (by any name), or lies in this folder."""
     same = path.exists() and out.exists() and out.samefile(path)
     return same or path.resolve() in out.resolve().parents
+
+
+def _with_labels(parameters: Mapping[str, Value], labels: Sequence[Label]) -> dict[str, Any]:
+    """The same, with labels in place of the texts that name groups."""
+    by_text: dict[str, list[Label]] = {}
+    for label in labels:
+        by_text.setdefault(spelled(label), []).append(label)
+
+    def label_of(key: str, text: str) -> Label:
+        matching = by_text.get(text, [])
+        if len(matching) == 1:
+            return matching[0]
+        raise UnknownGroup(
+            f"--param {key} names the group {text!r}"
+            + (f", which stands for {listed(matching)}" if matching else ""),
+            f"Allowed are the groups {listed(list(by_text))}",
+            "Give groups names that differ when printed" if matching else "Name one of them",
+        )
+
+    named: dict[str, Any] = {}
+    for key, value in parameters.items():
+        if isinstance(value, str):
+            named[key] = label_of(key, value)
+        elif isinstance(value, dict):
+            named[key] = {label_of(key, text): number for text, number in value.items()}
+        else:
+            named[key] = value
+    return named
 
 
 def _dimension(

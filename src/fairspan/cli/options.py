@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
+from fairspan.cli.parameters import Value, parameters_of
 from fairspan.problem.criterion_names import CRITERION_NAMES
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -67,6 +68,7 @@ def fits(command: _Command) -> _Command:
             type=click.Choice(CRITERION_NAMES),
             default="minimax_loss",
             show_default=True,
+            is_eager=True,  # which parameters there are depends on it
             help="What to minimise.",
         ),
         click.option(
@@ -75,7 +77,8 @@ def fits(command: _Command) -> _Command:
             multiple=True,
             metavar="KEY=VALUE",
             callback=_parsed,
-            help="A parameter of the criterion (repeatable).",
+            help="A parameter of the criterion, such as penalty=2, protected=GROUP or "
+            "radius.GROUP=0.1 (repeatable).",
         ),
     )
     for option in reversed(options):
@@ -85,14 +88,5 @@ def fits(command: _Command) -> _Command:
 
 def _parsed(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
-) -> dict[str, float]:
-    parameters = {}
-    for value in values:
-        key, equals, number = value.partition("=")
-        try:
-            parameters[key] = float(number)
-        except ValueError:
-            equals = ""
-        if not key or not equals:
-            raise click.BadParameter(f"{value!r} is not of the form KEY=NUMBER.")
-    return parameters
+) -> dict[str, Value]:
+    return parameters_of(context.params["criterion"], values)

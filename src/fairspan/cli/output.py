@@ -2,11 +2,14 @@
 
 import json
 import math
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import click
 
 from fairspan.fitting import Fit
+from fairspan.moments.groups import spelled
 
 
 def echo_json(facts: dict[str, Any]) -> None:
@@ -15,15 +18,18 @@ def echo_json(facts: dict[str, Any]) -> None:
 
 
 def certificate_facts(fit: Fit) -> dict[str, Any]:
-    """The certificate of a fit as plain values."""
+    """The certificate of a fit as plain values; a bound that is not known is not finite."""
     solution = fit.solution
     return {
         "criterion": fit.problem.criterion.name,
+        "parameters": criterion_parameters(fit),
         "n_components": fit.problem.n_components,
         "objective": solution.objective,
         "lower_bound": solution.lower_bound,
         "gap": solution.gap,
         "status": str(solution.status),
+        "violation": solution.violation,
+        "theorem_3_2": solution.theorem_3_2,
         "weights": solution.weights.tolist(),
         "n_eigenproblems": solution.n_eigenproblems,
         "solver": solution.solver,
@@ -31,15 +37,48 @@ def certificate_facts(fit: Fit) -> dict[str, Any]:
     }
 
 
+def criterion_parameters(fit: Fit) -> dict[str, Any]:
+    """The criterion's parameters as they were used, groups as tables print them."""
+    criterion, problem = fit.problem.criterion, fit.problem
+    values: dict[str, Any] = {}
+    for field in fields(criterion):  # type: ignore[arg-type]
+        value = getattr(criterion, field.name)
+        if field.name == "protected":
+            value = spelled(problem.labels[problem.served_worse_by_pca] if value is None else value)
+        elif isinstance(value, Mapping):
+            value = {spelled(label): value[label] for label in problem.labels}
+        values[field.name] = value
+    return values
+
+
 def certificate_line(fit: Fit) -> str:
     """The certificate in words."""
-    solution, criterion = fit.solution, fit.problem.criterion.name
-    return (
-        f"Certificate: {criterion} is {solution.objective:.6g}; no subspace of "
-        f"{fit.problem.n_components} dimensions is below\n{solution.lower_bound:.6g} "
-        f"(gap {solution.gap:.1e}, {solution.n_eigenproblems} eigenproblems). "
-        f"Status: {solution.status}:\n{solution.status.message}."
-    )
+    solution, d = fit.solution, fit.problem.n_components
+    values = ", ".join(f"{name}={value}" for name, value in criterion_parameters(fit).items())
+    criterion = fit.problem.criterion.name + (f" ({values})" if values else "")
+    steps = f"{solution.n_eigenproblems} eigenproblems"
+    words = f"Certificate: {criterion} is {solution.objective:.6g}; "
+    if math.isfinite(solution.lower_bound):
+        words += (
+            f"no subspace of {d} dimensions is below\n{solution.lower_bound:.6g} "
+            f"(gap {solution.gap:.1e}, {steps}). "
+            f"Status: {solution.status}:\n{solution.status.message}."
+        )
+    else:
+        words += (
+            f"no bound is known ({steps}). Status: {solution.status}:\n"
+            f"a better subspace of {d} dimensions may exist, and by how much is not known."
+        )
+    if solution.violation > solution.tolerance:
+        words += (
+            f"\nThe groups' errors are meant to be equal, but differ by {solution.violation:.1e}."
+        )
+    if solution.theorem_3_2 is False:
+        words += (
+            "\nThe condition of Theorem 3.2 of Vu et al. (2022) does not hold: their equation (6) "
+            "may fall\nshort of the worst case. Here the worst case itself was minimised."
+        )
+    return words
 
 
 def _without_nan(value: Any) -> Any:
