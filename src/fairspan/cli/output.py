@@ -57,7 +57,7 @@ def certificate_line(fit: Fit) -> str:
     values = ", ".join(f"{name}={value}" for name, value in criterion_parameters(fit).items())
     criterion = fit.problem.criterion.name + (f" ({values})" if values else "")
     steps = f"{solution.n_eigenproblems} eigenproblems"
-    words = f"Certificate: {criterion} is {solution.objective:.6g}; "
+    words = f"Certificate: {criterion} is {solution.objective:.6g};" + ("\n" if values else " ")
     if math.isfinite(solution.lower_bound):
         words += (
             f"no subspace of {d} dimensions is below\n{solution.lower_bound:.6g} "
