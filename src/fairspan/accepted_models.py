@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidType
-from fairspan.subspace import FairSubspace, orthonormal
+from fairspan.subspace import FairSubspace, orthonormal, orthonormal_or_soft
 
 
 def subspace_of(model: Any) -> FairSubspace:
@@ -14,7 +14,8 @@ def subspace_of(model: Any) -> FairSubspace:
     Parameters
     ----------
     model : FairPCA, FairSubspace, fitted PCA, IncrementalPCA or TruncatedSVD, or (d, p) array
-        A bare array has orthonormal rows and is centred at the mean of the rows it is shown.
+        A bare array has orthonormal rows and is centred at the mean of the rows it is shown. Only
+        FairPCA and FairSubspace may be soft projections.
 
     Returns
     -------
@@ -28,7 +29,7 @@ def subspace_of(model: Any) -> FairSubspace:
         Components that are not orthonormal.
     """
     if isinstance(model, FairSubspace):
-        return orthonormal(model)
+        return orthonormal_or_soft(model)
     if isinstance(getattr(model, "subspace_", None), FairSubspace):
         return model.subspace_  # type: ignore[no-any-return]
     if isinstance(model, np.ndarray):

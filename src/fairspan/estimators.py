@@ -10,8 +10,8 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType, warn
-from fairspan.fitting import Fit, fit_subspace
+from fairspan.errors import FairspanError, InvalidInput, InvalidParameter, InvalidType, warn
+from fairspan.fitting import Fit, check_dimension, fit_subspace
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.center import check_center
 from fairspan.moments.group_moments import GroupMoments
@@ -20,7 +20,8 @@ from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.protocol import check_shape, checked_values
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.named_criteria import criterion_of
-from fairspan.problem.problem import check_n_components
+from fairspan.problem.nested_parameters import nested_fields, split_nested, with_fields
+from fairspan.problem.restrictions import restriction_of
 from fairspan.solvers.choose import solver_of
 from fairspan.subspace import squared_residuals
 
@@ -28,32 +29,65 @@ FloatArray = npt.NDArray[np.float64]
 
 # The one label when groups are missing on purpose.
 _EVERYONE = "all"
+# Parameters that are settings objects, with fields of their own.
+_OWNERS: dict[str, Any] = {
+    "criterion": criterion_of,
+    "restriction": restriction_of,
+    "solver": solver_of,
+}
 
 
 class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Principal component analysis with a fairness criterion in place of the total error.
 
     Finds the d-dimensional subspace that minimises a criterion of the groups' reconstruction errors
-    e_g(V) = tr S_g - tr(V'S_gV), exactly and with a proof (`solution_`). Groups are needed to fit,
-    never to transform.
+    e_g(V) = tr S_g - tr(V'S_gV), with a proof of how good it is (`solution_`). Groups are needed to
+    fit, never to transform.
+
+    Two goals are kept apart. A **criterion** serves the groups: it says how their errors are
+    weighed. A **restriction** hides the group: it removes from the transformed rows what tells the
+    groups apart, whatever that does to their errors. They combine: the criterion is then minimised
+    among the subspaces that the restriction leaves.
 
     Parameters
     ----------
-    n_components : int, default=2
-        d, from 1 to the number of features.
-    criterion : {"minimax_loss", "minimax_error", "total_error"} or object, default="minimax_loss"
-        What is minimised: the largest excess loss of a group (Samadi et al. 2018), the largest
-        error of a group, or the error of all rows together (ordinary PCA).
-    restriction : None
-        No restriction on the subspace.
+    n_components : int or float, default=2
+        d, from 1 to the number of features. A float above 0 and below 1 is a share of variance: the
+        smallest d at which **every group** keeps that share of its own variance, with the chosen
+        criterion and restriction.
+    criterion : str or object, default="minimax_loss"
+        What is minimised. By name, with default settings, or as an object:
+
+        - "minimax_loss", `MinimaxLoss()`: largest excess loss of a group (Samadi et al. 2018)
+        - "minimax_error", `MinimaxError()`: largest error of a group
+        - "total_error", `TotalError()`: error over all rows, ordinary PCA
+        - "disparity", `Disparity(trade_off, protected)`: total error against the signed gap of two
+          groups
+        - "equal_error", `EqualError()`: total error subject to equal errors
+        - "error_gap", `ErrorGap(penalty)`: total error plus a penalty on the largest gap (Vu et al.
+          2022)
+        - "robust_error_gap", `RobustErrorGap(penalty, radius)`: the same at the worst distribution
+          near each group's
+        - "nash_welfare", `NashWelfare()`: minus the mean log variance that a group keeps
+    restriction : None, MeanParity or CovarianceParity, default=None
+        What is hidden of the group:
+
+        - `MeanParity()`: the transformed rows of all groups have the same mean
+        - `MeanParity(tolerance)`: two groups' means are at most that far apart; total error only
+        - `CovarianceParity(n_directions)`: equal means and, of two groups, nearly equal covariances
+        - `CovarianceParity(tolerance=...)`: their variances differ by at most that along every
+          direction; total error only, needs cvxpy
+
+        Excess losses are still measured against the best subspace of all.
     center : {"global", "group", "none"}, default="global"
         About which point errors are measured: the mean of all rows, each group's own mean (as in
         Samadi et al.), or the origin.
     scale : bool, default=False
-        Divide each feature by its pooled standard deviation (ddof 0). Errors are then in those
-        units.
-    solver : {"auto", "boundary"} or object, default="auto"
-        "auto" is documented in :mod:`fairspan.solvers.choose`; `solver_` says what it took.
+        Divide each feature by its pooled standard deviation (ddof 0). Errors, and tolerances of
+        restrictions, are then in those units.
+    solver : str or object, default="auto"
+        "auto" is documented in :mod:`fairspan.solvers.choose`, which lists the names of all;
+        `solver_` says what it took.
     tol : float, default=1e-9
         Largest gap that is called optimal, as a share of the total variance.
     allow_extra : bool, default=False
@@ -62,20 +96,22 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     missing_groups : {"error", "ignore"}, default="error"
         What to do without `sensitive_features`: raise, or treat all rows as one group, which is
         ordinary PCA.
-    random_state : int, RandomState or None
+    random_state : int, Generator, RandomState or None
         For solvers that use randomness; the default one does not.
 
     Attributes
     ----------
-    components_ : (d, p) array
-        Orthonormal rows, by pooled variance; the largest loading of each is positive.
+    components_ : (r, p) array
+        Orthonormal rows, by pooled variance; the largest loading of each is positive. r = d, but
+        for a soft projection, whose r > d rows are sqrt(lambda_j) u_j.
     mean_ : (p,) array
         Weighted mean of all rows for center "global" and "group", zero for "none".
     scale_ : (p,) array or None
     n_components_ : int
-    explained_variance_ : (d,) array
-        Pooled variance along each component, divided by the total weight (not n - 1).
-    explained_variance_ratio_ : (d,) array
+        r, columns of a transformed table; the d that was found where a share was asked for.
+    explained_variance_ : (r,) array
+        Pooled variance that each component keeps, divided by the total weight (not n - 1).
+    explained_variance_ratio_ : (r,) array
         The same as a share of the total variance.
     groups_ : (k,) array
         Labels in sorted order; all `group_` attributes follow it.
@@ -83,8 +119,9 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         e_g, average squared reconstruction error of each group.
     group_losses_ : (k,) array
         l_g = e_g - e*_g, what the group loses against its own best subspace.
-    group_explained_variance_ratio_ : (k, d) array
-        Share of each group's variance along each component; NaN for a group without variance.
+    group_explained_variance_ratio_ : (k, r) array
+        Share of each group's variance that each component keeps, adding up to 1 - e_g / tr S_g; NaN
+        for a group without variance.
     disparity_ : float
         Two groups: error of the second minus error of the first. More: the largest pairwise gap.
     moments_ : GroupMoments
@@ -99,14 +136,26 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    For two groups every criterion takes its optimum at a boundary point of the groups' trade-off,
-    which some subspace of exactly d dimensions reaches; `BoundarySearch` finds it with one
-    symmetric eigenproblem per step. More than two groups: "total_error".
+    For two groups every criterion but Nash welfare takes its optimum at a boundary point of the
+    groups' trade-off, which some subspace of exactly d dimensions reaches; `BoundarySearch` finds
+    it with one symmetric eigenproblem per step. For more groups a gap may stay open, and
+    `solution_` then says so.
+
+    Settings inside criterion, restriction and solver are parameters too, such as
+    `criterion__penalty` in a grid search.
 
     References
     ----------
     Samadi, Tantipongpipat, Morgenstern, Singh, Vempala (2018). The Price of Fair PCA: One Extra
     Dimension. NeurIPS.
+
+    Vu, Tran, Yue, Nguyen (2022). Distributionally Robust Fair Principal Components via Geodesic
+    Descents. ICLR.
+
+    Olfat, Aswani (2019). Convex Formulations for Fair Principal Component Analysis. AAAI.
+
+    Kleindessner, Donini, Russell, Zafar (2023). Efficient fair PCA for fair representation
+    learning. AISTATS.
 
     Examples
     --------
@@ -128,7 +177,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_components: int = 2,
+        n_components: int | float = 2,
         *,
         criterion: Any = "minimax_loss",
         restriction: Any = None,
@@ -150,6 +199,53 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.allow_extra = allow_extra
         self.missing_groups = missing_groups
         self.random_state = random_state
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of this estimator.
+
+        Parameters
+        ----------
+        deep : bool
+            Also the settings inside criterion, restriction and solver, such as
+            `criterion__penalty`.
+
+        Returns
+        -------
+        dict of str to value
+        """
+        parameters: dict[str, Any] = super().get_params(deep=deep)
+        if deep:
+            for owner in _OWNERS:
+                parameters |= nested_fields(owner, _settings_of(owner, parameters[owner]))
+        return parameters
+
+    def set_params(self, **params: Any) -> "FairPCA":
+        """Set parameters; `criterion__penalty` replaces the criterion by one with that penalty.
+
+        Returns
+        -------
+        FairPCA
+
+        Raises
+        ------
+        InvalidParameter
+            A parameter that is not there, or a value out of range (then also InvalidType). Nothing
+            is changed then.
+        """
+        plain, nested = split_nested(params)
+        known = super().get_params(deep=False)
+        for name in (*plain, *nested):
+            if name not in known:
+                raise InvalidParameter(
+                    f"Invalid parameter {name!r} for estimator {self}",
+                    f"Valid parameters are: {sorted(known)!r}",
+                    "Use one of these",
+                )
+        for owner, changes in nested.items():
+            settings = _settings_of(owner, plain.get(owner, known[owner]))
+            plain[owner] = with_fields(owner, settings, changes)
+        super().set_params(**plain)
+        return self
 
     def fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -179,7 +275,8 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         InvalidParameter
             A setting out of range.
         Incompatible
-            A criterion that is not available for this number of groups.
+            A criterion, restriction or solver that is not available for this number of groups or
+            together with another, or a share of variance that no dimension keeps.
         """
         with self._all_or_nothing():
             moments, columns = self._moments_of(X, sensitive_features, sample_weight, reset=True)
@@ -299,12 +396,6 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 "Allowed are 'error' and 'ignore'",
                 "Use 'error' unless you want ordinary PCA without groups",
             )
-        if self.restriction is not None:
-            raise Incompatible(
-                f"restriction is {self.restriction!r}",
-                "Allowed is None: this version has criteria, but no restrictions",
-                "Leave the restriction out and choose a criterion",
-            )
         real = isinstance(self.tol, numbers.Real) and not isinstance(self.tol, bool)
         if not real or not 0 <= self.tol < 1:
             raise InvalidParameter(
@@ -312,11 +403,14 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 "Allowed is a number from 0 to below 1, a share of the total variance",
                 "Use the default, 1e-9",
             )
-        if not isinstance(self.scale, bool | np.bool_):
-            raise InvalidParameter(
-                f"scale is {self.scale!r}", "Allowed are True and False", "Use one of these"
-            )
+        for name in ("scale", "allow_extra"):
+            value = getattr(self, name)
+            if not isinstance(value, bool | np.bool_):
+                raise InvalidParameter(
+                    f"{name} is {value!r}", "Allowed are True and False", "Use one of these"
+                )
         criterion_of(self.criterion)
+        restriction_of(self.restriction)
         solver_of(self.solver)
         check_center(self.center)
 
@@ -335,7 +429,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         features = without_columns(X, columns)
         check_shape(features.shape)
         validate_data(self, features, reset=reset, skip_check_array=True)
-        check_n_components(self.n_components, self.n_features_in_)
+        check_dimension(self.n_components, self.n_features_in_)
         if sensitive_features is None and self.missing_groups == "ignore":
             moments = accumulate(rows_of(X, Labels.constant(_EVERYONE, len(X)), sample_weight))
         else:
@@ -361,10 +455,13 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             moments,
             self.n_components,
             criterion=self.criterion,
+            restriction=self.restriction,
             center=self.center,
             scale=self.scale,
             solver=self.solver,
             tol=self.tol,
+            allow_extra=self.allow_extra,
+            random_state=self.random_state,
         )
 
     @contextmanager
@@ -420,3 +517,11 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
+
+
+def _settings_of(owner: str, value: Any) -> Any:
+    """The settings object behind a parameter, made from its name if need be; else the value."""
+    try:
+        return _OWNERS[owner](value) if owner in _OWNERS else value
+    except FairspanError:  # parameters are only checked when fitting
+        return value

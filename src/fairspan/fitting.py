@@ -1,12 +1,13 @@
 """From moments to a certified subspace: the road that estimator, audit and command line share."""
 
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.errors import InvalidInput, warn
+from fairspan.errors import InvalidInput, InvalidParameter, warn
 from fairspan.linalg import leading_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
@@ -15,7 +16,9 @@ from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.problem import Problem, check_n_components
-from fairspan.solvers.choose import check_accepted, solver_of
+from fairspan.problem.restrictions import Restriction, restriction_of
+from fairspan.solvers.choose import solver_of
+from fairspan.solvers.restricted import Solved, Task
 from fairspan.solvers.solution import Solution
 from fairspan.subspace import FairSubspace, Provenance
 from fairspan.version import __version__
@@ -30,12 +33,13 @@ class Fit:
     Attributes
     ----------
     problem : Problem
+        Without the restriction, if there is one.
     solution : Solution
     subspace : FairSubspace
     errors, losses : (k,) arrays
         e_g and l_g of each group, in squared (scaled) units of the features.
-    component_variances : (k, d) array
-        Variance of each group along each component.
+    component_variances : (k, r) array
+        Variance of each group that each component keeps.
     """
 
     problem: Problem
@@ -48,28 +52,38 @@ class Fit:
 
 def fit_subspace(
     moments: GroupMoments,
-    n_components: int,
+    n_components: int | float,
     *,
     criterion: str | Criterion = "minimax_loss",
+    restriction: Restriction | None = None,
     center: Center = "global",
     scale: bool = False,
     solver: Any = "auto",
     tol: float = 1e-9,
+    allow_extra: bool = False,
+    random_state: Any = None,
 ) -> Fit:
     """Solve for a criterion of the groups' errors.
 
     Parameters
     ----------
     moments : GroupMoments
-    n_components : int
-        d, from 1 to p.
+    n_components : int or float
+        d, from 1 to p; or a share, above 0 and below 1, of every group's variance: then the
+        smallest d at which this criterion leaves every group that share.
     criterion : str or criterion object
+    restriction : MeanParity, CovarianceParity or None
+        Which subspaces are allowed; excess losses are still measured against the best of all.
     center : {"global", "group", "none"}
     scale : bool
         Divide each feature by its pooled standard deviation first.
     solver : str or solver object
     tol : float
         Largest gap to call optimal, as a share of the total variance.
+    allow_extra : bool
+        Whether a soft projection of more than d components may be the answer.
+    random_state : int, Generator, RandomState or None
+        For solvers that use randomness.
 
     Returns
     -------
@@ -80,43 +94,64 @@ def fit_subspace(
     InvalidParameter, InvalidType
         A setting out of range.
     Incompatible
-        A criterion that the solver cannot take for this number of groups.
+        A criterion or restriction that is not available for these groups, this dimension or this
+        solver; a share that no dimension keeps for every group.
     InvalidInput
         A group of one row with center "group": about its own mean it has no variance.
     """
     # All settings are checked before the first eigenproblem.
     chosen, solve_with = criterion_of(criterion), solver_of(solver)
-    check_n_components(n_components, moments.n_features)
+    hide = restriction_of(restriction)
+    check_dimension(n_components, moments.n_features)
     if center == "group":
         _check_spread(moments)
     divisor = _scale(moments) if scale else None
     scaled = moments if divisor is None else moments.divided_by(divisor)
     second_moments = DenseSecondMoments(scaled.second_moments(center))
-    problem = Problem(second_moments, moments.labels, moments.weights, int(n_components), chosen)
-    check_accepted(solve_with, problem)
-    solution = solve_with.solve(problem, tol * problem.total_variance)
-    basis = solution.components.T
-    errors = problem.errors(basis)
-    losses = np.maximum(errors - problem.best_errors, 0.0)
-    mean = np.zeros(moments.n_features) if center == "none" else moments.mean
-    provenance = Provenance(
-        criterion=chosen.name,
-        solver=solution.solver,
-        status=str(solution.status),
-        groups=tuple(moments.labels),
-        counts=tuple(moments.counts.tolist()),
-        errors=tuple(errors.tolist()),
-        losses=tuple(losses.tolist()),
-        objective=solution.objective,
-        lower_bound=solution.lower_bound,
-        total_variance=problem.total_variance,
-        version=__version__,
+    whole = isinstance(n_components, numbers.Integral)
+    problem = Problem(
+        second_moments,
+        moments.labels,
+        moments.weights,
+        int(n_components) if whole else 1,
+        chosen,
+        bool(allow_extra),
     )
-    subspace = FairSubspace(
-        solution.components, mean, divisor, center, moments.feature_names, provenance
+    if hide is not None:
+        hide.check(moments.labels, chosen, allow_extra=bool(allow_extra))
+    task = Task(
+        problem,
+        second_moments,
+        hide,
+        scaled.means,
+        scaled.second_moments("group"),
+        solve_with,
+        tol,
+        random_state,
     )
-    variances = np.einsum("gii->gi", second_moments.compressed(basis))
-    return Fit(problem, solution, subspace, errors, losses, np.array(variances))
+    solved = task.at(int(n_components)) if whole else task.keeping(float(n_components))
+    return _fit_of(solved, moments, divisor, center, hide)
+
+
+def check_dimension(n_components: object, n_features: int) -> None:
+    """Make sure that d is a whole number from 1 to p, or a share above 0 and below 1.
+
+    Raises
+    ------
+    InvalidParameter
+    """
+    number = isinstance(n_components, numbers.Real) and not isinstance(n_components, bool)
+    if number and 0 < n_components < 1:  # type: ignore[operator]
+        return
+    try:
+        check_n_components(n_components, n_features)
+    except InvalidParameter as error:
+        received, allowed, _ = error.args
+        raise InvalidParameter(
+            received,
+            f"{allowed}, or a share above 0 and below 1 of every group's variance",
+            "Choose such a number, for example 2 or 0.9",
+        ) from None
 
 
 def smallest_dimension(
@@ -139,6 +174,38 @@ def smallest_dimension(
     pooled = np.tensordot(moments.proportions, scaled.second_moments(center), axes=1)
     kept = np.cumsum(leading_subspace(pooled, moments.n_features).eigenvalues)
     return min(int(np.searchsorted(kept, share * kept[-1])) + 1, moments.n_features)
+
+
+def _fit_of(
+    solved: Solved,
+    moments: GroupMoments,
+    divisor: FloatArray | None,
+    center: Center,
+    restriction: Restriction | None,
+) -> Fit:
+    problem, solution, basis = solved.problem, solved.solution, solved.basis
+    errors = problem.errors(basis)
+    losses = np.maximum(errors - problem.best_errors, 0.0)
+    mean = np.zeros(moments.n_features) if center == "none" else moments.mean
+    provenance = Provenance(
+        criterion=problem.criterion.name,
+        solver=solution.solver,
+        status=str(solution.status),
+        groups=tuple(moments.labels),
+        counts=tuple(moments.counts.tolist()),
+        errors=tuple(errors.tolist()),
+        losses=tuple(losses.tolist()),
+        objective=solution.objective,
+        lower_bound=solution.lower_bound,
+        total_variance=problem.total_variance,
+        version=__version__,
+        restriction=None if restriction is None else repr(restriction),
+    )
+    subspace = FairSubspace(
+        solution.components, mean, divisor, center, moments.feature_names, provenance
+    )
+    variances = np.einsum("gii->gi", problem.second_moments.compressed(basis))
+    return Fit(problem, solution, subspace, errors, losses, np.array(variances))
 
 
 def _check_spread(moments: GroupMoments) -> None:

@@ -37,7 +37,8 @@ class GroupFigures:
     errors : (k,) array
         e_g = tr S_g - tr(V'S_gV).
     best_errors : (k,) array
-        e*_g, the least error of any subspace of the same dimension.
+        e*_g, the least error of any subspace of the same dimension; of the dimension d whose
+        relaxation it is for a soft projection.
     """
 
     labels: list[Label]
@@ -81,8 +82,8 @@ def group_figures(subspace: FairSubspace, moments: GroupMoments) -> GroupFigures
         moments = moments.divided_by(subspace.scale)
         point = None if point is None else point / subspace.scale
     second = DenseSecondMoments(moments.second_moments_about(point))
-    problem = Problem(second, moments.labels, moments.weights, subspace.n_components, TotalError())
-    errors = problem.errors(subspace.components.T)
+    problem = Problem(second, moments.labels, moments.weights, subspace.dimension, TotalError())
+    errors = problem.errors(subspace.basis)
     return GroupFigures(moments.labels, second.traces, errors, problem.best_errors)
 
 

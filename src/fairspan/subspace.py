@@ -13,11 +13,14 @@ from fairspan.moments.groups import Label, plain_labels
 from fairspan.moments.sources import frame_of
 from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.frames import FrameRows
+from fairspan.soft_projection import is_soft, retained
 from fairspan.storage import read_archive, write_archive
 
 FloatArray = npt.NDArray[np.float64]
 
 _ORTHONORMAL = 1e-6
+# The weights of a soft projection add up to a whole number within this.
+_WHOLE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class Provenance:
     objective, lower_bound, total_variance : float
     version : str
         The version of fairspan that fitted it.
+    restriction : str or None
+        What hides the group, with its settings, such as "MeanParity(tolerance=0.0)".
     """
 
     criterion: str
@@ -48,6 +53,7 @@ class Provenance:
     lower_bound: float
     total_variance: float
     version: str
+    restriction: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +63,8 @@ class FairSubspace:
     Attributes
     ----------
     components : (d, p) array
-        Orthonormal rows.
+        Orthonormal rows. A soft projection has r > d rows sqrt(lambda_j) u_j, u_j orthonormal and
+        0 < lambda_j <= 1, and reconstructs by P* = sum_j lambda_j u_j u_j'.
     mean : (p,) array or None
         Subtracted from every row. None: the mean of whatever rows are looked at.
     scale : (p,) array or None
@@ -88,8 +95,23 @@ class FairSubspace:
 
     @property
     def n_components(self) -> int:
-        """d."""
+        """Coordinates of a transformed row: d, or r of a soft projection."""
         return len(self.components)
+
+    @property
+    def dimension(self) -> int:
+        """d, of the subspaces that compare with it: of a soft projection, sum_j lb_j."""
+        return round(_dimension(self.components)) if self.is_soft else len(self.components)
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether it is a soft projection: not all of its rows are of length one."""
+        return is_soft(self.components)
+
+    @property
+    def basis(self) -> FloatArray:
+        """B of shape (p, n_components), with captured variances tr(B'SB)."""
+        return retained(self.components) if self.is_soft else self.components.T
 
     @property
     def n_features(self) -> int:
@@ -205,7 +227,11 @@ class FairSubspace:
 
     def __repr__(self) -> str:
         how = "" if self.provenance is None else f", {self.provenance.criterion}"
-        return f"<FairSubspace of {self.n_components} in {self.n_features} features{how}>"
+        if self.provenance is not None and self.provenance.restriction is not None:
+            how += f" with {self.provenance.restriction}"
+        if self.is_soft:
+            how += f", soft in {self.n_components} coordinates"
+        return f"<FairSubspace of {self.dimension} in {self.n_features} features{how}>"
 
 
 def squared_residuals(rows: FloatArray, components: FloatArray) -> FloatArray:
@@ -221,13 +247,8 @@ def orthonormal(subspace: FairSubspace) -> FairSubspace:
     ------
     InvalidInput
     """
+    _check_shape(subspace.components)
     components = subspace.components
-    if components.ndim != 2 or not 1 <= len(components) <= components.shape[1]:
-        raise InvalidInput(
-            f"The components have shape {components.shape}",
-            "Allowed is (d, p) with 1 <= d <= p",
-            "Pass one row for each component",
-        )
     if not np.allclose(components @ components.T, np.eye(len(components)), atol=_ORTHONORMAL):
         raise InvalidInput(
             "The components are not orthonormal",
@@ -235,6 +256,45 @@ def orthonormal(subspace: FairSubspace) -> FairSubspace:
             "Orthonormalise them, for example with numpy.linalg.qr(components.T)[0].T",
         )
     return subspace
+
+
+def orthonormal_or_soft(subspace: FairSubspace) -> FairSubspace:
+    """The same subspace, if its components are orthonormal or those of a soft projection.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    _check_shape(subspace.components)
+    return subspace if _is_soft_projection(subspace.components) else orthonormal(subspace)
+
+
+def _check_shape(components: FloatArray) -> None:
+    if components.ndim != 2 or not 1 <= len(components) <= components.shape[1]:
+        raise InvalidInput(
+            f"The components have shape {components.shape}",
+            "Allowed is (d, p) with 1 <= d <= p",
+            "Pass one row for each component",
+        )
+
+
+def _dimension(components: FloatArray) -> float:
+    """sum_j lb_j, lb_j = lambda_j (2 - lambda_j)."""
+    weights = np.einsum("ij,ij->i", components, components)
+    return float((weights * (2 - weights)).sum())
+
+
+def _is_soft_projection(components: FloatArray) -> bool:
+    """Whether rows sqrt(lambda_j) u_j keep a whole number d >= 1 of dimensions, not all fully."""
+    gram = components @ components.T
+    weights = np.diag(gram)
+    if not np.isfinite(gram).all() or not is_soft(components):
+        return False
+    at_right_angles = np.allclose(gram, np.diag(weights), atol=_ORTHONORMAL)
+    moderate = bool((weights <= 1 + _ORTHONORMAL).all())
+    dimension = _dimension(components)
+    whole = round(dimension) >= 1 and abs(dimension - round(dimension)) <= _WHOLE
+    return at_right_angles and moderate and whole
 
 
 def _read_provenance(stored: dict[str, Any] | None) -> Provenance | None:
@@ -251,7 +311,7 @@ def _read_provenance(stored: dict[str, Any] | None) -> Provenance | None:
 
 
 def _check_consistent(subspace: FairSubspace) -> None:
-    orthonormal(subspace)
+    orthonormal_or_soft(subspace)
     check_center(subspace.center)
     p = subspace.n_features
     for name in ("mean", "scale"):

@@ -272,7 +272,7 @@ def _model_audit(
     provenance = each.subspace.provenance
     return ModelAudit(
         name=each.name,
-        n_components=each.subspace.n_components,
+        n_components=each.subspace.dimension,
         center=each.subspace.center,
         scaled=each.subspace.scale is not None,
         status=None if provenance is None else provenance.status,

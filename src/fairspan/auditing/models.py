@@ -134,16 +134,17 @@ def audited_pca(
 def _is_ordinary(subspace: FairSubspace) -> bool:
     """Whether a fit is PCA as everybody has it; about each group's own mean it is another one."""
     provenance = subspace.provenance
-    return provenance is not None and (provenance.criterion, subspace.center) in (
-        (_PLAIN, "global"),
-        (_PLAIN, "none"),
-    )
+    if provenance is None or provenance.restriction is not None:
+        return False
+    return (provenance.criterion, subspace.center) in ((_PLAIN, "global"), (_PLAIN, "none"))
 
 
 def _default_name(model: Any) -> str:
     subspace = subspace_of(model)
     if subspace.provenance is not None:
-        return "PCA" if _is_ordinary(subspace) else subspace.provenance.criterion
+        hidden = subspace.provenance.restriction
+        name = subspace.provenance.criterion + ("" if hidden is None else f" with {hidden}")
+        return "PCA" if _is_ordinary(subspace) else name
     return "array" if isinstance(model, np.ndarray) else type(model).__name__
 
 
@@ -194,7 +195,7 @@ def _kind_of(each: Audited) -> _Kind:
     scaled = each.subspace.scale is not None
     # The same rows give the same bytes; other rows other means.
     rows = b"" if each.moments is None else each.moments.means.tobytes()
-    return each.subspace.n_components, each.subspace.center, scaled, rows
+    return each.subspace.dimension, each.subspace.center, scaled, rows
 
 
 def _plain_name(kind: _Kind, kinds: Sequence[_Kind]) -> str:

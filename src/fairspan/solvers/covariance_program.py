@@ -8,6 +8,8 @@ take that, for D and -D, each with the least phi there is.
 """
 
 import warnings
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +25,9 @@ _MOST_FEATURES = 60
 # Eigenvalues of M below this share of the largest are rounding.
 _ROUNDING = 1e-13
 # The limit is met up to this share of ||D||.
-_MET = 1e-10
+_MET = 1e-9
+# Beyond this the penalty drowns the objective's digits.
+_LARGEST_RATE = 1e6
 
 
 def upper_bound(
@@ -67,7 +71,7 @@ def upper_bound(
             "Use CovarianceParity(n_directions=...), which takes one eigenproblem",
         )
     try:
-        import cvxpy
+        cvxpy: Any = import_module("cvxpy")
     except ImportError as error:
         raise MissingDependency.for_extra(
             "cvxpy", "sdp", "CovarianceParity(tolerance=...)"
@@ -191,11 +195,11 @@ def _ascended(
         parts = _exceeding(basis, difference, limit, multipliers, rate)
         multipliers = [basis @ part @ basis.T for part in parts]
         violation = _violation(basis, difference, limit)
-        if abs(violation) < _MET / 2 or (violation <= 0 and not any(map(np.any, parts))):
+        if abs(violation) < _MET / 10 or (violation <= 0 and not any(map(np.any, parts))):
             break
-        if violation > last / 4:
-            rate = min(4 * rate, 1e6)
-        last = violation
+        if abs(violation) > last / 4:
+            rate = min(4 * rate, _LARGEST_RATE)
+        last = abs(violation)
     return basis
 
 

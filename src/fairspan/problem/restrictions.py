@@ -1,0 +1,286 @@
+"""Restrictions: subspaces in which the groups look alike, whatever criterion is minimised in them.
+
+A criterion serves the groups: it decides how much each of them may lose. A restriction hides the
+group instead: it removes from the projected rows what tells the groups apart (Olfat and Aswani
+2019; Kleindessner et al. 2023). The two goals differ, and a subspace that hides the group may well
+serve one group worse.
+
+Symbols: m_g is the mean of group g, C_g its covariance about that mean (divided by its weight), V
+the orthonormal (p, d) basis. All are in scaled units where the features are scaled.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import Incompatible, InvalidType
+from fairspan.moments.groups import Label
+from fairspan.problem.criteria import Criterion, TotalError
+from fairspan.problem.parameters import check_count, check_number
+
+FloatArray = npt.NDArray[np.float64]
+
+# Differences of means below this share of a feature's spread, or of the means, are rounding.
+_ROUNDING_OF_SPREAD = 1e-12
+_ROUNDING_OF_MEAN = 1e-14
+# Mean differences that depend on each other linearly span less; relative to the largest.
+_DEPENDENT = 1e-9
+# Without n_directions, covariance parity keeps this share of the directions.
+_SHARE_OF_DIRECTIONS = 0.85
+
+
+@dataclass(frozen=True)
+class MeanParity:
+    """The projected rows of all groups have the same mean, or nearly.
+
+    Exactly (tolerance 0): V'(m_g - m) = 0 for every group, m any mean of the m_g. V lies in the
+    complement of the span of these differences, of dimension p - rank, in which any criterion is
+    minimised. With a tolerance, two groups: ||V'(m_1 - m_2)|| <= tolerance, total error only; Olfat
+    and Aswani (2019), without their relaxation.
+
+    Parameters
+    ----------
+    tolerance : float, default=0.0
+        Largest distance of the two projected means, in (scaled) units of the features.
+    """
+
+    tolerance: float = 0.0
+    name: ClassVar[str] = "mean_parity"
+
+    def __post_init__(self) -> None:
+        check_number("tolerance", self.tolerance, 0)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is a choice of directions, with no tolerance."""
+        return self.tolerance == 0
+
+    def check(self, labels: list[Label], criterion: Criterion, *, allow_extra: bool) -> None:
+        """Raise Incompatible unless it is defined for these groups and this criterion."""
+        if not self.is_exact:
+            exact = "MeanParity(tolerance=0) combines with every criterion and number of groups"
+            _check_tolerated(self, labels, criterion, allow_extra=allow_extra, instead=exact)
+
+    def directions(
+        self, means: FloatArray, covariances: FloatArray, n_components: int
+    ) -> FloatArray | None:
+        """The directions among which V is chosen; None for all.
+
+        Parameters
+        ----------
+        means : (k, p) array
+            m_g.
+        covariances : (k, p, p) array
+            C_g.
+        n_components : int
+            d.
+
+        Returns
+        -------
+        (p, p - rank) array or None
+            Orthonormal columns.
+
+        Raises
+        ------
+        Incompatible
+            Fewer than d directions are left.
+        """
+        return mean_free_directions(means, covariances, n_components) if self.is_exact else None
+
+
+@dataclass(frozen=True)
+class CovarianceParity:
+    """The projected rows of two groups have the same mean, and nearly the same covariance.
+
+    Let Q be the directions that exact :class:`MeanParity` leaves. By directions: V lies in the span
+    of the `n_directions` eigenvectors of Q'(C_1 - C_2)Q of smallest absolute eigenvalue, in which
+    any criterion is minimised (Kleindessner et al. 2023). By tolerance: the spectral norm of
+    V'(C_1 - C_2)V is at most `tolerance`, total error only (Olfat and Aswani 2019, see
+    :mod:`fairspan.solvers.parity`).
+
+    Parameters
+    ----------
+    n_directions : int, default=None
+        From d to p - 1 (to p if the means agree already); fewer make the covariances more alike.
+        None, with no tolerance, takes 85 % of the directions that mean parity leaves, rounded down,
+        and at least d.
+    tolerance : float, default=None
+        Largest absolute difference of the groups' variances along a direction of the subspace, in
+        squared (scaled) units of the features. Instead of `n_directions`. Needs cvxpy, and at most
+        a few dozen features.
+    """
+
+    n_directions: int | None = None
+    tolerance: float | None = None
+    name: ClassVar[str] = "covariance_parity"
+
+    def __post_init__(self) -> None:
+        if self.n_directions is not None:
+            check_count("n_directions", self.n_directions)
+        if self.tolerance is not None:
+            check_number("tolerance", self.tolerance, 0)
+        if self.n_directions is not None and self.tolerance is not None:
+            raise Incompatible(
+                f"CovarianceParity received n_directions={self.n_directions!r} and "
+                f"tolerance={self.tolerance!r}",
+                "Allowed is one of them, or neither: each is a way of its own",
+                "Leave one of them out",
+            )
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is a choice of directions, with no tolerance."""
+        return self.tolerance is None
+
+    def check(self, labels: list[Label], criterion: Criterion, *, allow_extra: bool) -> None:
+        """Raise Incompatible unless it is defined for these groups and this criterion."""
+        if len(labels) > 2:
+            raise Incompatible(
+                f"CovarianceParity was asked for {len(labels)} groups",
+                "Allowed are two groups: it compares two covariances",
+                "Use MeanParity(), which takes any number of groups, or join groups",
+            )
+        if not self.is_exact:
+            exact = "CovarianceParity(n_directions=...) combines with every criterion"
+            _check_tolerated(self, labels, criterion, allow_extra=allow_extra, instead=exact)
+
+    def directions(
+        self, means: FloatArray, covariances: FloatArray, n_components: int
+    ) -> FloatArray:
+        """The directions among which V is chosen.
+
+        Parameters
+        ----------
+        means : (k, p) array
+            m_g.
+        covariances : (k, p, p) array
+            C_g.
+        n_components : int
+            d.
+
+        Returns
+        -------
+        (p, n_directions) array
+            Orthonormal columns; with a tolerance those of mean parity alone.
+
+        Raises
+        ------
+        Incompatible
+            Fewer than d directions, or fewer than were asked for.
+        """
+        free = mean_free_directions(means, covariances, n_components)
+        if not self.is_exact or len(means) == 1:
+            return free
+        left = free.shape[1]
+        wanted = self.n_directions
+        if wanted is None:
+            wanted = max(int(_SHARE_OF_DIRECTIONS * left), n_components)
+        if not n_components <= wanted <= left:
+            raise Incompatible(
+                f"CovarianceParity was asked for n_directions={wanted}",
+                f"Allowed are {n_components} (n_components) to {left}: of {means.shape[1]} "
+                f"features, mean parity takes {means.shape[1] - left} direction(s) away",
+                "Choose a number in that range, or another n_components",
+            )
+        values, vectors = np.linalg.eigh(free.T @ (covariances[0] - covariances[1]) @ free)
+        nearest = np.sort(np.argsort(np.abs(values), kind="stable")[:wanted])
+        return np.asarray(free @ vectors[:, nearest])
+
+
+Restriction = MeanParity | CovarianceParity
+
+
+def restriction_of(restriction: object) -> Restriction | None:
+    """The restriction itself, or None.
+
+    Raises
+    ------
+    InvalidType
+        Neither.
+    """
+    if restriction is None or isinstance(restriction, Restriction):
+        return restriction
+    raise InvalidType(
+        f"restriction is {restriction!r}",
+        "Allowed are None, MeanParity(...) and CovarianceParity(...)",
+        "Pass such an object, such as fairspan.MeanParity(); to serve groups rather than to hide "
+        "them, choose a criterion",
+    )
+
+
+def mean_free_directions(
+    means: FloatArray, covariances: FloatArray, n_components: int
+) -> FloatArray:
+    """Orthonormal basis of all directions along which the groups' means agree.
+
+    Parameters
+    ----------
+    means : (k, p) array
+    covariances : (k, p, p) array
+        Their diagonals tell what is small in each feature.
+    n_components : int
+        d.
+
+    Returns
+    -------
+    (p, p - rank) array
+        rank is that of the (k, p) differences m_g - m.
+
+    Raises
+    ------
+    Incompatible
+        d exceeds p - rank.
+
+    Examples
+    --------
+    >>> means = np.array([[1.0, 0.0], [0.0, 0.0]])
+    >>> abs(mean_free_directions(means, np.array([np.eye(2)] * 2), 1))
+    array([[0.],
+           [1.]])
+    """
+    n_groups, p = means.shape
+    differences = means - means.mean(axis=0)
+    variances = np.einsum("gii->gi", covariances).mean(axis=0)
+    spread = np.sqrt(variances + (differences**2).mean(axis=0))
+    rounding = _ROUNDING_OF_SPREAD * spread + _ROUNDING_OF_MEAN * np.abs(means).max(axis=0)
+    differences = np.where(np.abs(differences) > rounding, differences, 0.0)
+    # Rates beside currencies: the rank is that of differences in units of each feature's spread.
+    unit = np.where(spread > 0, spread, 1.0)
+    _, sizes, axes = np.linalg.svd(differences / unit, full_matrices=False)
+    rank = int((sizes > _DEPENDENT * sizes[0]).sum()) if sizes[0] > 0 else 0
+    if n_components > p - rank:
+        raise Incompatible(
+            f"n_components is {n_components} with mean parity",
+            f"Allowed is at most {p - rank}: of {p} features, the means of {n_groups} groups "
+            f"differ along {rank} direction(s)",
+            "Choose fewer components, or leave the restriction out",
+        )
+    span = (axes[:rank] * unit).T
+    span /= np.maximum(np.linalg.norm(span, axis=0), np.finfo(np.float64).tiny)
+    return np.ascontiguousarray(np.linalg.qr(span, mode="complete")[0][:, rank:])
+
+
+def _check_tolerated(
+    restriction: Restriction,
+    labels: list[Label],
+    criterion: Criterion,
+    *,
+    allow_extra: bool,
+    instead: str,
+) -> None:
+    """Raise Incompatible where a restriction with a tolerance is not defined."""
+    if isinstance(criterion, TotalError) and len(labels) <= 2 and not allow_extra:
+        return
+    received = f"the criterion {criterion.name!r}"
+    if allow_extra:
+        received = "allow_extra=True"
+    if len(labels) > 2:
+        received = f"{len(labels)} groups"
+    raise Incompatible(
+        f"{restriction!r} was asked for together with {received}",
+        "Allowed with a tolerance are the criterion 'total_error', two groups and "
+        "allow_extra=False",
+        f"Use these; or no tolerance: {instead}",
+    )

@@ -1,0 +1,205 @@
+"""Solving under a restriction, at one dimension or at the smallest that keeps enough of each group.
+
+Directions that a restriction leaves are coordinates: the problem is solved in them, and the answer
+mapped back. Errors stay those of the whole rows, and excess losses are still measured against the
+best subspace of all.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import Incompatible
+from fairspan.linalg import with_positive_signs
+from fairspan.moments.operators import DenseSecondMoments
+from fairspan.problem.criteria import Disparity
+from fairspan.problem.problem import Problem
+from fairspan.problem.restrictions import CovarianceParity, Restriction, mean_free_directions
+from fairspan.soft_projection import is_soft, retained
+from fairspan.solvers.choose import check_accepted
+from fairspan.solvers.parity import tolerant_solver
+from fairspan.solvers.protocol import Solver
+from fairspan.solvers.solution import Solution
+
+FloatArray = npt.NDArray[np.float64]
+
+# A share that is met up to rounding is met.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A problem without its restriction, and the solution within it.
+
+    Attributes
+    ----------
+    problem : Problem
+    solution : Solution
+        Its components have the p features of the problem.
+    """
+
+    problem: Problem
+    solution: Solution
+
+    @property
+    def basis(self) -> FloatArray:
+        """B with captured variances tr(B'S_gB), shape (p, r)."""
+        components = self.solution.components
+        return retained(components) if is_soft(components) else components.T
+
+    @property
+    def kept(self) -> FloatArray:
+        """1 - e_g / tr S_g of each group, shape (k,); 1 for a group without variance."""
+        traces = self.problem.second_moments.traces
+        lost = self.problem.errors(self.basis)
+        return np.asarray(1.0 - np.where(traces > 0, lost / np.where(traces > 0, traces, 1.0), 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is to be solved, at a dimension yet to be given.
+
+    Attributes
+    ----------
+    problem : Problem
+        Without the restriction, at any dimension.
+    second_moments : DenseSecondMoments
+        Those of the problem.
+    restriction : Restriction or None
+    means : (k, p) array
+    covariances : (k, p, p) array
+        About each group's own mean.
+    solver : Solver
+    tol : float
+        Largest gap to call optimal, as a share of the total variance.
+    random_state : int, Generator, RandomState or None
+    """
+
+    problem: Problem
+    second_moments: DenseSecondMoments
+    restriction: Restriction | None
+    means: FloatArray
+    covariances: FloatArray
+    solver: Solver
+    tol: float
+    random_state: Any = None
+
+    def at(self, n_components: int) -> Solved:
+        """Solve for a dimension.
+
+        Raises
+        ------
+        Incompatible
+            The solver, or the restriction, cannot take it.
+        """
+        return self._checked(n_components)()
+
+    def keeping(self, share: float) -> Solved:
+        """Solve for the smallest dimension that keeps this share of every group's variance.
+
+        The share that a criterion leaves to a group need not grow with the dimension, so every
+        dimension is tried, from the first at which each group's own best subspace would do.
+
+        Raises
+        ------
+        Incompatible
+            No dimension keeps it, or the solver cannot take the problem.
+        """
+        last, best = self._most_components(), -np.inf
+        obstacle: Incompatible | None = None
+        for d in range(min(self._least_components(share), last), last + 1):
+            solve = self._checked(d)
+            try:
+                solved = solve()
+            except Incompatible as error:  # such as equal errors that are out of reach for this d
+                obstacle = error
+                continue
+            least = float(solved.kept.min())
+            if least >= share - _ROUNDING:
+                return solved
+            best = max(best, least)
+        if best == -np.inf and obstacle is not None:
+            raise obstacle
+        raise Incompatible(
+            f"n_components is {share!r}, a share of every group's variance, with the criterion "
+            f"{self.problem.criterion.name!r} and restriction {self.restriction!r}",
+            f"Allowed here is at most {np.floor(best * 1e6) / 1e6:g}, which the group served worst "
+            f"keeps with up to {last} components",
+            "Choose a smaller share, another criterion, or a looser restriction",
+        )
+
+    def _checked(self, n_components: int) -> "_Ready":
+        """Everything but the solving, so that settings which cannot work are told at once."""
+        full = replace(self.problem, n_components=n_components)
+        hide, directions, problem = self.restriction, None, full
+        means, covariances = self.means, self.covariances
+        if hide is not None:
+            directions = hide.directions(means, covariances, n_components)
+        if directions is not None:
+            means = means @ directions
+            covariances = np.array([directions.T @ each @ directions for each in covariances])
+            problem = replace(
+                full,
+                second_moments=self.second_moments.within(directions),
+                criterion=_settled(full).criterion,
+                unrestricted=full,
+            )
+        solver: Any = None
+        if hide is not None:
+            solver = tolerant_solver(hide, self.solver, means, covariances)
+        if solver is None:
+            solver = self.solver
+            check_accepted(solver, problem)
+        return _Ready(
+            full, problem, directions, solver, self.tol * problem.total_variance, self.random_state
+        )
+
+    def _most_components(self) -> int:
+        p = self.problem.n_features
+        if self.restriction is None:
+            return p
+        if isinstance(self.restriction, CovarianceParity) or self.restriction.is_exact:
+            p = mean_free_directions(self.means, self.covariances, 1).shape[1]
+        wanted = getattr(self.restriction, "n_directions", None)
+        return p if wanted is None else min(p, wanted)
+
+    def _least_components(self, share: float) -> int:
+        """The first d with t_d(S_g) >= share tr S_g for every group."""
+        p, traces = self.problem.n_features, self.second_moments.traces
+        needed = 1
+        for alone, trace in zip(np.eye(len(traces)), traces, strict=True):
+            kept = np.cumsum(self.second_moments.leading(alone, p).eigenvalues)
+            if trace > 0:
+                reached = np.flatnonzero(kept >= (share - _ROUNDING) * trace)
+                needed = max(needed, int(reached[0]) + 1 if len(reached) else p)
+        return needed
+
+
+@dataclass(frozen=True, eq=False)
+class _Ready:
+    """A problem and the solver that accepted it."""
+
+    full: Problem
+    problem: Problem
+    directions: FloatArray | None
+    solver: Any
+    tolerance: float
+    random_state: Any
+
+    def __call__(self) -> Solved:
+        solution = self.solver.solve(self.problem, self.tolerance, self.random_state)
+        if self.directions is not None:
+            columns = with_positive_signs(self.directions @ solution.components.T)
+            solution = replace(solution, components=np.ascontiguousarray(columns.T))
+        return Solved(self.full, solution)
+
+
+def _settled(full: Problem) -> Problem:
+    """The same, with the protected group of a disparity settled by unrestricted PCA."""
+    criterion = full.criterion
+    if not isinstance(criterion, Disparity) or criterion.protected is not None:
+        return full
+    worse = full.labels[full.served_worse_by_pca]
+    return replace(full, criterion=replace(criterion, protected=worse))
