@@ -88,7 +88,7 @@ class MultiplicativeWeights:
                 break
         return certified(
             problem,
-            rounds.basis(tolerance),
+            rounds.basis(),
             rounds.lower,
             rounds.best.multipliers,
             tolerance=tolerance,
@@ -145,14 +145,14 @@ class _Rounds:
             self.upper = min(self.least, self._average_value(n_rounds))
         self.trace.append(TracePoint(self.dual.n_eigenproblems, self.lower, self.upper))
 
-    def basis(self, tolerance: float) -> FloatArray:
+    def basis(self) -> FloatArray:
         """(p, r) columns of the answer: orthonormal, or of length sqrt(lb_j) if it is soft."""
         n_rounds = len(self.trace)
         average = self.projectors / n_rounds
         if self.problem.allow_extra and self._average_value(n_rounds) < self.least:
             return SoftBasis.of(average, self.problem.n_components).basis
         starts = [self.last.atom.basis, self.nearest.basis]
-        return best_rounding(self.problem, average, starts, target=self.lower + tolerance)
+        return best_rounding(self.problem, average, starts)
 
     def _average_value(self, n_rounds: int) -> float:
         return float(self.dual.pieces_at(self.captured / n_rounds).max())
