@@ -298,6 +298,7 @@ def test_other_numbers_of_groups(groups):
         ({"tolerance": 0.0}, "tolerance is 0.0"),
         ({"tolerance": float("nan")}, "tolerance is nan"),
         ({"n_components": 6}, "n_components is 6"),
+        ({"n_components": 0.9}, "n_components is 0.9"),
         ({"center": "median"}, "'median'"),
     ],
 )

@@ -21,6 +21,7 @@ from fairspan.moments.groups import Label, spelled
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.criterion_names import CRITERION_NAMES
 from fairspan.problem.parameters import check_number
+from fairspan.problem.problem import check_n_components
 from fairspan.solvers.certificate import by_pooled_variance
 from fairspan.solvers.frontier_vertices import frontier_vertices
 from fairspan.solvers.trade_off_boundary import BoundaryPoint
@@ -274,6 +275,7 @@ def frontier(
             "Join groups until two are left, or compare criteria with audit",
         )
     check_number("tolerance", tolerance, _LEAST_TOLERANCE)
+    check_n_components(n_components, moments.n_features)
     # Ordinary PCA brings the problem, the mean and the scale.
     pca = fit_subspace(moments, n_components, criterion="total_error", center=center, scale=scale)
     divisor = pca.subspace.scale

@@ -1,0 +1,96 @@
+"""The pages of the documentation run as they stand, and leave nothing out."""
+
+import contextlib
+import io
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from fairspan.problem.criterion_names import CRITERION_NAMES
+from fairspan.problem.named_criteria import criterion_of
+from fairspan.solvers.choose import SOLVERS
+
+ROOT = Path(__file__).parents[1]
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
+CHOOSING = PAGES["choosing.md"]
+
+# A block of Python, and what it prints if that is shown below it.
+_BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n+```text\n(.*?)^```)?", re.S | re.M)
+EXAMPLES = [
+    pytest.param(name, code, shown, id=f"{name}-{number}")
+    for name, page in sorted(PAGES.items())
+    for number, (code, shown) in enumerate(_BLOCK.findall(page))
+]
+
+
+def call_of(made):
+    """How an object with its defaults is written."""
+    values = (f"{each.name}={each.default!r}" for each in fields(made))
+    return f"`{type(made).__name__}({', '.join(values)})`".replace("'", '"')
+
+
+def section(page, title):
+    return re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", page, re.S | re.M)[1]
+
+
+@pytest.mark.parametrize(("page", "code", "shown"), EXAMPLES)
+def test_every_example_runs_and_prints_what_is_shown(page, code, shown):
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, page, "exec"), {})
+    if shown:
+        assert printed.getvalue() == shown
+
+
+@pytest.mark.parametrize("name", CRITERION_NAMES)
+def test_every_criterion_is_explained_and_in_the_tables(name):
+    wanted, explained = (
+        section(CHOOSING, title)
+        for title in ("What do you want to be fair about\\?", "What each criterion means.*?")
+    )
+    assert f'| `"{name}"`' in wanted
+    assert f'**`"{name}"`**' in explained
+    row = f'| {call_of(criterion_of(name))} `"{name}"` |'
+    assert row in section(CHOOSING, "Reference")
+
+
+def test_every_criterion_says_what_it_does_not_promise():
+    explained = section(CHOOSING, "What each criterion means.*?")
+    assert len(re.findall(r"\*Not\s+promised:\*", explained)) == len(CRITERION_NAMES)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
+def test_every_solver_is_in_its_table(solver):
+    made = solver()
+    names = {call_of(made), f"`{type(made).__name__}()`"}
+    assert any(f"| {name} |" in section(CHOOSING, "Reference") for name in names)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        '`"auto"`',
+        "`BoundarySearch()`",
+        "`CuttingPlane()`",
+        "`MultiplicativeWeights(step=1.0, max_iter=100)`",
+        "`Semidefinite()`",
+        '`RiemannianSubgradient(max_iter=1000, n_starts=20, retraction="qr")`',
+        "`MeanParity(tolerance=0.0)`",
+        "`CovarianceParity(n_directions=None, tolerance=None)`",
+    ],
+)
+def test_solvers_and_restrictions_are_in_the_tables(call):
+    assert re.search(rf"^\| {re.escape(call)}", section(CHOOSING, "Reference"), re.M)
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{name}" for name in sorted(PAGES))])
+def test_links_lead_somewhere(page):
+    path = ROOT / page
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+        assert target.startswith("http") or (path.parent / target).exists(), target
+
+
+def test_the_readme_leads_to_choosing():
+    assert "(docs/choosing.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
