@@ -1,0 +1,225 @@
+"""Restrictions through the estimator: what is hidden is hidden, and the rest is the criterion's."""
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from by_hand import errors_by_hand, projector_distance, random_rows
+from fairspan import (
+    Disparity,
+    ErrorGap,
+    FairPCA,
+    FairSubspace,
+    GroupMoments,
+    RobustErrorGap,
+    audit,
+)
+from fairspan.errors import Incompatible, InvalidParameter, InvalidType
+from fairspan.problem.restrictions import CovarianceParity, MeanParity
+from real_data import load
+
+ROWS = random_rows(71, n=120, p=6)
+THREE = random_rows(72, n=120, p=6, groups=("c", "a", "b"))
+FOUR = random_rows(73, n=120, p=7, groups=("c", "a", "b", "d"))
+PLANE = random_rows(74, n=90, p=3, offset=1.0)
+CRITERIA = (
+    "total_error",
+    "minimax_loss",
+    "minimax_error",
+    "equal_error",
+    Disparity(0.3),
+    ErrorGap(0.7),
+    RobustErrorGap(0.7, 0.5),
+)
+
+
+def fit(rows, d=2, restriction=None, **settings):
+    estimator = FairPCA(d, restriction=restriction or MeanParity(), **settings)
+    return estimator.fit(rows.X, sensitive_features=rows.labels)
+
+
+def means_of(Z, labels):
+    return np.array([Z[labels == each].mean(axis=0) for each in sorted(set(labels))])
+
+
+def covariances_of(Z, labels):
+    return [np.cov(Z[labels == each].T, bias=True) for each in sorted(set(labels))]
+
+
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("center", ["global", "group", "none"])
+@pytest.mark.parametrize("rows", [ROWS, THREE, FOUR], ids=["2", "3", "4"])
+def test_transformed_groups_have_the_same_mean(rows, center, scale):
+    model = fit(rows, criterion="total_error", center=center, scale=scale)
+    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(2), atol=1e-12)
+    means = means_of(model.transform(rows.X), rows.labels)
+    assert np.ptp(means, axis=0).max() <= 1e-10
+    means = means_of(
+        (rows.X - model.mean_) / (1 if model.scale_ is None else model.scale_), rows.labels
+    )
+    assert np.abs((means - means[0]) @ model.components_.T).max() <= 1e-10
+
+
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+def test_the_objective_is_the_criterion_at_the_groups_own_errors(criterion):
+    model = fit(ROWS, criterion=criterion)
+    errors = errors_by_hand(ROWS.X, ROWS.labels, model.components_, ROWS.X.mean(axis=0))
+    np.testing.assert_allclose(model.group_errors_, errors, rtol=1e-9)
+    best = [
+        (np.linalg.svd(ROWS.X[ROWS.labels == g] - ROWS.X.mean(axis=0))[1][2:] ** 2).sum() / 60
+        for g in "ab"
+    ]
+    np.testing.assert_allclose(model.group_losses_, errors - best, rtol=1e-9)
+    free = FairPCA(2, criterion=criterion).fit(ROWS.X, sensitive_features=ROWS.labels)
+    problem = free.solution_.objective
+    assert model.solution_.status == "optimal"
+    assert model.solution_.objective >= problem - 1e-9 * abs(problem)
+
+
+@pytest.mark.parametrize("criterion", [each for each in CRITERIA if each != "equal_error"], ids=str)
+def test_brute_force_over_all_lines_in_the_plane_that_is_left(criterion):
+    """p = 3, d = 1: the directions of equal means are a plane, and a line in it is an angle."""
+    model = fit(PLANE, 1, criterion=criterion)
+    means = means_of(PLANE.X, PLANE.labels)
+    plane = np.linalg.svd((means[0] - means[1])[None])[2][1:]
+    angles = np.linspace(0, np.pi, 20001)
+    lines = np.cos(angles)[:, None] * plane[0] + np.sin(angles)[:, None] * plane[1]
+    X, labels = PLANE.X - PLANE.X.mean(axis=0), PLANE.labels
+    moments = [X[labels == g].T @ X[labels == g] / (labels == g).sum() for g in "ab"]
+    errors = np.array([np.trace(S) - np.einsum("ij,jk,ik->i", lines, S, lines) for S in moments])
+    best = np.array([np.linalg.eigvalsh(S)[:2].sum() for S in moments])
+    total, gap = errors.mean(axis=0), np.abs(errors[0] - errors[1])
+    # The group that unrestricted PCA serves worse.
+    first = np.linalg.svd(X)[2][0]
+    signed = errors[1] - errors[0]
+    pca = [np.trace(S) - first @ S @ first for S in moments]
+    signed = signed if pca[1] > pca[0] else -signed
+    root, spread = np.sqrt(errors), np.sqrt(0.5 / np.sqrt(45))
+    up, down = (root + spread) ** 2, np.maximum(root - spread, 0) ** 2
+    robust = [1.2 * up[a] - 0.2 * down[b] for a, b in ((0, 1), (1, 0))]
+    expected = {
+        "total_error": total,
+        "minimax_loss": (errors - best[:, None]).max(axis=0),
+        "minimax_error": errors.max(axis=0),
+        Disparity(0.3): 0.3 * total + 0.7 * signed,
+        ErrorGap(0.7): total + 0.7 * gap,
+        RobustErrorGap(0.7, 0.5): np.max(robust, axis=0),
+    }[criterion].min()
+    spacing = 1e-3 * np.trace(moments[0] + moments[1])
+    assert expected - spacing <= model.solution_.objective <= expected + 1e-9 * abs(expected)
+
+
+def test_total_error_with_mean_parity_is_pca_of_projected_rows():
+    means = means_of(ROWS.X, ROWS.labels)
+    f = (means[0] - means[1]) / np.linalg.norm(means[0] - means[1])
+    projected = ROWS.X - np.outer(ROWS.X @ f, f)
+    model = fit(ROWS, 3, criterion="total_error")
+    assert projector_distance(model.components_, PCA(3).fit(projected).components_) <= 1e-8
+
+
+def test_covariance_parity_re_derived():
+    model = fit(ROWS, 2, CovarianceParity(n_directions=3), criterion="total_error")
+    means, covariances = means_of(ROWS.X, ROWS.labels), covariances_of(ROWS.X, ROWS.labels)
+    Q = np.linalg.svd((means[0] - means[1])[None])[2][1:].T
+    values, vectors = np.linalg.eigh(Q.T @ (covariances[0] - covariances[1]) @ Q)
+    Q = Q @ vectors[:, np.argsort(abs(values))[:3]]
+    centred = ROWS.X - ROWS.X.mean(axis=0)
+    _, axes = np.linalg.eigh(Q.T @ centred.T @ centred @ Q)
+    assert projector_distance(model.components_, (Q @ axes[:, 1:]).T) <= 1e-8
+    norms = [
+        np.linalg.norm(np.subtract(*covariances_of(each.transform(ROWS.X), ROWS.labels)), 2)
+        for each in (fit(ROWS, criterion="total_error"), model)
+    ]
+    assert norms[1] <= np.sort(abs(values))[2] + 1e-9
+    assert norms[1] < norms[0]
+
+
+@pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error", ErrorGap(0.7)], ids=str)
+def test_covariance_parity_by_directions_takes_every_criterion(criterion):
+    model = fit(ROWS, 2, CovarianceParity(), criterion=criterion)
+    explicit = fit(ROWS, 2, CovarianceParity(n_directions=4), criterion=criterion)  # 0.85 * 5
+    assert model.components_.tobytes() == explicit.components_.tobytes()
+    assert model.solution_.status == "optimal"
+    d_of_all = fit(ROWS, 5, CovarianceParity(), criterion=criterion)  # at least d
+    assert d_of_all.components_.shape == (5, 6)
+
+
+def test_what_does_not_go_together_is_refused():
+    for restriction, settings, rows, words in (
+        (MeanParity(), {"d": 6}, ROWS, "at most 5"),
+        (MeanParity(), {"d": 5, "criterion": "total_error"}, FOUR, "at most 4"),
+        (MeanParity(0.1), {"criterion": "minimax_loss"}, ROWS, r"MeanParity\(tolerance=0\)"),
+        (MeanParity(0.1), {"criterion": "total_error"}, THREE, "3 groups"),
+        (CovarianceParity(), {"criterion": "total_error"}, THREE, r"MeanParity\(\)"),
+        (CovarianceParity(6), {"criterion": "total_error"}, ROWS, "2 .n_components. to 5"),
+        (CovarianceParity(1), {"criterion": "total_error"}, ROWS, "2 .n_components. to 5"),
+        (CovarianceParity(tolerance=1.0), {}, ROWS, "n_directions"),
+        (
+            MeanParity(0.1),
+            {"criterion": "total_error", "allow_extra": True},
+            ROWS,
+            "allow_extra=True",
+        ),
+    ):
+        with pytest.raises(Incompatible, match=words):
+            fit(rows, restriction=restriction, **settings)
+    with pytest.raises(Incompatible, match="each is a way of its own"):
+        CovarianceParity(n_directions=2, tolerance=0.1)
+    with pytest.raises(InvalidParameter, match="tolerance is -1"):
+        MeanParity(-1)
+    with pytest.raises(InvalidType, match="Pass a whole number"):
+        CovarianceParity(0.85)
+
+
+def test_a_failing_restriction_leaves_the_earlier_fit():
+    model = fit(ROWS, 3)
+    before = dict(vars(model))
+    model.n_components = 6
+    with pytest.raises(Incompatible):
+        model.fit(ROWS.X, sensitive_features=ROWS.labels)
+    assert {**vars(model), "n_components": 3} == before
+
+
+def test_groups_of_equal_means_lose_no_direction():
+    centred = ROWS.X.copy()
+    for label in "ab":
+        centred[ROWS.labels == label] -= centred[ROWS.labels == label].mean(axis=0)
+    model = FairPCA(6, restriction=MeanParity()).fit(centred, sensitive_features=ROWS.labels)
+    np.testing.assert_allclose(model.group_errors_, 0, atol=1e-9)
+
+
+def test_a_feature_of_another_size_does_not_hide_a_difference():
+    """Currency beside rates: both mean differences count, though one is 1e-8 of the other."""
+    X = np.hstack([THREE.X[:, :4] * [1e6, 1e-2, 1e-2, 1e-2], THREE.X[:, 4:]])
+    model = FairPCA(4, criterion="total_error", restriction=MeanParity())
+    model.fit(X, sensitive_features=THREE.labels)
+    means = means_of(X, THREE.labels)
+    shift = np.abs((means - means[0]) @ model.components_.T)
+    assert (shift <= 1e-10 * np.linalg.norm(means - means[0], axis=1).max()).all()
+    with pytest.raises(Incompatible, match="along 2 direction"):
+        FairPCA(5, restriction=MeanParity()).fit(X, sensitive_features=THREE.labels)
+
+
+def test_provenance_and_audit_say_what_was_hidden(tmp_path):
+    model = fit(ROWS, criterion="total_error")
+    assert model.subspace_.provenance.restriction == "MeanParity(tolerance=0.0)"
+    model.subspace_.save(tmp_path / "out")
+    assert FairSubspace.load(tmp_path / "out").provenance == model.subspace_.provenance
+    result = audit(model, ROWS.X, ROWS.labels)
+    names = [each.name for each in result.models]
+    assert names == ["total_error with MeanParity(tolerance=0.0)", "PCA"]
+    assert not result.models[0].is_plain_pca
+    assert result.models[0].baseline == "PCA"
+
+
+@pytest.mark.parametrize("name", ["default_credit:group__sex", "wine_quality:group__colour"])
+@pytest.mark.parametrize("criterion", ["minimax_loss", "error_gap"])
+def test_real_data(name, criterion):
+    rows = load(name)
+    moments = GroupMoments.from_rows(rows.X, rows.groups)
+    for restriction in (MeanParity(), CovarianceParity(n_directions=5)):
+        model = FairPCA(3, criterion=criterion, restriction=restriction, scale=True)
+        model.fit_moments(moments)
+        means = means_of(model.transform(rows.X), rows.groups)
+        assert np.abs(means[0] - means[1]).max() <= 1e-10
+        assert model.solution_.status == "optimal"
