@@ -124,7 +124,7 @@ def fit_subspace(
         second_moments,
         hide,
         scaled.means,
-        scaled.second_moments("group"),
+        scaled.second_moments("group") if hide is not None else np.empty(0),
         solve_with,
         tol,
         random_state,

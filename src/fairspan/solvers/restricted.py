@@ -27,6 +27,8 @@ FloatArray = npt.NDArray[np.float64]
 
 # A share that is met up to rounding is met.
 _ROUNDING = 1e-12
+# A group with less than this share of another's variance has none: its rows differ by rounding.
+_NO_VARIANCE = 1e-20
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +55,10 @@ class Solved:
     def kept(self) -> FloatArray:
         """1 - e_g / tr S_g of each group, shape (k,); 1 for a group without variance."""
         traces = self.problem.second_moments.traces
-        lost = self.problem.errors(self.basis)
-        return np.asarray(1.0 - np.where(traces > 0, lost / np.where(traces > 0, traces, 1.0), 0.0))
+        varies = _varying(traces)
+        kept = np.ones(len(traces))
+        kept[varies] -= self.problem.errors(self.basis)[varies] / traces[varies]
+        return kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,11 +173,11 @@ class Task:
         """The first d with t_d(S_g) >= share tr S_g for every group."""
         p, traces = self.problem.n_features, self.second_moments.traces
         needed = 1
-        for alone, trace in zip(np.eye(len(traces)), traces, strict=True):
+        for group in np.flatnonzero(_varying(traces)):
+            alone = np.eye(len(traces))[group]
             kept = np.cumsum(self.second_moments.leading(alone, p).eigenvalues)
-            if trace > 0:
-                reached = np.flatnonzero(kept >= (share - _ROUNDING) * trace)
-                needed = max(needed, int(reached[0]) + 1 if len(reached) else p)
+            reached = np.flatnonzero(kept >= (share - _ROUNDING) * traces[group])
+            needed = max(needed, int(reached[0]) + 1 if len(reached) else p)
         return needed
 
 
@@ -203,3 +207,8 @@ def _settled(full: Problem) -> Problem:
         return full
     worse = full.labels[full.served_worse_by_pca]
     return replace(full, criterion=replace(criterion, protected=worse))
+
+
+def _varying(traces: FloatArray) -> npt.NDArray[np.bool_]:
+    """Which groups have variance."""
+    return np.asarray(traces > _NO_VARIANCE * traces.max())

@@ -1,0 +1,97 @@
+"""n_components as a share: the smallest d at which every group keeps it."""
+
+import numpy as np
+import pytest
+
+from by_hand import errors_by_hand, random_rows
+from fairspan import ErrorGap, FairPCA, GroupMoments
+from fairspan.errors import Incompatible
+from fairspan.problem.restrictions import CovarianceParity, MeanParity
+
+ROWS = random_rows(95, n=120, p=7)
+THREE = random_rows(96, n=120, p=7, groups=("a", "b", "c"))
+
+
+def fit(n_components, rows=ROWS, **settings):
+    model = FairPCA(n_components, **settings)
+    return model.fit(rows.X, sensitive_features=rows.labels)
+
+
+def least_share(model, rows):
+    """Of the group that keeps least, from the rows."""
+    middle = rows.X.mean(axis=0)
+    lost = errors_by_hand(rows.X, rows.labels, model.components_, middle)
+    own = [((rows.X[rows.labels == g] - middle) ** 2).sum(axis=1).mean() for g in model.groups_]
+    return (1 - lost / own).min()
+
+
+SETTINGS = {
+    "loss": {"criterion": "minimax_loss"},
+    "error": {"criterion": "minimax_error"},
+    "total": {"criterion": "total_error"},
+    "gap": {"criterion": ErrorGap(2.0)},
+    "equal": {"criterion": "equal_error"},
+    "mean parity": {"restriction": MeanParity()},
+    "some directions": {"restriction": CovarianceParity(n_directions=5)},
+    "near means": {"criterion": "total_error", "restriction": MeanParity(0.5)},
+}
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9, 0.99])
+@pytest.mark.parametrize("case", SETTINGS)
+def test_the_smallest_dimension_is_found(case, share):
+    settings = SETTINGS[case]
+    shares = {}
+    for d in range(1, 8):
+        try:
+            shares[d] = least_share(fit(d, **settings), ROWS)
+        except Incompatible:  # more components than the restriction leaves
+            continue
+    enough = [d for d, kept in shares.items() if kept >= share]
+    if not enough:
+        with pytest.raises(Incompatible, match="Allowed here is at most") as error:
+            fit(share, **settings)
+        told = float(str(error.value).split("at most ")[1].split(",")[0])
+        assert told == pytest.approx(max(shares.values()), abs=2e-6)
+        fit(told, **settings)
+        return
+    model = fit(share, **settings)
+    assert model.n_components_ == min(enough)
+    assert model.n_components == share
+    again = fit(min(enough), **settings)
+    assert again.components_.tobytes() == model.components_.tobytes()
+
+
+def test_every_group_keeps_it_not_only_all_rows_together():
+    """One group's spread lies along an axis that hardly counts in the pooled variance."""
+    X = np.zeros((100, 3))
+    X[:90, 0] = np.tile([10.0, -10.0], 45)
+    X[90:, 1] = np.tile([1.0, -1.0], 5)
+    labels = np.repeat(["many", "few"], [90, 10])
+    model = FairPCA(0.9, criterion="total_error").fit(X, sensitive_features=labels)
+    assert model.n_components_ == 2
+
+
+def test_any_number_of_groups_and_a_group_without_variance():
+    model = fit(0.8, THREE, criterion="total_error")
+    assert least_share(model, THREE) >= 0.8
+    assert least_share(fit(model.n_components_ - 1, THREE, criterion="total_error"), THREE) < 0.8
+    X = np.vstack([ROWS.X, np.tile(ROWS.X.mean(axis=0), (10, 1))])
+    labels = [*ROWS.labels, *["same"] * 10]
+    model = FairPCA(0.8, criterion="total_error").fit(X, sensitive_features=labels)
+    assert 1 <= model.n_components_ < 7
+    assert FairPCA(0.5).fit(np.ones((4, 3)), sensitive_features=list("aabb")).n_components_ == 1
+
+
+def test_shares_work_with_numpy_numbers_and_moments():
+    moments = GroupMoments.from_rows(ROWS.X, ROWS.labels)
+    one = FairPCA(np.float32(0.8)).fit_moments(moments)
+    assert one.n_components_ == fit(0.8).n_components_
+    assert one.transform(ROWS.X).shape == (120, one.n_components_)
+
+
+def test_a_share_is_kept_exactly_where_it_can_be():
+    X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 1, 0], [0, -1, 0]] * 2)
+    labels = ["a"] * 4 + ["b"] * 4
+    for share, d in ((0.9, 1), (0.9 + 1e-9, 2)):
+        assert FairPCA(share).fit(X, sensitive_features=labels).n_components_ == d

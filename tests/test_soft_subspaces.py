@@ -1,0 +1,166 @@
+"""Soft projections: more than d components that together keep d dimensions."""
+
+import numpy as np
+import pytest
+
+from by_hand import random_rows
+from fairspan import BoundarySearch, FairPCA, FairSubspace, audit, metrics
+from fairspan.accepted_models import subspace_of
+from fairspan.errors import CorruptFile, InvalidInput
+from fairspan.problem.restrictions import MeanParity
+from fairspan.soft_projection import softened
+from fairspan.solvers.certificate import certified
+
+ROWS = random_rows(97, n=60, p=5)
+U = np.linalg.qr(np.random.default_rng(3).standard_normal((5, 5)))[0]
+LB = np.array([1.0, 0.7, 0.3])
+BASIS = U[:, :3] * np.sqrt(LB)
+COMPONENTS = softened(BASIS).T
+SOFT = FairSubspace(COMPONENTS, ROWS.X.mean(axis=0))
+P_STAR = COMPONENTS.T @ COMPONENTS
+
+
+def errors_by_definition(rows):
+    """Mean squared distance of each group's rows to (I - P*) of them, and tr S - <S, P>."""
+    P = (U[:, :3] * LB) @ U[:, :3].T
+    X = rows.X - rows.X.mean(axis=0)
+    residual = X - X @ P_STAR
+    by_rows, by_moments = [], []
+    for label in "ab":
+        own = rows.labels == label
+        S = X[own].T @ X[own] / own.sum()
+        by_rows.append((residual[own] ** 2).sum(axis=1).mean())
+        by_moments.append(np.trace(S) - np.vdot(S, P))
+    np.testing.assert_allclose(by_rows, by_moments)
+    return np.array(by_rows)
+
+
+def test_transform_and_back_is_the_soft_projection():
+    assert (SOFT.n_components, SOFT.dimension, SOFT.is_soft) == (3, 2, True)
+    np.testing.assert_allclose(SOFT.basis, BASIS, atol=1e-12)
+    X = ROWS.X - ROWS.X.mean(axis=0)
+    Z = SOFT.transform(ROWS.X)
+    np.testing.assert_allclose(Z, X @ COMPONENTS.T, atol=1e-12)
+    back = SOFT.inverse_transform(Z)
+    np.testing.assert_allclose(back - ROWS.X.mean(axis=0), X @ P_STAR, atol=1e-12)
+    assert repr(SOFT) == "<FairSubspace of 2 in 5 features, soft in 3 coordinates>"
+
+
+def test_metrics_and_audit_judge_what_it_reconstructs():
+    expected = errors_by_definition(ROWS)
+    found = metrics.reconstruction_error(SOFT, ROWS.X, ROWS.labels)
+    np.testing.assert_allclose(list(found.values()), expected)
+    X = ROWS.X - ROWS.X.mean(axis=0)
+    best = [
+        (np.linalg.svd(X[ROWS.labels == g], compute_uv=False)[2:] ** 2).sum() / 30 for g in "ab"
+    ]
+    losses = metrics.excess_loss(SOFT, ROWS.X, ROWS.labels)
+    np.testing.assert_allclose(list(losses.values()), np.maximum(expected - best, 0))
+    judged = audit({"soft": SOFT}, ROWS.X, ROWS.labels).models[0]
+    assert judged.n_components == 2
+    np.testing.assert_allclose([each.error.value for each in judged.groups], expected)
+    assert all(each.error.low < each.error.value < each.error.high for each in judged.groups)
+
+
+def test_it_is_saved_and_loaded(tmp_path):
+    SOFT.save(tmp_path / "out")
+    loaded = FairSubspace.load(tmp_path / "out")
+    assert loaded.components.tobytes() == COMPONENTS.tobytes()
+    assert subspace_of(loaded) is loaded
+
+
+JUNK = {
+    "shares that are not whole": COMPONENTS * [[1], [1], [0.5]],
+    "longer than one": COMPONENTS * 1.1,
+    "not at right angles": np.vstack([COMPONENTS[:2], COMPONENTS[2:] + 0.1 * COMPONENTS[:1]]),
+    "NaN": COMPONENTS * np.nan,
+    "nothing": COMPONENTS * 0,
+    "more rows than features": np.vstack([COMPONENTS] * 2),
+}
+
+
+@pytest.mark.parametrize("case", JUNK)
+def test_other_components_are_still_refused(tmp_path, case):
+    junk = FairSubspace(JUNK[case], np.zeros(5))
+    with pytest.raises(InvalidInput):
+        subspace_of(junk)
+    junk.save(tmp_path / "out")
+    with pytest.raises(CorruptFile, match="consistent subspace"):
+        FairSubspace.load(tmp_path / "out")
+
+
+def test_a_bare_array_is_no_soft_projection():
+    with pytest.raises(InvalidInput, match="not orthonormal"):
+        subspace_of(COMPONENTS)
+
+
+def soft_fit(monkeypatch, basis, **settings):
+    """A fit whose solver answers with this soft projection."""
+
+    def solve(self, problem, tolerance, random_state=None):
+        assert problem.allow_extra
+        assert random_state == 5
+        return certified(
+            problem,
+            basis,
+            0.0,
+            problem.proportions,
+            tolerance=tolerance,
+            n_eigenproblems=1,
+            trace=[],
+            solver="by hand",
+        )
+
+    monkeypatch.setattr(BoundarySearch, "solve", solve)
+    model = FairPCA(2, allow_extra=True, random_state=5, **settings)
+    return model.fit(ROWS.X, sensitive_features=ROWS.labels)
+
+
+def test_the_estimator_carries_it(monkeypatch, tmp_path):
+    model = soft_fit(monkeypatch, BASIS, criterion="minimax_error")
+    expected = errors_by_definition(ROWS)
+    assert model.components_.shape == (3, 5)
+    assert model.n_components_ == 3
+    assert model.transform(ROWS.X).shape == (60, 3)
+    assert len(model.get_feature_names_out()) == 3
+    np.testing.assert_allclose(model.group_errors_, expected)
+    scores = model.score_samples(ROWS.X)
+    by_group = [-scores[ROWS.labels == each].mean() for each in "ab"]
+    np.testing.assert_allclose(model.group_errors_, by_group)
+    X = ROWS.X - ROWS.X.mean(axis=0)
+    traces = [(X[ROWS.labels == each] ** 2).sum() / 30 for each in "ab"]
+    kept = model.group_explained_variance_ratio_.sum(axis=1)
+    np.testing.assert_allclose(kept, 1 - expected / traces)
+    np.testing.assert_allclose(
+        model.explained_variance_ratio_.sum(), 1 - expected.sum() / sum(traces)
+    )
+    assert model.solution_.objective == pytest.approx(model.group_errors_.max())
+    back = model.inverse_transform(model.transform(ROWS.X)) - ROWS.X.mean(axis=0)
+    np.testing.assert_allclose(back, X @ P_STAR, atol=1e-10)
+    model.subspace_.save(tmp_path / "out")
+    again = FairSubspace.load(tmp_path / "out")
+    np.testing.assert_array_equal(again.transform(ROWS.X), model.transform(ROWS.X))
+
+
+def test_beside_it_an_audit_puts_pca_of_the_same_dimension(monkeypatch):
+    model = soft_fit(monkeypatch, BASIS, criterion="minimax_error")
+    monkeypatch.undo()
+    soft, pca = audit(model, ROWS.X, ROWS.labels).models
+    assert (soft.n_components, pca.n_components) == (2, 2)
+    assert soft.fitted_here
+    np.testing.assert_allclose(
+        [each.excess_loss for each in soft.groups], model.group_losses_, atol=1e-9
+    )
+
+
+def test_with_a_restriction_it_is_mapped_back(monkeypatch):
+    restricted = np.linalg.qr(np.random.default_rng(4).standard_normal((4, 4)))[0]
+    basis = restricted[:, :3] * np.sqrt(LB)
+    model = soft_fit(monkeypatch, basis, restriction=MeanParity())
+    Z = model.transform(ROWS.X)
+    gap = Z[ROWS.labels == "a"].mean(axis=0) - Z[ROWS.labels == "b"].mean(axis=0)
+    assert np.abs(gap).max() <= 1e-10
+    assert model.subspace_.dimension == 2
+    scores = model.score_samples(ROWS.X)
+    by_group = [-scores[ROWS.labels == each].mean() for each in "ab"]
+    np.testing.assert_allclose(model.group_errors_, by_group)
