@@ -1,12 +1,14 @@
 """Restrictions with a tolerance, against conic programs written down here and against PCA."""
 
+import sys
+
 import cvxpy
 import numpy as np
 import pytest
 
 from by_hand import projector_distance, random_rows
 from fairspan import FairPCA, GroupMoments
-from fairspan.errors import Incompatible
+from fairspan.errors import Incompatible, MissingDependency
 from fairspan.problem.restrictions import CovarianceParity, MeanParity
 from fairspan.solvers.covariance_program import upper_bound
 from real_data import load
@@ -150,6 +152,13 @@ def test_other_solvers_and_too_many_features_are_refused():
     assert fit(MeanParity(0.1), solver="boundary").solver_ == "boundary"
     with pytest.raises(Incompatible, match="n_directions"):
         upper_bound(np.eye(61), np.eye(61), 2, 0.1)
+
+
+def test_without_cvxpy_the_install_command_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cvxpy", None)
+    limit = covariance_gap(fit(MeanParity())) / 2
+    with pytest.raises(MissingDependency, match=r"pip install \"fairspan\[sdp\]\""):
+        fit(CovarianceParity(tolerance=limit))
 
 
 @pytest.mark.parametrize("name", ["default_credit:group__sex", "wine_quality:group__colour"])

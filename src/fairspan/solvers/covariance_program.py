@@ -22,7 +22,7 @@ FloatArray = npt.NDArray[np.float64]
 
 # The time grows with the sixth power: 0.2 s for 20 features, 5 s for 40, a minute for 60.
 _MOST_FEATURES = 60
-# Eigenvalues of M below this share of the largest are rounding.
+# Eigenvalues of MM' below this share of ||D|| are rounding.
 _ROUNDING = 1e-13
 # The limit is met up to this share of ||D||.
 _MET = 1e-9
@@ -77,13 +77,18 @@ def upper_bound(
             "cvxpy", "sdp", "CovarianceParity(tolerance=...)"
         ) from error
     size = float(np.linalg.norm(moment, 2)) or 1.0
-    spread = float(np.linalg.norm(difference, 2))
-    scaled, limit = moment / size, limit / spread
-    sides = [_shifted(sign * difference / spread) for sign in (1, -1)]
+    values, axes = np.linalg.eigh(difference)
+    spread = float(np.abs(values).max())
+    values, limit = values / spread, limit / spread
+    # In the eigenvectors of D each M is diagonal, so that the program is sparse and accurate.
+    scaled = axes.T @ moment @ axes / size
+    sides = [_shifted(sign * values) for sign in (1, -1)]
     P = cvxpy.Variable((p, p), PSD=True)
     limits = [
-        (phi + limit) * np.eye(factor.shape[1]) - factor.T @ P @ factor >> 0
-        for phi, factor in sides
+        (phi + limit) * np.eye(len(kept))
+        - cvxpy.multiply(np.outer(roots, roots), P[np.ix_(kept, kept)])
+        >> 0
+        for phi, kept, roots in sides
     ]
     program = cvxpy.Problem(
         cvxpy.Maximize(cvxpy.sum(cvxpy.multiply(scaled, P))),
@@ -96,17 +101,17 @@ def upper_bound(
             warnings.simplefilter("ignore")  # inaccurate multipliers prove a bound all the same
             program.solve(cvxpy.CLARABEL)
     except cvxpy.error.SolverError:
-        return bound * size, start
+        return bound * size, axes @ start
     if P.value is not None:
         start = leading_subspace((P.value + P.value.T) / 2, n_components).vectors
         mixture, constant = scaled.copy(), 0.0
-        for (phi, factor), each in zip(sides, limits, strict=True):
+        for (phi, kept, roots), each in zip(sides, limits, strict=True):
             multiplier = _positive_part(each.dual_value)
-            mixture -= factor @ multiplier @ factor.T
+            mixture[np.ix_(kept, kept)] -= np.outer(roots, roots) * multiplier
             constant += (phi + limit) * float(np.trace(multiplier))
         proven = constant + leading_subspace(mixture, n_components).top_eigenvalue_sum
         bound = min(bound, proven)
-    return bound * size, start
+    return bound * size, axes @ start
 
 
 def best_within(
@@ -137,13 +142,15 @@ def best_within(
     return found if meets and better else direct
 
 
-def _shifted(difference: FloatArray) -> tuple[float, FloatArray]:
-    """phi and M with MM' = phi I + D, phi the least for which that is positive semidefinite."""
-    values, vectors = np.linalg.eigh(difference)
-    phi = max(0.0, -float(values[0]))
-    values = values + phi
-    kept = values > _ROUNDING * max(float(values[-1]), 1.0)
-    return phi, vectors[:, kept] * np.sqrt(values[kept])
+def _shifted(values: FloatArray) -> tuple[float, npt.NDArray[np.int64], FloatArray]:
+    """phi, and where and what the diagonal of M is, MM' = phi I + D for a diagonal D.
+
+    phi is the least for which that is positive semidefinite.
+    """
+    phi = max(0.0, -float(values.min()))
+    squares = values + phi
+    kept = np.flatnonzero(squares > _ROUNDING)
+    return phi, kept, np.sqrt(squares[kept])
 
 
 def _positive_part(matrix: FloatArray) -> FloatArray:
