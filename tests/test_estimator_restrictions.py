@@ -223,3 +223,29 @@ def test_real_data(name, criterion):
         means = means_of(model.transform(rows.X), rows.groups)
         assert np.abs(means[0] - means[1]).max() <= 1e-10
         assert model.solution_.status == "optimal"
+
+
+def test_the_protected_group_is_the_one_that_pca_of_all_directions_serves_worse():
+    """On these rows PCA within the restriction serves the other group worse."""
+    rows = random_rows(4, n=80, p=5, offset=2.0)
+    pca = FairPCA(2, criterion="total_error").fit(rows.X, sensitive_features=rows.labels)
+    within = fit(rows, criterion="total_error")
+    assert pca.disparity_ < 0 < within.disparity_
+    default, named = (fit(rows, criterion=Disparity(0.5, group)) for group in (None, "a"))
+    assert default.components_.tobytes() == named.components_.tobytes()
+
+
+@pytest.mark.parametrize("allow_extra", [False, True])
+@pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error"])
+def test_three_groups_with_every_way_of_answering(criterion, allow_extra):
+    model = fit(THREE, criterion=criterion, allow_extra=allow_extra)
+    Z = model.transform(THREE.X)
+    assert np.ptp(means_of(Z, THREE.labels), axis=0).max() <= 1e-10
+    scores = model.score_samples(THREE.X)
+    errors = [-scores[THREE.labels == each].mean() for each in "abc"]
+    np.testing.assert_allclose(model.group_errors_, errors, rtol=1e-9)
+    worst = {"minimax_loss": model.group_losses_, "minimax_error": model.group_errors_}
+    assert model.solution_.objective == pytest.approx(worst[criterion].max(), rel=1e-9)
+    rank_d = fit(THREE, criterion=criterion).solution_
+    assert model.solution_.objective <= rank_d.objective * (1 + 1e-9)
+    assert model.solution_.lower_bound == pytest.approx(rank_d.lower_bound, rel=1e-6)

@@ -1,6 +1,7 @@
 """Restrictions with a tolerance, against conic programs written down here and against PCA."""
 
 import sys
+import warnings
 
 import cvxpy
 import numpy as np
@@ -10,7 +11,7 @@ from by_hand import projector_distance, random_rows
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import Incompatible, MissingDependency
 from fairspan.problem.restrictions import CovarianceParity, MeanParity
-from fairspan.solvers.covariance_program import upper_bound
+from fairspan.solvers.covariance_program import best_within, upper_bound
 from real_data import load
 
 ROWS = random_rows(81, n=100, p=6, offset=1.5)
@@ -109,6 +110,36 @@ def test_tolerated_covariances_stay_within_the_limit_and_above_the_bound(d, shar
             assert np.trace(V.T @ S @ V) <= size * (1 + 1e-9)
             error = model.subspace_.provenance.total_variance - np.trace(V.T @ S @ V)
             assert error >= solution.lower_bound - 1e-9
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_bound_is_the_optimum_of_the_program_with_a_schur_complement(seed):
+    """For a projector the limit is also PMM'P <= (phi + tau) P, twice as large but the same."""
+    rng = np.random.default_rng(seed)
+    p, d = 4 + seed % 3, 1 + seed % 2
+    S, D = (each @ each.T for each in rng.standard_normal((2, p, p)))
+    D -= np.trace(D) / p * np.eye(p)
+    limit = 0.2 * np.linalg.norm(D, 2)
+    P = cvxpy.Variable((p, p), PSD=True)
+    limits = [np.eye(p) - P >> 0, cvxpy.trace(P) == d]
+    for sign in (1, -1):
+        values, vectors = np.linalg.eigh(sign * D)
+        phi = -values[0]
+        M = vectors[:, 1:] * np.sqrt(values[1:] + phi)
+        block = cvxpy.bmat([[(phi + limit) * P, P @ M], [M.T @ P, np.eye(p - 1)]])
+        limits.append(block >> 0)
+    program = cvxpy.Problem(cvxpy.Maximize(cvxpy.trace(S @ P)), limits)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program.solve(cvxpy.CLARABEL)
+    bound, start = upper_bound(S, D, d, limit)
+    assert bound == pytest.approx(program.value, abs=1e-5 * np.trace(S))
+    best = best_within(S, D, limit, start)
+    np.testing.assert_allclose(best.T @ best, np.eye(d), atol=1e-12)
+    assert np.abs(np.linalg.eigvalsh(best.T @ D @ best)).max() <= limit + 2e-9 * np.linalg.norm(
+        D, 2
+    )
+    assert np.trace(best.T @ S @ best) <= bound + 1e-8 * np.trace(S)
 
 
 def test_for_lines_the_best_within_the_limit_is_found():
