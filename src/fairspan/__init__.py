@@ -19,11 +19,19 @@ if TYPE_CHECKING:
     from fairspan.problem.criteria import MinimaxLoss as MinimaxLoss
     from fairspan.problem.criteria import NashWelfare as NashWelfare
     from fairspan.problem.criteria import TotalError as TotalError
+    from fairspan.problem.restrictions import CovarianceParity as CovarianceParity
+    from fairspan.problem.restrictions import MeanParity as MeanParity
     from fairspan.problem.robust_error_gap import RobustErrorGap as RobustErrorGap
     from fairspan.solvers.boundary import BoundarySearch as BoundarySearch
+    from fairspan.solvers.cutting_plane import CuttingPlane as CuttingPlane
+    from fairspan.solvers.multiplicative import MultiplicativeWeights as MultiplicativeWeights
+    from fairspan.solvers.riemannian import RiemannianSubgradient as RiemannianSubgradient
+    from fairspan.solvers.semidefinite import Semidefinite as Semidefinite
     from fairspan.solvers.solution import Solution as Solution
     from fairspan.solvers.solution import Status as Status
     from fairspan.subspace import FairSubspace as FairSubspace
+    from fairspan.trade_off import Frontier as Frontier
+    from fairspan.trade_off import frontier as frontier
 
 
 # Public names and where they live. Importing fairspan stays fast: nothing is loaded before use.
@@ -40,10 +48,18 @@ _HOMES = {
     "NashWelfare": "fairspan.problem.criteria",
     "TotalError": "fairspan.problem.criteria",
     "RobustErrorGap": "fairspan.problem.robust_error_gap",
+    "CovarianceParity": "fairspan.problem.restrictions",
+    "MeanParity": "fairspan.problem.restrictions",
     "BoundarySearch": "fairspan.solvers.boundary",
+    "CuttingPlane": "fairspan.solvers.cutting_plane",
+    "MultiplicativeWeights": "fairspan.solvers.multiplicative",
+    "RiemannianSubgradient": "fairspan.solvers.riemannian",
+    "Semidefinite": "fairspan.solvers.semidefinite",
     "Solution": "fairspan.solvers.solution",
     "Status": "fairspan.solvers.solution",
+    "Frontier": "fairspan.trade_off",
     "audit": "fairspan.auditing.audit",
+    "frontier": "fairspan.trade_off",
 }
 _MODULES = ("errors", "metrics")
 

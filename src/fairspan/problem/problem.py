@@ -11,7 +11,7 @@ from fairspan.errors import InvalidParameter
 from fairspan.linalg import LeadingSubspace
 from fairspan.moments.groups import Label
 from fairspan.moments.operators import SecondMoments
-from fairspan.problem.criteria import Criterion
+from fairspan.problem.criteria import Criterion, NashWelfare
 from fairspan.problem.pieces import Pieces
 
 FloatArray = npt.NDArray[np.float64]
@@ -69,6 +69,14 @@ class Problem:
     def total_variance(self) -> float:
         """sum_g q_g tr S_g, the pooled trace; tolerances are shares of it."""
         return float(self.proportions @ self.second_moments.traces)
+
+    @property
+    def unit(self) -> float:
+        """What the criterion's values are measured in: tolerances are shares of it.
+
+        The total variance; 1 for Nash welfare, a mean of logarithms.
+        """
+        return 1.0 if isinstance(self.criterion, NashWelfare) else self.total_variance
 
     @cached_property
     def pieces(self) -> Pieces | None:

@@ -71,7 +71,8 @@ class RobustErrorGap:
         """eps_g, shape (k,)."""
         if isinstance(self.radius, Mapping):
             return np.array([self.radius[label] for label in problem.labels], dtype=np.float64)
-        return np.full(problem.n_groups, self.radius) / np.sqrt(problem.weights)
+        radii: FloatArray = float(self.radius) / np.sqrt(problem.weights)
+        return radii
 
     def pair_weights(self, problem: "Problem") -> FloatArray:
         """v of every ordered pair of groups, shape (m, k); of the proportions for one group."""

@@ -2,7 +2,7 @@
 
 On each sector of the boundary (see :mod:`fairspan.solvers.trade_off_boundary`) every score is at
 least the affine function through its values at the vertices, since it is concave there. The least
-of the larger of these affine functions is attained at a vertex or where two of them cross on a side.
+of the larger of these affine functions is found at a vertex or where two of them cross on a side.
 The sector with the least bound is split along the direction of its chord, which reaches the point
 furthest from the chord, until the least bound meets the best value.
 """

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.linalg import with_positive_signs
-from fairspan.problem.criteria import EqualError
+from fairspan.problem.criteria import EqualError, NashWelfare
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.soft_projection import softened
@@ -27,9 +27,10 @@ _SAME_LENGTH = 1e-12
 def mixture_bound(references: FloatArray, multipliers: FloatArray, top_sum: float) -> float:
     """Lower bound on max_i (R_i - A_i.c(V)) over all subspaces V.
 
-    For multipliers m on the simplex, the largest piece is at least sum_i m_i R_i - tr(V'MV) with the
-    mixture M = sum_g w_g S_g, w = A'm, and tr(V'MV) <= t_d(M), the sum of its d largest eigenvalues
-    (Fan 1949). With A = I and R_g = t_d(S_g) these are excess losses, with R_g = tr S_g errors.
+    For multipliers m on the simplex, the largest piece is at least sum_i m_i R_i - tr(V'MV) with
+    the mixture M = sum_g w_g S_g, w = A'm, and tr(V'MV) <= t_d(M), the sum of its d largest
+    eigenvalues (Fan 1949). With A = I and R_g = t_d(S_g) these are excess losses, with R_g = tr S_g
+    errors.
 
     Parameters
     ----------
@@ -50,10 +51,12 @@ def mixture_bound(references: FloatArray, multipliers: FloatArray, top_sum: floa
 def resolution(problem: Problem) -> float:
     """The gap below which float64 cannot tell value and bound apart.
 
-    A share of the largest group's variance, in squared units of the features; more where the
-    criterion weighs a group by more than one.
+    A share of the largest group's variance, in squared units of the features, more where the
+    criterion weighs a group by more than one; a plain number for the logarithms of Nash welfare.
     """
     pieces = problem.pieces
+    if isinstance(problem.criterion, NashWelfare):
+        return _ROUNDING * problem.n_groups
     weight = 1.0 if pieces is None else max(1.0, float(np.abs(pieces.coefficients).max()))
     return _ROUNDING * weight * float(problem.second_moments.traces.max())
 

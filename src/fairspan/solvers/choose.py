@@ -6,11 +6,21 @@ from typing import Any, ClassVar
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType
 from fairspan.problem.problem import Problem
 from fairspan.solvers.boundary import BoundarySearch
+from fairspan.solvers.cutting_plane import CuttingPlane
+from fairspan.solvers.multiplicative import MultiplicativeWeights
 from fairspan.solvers.protocol import Solver
+from fairspan.solvers.riemannian import RiemannianSubgradient
+from fairspan.solvers.semidefinite import Semidefinite
 from fairspan.solvers.solution import Solution
 
 # In the order in which "auto" asks them.
-SOLVERS: tuple[Any, ...] = (BoundarySearch,)
+SOLVERS: tuple[Any, ...] = (
+    BoundarySearch,
+    CuttingPlane,
+    MultiplicativeWeights,
+    Semidefinite,
+    RiemannianSubgradient,
+)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,10 @@
 """Local minimisation of a largest of smooth functions of the errors, at exactly d components.
 
-Moving V to V + UX, U the orthogonal complement, changes the error e_g by
--2 <B_g, X> + (second order), B_g = U'S_gV. For multipliers m of the scores, w_g = sum_i m_i dF_i/de_g
-and M = sum_g w_g S_g, the second order term is sum_(i, j) (a_j - b_i) X_ij^2 in the bases of U and V
-that make U'MU = diag(b) and V'MV = diag(a). So the quadratic model is diagonal, and each step is a
-program over the simplex of multipliers (an active set method), ended by Newton's method on the
-scores that stay largest.
+Moving V to V + UX, U the orthogonal complement, changes the error e_g by -2 <B_g, X> in first
+order, B_g = U'S_gV. For multipliers m of the scores, w_g = sum_i m_i dF_i/de_g and
+M = sum_g w_g S_g, the second order is sum_(i, j) (a_j - b_i) X_ij^2 in the bases of U and V that
+make U'MU = diag(b) and V'MV = diag(a). So the quadratic model is diagonal, and each step is a
+program over the simplex of multipliers; Newton's method on the scores that stay largest ends it.
 """
 
 from collections.abc import Callable
@@ -152,13 +151,12 @@ def descend(
     LocalOptimum
         Never above the start.
     """
-    values, slopes = scores(problem.errors(basis))
+    values = scores(problem.errors(basis))[0]
     value, n_steps = float(values.max()), 0
     multipliers = (values == values.max()) / float((values == values.max()).sum())
     if basis.shape[0] > basis.shape[1]:
-        for n_steps in range(1, _MAX_STEPS + 1):
-            if value <= target:
-                break
+        while n_steps < _MAX_STEPS and value > target:
+            n_steps += 1
             model = _Model.at(problem, scores, basis, multipliers)
             step, safe = model.safe_step()
             newton = model.newton_step(safe)

@@ -1,9 +1,9 @@
 """The dual of a piecewise linear criterion: one eigenproblem gives a bound and an atom.
 
 The relaxed problem minimises max_i (A_i.e(P) - b_i) over 0 <= P <= I, tr P = d, where
-e_g(P) = tr S_g - <S_g, P>. With R = A.(tr S) - b its dual maximises D(m) = m.R - t_d(sum_g w_g S_g),
-w = A'm, over the simplex. D is concave; the pieces at the leading eigenvectors of the mixture are a
-supergradient.
+e_g(P) = tr S_g - <S_g, P>. With R = A.(tr S) - b its dual maximises
+D(m) = m.R - t_d(sum_g w_g S_g), w = A'm, over the simplex. D is concave; the pieces at the leading
+eigenvectors of the mixture are a supergradient.
 """
 
 from dataclasses import dataclass

@@ -1,10 +1,11 @@
 """Rank reduction of a relaxed solution (Pataki 1998): as few dimensions as its value needs.
 
 P with 0 <= P <= I and tr P = d has r fractional eigenvalues, eigenvectors F. As long as the
-symmetric r x r matrices outnumber the equations that keep the value, there is a direction Delta along
-which P + t F Delta F' keeps it; walking until an eigenvalue reaches 0 or 1 makes r smaller.
+symmetric r x r matrices outnumber the equations that keep the value, there is a direction Delta
+along which P + t F Delta F' keeps it; walking until an eigenvalue reaches 0 or 1 makes r smaller.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,15 +46,18 @@ class SoftBasis:
         """Read the eigenvalues of a relaxed solution; those within rounding are made whole."""
         values, vectors = np.linalg.eigh(projector)
         whole, fractional = values > 1 - _WHOLE, (values > _WHOLE) & (values <= 1 - _WHOLE)
+        left = n_components - int(whole.sum())
+        if left <= 0:
+            fractional[:] = False
         shares = values[fractional]
         if len(shares):
-            shares = shares * (n_components - whole.sum()) / shares.sum()
+            shares = shares * (left / shares.sum())
         return cls(vectors[:, whole], vectors[:, fractional], shares)
 
     @property
     def rank(self) -> int:
         """Number of dimensions."""
-        return self.whole.shape[1] + len(self.shares)
+        return int(self.whole.shape[1]) + len(self.shares)
 
     @property
     def basis(self) -> FloatArray:
@@ -67,7 +71,7 @@ class SoftBasis:
 
 def largest_rank(n_components: int, n_groups: int) -> int:
     """d + floor(sqrt(2 k + 1/4) - 3/2): no relaxed optimum needs more dimensions."""
-    return n_components + int(np.floor(np.sqrt(2 * n_groups + 0.25) - 1.5))
+    return n_components + math.floor(math.sqrt(2 * n_groups + 0.25) - 1.5)
 
 
 def reduced(dual: Dual, soft: SoftBasis) -> SoftBasis:

@@ -23,6 +23,8 @@ _MAX_ROUNDS = 1000
 _LINEAR_PROGRAM = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 # A Newton step is worth another one if it shrinks the gap to this share.
 _WORTHWHILE = 0.5
+# Where this many rounds leave more than this share of the gap, rounding is in the way.
+_STALL, _PROGRESS = 60, 0.9
 
 
 @dataclass
@@ -87,12 +89,17 @@ class Relaxation:
         if value < self.upper:
             used = np.flatnonzero(mixture > 0)
             self.upper, self.mixture = value, mixture[used]
-            self.mixed = [atoms[j] for j in used]
+            self.mixed = [atoms[int(j)] for j in used]
 
     def run(self, tolerance: float) -> None:
         """Narrow the gap to the tolerance (absolute), as far as rounding lets it."""
         multipliers, by_newton, patience = self._start(), True, 1
+        reference = np.inf
         for step in range(_MAX_ROUNDS):
+            if step % _STALL == 0:
+                if self.gap > _PROGRESS * reference:
+                    return
+                reference = self.gap
             before, following = self.gap, None
             if by_newton:
                 point, following = self.dual.newton(multipliers)
@@ -129,9 +136,7 @@ class Relaxation:
         k = self.dual.coefficients.shape[1]
         if len(self.atoms) > 20 * (k + 5):
             recent = len(self.atoms) - 10 * (k + 5)
-            self.atoms = [
-                atom for j, atom in enumerate(self.atoms) if shares[j] > 0 or j >= recent
-            ]
+            self.atoms = [atom for j, atom in enumerate(self.atoms) if shares[j] > 0 or j >= recent]
         return multipliers
 
 

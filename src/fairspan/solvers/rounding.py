@@ -1,6 +1,6 @@
 """From a relaxed solution to exactly d orthonormal components."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,38 +10,42 @@ from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.descent import Scores, descend
+from fairspan.solvers.relaxation import Relaxation
 
 FloatArray = npt.NDArray[np.float64]
 
+# Descents in a row that bring nothing, after which a gap is left open.
+PATIENCE = 6
+# How many atoms of the relaxed solution, and how many random subspaces around it, are tried.
+_STARTS = 12
+# Share of a group's variance below which the slope of the robust error gap is taken at it.
+_LEAST_ERROR = 1e-9
 
-def scores_of(problem: Problem, pieces: Pieces | None = None) -> Scores:
-    """The criterion as a largest of smooth functions of the errors.
 
-    Parameters
-    ----------
-    problem : Problem
-    pieces : Pieces, optional
-        In place of the criterion's own.
-    """
-    pieces = problem.pieces if pieces is None else pieces
+def affine_scores(pieces: Pieces) -> Scores:
+    """Pieces as smooth functions of the errors."""
+    return lambda errors: (pieces.coefficients @ errors - pieces.offsets, pieces.coefficients)
+
+
+def scores_of(problem: Problem) -> Scores:
+    """The criterion of a problem as a largest of smooth functions of the errors."""
     criterion = problem.criterion
-    if pieces is not None:
-        return _affine(pieces)
+    if problem.pieces is not None:
+        return affine_scores(problem.pieces)
     if isinstance(criterion, RobustErrorGap):
-        robust = criterion
-        return lambda errors: (robust.scores(errors, problem), robust.gradients(errors, problem))
-    assert isinstance(criterion, NashWelfare), criterion
+        robust, floor = criterion, _LEAST_ERROR * problem.second_moments.traces
+        # At an error of zero the slope is infinite; just beyond it is finite and says the same.
+        return lambda errors: (
+            robust.scores(errors, problem),
+            robust.gradients(np.maximum(errors, floor), problem),
+        )
+    assert isinstance(criterion, NashWelfare), f"{criterion} is no largest of smooth functions"
     traces = problem.second_moments.traces
     return lambda errors: _nash(errors, traces)
 
 
 def best_rounding(
-    problem: Problem,
-    projector: FloatArray,
-    candidates: Sequence[FloatArray],
-    *,
-    pieces: Pieces | None = None,
-    target: float = -np.inf,
+    problem: Problem, projector: FloatArray, candidates: Sequence[FloatArray]
 ) -> FloatArray:
     """The best subspace found by descent from a relaxed solution and from other subspaces.
 
@@ -51,32 +55,33 @@ def best_rounding(
     projector : (p, p) array
         P; its d leading eigenvectors are the first start.
     candidates : sequence of (p, d) arrays
-        Further starts, taken until the target is met.
-    target : float
-        Good enough, for example the lower bound plus the tolerance.
+        Further starts.
 
     Returns
     -------
     (p, d) array
         Orthonormal columns.
     """
-    _, vectors = np.linalg.eigh(projector)
-    starts = [vectors[:, ::-1][:, : problem.n_components], *candidates]
-    scores = scores_of(problem, pieces)
-    best, value = starts[0], np.inf
-    for start in starts:
-        found = descend(problem, scores, start, target)
-        if found.value < value:
-            best, value = found.basis, found.value
-        if value <= target:
-            break
-    return best
+    leading = np.linalg.eigh(projector)[1][:, ::-1][:, : problem.n_components]
+    scores = scores_of(problem)
+    found = [descend(problem, scores, start) for start in (leading, *candidates)]
+    return min(found, key=lambda local: local.value).basis
 
 
-def _affine(pieces: Pieces) -> Scores:
-    return lambda errors: (pieces.coefficients @ errors - pieces.offsets, pieces.coefficients)
+def starts_around(relaxation: Relaxation, n_components: int) -> Iterator[FloatArray]:
+    """Leading eigenvectors of a relaxed solution, its atoms, and random mixtures of both."""
+    values, vectors = np.linalg.eigh(relaxation.projector)
+    values, vectors = np.clip(values[::-1], 0, 1), vectors[:, ::-1]
+    yield vectors[:, :n_components]
+    for j in np.argsort(-relaxation.mixture)[:_STARTS]:
+        yield relaxation.mixed[j].basis
+    # Seeded, so that the same input gives the same answer.
+    rng = np.random.default_rng(0)
+    for _ in range(_STARTS):
+        turn = rng.standard_normal((len(values), n_components))
+        yield np.linalg.qr((vectors * np.sqrt(values)) @ turn)[0]
 
 
 def _nash(errors: FloatArray, traces: FloatArray) -> tuple[FloatArray, FloatArray]:
-    captured = np.maximum(traces - errors, np.finfo(np.float64).tiny)
+    captured = np.maximum(traces - errors, np.finfo(np.float64).eps * traces)
     return np.array([-np.log(captured).mean()]), (1 / (len(traces) * captured))[None, :]

@@ -1,0 +1,177 @@
+"""Nash welfare: the product of the captured variances, any number of groups.
+
+Bound: for weights w > 0 the inequality of arithmetic and geometric means gives
+mean log c_g <= log(sum_g w_g c_g) - mean log w_g - log k, and sum_g w_g c_g <= t_d(sum_g w_g S_g).
+With w_g = 1 / c_g it is tight wherever the subspace leads its own mixture. If it does not, the
+relaxed problem is solved by the method of Frank and Wolfe, whose gap this bound is.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import Incompatible
+from fairspan.problem.pieces import Pieces
+from fairspan.problem.problem import Problem
+from fairspan.solvers.certificate import certified, resolution
+from fairspan.solvers.descent import LocalOptimum, descend
+from fairspan.solvers.dual import Dual
+from fairspan.solvers.rank_reduction import SoftBasis, reduced_keeping
+from fairspan.solvers.relaxation import Relaxation
+from fairspan.solvers.rounding import PATIENCE, scores_of, starts_around
+from fairspan.solvers.simplex_program import least_on_simplex
+from fairspan.solvers.solution import Solution, TracePoint
+
+FloatArray = npt.NDArray[np.float64]
+
+_ROUNDS = 200
+_SMALLEST = 2.0**-40
+
+
+@dataclass
+class NashSearch:
+    """Upper and lower bounds of minus the mean log of the captured variances."""
+
+    problem: Problem
+    tolerance: float
+    best: LocalOptimum | None = None
+    lower: float = -np.inf
+    weights: FloatArray = field(default_factory=lambda: np.empty(0))
+    relaxation: Relaxation | None = None
+    n_eigenproblems: int = 0
+    trace: list[TracePoint] = field(default_factory=list)
+
+    @property
+    def upper(self) -> float:
+        """The best value of exactly d components so far."""
+        return np.inf if self.best is None else self.best.value
+
+    @property
+    def closed(self) -> bool:
+        """Whether exactly d components reach the bound."""
+        return self.upper - self.lower <= max(self.tolerance, resolution(self.problem))
+
+    def run(self) -> None:
+        """Descend; if the gap stays open, relax, and descend from there."""
+        second = self.problem.second_moments
+        if (second.traces <= 0).any():
+            raise Incompatible(
+                "The criterion 'nash_welfare' was asked for a group without variance",
+                "It is the product of the groups' captured variances: all must have some",
+                "Leave that group out, or use 'minimax_loss'",
+            )
+        # Groups on equal terms: no group starts with nothing, where the logarithm has no slope.
+        leading = second.leading(1 / second.traces, self.problem.n_components)
+        self._descend_from(leading.vectors)
+        if self.closed:
+            return
+        self._relax()
+        assert self.relaxation is not None
+        in_vain = 0
+        for start in starts_around(self.relaxation, self.problem.n_components):
+            if self.closed or in_vain == PATIENCE:
+                return
+            before = self.upper
+            self._descend_from(start)
+            in_vain = 0 if self.upper < before - self.tolerance else in_vain + 1
+
+    def solution(self, solver: str) -> Solution:
+        """The best subspace, or with `allow_extra` a soft projection if that is better."""
+        assert self.best is not None
+        basis = self.best.basis
+        if self.relaxation is not None and not self.closed:
+            soft = self.soft_basis()
+            whole = not len(soft.shares)
+            if (self.problem.allow_extra or whole) and self.problem.value(soft.basis) < self.upper:
+                basis = soft.basis
+        return certified(
+            self.problem,
+            basis,
+            self.lower,
+            self.weights,
+            tolerance=self.tolerance,
+            n_eigenproblems=self.n_eigenproblems,
+            trace=self.trace,
+            solver=solver,
+        )
+
+    def soft_basis(self) -> SoftBasis:
+        """The relaxed solution at the least rank: exactly d for two groups."""
+        assert self.relaxation is not None
+        soft = SoftBasis.of(self.relaxation.projector, self.problem.n_components)
+        return reduced_keeping(self.problem.second_moments, soft)
+
+    def _descend_from(self, start: FloatArray) -> None:
+        local = descend(self.problem, scores_of(self.problem), start)
+        self.n_eigenproblems += local.n_eigenproblems
+        if local.value < self.upper:
+            self.best = local
+            self._bound(local.weights)
+        self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
+
+    def _bound(self, weights: FloatArray) -> None:
+        second, d = self.problem.second_moments, self.problem.n_components
+        self._take_bound(weights, second.leading(weights, d).top_eigenvalue_sum)
+
+    def _take_bound(self, weights: FloatArray, total: float) -> None:
+        self.n_eigenproblems += 1
+        bound = float(np.log(weights).mean() + np.log(len(weights)) - np.log(total))
+        if bound > self.lower:
+            self.lower, self.weights = bound, weights
+
+    def _relax(self) -> None:
+        """Frank and Wolfe's method on the relaxed problem, the mixture made the best each time."""
+        assert self.best is not None
+        problem, k = self.problem, self.problem.n_groups
+        dual = Dual(problem, Pieces.single(problem.proportions))
+        relaxation = Relaxation(dual, [dual.atom(self.best.basis)])
+        mixture = np.ones(1)
+        for _ in range(_ROUNDS):
+            values = np.array([atom.captured for atom in relaxation.atoms])
+            mixture = largest_product(
+                values, np.append(mixture, np.zeros(len(values) - len(mixture)))
+            )
+            captured = mixture @ values
+            weights = 1 / (k * captured)
+            leading = problem.second_moments.leading(weights, problem.n_components)
+            self._take_bound(weights, leading.top_eigenvalue_sum)
+            relaxation.atoms.append(dual.atom(leading.vectors))
+            if float(-np.log(captured).mean()) - self.lower <= self.tolerance / 2:
+                break
+        relaxation.mixture, relaxation.mixed = mixture, relaxation.atoms[: len(mixture)]
+        self.relaxation = relaxation
+
+
+def largest_product(values: FloatArray, start: FloatArray) -> FloatArray:
+    """The mixture of atoms with the largest mean log of captured variances, by Newton's method.
+
+    Parameters
+    ----------
+    values : (J, k) array
+        Captured variances of each atom; positive somewhere for every group.
+    start : (J,) array
+        On the simplex, with every mixed variance positive.
+
+    Returns
+    -------
+    (J,) array
+        On the simplex.
+    """
+    mixture, k = start, values.shape[1]
+    for _ in range(_ROUNDS):
+        captured = mixture @ values
+        slope = -(values / captured).mean(axis=1)
+        scaled = values / captured
+        curvature = scaled @ scaled.T / k
+        step = least_on_simplex(curvature, slope - curvature @ mixture) - mixture
+        share = 1.0
+        while share > _SMALLEST:
+            moved = (mixture + share * step) @ values
+            if moved.min() > 0 and np.log(moved).sum() > np.log(captured).sum():
+                break
+            share /= 2
+        else:
+            break
+        mixture = mixture + share * step
+    return mixture

@@ -1,0 +1,114 @@
+"""Any number of groups, piecewise linear criteria: bounds from both sides.
+
+The descent finds a subspace of exactly d dimensions, and multipliers that balance its pieces; these
+prove a bound. The gap they leave is narrowed by the relaxation from below and by further descents
+from above.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.problem.pieces import Pieces
+from fairspan.problem.problem import Problem
+from fairspan.solvers.certificate import certified, resolution
+from fairspan.solvers.descent import LocalOptimum, descend
+from fairspan.solvers.dual import Dual
+from fairspan.solvers.rank_reduction import SoftBasis, reduced
+from fairspan.solvers.relaxation import Relaxation
+from fairspan.solvers.rounding import PATIENCE, affine_scores, starts_around
+from fairspan.solvers.solution import Solution, TracePoint
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class PiecewiseSearch:
+    """Upper and lower bounds of the largest of some pieces.
+
+    Parameters
+    ----------
+    problem : Problem
+    pieces : Pieces
+    tolerance : float
+        Absolute.
+    """
+
+    def __init__(self, problem: Problem, pieces: Pieces, tolerance: float) -> None:
+        self.problem = problem
+        self.scores = affine_scores(pieces)
+        self.tolerance = max(tolerance, resolution(problem))
+        self.dual = Dual(problem, pieces)
+        self.relaxation = Relaxation(self.dual)
+        self.best: LocalOptimum | None = None
+        self.n_steps = 0
+        self.trace: list[TracePoint] = []
+
+    @property
+    def n_eigenproblems(self) -> int:
+        """Of descents and relaxation together."""
+        return self.dual.n_eigenproblems + self.n_steps
+
+    @property
+    def upper(self) -> float:
+        """The best value of exactly d components so far."""
+        return np.inf if self.best is None else self.best.value
+
+    @property
+    def lower(self) -> float:
+        """No subspace, and no relaxed one, has a smaller value."""
+        return self.relaxation.lower
+
+    @property
+    def closed(self) -> bool:
+        """Whether exactly d components reach the bound."""
+        return self.upper - self.lower <= self.tolerance
+
+    def run(self, start: FloatArray | None = None) -> None:
+        """Descend from a basis (ordinary PCA's); if the gap stays open, relax and descend again."""
+        self.descend_from(self.problem.pooled_optimum.vectors if start is None else start)
+        if self.closed:
+            return
+        # Half for the relaxation leaves half for the descent.
+        self.relaxation.run(self.tolerance / 2)
+        in_vain = 0
+        for each in starts_around(self.relaxation, self.problem.n_components):
+            if self.closed or in_vain == PATIENCE:
+                return
+            before = self.upper
+            self.descend_from(each)
+            in_vain = 0 if self.upper < before - self.tolerance else in_vain + 1
+
+    def descend_from(self, start: FloatArray) -> None:
+        """Take the local optimum below a subspace, and the bound of its multipliers."""
+        local = descend(self.problem, self.scores, start)
+        self.n_steps += local.n_eigenproblems
+        if local.value < self.upper:
+            self.best = local
+            self.relaxation.start = local.multipliers
+            self.relaxation.atoms.append(self.dual.atom(local.basis))
+            self.relaxation.take(self.dual.at(local.multipliers))
+        self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
+
+    def soft_basis(self) -> SoftBasis:
+        """The relaxed solution at the least rank."""
+        soft = SoftBasis.of(self.relaxation.projector, self.problem.n_components)
+        return reduced(self.dual, soft)
+
+    def solution(self, solver: str) -> Solution:
+        """The best subspace, or with `allow_extra` a soft projection if that is better."""
+        assert self.best is not None
+        assert self.relaxation.best is not None
+        basis = self.best.basis
+        if self.problem.allow_extra and not self.closed:
+            soft = self.soft_basis()
+            value = self.dual.pieces_at(soft.captured(self.problem.second_moments)).max()
+            basis = soft.basis if value < self.upper else basis
+        return certified(
+            self.problem,
+            basis,
+            self.lower,
+            self.dual.weights(self.relaxation.best.multipliers),
+            tolerance=self.tolerance,
+            n_eigenproblems=self.n_eigenproblems,
+            trace=self.trace,
+            solver=solver,
+        )
