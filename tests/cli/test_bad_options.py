@@ -60,12 +60,11 @@ def test_models_of_different_features_side_by_side(refused, run, data, tmp_path)
     assert "different features" in message
 
 
-@pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error"])
-def test_minimax_of_three_groups(refused, table, features, tmp_path, criterion):
+def test_the_signed_gap_of_three_groups(refused, table, features, tmp_path):
     path = tmp_path / "three.csv"
     table[features].assign(age=[1, 2, 3] * 80).to_csv(path, index=False)
-    message = refused(*FIT, "--criterion", criterion, data=path)
-    assert "total_error" in message
+    message = refused(*FIT, "--criterion", "disparity", data=path)
+    assert all(word in message for word in ("3 groups", "signed gap of two", "'error_gap'"))
 
 
 def test_a_model_is_not_printed(refused):

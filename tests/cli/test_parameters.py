@@ -236,3 +236,34 @@ def test_errors_that_were_to_be_equal_and_are_not_are_told(table, features):
 def test_numbers_as_texts_stay_texts():
     # A CSV has no types: a group 1 is the text "1".
     assert parameters_of("disparity", ["protected=1"]) == {"protected": "1"}
+
+
+def test_four_groups_of_two_attributes(run, table, features, tmp_path):
+    path = tmp_path / "t.csv"
+    table.to_csv(path, index=False)
+    command = ("fit", path, "--group", "age", "--group", "sex", "-d", 2, "-o", tmp_path / "m")
+    facts = run(*command, "--criterion", "error_gap", "--param", "penalty=0.3", "--json").facts
+    fair = facts["models"][1]
+    labels = list(zip(table["age"], table["sex"], strict=True))
+    assert [tuple(group["group"]) for group in fair["groups"]] == sorted(set(labels))
+    errors = np.array([group["error"]["value"] for group in fair["groups"]])
+    shares = np.array([group["n"] for group in fair["groups"]]) / len(table)
+    value = shares @ errors + 0.3 * (errors.max() - errors.min())
+    certificate = facts["certificate"]
+    assert certificate["objective"] == pytest.approx(value, rel=1e-9)
+    assert certificate["lower_bound"] <= value
+    plain = np.array([group["error"]["value"] for group in facts["models"][0]["groups"]])
+    assert value <= shares @ plain + 0.3 * (plain.max() - plain.min())
+
+
+def test_nash_welfare_is_negative_where_much_is_kept(run, data, tmp_path):
+    command = ("fit", data, "--group", "age", "-d", 2, "--criterion", "nash_welfare")
+    facts = run(*command, "-o", tmp_path / "m", "--json").facts
+    groups = facts["models"][1]["groups"]
+    kept = [group["total_variance"] - group["error"]["value"] for group in groups]
+    certificate = facts["certificate"]
+    assert certificate["objective"] == pytest.approx(-np.log(kept).mean(), rel=1e-9)
+    assert certificate["lower_bound"] <= certificate["objective"] < 0
+    assert certificate["status"] == "optimal"
+    words = run(*command, "-o", tmp_path / "m").out
+    assert f"nash_welfare is {certificate['objective']:.6g}; no subspace" in words
