@@ -1,11 +1,22 @@
 """Building problems from plain matrices and rows, and judging answers with numpy alone."""
 
+from itertools import product
+
 import numpy as np
 import numpy.typing as npt
 
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import Criterion, MinimaxError, MinimaxLoss, TotalError
+from fairspan.problem.criteria import (
+    Criterion,
+    Disparity,
+    ErrorGap,
+    MinimaxError,
+    MinimaxLoss,
+    NashWelfare,
+    TotalError,
+)
 from fairspan.problem.problem import Problem
+from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.boundary import BoundarySearch
 from fairspan.solvers.solution import Solution
 
@@ -79,3 +90,44 @@ def bound_of(
     mixture = np.tensordot(weights, matrices, axes=1)
     references = references_of(matrices, n_components, criterion)
     return float(weights @ references) - top_sum(mixture, n_components)
+
+
+def independent_value(problem: Problem, basis: FloatArray) -> float:
+    """Any criterion at a basis, by formulas of its own."""
+    matrices, criterion = problem.second_moments.matrices, problem.criterion
+    errors, q = errors_of(matrices, basis), problem.weights / problem.weights.sum()
+    d, total = basis.shape[1], float(q @ errors)
+    if isinstance(criterion, MinimaxLoss):
+        best = np.array([np.trace(each) - top_sum(each, d) for each in matrices])
+        return float((errors - best).max())
+    if isinstance(criterion, MinimaxError):
+        return float(errors.max())
+    if isinstance(criterion, ErrorGap):
+        return total + criterion.penalty * float(np.ptp(errors))
+    if isinstance(criterion, Disparity):
+        other = errors[1 - int(criterion.protected == problem.labels[1])]
+        protected = errors[int(criterion.protected == problem.labels[1])]
+        return criterion.trade_off * total + (1 - criterion.trade_off) * float(protected - other)
+    if isinstance(criterion, NashWelfare):
+        captured = np.array([np.trace(each) for each in matrices]) - errors
+        return float(-np.log(captured).mean())
+    if isinstance(criterion, RobustErrorGap):
+        return worst_case_by_grid(criterion, problem, errors, q)
+    return total
+
+
+def worst_case_by_grid(
+    criterion: RobustErrorGap, problem: Problem, errors: FloatArray, q: FloatArray
+) -> float:
+    """Supremum of total error plus penalty times the gap, over the ends of each group's ball.
+
+    The objective is convex in the errors, so only the ends count.
+    """
+    if isinstance(criterion.radius, float):
+        radii = criterion.radius / np.sqrt(problem.weights)
+    else:
+        radii = np.array([criterion.radius[label] for label in problem.labels])
+    low = np.maximum(np.sqrt(errors) - np.sqrt(radii), 0.0) ** 2
+    high = (np.sqrt(errors) + np.sqrt(radii)) ** 2
+    ends = np.array(list(product(*zip(low, high, strict=True))))
+    return float((ends @ q + criterion.penalty * np.ptp(ends, axis=1)).max())

@@ -83,7 +83,8 @@ class RobustErrorGap:
     def scores(self, errors: FloatArray, problem: "Problem") -> FloatArray:
         """J of every ordered pair at (..., k) errors, shape (..., m); each is concave in them."""
         weights = self.pair_weights(problem)
-        return worst_case(weights, errors[..., None, :], self.radii(problem)).sum(axis=-1)
+        terms = worst_case(weights, errors[..., None, :], self.radii(problem))
+        return np.asarray(terms.sum(axis=-1))
 
     def gradients(self, errors: FloatArray, problem: "Problem") -> FloatArray:
         """Derivative of every pair's score in the (k,) errors, shape (m, k).

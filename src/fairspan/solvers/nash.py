@@ -26,6 +26,10 @@ from fairspan.solvers.solution import Solution, TracePoint
 FloatArray = npt.NDArray[np.float64]
 
 _ROUNDS = 200
+_NEWTON_STEPS = 30
+_LEVEL = 1e-14
+# Below this share of a group's variance the logarithm is too steep to walk along.
+_NOTHING = 1e-6
 _SMALLEST = 2.0**-40
 
 
@@ -61,9 +65,7 @@ class NashSearch:
                 "It is the product of the groups' captured variances: all must have some",
                 "Leave that group out, or use 'minimax_loss'",
             )
-        # Groups on equal terms: no group starts with nothing, where the logarithm has no slope.
-        leading = second.leading(1 / second.traces, self.problem.n_components)
-        self._descend_from(leading.vectors)
+        self._descend_from(self._start())
         if self.closed:
             return
         self._relax()
@@ -75,6 +77,20 @@ class NashSearch:
             before = self.upper
             self._descend_from(start)
             in_vain = 0 if self.upper < before - self.tolerance else in_vain + 1
+
+    def _start(self) -> FloatArray:
+        """Leading eigenvectors of all groups on equal terms, so that none starts with nothing.
+
+        Where one does all the same, because groups vary along axes of their own, the logarithm has
+        no slope, and a subspace nearby is taken.
+        """
+        second, d = self.problem.second_moments, self.problem.n_components
+        basis = second.leading(1 / second.traces, d).vectors
+        self.n_eigenproblems += 1
+        if (second.captured_variances(basis) > _NOTHING * second.traces).all():
+            return basis
+        away = np.random.default_rng(0).standard_normal(basis.shape) / np.sqrt(len(basis))
+        return np.linalg.qr(basis + away)[0]
 
     def solution(self, solver: str) -> Solution:
         """The best subspace, or with `allow_extra` a soft projection if that is better."""
@@ -159,7 +175,7 @@ def largest_product(values: FloatArray, start: FloatArray) -> FloatArray:
         On the simplex.
     """
     mixture, k = start, values.shape[1]
-    for _ in range(_ROUNDS):
+    for _ in range(_NEWTON_STEPS):
         captured = mixture @ values
         slope = -(values / captured).mean(axis=1)
         scaled = values / captured
@@ -168,10 +184,13 @@ def largest_product(values: FloatArray, start: FloatArray) -> FloatArray:
         share = 1.0
         while share > _SMALLEST:
             moved = (mixture + share * step) @ values
-            if moved.min() > 0 and np.log(moved).sum() > np.log(captured).sum():
+            # The value stops rising at half the digits; the step still finds the others.
+            if moved.min() > 0 and np.log(moved / captured).sum() >= -_LEVEL:
                 break
             share /= 2
         else:
             break
         mixture = mixture + share * step
+        if np.abs(step).max() < _LEVEL:
+            break
     return mixture

@@ -69,6 +69,10 @@ class PiecewiseSearch:
             return
         # Half for the relaxation leaves half for the descent.
         self.relaxation.run(self.tolerance / 2)
+        # With two groups the relaxed solution itself, reduced, has d dimensions.
+        soft = self.soft_basis()
+        if not len(soft.shares):
+            self.descend_from(soft.whole)
         in_vain = 0
         for each in starts_around(self.relaxation, self.problem.n_components):
             if self.closed or in_vain == PATIENCE:

@@ -15,8 +15,8 @@ from fairspan.solvers.relaxation import Relaxation
 FloatArray = npt.NDArray[np.float64]
 
 # Descents in a row that bring nothing, after which a gap is left open.
-PATIENCE = 6
-# How many atoms of the relaxed solution, and how many random subspaces around it, are tried.
+PATIENCE = 8
+# How many atoms of the relaxed solution, and how many subspaces between them, are tried.
 _STARTS = 12
 # Share of a group's variance below which the slope of the robust error gap is taken at it.
 _LEAST_ERROR = 1e-9
@@ -69,17 +69,23 @@ def best_rounding(
 
 
 def starts_around(relaxation: Relaxation, n_components: int) -> Iterator[FloatArray]:
-    """Leading eigenvectors of a relaxed solution, its atoms, and random mixtures of both."""
+    """Leading eigenvectors of a relaxed solution; then, in turn, its atoms and subspaces between.
+
+    Atoms and eigenvectors may be saddle points, at which a descent stops at once: where groups vary
+    along axes of their own, every choice of axes is one. So random ones, in the span of the relaxed
+    solution, are tried as soon.
+    """
     values, vectors = np.linalg.eigh(relaxation.projector)
     values, vectors = np.clip(values[::-1], 0, 1), vectors[:, ::-1]
     yield vectors[:, :n_components]
-    for j in np.argsort(-relaxation.mixture)[:_STARTS]:
-        yield relaxation.mixed[j].basis
     # Seeded, so that the same input gives the same answer.
     rng = np.random.default_rng(0)
-    for _ in range(_STARTS):
-        turn = rng.standard_normal((len(values), n_components))
-        yield np.linalg.qr((vectors * np.sqrt(values)) @ turn)[0]
+    largest = np.argsort(-relaxation.mixture)
+    for turn in range(_STARTS):
+        mixed = rng.standard_normal((len(values), n_components))
+        yield np.linalg.qr((vectors * np.sqrt(values)) @ mixed)[0]
+        if turn < len(largest):
+            yield relaxation.mixed[largest[turn]].basis
 
 
 def _nash(errors: FloatArray, traces: FloatArray) -> tuple[FloatArray, FloatArray]:

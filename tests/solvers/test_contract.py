@@ -1,0 +1,170 @@
+"""Every solver on every problem of the bank that it accepts; bounds against a conic solver."""
+
+import cvxpy
+import numpy as np
+import pytest
+
+from bank import BANK
+from fairspan.errors import Incompatible
+from fairspan.problem.criteria import (
+    Disparity,
+    EqualError,
+    ErrorGap,
+    MinimaxError,
+    MinimaxLoss,
+    NashWelfare,
+    TotalError,
+)
+from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.solvers.boundary import BoundarySearch
+from fairspan.solvers.choose import Auto, check_accepted
+from fairspan.solvers.cutting_plane import CuttingPlane
+from fairspan.solvers.multiplicative import MultiplicativeWeights
+from fairspan.solvers.riemannian import RiemannianSubgradient
+from fairspan.solvers.semidefinite import Semidefinite
+from problems import errors_of, independent_value, problem_of, random_moments, top_sum
+
+SOLVERS = (
+    Auto(),
+    BoundarySearch(),
+    CuttingPlane(),
+    MultiplicativeWeights(max_iter=50),
+    Semidefinite(),
+    RiemannianSubgradient(max_iter=60, n_starts=2),
+)
+# These find the optimum or say that a gap is open; the others are only held to their claims.
+EXACT = ("auto", "boundary", "cutting_plane")
+
+
+def accepted():
+    for entry in BANK:
+        for criterion, optimum in entry.optima:
+            problem = problem_of(entry.matrices, entry.n_components, criterion)
+            for solver in SOLVERS:
+                if solver.objection(problem) is None:
+                    name = f"{entry.name}-{criterion}-{solver.name}"
+                    yield pytest.param(solver, entry, criterion, optimum, id=name)
+
+
+@pytest.mark.parametrize(("solver", "entry", "criterion", "optimum"), list(accepted()))
+def test_a_solver_keeps_its_claims(solver, entry, criterion, optimum):
+    problem = problem_of(entry.matrices, entry.n_components, criterion)
+    solution = solver.solve(problem, 1e-9 * problem.unit, 0)
+    slack = 1e-8 * max(problem.unit, 1.0)
+    components = solution.components
+    assert components.shape == (entry.n_components, entry.matrices.shape[1])
+    np.testing.assert_allclose(components @ components.T, np.eye(len(components)), atol=1e-9)
+    value = independent_value(problem, components.T)
+    assert solution.objective == pytest.approx(value, abs=slack)
+    # No subspace is better than the optimum, and no bound above it.
+    assert solution.objective >= optimum - slack
+    assert solution.lower_bound <= optimum + slack
+    relaxed = entry.relaxed.get(criterion.name, optimum)
+    if solver.name != "riemannian" and criterion.name != "robust_error_gap":
+        assert solution.lower_bound <= relaxed + slack
+    assert (solution.status == "optimal") == (
+        solution.gap <= solution.tolerance and solution.violation <= solution.tolerance
+    )
+    if solver.name in EXACT:
+        assert solution.objective == pytest.approx(optimum, abs=slack)
+        assert (solution.status == "optimal") == (relaxed == optimum)
+        assert solution.lower_bound == pytest.approx(relaxed, abs=slack)
+
+
+def test_all_solvers_and_criteria_take_part():
+    taken = [parameters.values for parameters in accepted()]
+    assert {solver.name for solver, *_ in taken} == {solver.name for solver in SOLVERS}
+    assert len({criterion.name for _, _, criterion, _ in taken}) == 8
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        TotalError(),
+        MinimaxLoss(),
+        EqualError(),
+        ErrorGap(),
+        RobustErrorGap(),
+        NashWelfare(),
+        MinimaxError(),
+    ],
+    ids=lambda criterion: criterion.name,
+)
+def test_a_solver_that_cannot_names_those_that_can(solver, criterion, k):
+    problem = problem_of(random_moments(np.random.default_rng(9), k, 4), 1, criterion)
+    if solver.objection(problem) is None:
+        check_accepted(solver, problem)
+        return
+    with pytest.raises(Incompatible, match=f"'{solver.name}'.*'{criterion.name}'") as error:
+        check_accepted(solver, problem)
+    able = [s.name for s in SOLVERS[1:] if s.objection(problem) is None]
+    assert able
+    assert all(f"'{name}'" in error.value.args[1] for name in able)
+
+
+def conic_optimum(problem):
+    """The relaxed problem, stated anew for a conic solver."""
+    second, d, q = problem.second_moments.matrices, problem.n_components, problem.proportions
+    p, criterion = second.shape[1], problem.criterion
+    scale = max(np.trace(each) for each in second)
+    second = second / scale
+    P = cvxpy.Variable((p, p), PSD=True)
+    captured = cvxpy.hstack([cvxpy.trace(each @ P) for each in second])
+    errors = np.trace(second, axis1=1, axis2=2) - captured
+    limits, total = [cvxpy.trace(P) == d, np.eye(p) - P >> 0], q @ errors
+    if isinstance(criterion, MinimaxLoss):
+        value = cvxpy.max(np.array([top_sum(each, d) for each in second]) - captured)
+    elif isinstance(criterion, MinimaxError):
+        value = cvxpy.max(errors)
+    elif isinstance(criterion, ErrorGap):
+        value = total + criterion.penalty * (cvxpy.max(errors) - cvxpy.min(errors))
+    elif isinstance(criterion, EqualError):
+        value = total
+        limits.append(errors[1:] == errors[0])
+    elif isinstance(criterion, NashWelfare):
+        value = -cvxpy.sum(cvxpy.log(captured)) / len(second)
+    else:
+        assert isinstance(criterion, TotalError | Disparity)
+        value = total
+    program = cvxpy.Problem(cvxpy.Minimize(value), limits)
+    program.solve(solver=cvxpy.CLARABEL)
+    if program.status != "optimal":
+        return None
+    if isinstance(criterion, NashWelfare):
+        return float(program.value - np.log(scale))
+    return float(program.value * scale)
+
+
+CONIC = (MinimaxLoss(), MinimaxError(), ErrorGap(0.7), ErrorGap(6.0), EqualError(), NashWelfare())
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("criterion", CONIC, ids=str)
+@pytest.mark.filterwarnings("ignore:.*may be inaccurate")
+def test_bounds_agree_with_a_conic_solver(criterion, seed):
+    rng = np.random.default_rng(seed)
+    k, p = int(rng.integers(2, 6)), int(rng.integers(2, 13))
+    d = int(rng.integers(1, p))
+    matrices = random_moments(rng, k, p)
+    problem = problem_of(matrices, d, criterion, list(rng.dirichlet(np.ones(k))))
+    relaxed = conic_optimum(problem)
+    slack = 2e-6 * problem.unit
+    try:
+        solution = Auto().solve(problem, 1e-9 * problem.unit)
+    except Incompatible:
+        # Equal errors at exactly d components may be out of reach though the relaxation has some.
+        assert isinstance(criterion, EqualError)
+        return
+    assert relaxed is not None
+    assert solution.lower_bound <= relaxed + slack
+    assert solution.objective >= relaxed - slack
+    if k == 2 or solution.status == "optimal":
+        assert solution.objective == pytest.approx(relaxed, abs=slack)
+    else:
+        assert solution.lower_bound == pytest.approx(relaxed, abs=10 * slack)
+    basis = solution.components.T
+    assert solution.objective == pytest.approx(independent_value(problem, basis), abs=slack)
+    if isinstance(criterion, EqualError):
+        assert np.ptp(errors_of(matrices, basis)) <= 1e-8 * problem.unit
