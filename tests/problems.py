@@ -95,7 +95,8 @@ def bound_of(
 def independent_value(problem: Problem, basis: FloatArray) -> float:
     """Any criterion at a basis, by formulas of its own."""
     matrices, criterion = problem.second_moments.matrices, problem.criterion
-    errors, q = errors_of(matrices, basis), problem.weights / problem.weights.sum()
+    errors = np.maximum(errors_of(matrices, basis), 0.0)
+    q = problem.weights / problem.weights.sum()
     d, total = basis.shape[1], float(q @ errors)
     if isinstance(criterion, MinimaxLoss):
         best = np.array([np.trace(each) - top_sum(each, d) for each in matrices])

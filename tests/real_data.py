@@ -50,6 +50,14 @@ TWO_GROUPS = (
     "wine_quality:group__colour",
 )
 
+# Attributes of three to six groups.
+MORE_GROUPS = (
+    "default_credit:group__education3",
+    "default_credit:group__education_sex4",
+    "default_credit:group__education_sex6",
+    "adult_race5:group__race",
+)
+
 
 @dataclass(frozen=True)
 class Rows:

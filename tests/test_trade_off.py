@@ -8,12 +8,12 @@ import pytest
 
 import real_data
 from by_hand import errors_by_hand, projector_distance, random_rows
+from fairspan import frontier
 from fairspan.errors import FairspanWarning, Incompatible, InvalidParameter, MissingDependency
 from fairspan.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Disparity, ErrorGap
 from fairspan.problem.criterion_names import CRITERION_NAMES
-from fairspan.trade_off import frontier
 from problems import errors_of, random_basis, random_moments, top_sum
 
 PARETO = ("minimax_loss", "minimax_error", "total_error", "nash_welfare")

@@ -258,8 +258,7 @@ def frontier(
     Examples
     --------
     >>> import numpy as np
-    >>> from fairspan import GroupMoments
-    >>> from fairspan.trade_off import frontier
+    >>> from fairspan import GroupMoments, frontier
     >>> X = np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
     >>> curve = frontier(GroupMoments.from_rows(X, ["a", "a", "b", "b"]), 1)
     >>> curve.errors

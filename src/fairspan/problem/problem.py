@@ -34,8 +34,8 @@ class Problem:
     allow_extra : bool
         Whether a soft projection of more than d dimensions may be given in answer.
     unrestricted : Problem or None
-        The same without the restriction to some directions, where there is one: excess losses are
-        measured against it.
+        The same without the restriction to some directions, where there is one: excess losses, and
+        what ordinary PCA does, are those of all directions.
     """
 
     second_moments: SecondMoments
@@ -91,6 +91,8 @@ class Problem:
     @cached_property
     def served_worse_by_pca(self) -> int:
         """Index of the group that ordinary PCA leaves with the largest error."""
+        if self.unrestricted is not None:
+            return self.unrestricted.served_worse_by_pca
         errors = self.errors(self.pooled_optimum.vectors)
         return int(np.flatnonzero(errors == errors.max())[-1])
 

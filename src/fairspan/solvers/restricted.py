@@ -14,7 +14,6 @@ import numpy.typing as npt
 from fairspan.errors import Incompatible
 from fairspan.linalg import with_positive_signs
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import Disparity
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import CovarianceParity, Restriction, mean_free_directions
 from fairspan.soft_projection import is_soft, retained
@@ -147,7 +146,6 @@ class Task:
             problem = replace(
                 full,
                 second_moments=self.second_moments.within(directions),
-                criterion=_settled(full).criterion,
                 unrestricted=full,
             )
         solver: Any = None
@@ -157,7 +155,7 @@ class Task:
             solver = self.solver
             check_accepted(solver, problem)
         return _Ready(
-            full, problem, directions, solver, self.tol * problem.total_variance, self.random_state
+            full, problem, directions, solver, self.tol * problem.unit, self.random_state
         )
 
     def _most_components(self) -> int:
@@ -198,15 +196,6 @@ class _Ready:
             columns = with_positive_signs(self.directions @ solution.components.T)
             solution = replace(solution, components=np.ascontiguousarray(columns.T))
         return Solved(self.full, solution)
-
-
-def _settled(full: Problem) -> Problem:
-    """The same, with the protected group of a disparity settled by unrestricted PCA."""
-    criterion = full.criterion
-    if not isinstance(criterion, Disparity) or criterion.protected is not None:
-        return full
-    worse = full.labels[full.served_worse_by_pca]
-    return replace(full, criterion=replace(criterion, protected=worse))
 
 
 def _varying(traces: FloatArray) -> npt.NDArray[np.bool_]:

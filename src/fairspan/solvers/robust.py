@@ -30,6 +30,8 @@ _RANDOM_STARTS = 8
 _SHRINKS = 0.9
 # Sides of the box are bounded to this share of its width.
 _SIDE = 1e-2
+# A linear program with larger coefficients than this is solved badly.
+_HIGHEST_PRICE = 1e5
 
 
 @dataclass
@@ -138,7 +140,7 @@ class RobustSearch:
             if width <= 0:
                 continue
             # Beyond the best value the side is paid for, so it is no constraint but a penalty.
-            price = width / max(self.upper - self.lower, self.tolerance)
+            price = min(width / max(self.upper - self.lower, self.tolerance), _HIGHEST_PRICE)
             for sign in (1.0, -1.0):
                 rows = np.vstack([sign * alone, sign * alone + price * chords.coefficients])
                 offsets = np.append(0.0, price * (chords.offsets + ahead))

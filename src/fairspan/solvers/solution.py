@@ -23,7 +23,8 @@ class Status(StrEnum):
 
 _MESSAGES = {
     Status.OPTIMAL: "no subspace is better by more than the tolerance",
-    Status.OPEN_GAP: "a better subspace may exist, by at most the gap; loosen tol or accept it",
+    Status.OPEN_GAP: "a better subspace may exist, by at most the gap if there is a bound; accept "
+    "it, loosen tol, or with more than two groups try allow_extra",
 }
 
 
@@ -56,7 +57,8 @@ class Solution:
         resolve.
     weights : (k,) array
         Weights of the groups' second moments whose mixture proves the bound; may be negative where
-        the criterion values a gap.
+        the criterion values a gap. For the robust error gap, and for restrictions with a tolerance,
+        the bound needs more than one mixture, and these are those of the last.
     n_eigenproblems : int
         How many eigenproblems were solved.
     trace : tuple of TracePoint
