@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import click
 
 from fairspan.cli.commands import audit, demo, fit, transform
+from fairspan.cli.reproducing import reproduce
 from fairspan.errors import FairspanError
 from fairspan.version import __version__
 
@@ -26,7 +27,7 @@ def fairspan() -> None:
     """
 
 
-for _command in (demo, audit, fit, transform):
+for _command in (demo, audit, fit, transform, reproduce):
     fairspan.add_command(_command)
 
 

@@ -1,30 +1,8 @@
 """Real data that needs no file of its own."""
 
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 
-
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """Rows with a group each.
-
-    Attributes
-    ----------
-    name : str
-    source : str
-        Where the data come from.
-    X : (n, p) array
-    sensitive_features : (n,) array
-    feature_names : tuple of str
-    """
-
-    name: str
-    source: str
-    X: npt.NDArray[np.float64]
-    sensitive_features: npt.NDArray[np.str_]
-    feature_names: tuple[str, ...]
+from fairspan.datasets.dataset import Dataset
 
 
 def diabetes_by_sex() -> Dataset:

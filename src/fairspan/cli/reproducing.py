@@ -1,0 +1,184 @@
+"""Reproduce a table or figure of the papers: progress, resumption, and what is written."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from fairspan.cli import options
+from fairspan.experiments.registry import EXPERIMENTS, experiment_of
+
+if TYPE_CHECKING:
+    from fairspan.experiments.experiment import Experiment, Result
+
+# Of everything random in the experiments.
+_SEED = 0
+# Seconds between two lines of progress: on a terminal, where one line is rewritten, and in a file.
+_ON_TERMINAL, _IN_FILE = 0.2, 10.0
+
+_EPILOG = "\b\nExperiments:\n" + "\n".join(
+    f"  {name:{max(map(len, EXPERIMENTS))}}  {entry.title}" for name, entry in EXPERIMENTS.items()
+)
+
+
+@click.command(epilog=_EPILOG, short_help="Compute a table of the papers, ours beside theirs.")
+@click.argument("name")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="FAIRSPAN_DATA",
+    metavar="DIR",
+    help="Folder with the data files; without it, the folder that FAIRSPAN_DATA names.",
+)
+@click.option("--quick", is_flag=True, help="A part of it, in under two minutes.")
+@click.option("--full", is_flag=True, help="All that the paper did, however long it takes.")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=".",
+    help="Folder for NAME.csv, NAME.svg and NAME.png; by default the current one.",
+)
+@options.JSON
+def reproduce(
+    name: str, data: Path | None, quick: bool, full: bool, folder: Path, as_json: bool
+) -> None:
+    """Compute the table or figure NAME of the papers, ours beside what is printed.
+
+    Finished steps are kept in NAME.partial in the output folder: after an interruption the same
+    command goes on where it stopped.
+    """
+    if quick and full:
+        raise click.UsageError("Choose --quick or --full, not both.")
+    experiment = experiment_of(name)
+    effort = "quick" if quick else "full" if full else "normal"
+    result, written, missing = reproduced(
+        experiment, _data_folder(experiment, data), effort, folder
+    )
+    if as_json:
+        from fairspan.cli.output import echo_json
+
+        echo_json(
+            {
+                "name": name,
+                "title": result.title,
+                "source": experiment.source,
+                "effort": effort,
+                "columns": result.columns,
+                "rows": result.rows,
+                "notes": result.notes,
+                "files": list(map(str, written)),
+            }
+        )
+    else:
+        from fairspan.experiments.writing import text_of
+
+        click.echo(f"{text_of(result)}\n\nSource: {experiment.source}.")
+        click.echo(f"Wrote {', '.join(map(str, written))}")
+    if missing is not None:
+        click.echo(f"fairspan: no figure was drawn. {missing}", err=True)
+
+
+def reproduced(
+    experiment: "Experiment", data: Path, effort: str, folder: Path
+) -> "tuple[Result, Sequence[Path], str | None]":
+    """Run an experiment and write what it gives.
+
+    Returns
+    -------
+    result : Result
+    written : list of Path
+    missing : str or None
+        Why there is no figure, where a package is missing.
+    """
+    from fairspan.experiments.experiment import Effort, Setting
+    from fairspan.experiments.store import Store
+    from fairspan.experiments.writing import write_result
+    from fairspan.version import __version__
+
+    header = {
+        "experiment": experiment.name,
+        "effort": effort,
+        "seed": _SEED,
+        "version": __version__,
+        "data": _fingerprint(data, experiment.files),
+    }
+    partial = folder / f"{experiment.name}.partial"
+    with Store(partial, header, _tell) as store, _Line(sys.stderr) as line:
+        if store.n_resumed:
+            _tell(f"going on after {store.n_resumed} finished steps kept in {partial}")
+        try:
+            result = experiment.run(Setting(data, Effort(effort), _SEED, line.show, store))
+            written, missing = write_result(result, folder, experiment.name)
+        except KeyboardInterrupt:
+            line.clear()
+            _tell(
+                f"{len(store)} finished steps are kept in {partial}; run the same command again "
+                "to go on from there"
+            )
+            raise
+        store.remove()
+    return result, written, missing
+
+
+def _data_folder(experiment: "Experiment", data: Path | None) -> Path:
+    if not experiment.files:
+        return Path()
+    if data is None:
+        raise click.UsageError(
+            f"{experiment.name} reads data files ({', '.join(experiment.files)}); name their "
+            "folder with --data DIR, or in the environment variable FAIRSPAN_DATA."
+        )
+    return data
+
+
+def _fingerprint(data: Path, names: Sequence[str]) -> str:
+    """Of the contents of these files; each is checked to be there and whole before any work."""
+    from fairspan.datasets import data_file
+
+    return " ".join(data_file(name, data).sha256 for name in names)
+
+
+def _tell(message: str) -> None:
+    click.echo(f"fairspan: {message}", err=True)
+
+
+class _Line:
+    """What is being done: a line rewritten on a terminal, now and then a new one elsewhere."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._clock = stream, clock
+        self._rewrites = stream.isatty()
+        # A run that is over at once says nothing.
+        self._due = clock() + (_ON_TERMINAL if self._rewrites else _IN_FILE)
+        self._width = 0
+
+    def __enter__(self) -> "_Line":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.clear()
+
+    def show(self, what: str, done: int, total: int) -> None:
+        """Tell what is being done, if it is time to."""
+        if self._clock() < self._due:
+            return
+        text = f"{what} ({done} of {total} steps done)"
+        if self._rewrites:
+            self._stream.write("\r" + text.ljust(self._width))
+            self._width = len(text)
+        else:
+            self._stream.write(text + "\n")
+        self._stream.flush()
+        self._due = self._clock() + (_ON_TERMINAL if self._rewrites else _IN_FILE)
+
+    def clear(self) -> None:
+        """Leave the line empty."""
+        if self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()
+            self._width = 0

@@ -1,0 +1,59 @@
+"""Experiments by name, imported when they are used: listing them costs nothing."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+from fairspan.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from fairspan.experiments.experiment import Experiment
+
+
+class Entry(NamedTuple):
+    """Where an experiment lives, and its title.
+
+    Attributes
+    ----------
+    home : str
+        ``module:name``, the module below fairspan.experiments.
+    title : str
+        The same as the experiment's own.
+    """
+
+    home: str
+    title: str
+
+
+EXPERIMENTS = {
+    "notes-example": Entry(
+        "notes_example:NOTES_EXAMPLE", "A toy of six rows, step by step, and the trade-off sweep"
+    ),
+    "samadi-errors": Entry(
+        "samadi:ERRORS", "Errors of PCA and fair PCA by group, on faces and on credit"
+    ),
+    "samadi-losses": Entry(
+        "samadi:LOSSES", "Excess losses of PCA and fair PCA by group, on faces and on credit"
+    ),
+    "tantipongpipat": Entry(
+        "tantipongpipat:TANTIPONGPIPAT", "Three to six groups: relaxation, rank, and exactly d"
+    ),
+}
+
+
+def experiment_of(name: str) -> "Experiment":
+    """The experiment of this name.
+
+    Raises
+    ------
+    InvalidParameter
+        There is none; the message lists all.
+    """
+    if name not in EXPERIMENTS:
+        raise InvalidParameter(
+            f"There is no experiment {name!r}",
+            f"Allowed are {', '.join(EXPERIMENTS)}",
+            "Choose one of these; fairspan reproduce --help says what each shows",
+        )
+    module, _, attribute = EXPERIMENTS[name].home.partition(":")
+    found: Experiment = getattr(import_module(f"fairspan.experiments.{module}"), attribute)
+    return found
