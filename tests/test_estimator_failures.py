@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from by_hand import random_rows
-from fairspan import BoundarySearch, FairPCA, GroupMoments, MinimaxLoss
+from fairspan import BoundarySearch, ErrorGap, FairPCA, GroupMoments, MinimaxLoss
 from fairspan.errors import (
     FairspanError,
     FairspanWarning,
@@ -30,11 +30,16 @@ SETTINGS = {
     "d as text": ({"n_components": "2"}, InvalidParameter, "n_components is '2'"),
     "d = None": ({"n_components": None}, InvalidParameter, "n_components is None"),
     "unknown criterion": ({"criterion": "fairest"}, InvalidParameter, "'minimax_loss'"),
-    "criterion of another kind": ({"criterion": 3}, InvalidType, "criterion is a int"),
+    "criterion of another kind": ({"criterion": 3}, InvalidType, "criterion is of type int"),
+    "class of a criterion": (
+        {"criterion": ErrorGap},
+        InvalidType,
+        "criterion is the class ErrorGap itself",
+    ),
     "criterion as class": ({"criterion": MinimaxLoss}, InvalidType, "criterion object"),
     "unknown centre": ({"center": "median"}, InvalidParameter, "'global', 'group' and 'none'"),
     "unknown solver": ({"solver": "magic"}, InvalidParameter, "'auto', 'boundary'"),
-    "solver of another kind": ({"solver": 1.0}, InvalidType, "solver is a float"),
+    "solver of another kind": ({"solver": 1.0}, InvalidType, "solver is of type float"),
     "negative tol": ({"tol": -1e-9}, InvalidParameter, "tol is -1e-09"),
     "tol = 1": ({"tol": 1}, InvalidParameter, "from 0 to below 1"),
     "tol NaN": ({"tol": np.nan}, InvalidParameter, "tol is nan"),
@@ -96,7 +101,7 @@ def test_forgetting_the_groups_is_an_error():
     for method in ("fit", "partial_fit", "fit_transform"):
         with pytest.raises(InvalidInput, match=r"sensitive_features is missing.*missing_groups="):
             getattr(FairPCA(2), method)(ROWS.X)
-    with pytest.raises(InvalidType, match="moments is a ndarray"):
+    with pytest.raises(InvalidType, match="moments is of type ndarray"):
         FairPCA(2).fit_moments(ROWS.X)
 
 

@@ -62,7 +62,11 @@ UNUSABLE = {
         InvalidParameter,
         r"Invalid parameter 'penalty' for criterion MinimaxLoss",
     ),
-    "no restriction": ({"restriction__tolerance": 1}, InvalidParameter, "restriction None"),
+    "no restriction": (
+        {"restriction__tolerance": 1},
+        InvalidParameter,
+        "restriction None.*Set restriction to an object that has this parameter",
+    ),
     "out of range": (
         {"criterion": "error_gap", "criterion__penalty": -1},
         InvalidParameter,

@@ -9,7 +9,13 @@ import pytest
 import real_data
 from by_hand import errors_by_hand, projector_distance, random_rows
 from fairspan import frontier
-from fairspan.errors import FairspanWarning, Incompatible, InvalidParameter, MissingDependency
+from fairspan.errors import (
+    FairspanWarning,
+    Incompatible,
+    InvalidParameter,
+    InvalidType,
+    MissingDependency,
+)
 from fairspan.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Disparity, ErrorGap
@@ -299,6 +305,7 @@ def test_other_numbers_of_groups(groups):
         ({"n_components": 6}, "n_components is 6"),
         ({"n_components": 0.9}, "n_components is 0.9"),
         ({"center": "median"}, "'median'"),
+        ({"scale": "yes"}, "scale is 'yes'"),
     ],
 )
 def test_settings_out_of_range(settings, words):
@@ -306,6 +313,11 @@ def test_settings_out_of_range(settings, words):
     moments = GroupMoments.from_rows(rows.X, rows.labels)
     with pytest.raises(InvalidParameter, match=words):
         frontier(moments, **{"n_components": 2, **settings})
+
+
+def test_rows_in_place_of_moments():
+    with pytest.raises(InvalidType, match=r"of type ndarray.*GroupMoments\.from_rows"):
+        frontier(random_rows(0).X, 2)
 
 
 @pytest.mark.parametrize("i", [99, -99, "first", 0.5])

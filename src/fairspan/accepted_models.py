@@ -30,8 +30,9 @@ def subspace_of(model: Any) -> FairSubspace:
     """
     if isinstance(model, FairSubspace):
         return orthonormal_or_soft(model)
-    if isinstance(getattr(model, "subspace_", None), FairSubspace):
-        return model.subspace_  # type: ignore[no-any-return]
+    fitted = getattr(model, "subspace_", None)
+    if isinstance(fitted, FairSubspace):
+        return fitted
     if isinstance(model, np.ndarray):
         return orthonormal(FairSubspace(np.asarray(model, dtype=np.float64), None))
     components = getattr(model, "components_", None)

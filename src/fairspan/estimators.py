@@ -21,6 +21,7 @@ from fairspan.moments.sources.protocol import check_shape, checked_values
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.nested_parameters import nested_fields, split_nested, with_fields
+from fairspan.problem.parameters import check_flag, kind_of
 from fairspan.problem.restrictions import restriction_of
 from fairspan.solvers.choose import solver_of
 from fairspan.subspace import squared_residuals
@@ -323,7 +324,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         if not isinstance(moments, GroupMoments):
             raise InvalidType(
-                f"moments is a {type(moments).__name__}",
+                f"moments is {kind_of(moments)}",
                 "Allowed is a GroupMoments",
                 "Make one with GroupMoments.from_rows or GroupMoments.load",
             )
@@ -403,12 +404,8 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 "Allowed is a number from 0 to below 1, a share of the total variance",
                 "Use the default, 1e-9",
             )
-        for name in ("scale", "allow_extra"):
-            value = getattr(self, name)
-            if not isinstance(value, bool | np.bool_):
-                raise InvalidParameter(
-                    f"{name} is {value!r}", "Allowed are True and False", "Use one of these"
-                )
+        check_flag("scale", self.scale)
+        check_flag("allow_extra", self.allow_extra)
         criterion_of(self.criterion)
         restriction_of(self.restriction)
         solver_of(self.solver)

@@ -140,8 +140,7 @@ def check_dimension(n_components: object, n_features: int) -> None:
     ------
     InvalidParameter
     """
-    number = isinstance(n_components, numbers.Real) and not isinstance(n_components, bool)
-    if number and 0 < n_components < 1:  # type: ignore[operator]
+    if isinstance(n_components, numbers.Real) and 0 < float(n_components) < 1:
         return
     try:
         check_n_components(n_components, n_features)

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.errors import Incompatible, InvalidParameter, MissingDependency
+from fairspan.errors import Incompatible, InvalidParameter, InvalidType, MissingDependency
 from fairspan.fitting import Fit, fit_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, spelled
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.criterion_names import CRITERION_NAMES
-from fairspan.problem.parameters import check_number
+from fairspan.problem.parameters import check_flag, check_number, kind_of
 from fairspan.problem.problem import check_n_components
 from fairspan.solvers.certificate import by_pooled_variance
 from fairspan.solvers.frontier_vertices import frontier_vertices
@@ -267,6 +267,12 @@ def frontier(
     >>> curve.place("minimax_error").errors.round(3)
     array([0.8, 0.8])
     """
+    if not isinstance(moments, GroupMoments):
+        raise InvalidType(
+            f"moments is {kind_of(moments)}",
+            "Allowed is a GroupMoments",
+            "Make one with GroupMoments.from_rows or GroupMoments.load",
+        )
     if moments.n_groups != 2:
         raise Incompatible(
             f"A frontier was asked for {moments.n_groups} groups",
@@ -274,6 +280,7 @@ def frontier(
             "Join groups until two are left, or compare criteria with audit",
         )
     check_number("tolerance", tolerance, _LEAST_TOLERANCE)
+    check_flag("scale", scale)
     check_n_components(n_components, moments.n_features)
     # Ordinary PCA brings the problem, the mean and the scale.
     pca = fit_subspace(moments, n_components, criterion="total_error", center=center, scale=scale)

@@ -148,6 +148,14 @@ def test_frame_is_the_data_and_printing_shows_one_table():
     json.dumps(result.to_dict(), allow_nan=False)
 
 
+def test_rounding_is_printed_as_zero():
+    equal = FairPCA(2, criterion="equal_error").fit(X, sensitive_features=GROUPS)
+    printed = str(audit({"equal": equal}, X, GROUPS))
+    model = printed[printed.index("equal:") : printed.index("PCA:")]
+    disparity = next(line for line in model.splitlines() if "disparity" in line)
+    assert disparity.split()[1] == "0"
+
+
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 def test_frames_with_a_group_column_in_any_column_order(frame):
     names = list("vwxyz")

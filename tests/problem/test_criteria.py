@@ -131,7 +131,7 @@ def test_what_is_not_a_criterion():
         criterion_of("fairest")
     with pytest.raises(InvalidParameter, match=r"'penalty'.*no parameters"):
         criterion_of("minimax_loss", penalty=2.0)
-    with pytest.raises(InvalidType, match="a float"):
+    with pytest.raises(InvalidType, match="of type float"):
         criterion_of(0.5)
 
 

@@ -62,21 +62,25 @@ def interval(estimate: Estimate) -> str:
 
 
 def _lines_of(model: ModelAudit) -> list[tuple[str, ...]]:
+    def shown(value: float) -> str:
+        """Zero for what is only rounding: it says nothing, and its exponent widens the table."""
+        return figure(0.0 if abs(value) <= model.rounding else value)
+
     lines: list[tuple[str, ...]] = [
         (
             "  " + _cut(printable(spelled(group.group))),
             str(group.n),
             figure(group.total_variance),
-            figure(group.error.value),
+            shown(group.error.value),
             interval(group.error),
-            figure(group.best_error),
-            figure(group.excess_loss),
+            shown(group.best_error),
+            shown(group.excess_loss),
             "-" if group.variance_kept is None else f"{group.variance_kept:.1%}",
         )
         for group in model.groups
     ]
     if len(model.groups) > 1:
-        value = figure(model.disparity.value)
+        value = shown(model.disparity.value)
         lines.append(("  disparity", "", "", value, interval(model.disparity), "", "", ""))
     return lines
 

@@ -3,13 +3,13 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 import click
 
 from fairspan.fitting import Fit
 from fairspan.moments.groups import spelled
+from fairspan.problem.nested_parameters import field_values
 
 
 def echo_json(facts: dict[str, Any]) -> None:
@@ -41,13 +41,12 @@ def criterion_parameters(fit: Fit) -> dict[str, Any]:
     """The criterion's parameters as they were used, groups as tables print them."""
     criterion, problem = fit.problem.criterion, fit.problem
     values: dict[str, Any] = {}
-    for field in fields(criterion):  # type: ignore[arg-type]
-        value = getattr(criterion, field.name)
-        if field.name == "protected":
+    for name, value in field_values(criterion).items():
+        if name == "protected":
             value = spelled(problem.labels[problem.served_worse_by_pca] if value is None else value)
         elif isinstance(value, Mapping):
             value = {spelled(label): value[label] for label in problem.labels}
-        values[field.name] = value
+        values[name] = value
     return values
 
 

@@ -1,7 +1,7 @@
 """Criteria by name."""
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, cast
 
 from fairspan.errors import InvalidParameter, InvalidType
 from fairspan.problem.criteria import (
@@ -14,6 +14,7 @@ from fairspan.problem.criteria import (
     NashWelfare,
     TotalError,
 )
+from fairspan.problem.parameters import kind_of
 from fairspan.problem.robust_error_gap import RobustErrorGap
 
 _BY_NAME: dict[str, Any] = {
@@ -65,9 +66,9 @@ def criterion_of(criterion: object, **parameters: Any) -> Criterion:
         made: Criterion = _BY_NAME[criterion](**parameters)
         return made
     if isinstance(criterion, tuple(_BY_NAME.values())):
-        return criterion  # type: ignore[return-value]
+        return cast(Criterion, criterion)
     raise InvalidType(
-        f"criterion is a {type(criterion).__name__}",
+        f"criterion is {kind_of(criterion)}",
         "Allowed is the name of a criterion, or a criterion object",
         remedy,
     )

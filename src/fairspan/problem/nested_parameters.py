@@ -13,6 +13,20 @@ from fairspan.errors import InvalidParameter
 _BETWEEN = "__"
 
 
+def field_values(settings: object) -> dict[str, Any]:
+    """The fields of a settings object that can be chosen; none of anything else.
+
+    Examples
+    --------
+    >>> from fairspan.problem.criteria import ErrorGap
+    >>> field_values(ErrorGap(2.0)), field_values("error_gap")
+    ({'penalty': 2.0}, {})
+    """
+    if not is_dataclass(settings) or isinstance(settings, type):
+        return {}
+    return {field.name: getattr(settings, field.name) for field in fields(settings) if field.init}
+
+
 def nested_fields(owner: str, settings: object) -> dict[str, Any]:
     """The fields of a settings object under their nested names; none of anything else.
 
@@ -22,13 +36,7 @@ def nested_fields(owner: str, settings: object) -> dict[str, Any]:
     >>> nested_fields("criterion", ErrorGap(2.0))
     {'criterion__penalty': 2.0}
     """
-    if not is_dataclass(settings) or isinstance(settings, type):
-        return {}
-    return {
-        f"{owner}{_BETWEEN}{field.name}": getattr(settings, field.name)
-        for field in fields(settings)
-        if field.init
-    }
+    return {f"{owner}{_BETWEEN}{name}": value for name, value in field_values(settings).items()}
 
 
 def split_nested(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
@@ -58,12 +66,14 @@ def with_fields(owner: str, settings: Any, changes: Mapping[str, Any]) -> Any:
     InvalidParameter
         A field that it does not have, or a value out of range (then also InvalidType).
     """
-    known = [name.removeprefix(owner + _BETWEEN) for name in nested_fields(owner, settings)]
+    known = list(field_values(settings))
     for name in changes:
         if name not in known:
             raise InvalidParameter(
                 f"Invalid parameter {name!r} for {owner} {settings!r}",
                 f"Valid parameters are: {known!r}",
-                f"Use one of these, or set {owner} to another object first",
+                f"Use one of these, or set {owner} to another object first"
+                if known
+                else f"Set {owner} to an object that has this parameter first",
             )
     return replace(settings, **changes)

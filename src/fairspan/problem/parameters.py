@@ -3,6 +3,8 @@
 import math
 import numbers
 
+import numpy as np
+
 from fairspan.errors import InvalidParameter, InvalidType
 
 
@@ -23,6 +25,32 @@ def check_number(name: str, value: object, least: float, most: float = math.inf)
         raise InvalidType(f"{name} is {value!r}", allowed, "Pass a number")
     if not math.isfinite(value) or not least <= float(value) <= most:
         raise InvalidParameter(f"{name} is {value!r}", allowed, "Choose a number in that range")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Make sure that a parameter is True or False.
+
+    Raises
+    ------
+    InvalidParameter
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidParameter(
+            f"{name} is {value!r}", "Allowed are True and False", "Use one of these"
+        )
+
+
+def kind_of(value: object) -> str:
+    """What a value of a wrong type is, for an error message; never its contents, maybe a table.
+
+    Examples
+    --------
+    >>> kind_of(3), kind_of(dict)
+    ('of type int', 'the class dict itself, not an object of it')
+    """
+    if isinstance(value, type):
+        return f"the class {value.__name__} itself, not an object of it"
+    return f"of type {type(value).__name__}"
 
 
 def check_count(name: str, value: object, least: int = 1) -> None:

@@ -126,10 +126,14 @@ def check_n_components(n_components: object, n_features: int) -> None:
     ------
     InvalidParameter
     """
-    whole = isinstance(n_components, numbers.Integral) and not isinstance(n_components, bool)
-    if not whole or not 1 <= n_components <= n_features:  # type: ignore[operator]
-        raise InvalidParameter(
-            f"n_components is {n_components!r}",
-            f"Allowed is a whole number from 1 to the number of features, {n_features}",
-            "Choose a number in that range",
-        )
+    if (
+        isinstance(n_components, numbers.Integral)
+        and not isinstance(n_components, bool)
+        and 1 <= int(n_components) <= n_features
+    ):
+        return
+    raise InvalidParameter(
+        f"n_components is {n_components!r}",
+        f"Allowed is a whole number from 1 to the number of features, {n_features}",
+        "Choose a number in that range",
+    )

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from fairspan.errors import Incompatible, InvalidType
 from fairspan.moments.groups import Label
 from fairspan.problem.criteria import Criterion, TotalError
-from fairspan.problem.parameters import check_count, check_number
+from fairspan.problem.parameters import check_count, check_number, kind_of
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -203,7 +203,9 @@ def restriction_of(restriction: object) -> Restriction | None:
     if restriction is None or isinstance(restriction, Restriction):
         return restriction
     raise InvalidType(
-        f"restriction is {restriction!r}",
+        f"restriction is {restriction!r}"
+        if isinstance(restriction, str)
+        else f"restriction is {kind_of(restriction)}",
         "Allowed are None, MeanParity(...) and CovarianceParity(...)",
         "Pass such an object, such as fairspan.MeanParity(); to serve groups rather than to hide "
         "them, choose a criterion",

@@ -54,7 +54,7 @@ class RobustErrorGap:
         """Raise unless a mapping of radii names exactly these groups."""
         if isinstance(self.radius, Mapping) and set(self.radius) != set(labels):
             raise UnknownGroup(
-                f"radius is given for the groups {listed(list(self.radius))}",
+                f"radius is given for the groups {listed(list(self.radius)) or '(none)'}",
                 f"The rows have the groups {listed(labels)}",
                 "Give each group a radius, or one number for all",
             )

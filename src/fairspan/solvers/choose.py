@@ -1,9 +1,10 @@
 """Which solver takes a problem."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType
+from fairspan.problem.parameters import kind_of
 from fairspan.problem.problem import Problem
 from fairspan.solvers.boundary import BoundarySearch
 from fairspan.solvers.cutting_plane import CuttingPlane
@@ -69,8 +70,8 @@ def solver_of(solver: object) -> Solver:
         made: Solver = by_name[solver]()
         return made
     if isinstance(solver, tuple(by_name.values())):
-        return solver  # type: ignore[return-value]
-    raise InvalidType(f"solver is a {type(solver).__name__}", allowed, remedy)
+        return cast(Solver, solver)
+    raise InvalidType(f"solver is {kind_of(solver)}", allowed, remedy)
 
 
 def check_accepted(solver: Solver, problem: Problem) -> None:
@@ -83,10 +84,11 @@ def check_accepted(solver: Solver, problem: Problem) -> None:
     objection = solver.objection(problem)
     if objection is None:
         return
+    groups = "one group" if problem.n_groups == 1 else f"{problem.n_groups} groups"
     able = [each.name for each in SOLVERS if each().objection(problem) is None]
     raise Incompatible(
         f"The solver {solver.name!r} was asked for the criterion {problem.criterion.name!r} of "
-        f"{problem.n_groups} groups, but {objection}",
+        f"{groups}, but {objection}",
         f"Solvers that can: {', '.join(map(repr, able)) or 'none'}",
         "Use solver='auto'" if able else "Choose another criterion, or join groups",
     )

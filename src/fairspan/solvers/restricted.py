@@ -154,9 +154,7 @@ class Task:
         if solver is None:
             solver = self.solver
             check_accepted(solver, problem)
-        return _Ready(
-            full, problem, directions, solver, self.tol * problem.unit, self.random_state
-        )
+        return _Ready(full, problem, directions, solver, self.tol * problem.unit, self.random_state)
 
     def _most_components(self) -> int:
         p = self.problem.n_features
