@@ -1,0 +1,36 @@
+"""What a projection does to each group, and what its reduced data do downstream.
+
+Errors, losses, variance kept and disparity judge a projection by the groups' rows; label bias and
+statistical parity judge labels or predictions; leakage judges how well the groups can be told
+apart in a representation.
+"""
+
+from fairspan.metrics.bias import LabelBias, label_bias, label_bias_interval, signed_bias
+from fairspan.metrics.parity import StatisticalParity, statistical_parity
+from fairspan.metrics.reconstruction import (
+    GroupFigures,
+    captured_variance_ratio,
+    disparity,
+    excess_loss,
+    group_figures,
+    reconstruction_error,
+    reference_point,
+)
+from fairspan.metrics.separation import leakage
+
+__all__ = [
+    "GroupFigures",
+    "LabelBias",
+    "StatisticalParity",
+    "captured_variance_ratio",
+    "disparity",
+    "excess_loss",
+    "group_figures",
+    "label_bias",
+    "label_bias_interval",
+    "leakage",
+    "reconstruction_error",
+    "reference_point",
+    "signed_bias",
+    "statistical_parity",
+]
