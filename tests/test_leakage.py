@@ -1,0 +1,144 @@
+"""Leakage: the Kolmogorov-Smirnov statistic of a linear classifier's held-out scores."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import ks_2samp
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+import real_data
+from fairspan import FairPCA, MeanParity
+from fairspan.errors import InvalidInput, UnknownGroup
+from fairspan.metrics import leakage
+
+RNG = np.random.default_rng(3)
+
+
+def split(rows, share=0.3):
+    order = np.random.default_rng(0).permutation(len(rows.X))
+    cut = int(share * len(order))
+    train, test = order[:cut], order[cut:]
+    mean, scale = rows.X[train].mean(axis=0), rows.X[train].std(axis=0)
+    scale = np.where(scale > 0, scale, 1)
+    X = (rows.X - mean) / scale
+    return X[train], rows.groups[train], X[test], rows.groups[test]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "biodeg:group__ready_biodegradable",
+        "german_credit:group__age_lt40",
+        "energy:group__orientation_lt4",
+    ],
+)
+def test_two_groups_are_scipys_statistic_of_the_held_out_scores(name):
+    train, g_train, test, g_test = split(real_data.load(name))
+    pca = PCA(3).fit(train)
+    Z_train, Z_test = pca.transform(train), pca.transform(test)
+    found = leakage(Z_train, g_train, Z_test, g_test)
+    svm = make_pipeline(StandardScaler(), LinearSVC(dual=False, tol=1e-10, max_iter=10**5))
+    scores = svm.fit(Z_train, g_train).decision_function(Z_test)
+    first = g_test == svm.classes_[0]
+    assert found == pytest.approx(ks_2samp(scores[first], scores[~first]).statistic, abs=1e-12)
+
+
+def test_more_groups_are_the_worst_of_one_against_the_rest():
+    rows = real_data.load("default_credit:group__education3")
+    train, g_train, test, g_test = (each[:4000] for each in split(rows))
+    found = leakage(train, g_train, test, g_test)
+    each = [leakage(train, g_train == g, test, g_test == g) for g in np.unique(g_train)]
+    assert found == pytest.approx(max(each), abs=1e-12)
+    assert found > min(each)
+
+
+def test_hiding_the_groups_mean_lowers_it():
+    train, g_train, test, g_test = split(real_data.load("wine_quality:group__colour"))
+    figures = []
+    for model in (
+        FairPCA(3),
+        FairPCA(3, criterion="total_error", restriction=MeanParity()),
+    ):
+        model.fit(train, sensitive_features=g_train)
+        figures.append(leakage(model.transform(train), g_train, model.transform(test), g_test))
+    assert figures[0] > 0.4
+    assert figures[1] < figures[0] / 2
+
+
+def test_same_distribution_gives_the_size_of_chance():
+    Z, groups = RNG.normal(size=(4000, 3)), RNG.integers(0, 2, 4000)
+    # The statistic's 99.9 % point for two groups of 1000 is 1.95 * sqrt(2 / 1000).
+    assert leakage(Z[:2000], groups[:2000], Z[2000:], groups[2000:]) < 0.088
+
+
+def test_it_is_judged_on_held_out_rows():
+    # More columns than rows: the training rows are always separated.
+    Z, groups = RNG.normal(size=(400, 150)), RNG.integers(0, 2, 400)
+    assert leakage(Z[:100], groups[:100], Z[:100], groups[:100]) == 1
+    assert leakage(Z[:100], groups[:100], Z[100:], groups[100:]) < 0.35
+
+
+def test_units_offsets_and_constant_columns_do_not_matter():
+    Z, groups = RNG.normal(size=(600, 3)), RNG.integers(0, 2, 600)
+    Z[groups == 1] += 0.5
+    expected = leakage(Z[:300], groups[:300], Z[300:], groups[300:])
+    moved = np.column_stack([Z * [1e-3, 1, 1e5] + [1e3, -7, 1e8], np.full(600, 0.1)])
+    found = leakage(moved[:300], groups[:300], moved[300:], groups[300:])
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_constant_representation_leaks_nothing():
+    groups = np.repeat(["a", "b"], 20)
+    assert leakage(np.full((40, 2), 3.3), groups, np.full((40, 2), 3.3), groups) == 0
+
+
+def test_frames_are_matched_by_name_and_lists_are_taken():
+    Z, groups = RNG.normal(size=(200, 2)), RNG.integers(0, 2, 200)
+    Z[groups == 1, 0] += 2
+    expected = leakage(Z[:100], groups[:100], Z[100:], groups[100:])
+    train = pd.DataFrame(Z[:100], columns=["u", "v"])
+    test = pd.DataFrame(Z[100:], columns=["u", "v"], index=np.arange(100, 200))
+    found = leakage(train, pd.Series(groups[:100]), test[["v", "u"]], list(groups[100:]))
+    assert found == expected
+    assert leakage(Z[:100].tolist(), groups[:100], Z[100:].tolist(), groups[100:]) == expected
+
+
+def test_scikit_learn_is_loaded_on_call_only():
+    code = (
+        "import sys, fairspan.metrics as m; print('sklearn' in sys.modules);"
+        "m.leakage([[0.], [1.]], [0, 1], [[0.], [1.]], [0, 1]); print('sklearn' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
+
+
+Z, G = np.array([[0.0, 1], [1, 0], [2, 2], [3, 5]]), ["a", "a", "b", "b"]
+REFUSED = {
+    "one group": ((Z, ["a"] * 4, Z, G), InvalidInput, "g_train belong to one group, 'a'"),
+    "unknown group": ((Z, G, Z, ["a", "a", "b", "c"]), UnknownGroup, "g_test holds 'c'"),
+    "missing group": ((Z, G, Z, ["a"] * 4), InvalidInput, "g_test holds no rows of 'b'"),
+    "short train": ((Z, G[:3], Z, G), InvalidInput, "4 rows in Z_train, 3 in g_train"),
+    "short test": ((Z, G, Z, G[:3]), InvalidInput, "4 rows in Z_test, 3 in g_test"),
+    "columns": ((Z, G, Z[:, :1], G), InvalidInput, "Z_train has 2 columns, Z_test 1"),
+    "NaN": ((Z * np.nan, G, Z, G), InvalidInput, "contains NaN"),
+    "one dimension": ((Z[:, 0], G, Z, G), InvalidInput, "1 dimension"),
+    "missing label": ((Z, ["a", None, "b", "b"], Z, G), InvalidInput, "row 1 is missing"),
+    "missing column": (
+        (pd.DataFrame(Z, columns=["u", "v"]), G, pd.DataFrame(Z, columns=["u", "w"]), G),
+        InvalidInput,
+        "no column 'v'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_says_what_to_do(case):
+    arguments, kind, message = REFUSED[case]
+    with pytest.raises(kind, match=message):
+        leakage(*arguments)

@@ -1,0 +1,353 @@
+"""Label bias and statistical parity: the published figures, fairlearn's, and their intervals."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from fairlearn.metrics import MetricFrame, demographic_parity_difference, selection_rate
+
+import real_data
+from fairspan import metrics
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, UnknownGroup
+
+RNG = np.random.default_rng(5)
+N = 600
+SEX = RNG.choice(["f", "m"], N, p=[0.4, 0.6])
+RACE = RNG.choice(["p", "q", "r"], N, p=[0.5, 0.3, 0.2])
+LABELS = (RNG.random(N) < np.where(SEX == "f", 0.3, 0.5)).astype(int)
+GRADES = RNG.integers(0, 4, N) * (RACE != "r")
+WEIGHTS = RNG.uniform(0.2, 3, N)
+
+
+def by_hand(labels, groups):
+    """Distributions and distances, one cell at a time."""
+    names, outcomes = sorted(set(groups)), sorted(set(labels))
+    shares = np.array([[np.mean(labels[groups == g] == y) for y in outcomes] for g in names])
+    distances = [[0.5 * sum(abs(p - q)) for q in shares] for p in shares]
+    return shares, np.array(distances)
+
+
+ADULT = {
+    "sex": ("female", 0.1963),
+    "private_employer": ("private", 0.0731),
+    "asian": ("asian_pac_islander", -0.0256),
+    "divorced": ("divorced", 0.1582),
+}
+
+
+@pytest.fixture(scope="module")
+def adult():
+    return pd.read_parquet(real_data.path_of("adult_train.parquet"))
+
+
+@pytest.mark.parametrize("attribute", ADULT)
+def test_adult_label_biases_are_the_published_ones(adult, attribute):
+    protected, published = ADULT[attribute]
+    labels = adult[next(name for name in adult if name.startswith("label__"))]
+    groups = adult[f"group__{attribute}"]
+    assert len(adult) == 32561
+    bias = metrics.label_bias(labels, groups, protected)
+    assert round(bias, 4) == published
+    found = metrics.label_bias_interval(labels, groups, protected, n_bootstrap=400)
+    assert found.value == bias
+    assert found.low < bias < found.high
+    p, q = found.protected_share, found.rest_share
+    n_protected = int((groups == protected).sum())
+    n_rest = len(groups) - n_protected
+    standard_error = np.sqrt(p * (1 - p) / n_protected + q * (1 - q) / n_rest)
+    # Two percentiles of 400 resamples are themselves uncertain by some 5 % of the width.
+    assert found.high - found.low == pytest.approx(2 * 1.96 * standard_error, rel=0.15)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_two_outcomes_agree_with_fairlearn(weights):
+    parity = metrics.statistical_parity(LABELS, RACE, sample_weight=weights, n_bootstrap=0)
+    theirs = demographic_parity_difference(
+        LABELS, LABELS, sensitive_features=RACE, sample_weight=weights
+    )
+    assert parity.largest == pytest.approx(theirs, abs=1e-12)
+    frame = MetricFrame(
+        metrics=selection_rate,
+        y_true=LABELS,
+        y_pred=LABELS,
+        sensitive_features=RACE,
+        sample_params=None if weights is None else {"sample_weight": weights},
+    )
+    assert list(frame.by_group.index) == list(parity.groups)
+    np.testing.assert_allclose(parity.distribution[:, 1], frame.by_group, rtol=1e-12)
+    bias = metrics.label_bias(LABELS, SEX, "f", sample_weight=weights)
+    two = demographic_parity_difference(
+        LABELS, LABELS, sensitive_features=SEX, sample_weight=weights
+    )
+    assert abs(bias) == pytest.approx(two, abs=1e-12)
+
+
+def test_intersections_agree_with_fairlearn():
+    features = pd.DataFrame({"sex": SEX, "race": RACE}, index=np.arange(N) + 1000)
+    frame = MetricFrame(
+        metrics=selection_rate, y_true=LABELS, y_pred=LABELS, sensitive_features=features
+    )
+    parity = metrics.statistical_parity(pd.Series(LABELS), features, n_bootstrap=0)
+    assert list(frame.by_group.index) == list(parity.groups)
+    np.testing.assert_allclose(parity.distribution[:, 1], frame.by_group, rtol=1e-12)
+    assert parity.largest == pytest.approx(frame.difference(), abs=1e-12)
+
+
+def test_signed_bias_of_predictions_is_fairlearns_with_a_sign():
+    X = RNG.normal(size=(N, 2)) + (SEX == "m")[:, None]
+
+    def predict(rows):
+        return (np.asarray(rows)[:, 0] > 0.5).astype(int)
+
+    theirs = demographic_parity_difference(LABELS, predict(X), sensitive_features=SEX)
+    assert metrics.signed_bias(predict, X, SEX, "f") == pytest.approx(theirs, abs=1e-12)
+    assert metrics.signed_bias(predict, X, SEX, "m") == pytest.approx(-theirs, abs=1e-12)
+
+
+def test_signed_bias_takes_models_and_names_of_columns():
+    from sklearn.linear_model import LogisticRegression
+
+    frame = pd.DataFrame(RNG.normal(size=(N, 2)) + (SEX == "m")[:, None], columns=["u", "v"])
+    model = LogisticRegression().fit(frame, (SEX == "m").astype(int))
+    expected = metrics.label_bias(model.predict(frame), SEX, "f")
+    assert expected > 0.1
+    assert metrics.signed_bias(model, frame, SEX, "f") == expected
+    assert metrics.signed_bias(model.predict, frame.assign(sex=SEX), "sex", "f") == expected
+
+
+def test_signed_bias_of_a_constant_classifier_is_zero():
+    X = np.ones((N, 1))
+    assert metrics.signed_bias(lambda rows: -np.ones(len(rows)), X, SEX, "f") == 0
+    with pytest.raises(InvalidInput, match="positive is 1, which is not among"):
+        metrics.signed_bias(lambda rows: ["no"] * len(rows), X, SEX, "f")
+
+
+FORMS = {
+    "lists": (list(LABELS), list(SEX)),
+    "arrays": (LABELS, SEX),
+    "columns": (LABELS[:, None], SEX[:, None]),
+    "booleans": (LABELS == 1, SEX),
+    "reals": (LABELS.astype(float), SEX),
+    "series": (pd.Series(LABELS, index=np.arange(N)[::-1] + N), pd.Series(SEX)),
+    "frames": (pd.DataFrame({"y": LABELS}), pd.DataFrame({"s": SEX}, index=np.arange(N) + 7)),
+    "categories": (pd.Series(LABELS), pd.Series(SEX, dtype="category")),
+    "polars": (pl.Series(LABELS), pl.DataFrame({"s": SEX})),
+    "mapping": (LABELS, {"s": list(SEX)}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_the_columns_gives_the_same(form):
+    labels, groups = FORMS[form]
+    assert metrics.label_bias(labels, groups, "f") == metrics.label_bias(LABELS, SEX, "f")
+    parity = metrics.statistical_parity(labels, groups, n_bootstrap=0)
+    np.testing.assert_array_equal(parity.distribution, by_hand(LABELS, SEX)[0])
+
+
+def test_several_groups_and_outcomes_by_hand():
+    parity = metrics.statistical_parity(GRADES, RACE, n_bootstrap=50)
+    shares, distances = by_hand(GRADES, RACE)
+    assert parity.outcomes == (0, 1, 2, 3)
+    np.testing.assert_allclose(parity.distribution, shares, rtol=1e-14)
+    np.testing.assert_allclose(parity.distances, distances, atol=1e-14)
+    assert parity.largest == pytest.approx(distances.max())
+    a, b = map(parity.groups.index, parity.pair)
+    assert parity.distances[a, b] == parity.largest
+    assert "r" in parity.pair
+    np.testing.assert_array_equal(parity.counts, [(g == RACE).sum() for g in "pqr"])
+
+
+def test_weights_equal_repeated_rows_and_zero_means_absent():
+    weights = RNG.integers(0, 4, N)
+    weighted = metrics.statistical_parity(GRADES, RACE, sample_weight=weights, n_bootstrap=0)
+    repeated = metrics.statistical_parity(
+        GRADES.repeat(weights), RACE.repeat(weights), n_bootstrap=0
+    )
+    np.testing.assert_allclose(weighted.distribution, repeated.distribution, rtol=1e-12)
+    only_r = metrics.statistical_parity(
+        GRADES, RACE, sample_weight=(RACE != "q") * 1.0, n_bootstrap=0
+    )
+    assert only_r.groups == ("p", "r")
+
+
+def test_groups_that_agree_are_at_distance_zero():
+    parity = metrics.statistical_parity([0, 1, 0, 1], ["a", "a", "b", "b"])
+    assert parity.largest == 0
+    assert parity.pair == ("a", "b")
+    assert parity.is_below(0.0)
+    assert not parity.is_below(upper_end=True)
+
+
+def test_below_epsilon_for_the_estimate_and_for_the_upper_end():
+    parity = metrics.statistical_parity(LABELS, SEX, epsilon=0.5)
+    assert parity.low < parity.largest < parity.high < 0.5
+    assert parity.is_below()
+    assert parity.is_below(upper_end=True)
+    between = (parity.largest + parity.high) / 2
+    assert parity.is_below(between)
+    assert not parity.is_below(between, upper_end=True)
+    assert not parity.is_below(parity.largest * 0.99)
+
+
+def resampled_rows(statistic, labels, groups, weights, n_bootstrap):
+    """The bootstrap as it is taught: draw rows, one resample at a time."""
+    rng = np.random.default_rng(8)
+    rows = [np.flatnonzero(groups == g) for g in np.unique(groups)]
+    figures = []
+    for _ in range(n_bootstrap):
+        drawn = np.concatenate([rng.choice(each, len(each)) for each in rows])
+        figures.append(statistic(labels[drawn], groups[drawn], weights[drawn]))
+    return np.quantile(figures, [0.025, 0.975])
+
+
+@pytest.mark.parametrize("weights", [np.ones(N), WEIGHTS])
+def test_the_interval_is_that_of_resampled_rows(weights):
+    def largest(labels, groups, weights):
+        shares = np.array(
+            [np.bincount(labels[groups == g], weights[groups == g], 4) for g in "pqr"]
+        )
+        shares /= shares.sum(axis=1, keepdims=True)
+        return max(0.5 * np.abs(p - q).sum() for p in shares for q in shares)
+
+    expected = resampled_rows(largest, GRADES, RACE, weights, 1500)
+    parity = metrics.statistical_parity(
+        GRADES, RACE, sample_weight=weights, n_bootstrap=4000, random_state=3
+    )
+    width = expected[1] - expected[0]
+    np.testing.assert_allclose([parity.low, parity.high], expected, atol=0.12 * width)
+
+
+def test_the_interval_covers_the_true_bias():
+    rng = np.random.default_rng(17)
+    covered = 0
+    for seed in range(200):
+        labels = rng.random(300) < np.repeat([0.3, 0.5], 150)
+        found = metrics.label_bias_interval(
+            labels, np.repeat(["a", "b"], 150), "a", n_bootstrap=300, random_state=seed
+        )
+        covered += found.low <= 0.2 <= found.high
+    # 95 % of 200 is 190, with a standard deviation of 3.1.
+    assert 178 <= covered <= 199
+
+
+def test_the_same_seed_gives_the_same_interval():
+    def ends(seed):
+        parity = metrics.statistical_parity(GRADES, RACE, n_bootstrap=100, random_state=seed)
+        return parity.low, parity.high
+
+    assert ends(1) == ends(1)
+    assert ends(1) != ends(2)
+    assert ends(np.random.default_rng(1)) == ends(1)
+    assert ends(np.random.RandomState(1)) == ends(np.random.RandomState(1))
+
+
+def test_a_group_of_one_row_has_no_interval():
+    parity = metrics.statistical_parity([0, 1, 0, 1], ["a", "a", "a", "b"])
+    assert parity.low is None
+    assert parity.high is None
+    assert not parity.is_below(1.0, upper_end=True)
+    assert metrics.label_bias_interval([0, 1, 0, 1], ["a", "a", "a", "b"], "b").low is None
+
+
+def test_frame_and_repr():
+    parity = metrics.statistical_parity(GRADES, RACE, n_bootstrap=50)
+    frame = parity.frame()
+    assert list(frame.columns) == ["group", "n", "outcome", "share"]
+    table = frame.pivot(index="group", columns="outcome", values="share")
+    np.testing.assert_array_equal(table.to_numpy(), parity.distribution)
+    assert "3 groups and 4 outcomes" in repr(parity)
+    assert f"{parity.high:.4g}" in repr(parity)
+
+
+FEW, GROUPS = [0, 1, 1, 0], ["a", "b", "a", "b"]
+REFUSED = {
+    "no such group": ((FEW, GROUPS, "c"), UnknownGroup, r"'c', which no row.*'a', 'b'"),
+    "one group": ((FEW, ["a"] * 4, "a"), InvalidInput, "one group, 'a'"),
+    "too few groups": ((FEW, GROUPS[:3], "a"), InvalidInput, "4 rows in labels, 3 in sens"),
+    "no positive": ((["y", "n", "y", "n"], GROUPS, "a"), InvalidInput, r"positive is 1.*'n', 'y'"),
+    "missing label": (([0, 1, None, 0], GROUPS, "a"), InvalidInput, "no outcome in row 2"),
+    "NaN": ((np.array([0, 1, np.nan, 0]), GROUPS, "a"), InvalidInput, "no outcome in row 2"),
+    "missing text": (
+        (pd.Series(["y", None, "y", "n"]), GROUPS, "a", "y"),
+        InvalidInput,
+        "no outcome in row 1",
+    ),
+    "missing integer": (
+        (pd.Series([0, 1, None, 0], dtype="Int64"), GROUPS, "a"),
+        InvalidInput,
+        "no outcome in row 2",
+    ),
+    "missing group": ((FEW, ["a", None, "b", "a"], "a"), InvalidInput, "row 1 is missing"),
+    "mixed": (([0, "y", 1, 0], GROUPS, "a"), InvalidInput, "text with numbers"),
+    "scores": ((np.zeros((4, 2)), GROUPS, "a"), InvalidInput, r"shape \(4, 2\)"),
+    "two columns": ((pd.DataFrame({"a": FEW, "b": FEW}), GROUPS, "a"), InvalidInput, r"\(4, 2\)"),
+    "masked": ((np.ma.masked_equal(FEW, 0), GROUPS, "a"), InvalidInput, "masked"),
+    "ragged": (([[1], [1, 2]], ["a", "b"], "a"), InvalidInput, "labels is no column"),
+    "nothing": (([], [], "a"), InvalidInput, "labels is empty"),
+    "text": (("labels", GROUPS, "a"), InvalidInput, r"shape \(\)"),
+    "name of a column": ((FEW, "sex", "a"), InvalidInput, "sensitive_features is 'sex'"),
+    "no groups": ((FEW, None, "a"), InvalidInput, "sensitive_features is None"),
+    "dates": (
+        (np.array(["2020-01-01"] * 4, dtype="datetime64[D]"), GROUPS, "a"),
+        InvalidType,
+        "labels holds",
+    ),
+    "sets": (([{1}, {2}, {3}, {4}], GROUPS, "a"), InvalidType, "cannot be compared"),
+    "uneven mapping": ((FEW, {"s": GROUPS, "t": [1]}, "a"), InvalidInput, "lengths 1, 4"),
+    "another order": (
+        (pd.Series(FEW), pd.Series(GROUPS, index=[3, 2, 1, 0]), "a"),
+        InvalidInput,
+        r"sensitive_features.loc\[labels.index\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_says_what_to_do(case):
+    arguments, kind, message = REFUSED[case]
+    with pytest.raises(kind, match=message):
+        metrics.label_bias(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("setting", "kind"),
+    [
+        ({"epsilon": 1.5}, InvalidParameter),
+        ({"n_bootstrap": -1}, InvalidParameter),
+        ({"n_bootstrap": 10.5}, InvalidType),
+        ({"confidence": 95}, InvalidParameter),
+        ({"random_state": "seed"}, InvalidType),
+        ({"sample_weight": [1, 1]}, InvalidInput),
+        ({"sample_weight": [-1, 1, 1, 1]}, InvalidInput),
+    ],
+)
+def test_bad_settings(setting, kind):
+    with pytest.raises(kind, match=next(iter(setting))):
+        metrics.statistical_parity(FEW, GROUPS, **setting)
+
+
+@pytest.mark.parametrize(
+    ("predict", "kind", "message"),
+    [
+        (lambda rows: np.zeros((4, 2)), InvalidInput, r"shape \(4, 2\) for 4 rows"),
+        (lambda rows: np.zeros((4, 1)), InvalidInput, r"shape \(4, 1\) for 4 rows"),
+        (lambda rows: [0, 1], InvalidInput, r"shape \(2,\) for 4 rows"),
+        (lambda rows: [0.2, 0.7, 0.4, 0.1], InvalidInput, "positive is 1"),
+        (None, InvalidType, "neither a function nor a model"),
+    ],
+)
+def test_bad_predictions(predict, kind, message):
+    with pytest.raises(kind, match=message):
+        metrics.signed_bias(predict, np.ones((4, 2)), GROUPS, "a")
+
+
+def test_huge_weights_and_many_resamples_are_no_trouble():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parity = metrics.statistical_parity(
+            LABELS, SEX, sample_weight=WEIGHTS * 1e300, n_bootstrap=2000
+        )
+    plain = metrics.statistical_parity(LABELS, SEX, sample_weight=WEIGHTS, n_bootstrap=0)
+    np.testing.assert_allclose(parity.distribution, plain.distribution, rtol=1e-12)
