@@ -1,10 +1,12 @@
 """Rows with a group each, and where they come from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from fairspan.errors import InvalidParameter
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +42,44 @@ class Dataset:
         """
         left_out = [self.feature_names.index(name) for name in features]
         kept = tuple(name for name in self.feature_names if name not in features)
-        return Dataset(
-            self.name,
-            self.source,
-            np.delete(self.X, left_out, axis=1),
-            self.sensitive_features,
-            kept,
-            self.labels,
+        return replace(self, X=np.delete(self.X, left_out, axis=1), feature_names=kept)
+
+    def balanced(self, n_per_group: int, seed: int | tuple[int, ...]) -> "Dataset":
+        """A sample of as many rows of each group, without replacement.
+
+        Raises
+        ------
+        InvalidParameter
+            More rows than a group has, or none.
+        """
+        rows = balanced_rows(self.sensitive_features, n_per_group, seed)
+        return replace(
+            self,
+            X=self.X[rows],
+            sensitive_features=self.sensitive_features[rows],
+            labels=None if self.labels is None else self.labels[rows],
         )
+
+
+def balanced_rows(
+    groups: npt.NDArray[Any], n_per_group: int, seed: int | tuple[int, ...]
+) -> npt.NDArray[np.intp]:
+    """Draw as many rows of each group, without replacement; in the order of the rows.
+
+    Raises
+    ------
+    InvalidParameter
+        More rows than a group has, or none.
+    """
+    generator = np.random.default_rng(seed)
+    drawn = []
+    for label in np.unique(groups):
+        rows = np.flatnonzero(groups == label)
+        if not 1 <= n_per_group <= len(rows):
+            raise InvalidParameter(
+                f"{n_per_group} rows of each group are asked for",
+                f"Allowed is 1 to {len(rows)}, the number of rows of {label}",
+                "Choose a number in that range",
+            )
+        drawn.append(generator.choice(rows, n_per_group, replace=False))
+    return np.sort(np.concatenate(drawn))

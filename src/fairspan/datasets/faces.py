@@ -5,7 +5,7 @@ import os
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.datasets.dataset import Dataset
+from fairspan.datasets.dataset import Dataset, balanced_rows
 from fairspan.datasets.folder import data_file
 from fairspan.errors import CorruptFile, InvalidParameter
 
@@ -62,7 +62,10 @@ def load_faces(
             "Allowed is an npz file with the arrays pixels and thirds (n, rows, columns) and male",
             "Copy the file again",
         ) from error
-    rows = _drawn(male, n_per_gender, seed)
+    genders = np.where(male == 1, "male", "female")
+    rows = np.arange(len(male))
+    if n_per_gender is not None:
+        rows = balanced_rows(genders, n_per_gender, seed)
     images = (pixels[rows] + thirds[rows] / 3) / 255
     if shape is not None:
         images = resized(images, shape)
@@ -70,7 +73,7 @@ def load_faces(
         name=name,
         source=f"{path.name}: Huang et al. (2007)",
         X=images.reshape(len(images), -1),
-        sensitive_features=np.where(male[rows] == 1, "male", "female"),
+        sensitive_features=genders[rows],
         feature_names=tuple(
             f"row{i}_column{j}" for i in range(images.shape[1]) for j in range(images.shape[2])
         ),
@@ -101,21 +104,3 @@ def _averages(n_old: int, n_new: int) -> FloatArray:
     old = np.arange(n_old)
     overlap = np.minimum(edges[1:, None], old + 1) - np.maximum(edges[:-1, None], old)
     return np.asarray(np.maximum(overlap, 0.0) * (n_new / n_old))
-
-
-def _drawn(male: npt.NDArray[np.integer], n: int | None, seed: int) -> npt.NDArray[np.intp]:
-    """Rows of the sample, in their order in the file."""
-    if n is None:
-        return np.arange(len(male))
-    generator = np.random.default_rng(seed)
-    drawn = []
-    for label, code in (("female", 0), ("male", 1)):
-        rows = np.flatnonzero(male == code)
-        if not 1 <= n <= len(rows):
-            raise InvalidParameter(
-                f"n_per_gender is {n}",
-                f"Allowed is 1 to {len(rows)}, the number of {label} faces",
-                "Choose a number in that range",
-            )
-        drawn.append(generator.choice(rows, n, replace=False))
-    return np.sort(np.concatenate(drawn))

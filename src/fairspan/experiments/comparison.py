@@ -8,15 +8,17 @@ WANTS_A_REASON = 0.10
 
 
 def relative_difference(ours: float | None, printed: float | None) -> float | None:
-    """(ours - printed) / |printed|; None where there is nothing to compare.
+    """(ours - printed) / |printed|; None where there is nothing to compare, or zero is missed.
 
     Examples
     --------
     >>> relative_difference(11.0, 10.0), relative_difference(1.0, None)
     (0.1, None)
     """
-    if ours is None or printed is None or printed == 0:
+    if ours is None or printed is None:
         return None
+    if printed == 0:
+        return 0.0 if ours == 0 else None
     return (ours - printed) / abs(printed)
 
 

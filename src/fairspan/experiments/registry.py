@@ -35,7 +35,7 @@ EXPERIMENTS = {
         "samadi:LOSSES", "Excess losses of PCA and fair PCA by group, on faces and on credit"
     ),
     "tantipongpipat": Entry(
-        "tantipongpipat:TANTIPONGPIPAT", "Three to six groups: relaxation, rank, and exactly d"
+        "tantipongpipat:TANTIPONGPIPAT", "Three to ten groups: relaxation, rank, and exactly d"
     ),
 }
 
