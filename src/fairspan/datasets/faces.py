@@ -51,7 +51,7 @@ def load_faces(
     """
     path = data_file(name, data).path
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             pixels, thirds, male = (archive[each] for each in ("pixels", "thirds", "male"))
         if pixels.ndim != 3 or thirds.shape != pixels.shape or male.shape != pixels.shape[:1]:
             raise ValueError(f"shapes {pixels.shape}, {thirds.shape} and {male.shape}")
