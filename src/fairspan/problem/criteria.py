@@ -49,7 +49,18 @@ class _AnyGroups:
 
 @dataclass(frozen=True)
 class TotalError(_AnyGroups):
-    """Average error over all rows, sum_g q_g e_g: ordinary PCA."""
+    """Average error over all rows, sum_g q_g e_g: ordinary PCA.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, TotalError
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> pca = FairPCA(1, criterion=TotalError()).fit(X, sensitive_features=groups)
+    >>> pca.group_errors_.round(3)
+    array([0., 4.])
+    """
 
     name: ClassVar[str] = "total_error"
 
@@ -68,6 +79,16 @@ class MinimaxLoss(_AnyGroups):
 
     Each group is measured against what the same number of dimensions could do for it alone, so a
     group that is hard to compress does not decide by itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, MinimaxLoss
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> fair = FairPCA(1, criterion=MinimaxLoss()).fit(X, sensitive_features=groups)
+    >>> fair.group_errors_.round(3), fair.group_losses_.round(3)
+    (array([1.636, 3.636]), array([1.636, 1.636]))
     """
 
     name: ClassVar[str] = "minimax_loss"
@@ -88,6 +109,16 @@ class MinimaxError(_AnyGroups):
 
     A group with more variance than the others can keep the larger error at the optimum: then its
     own best subspace is the answer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, MinimaxError
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> fair = FairPCA(1, criterion=MinimaxError()).fit(X, sensitive_features=groups)
+    >>> fair.group_errors_.round(3), fair.group_losses_.round(3)
+    (array([3.273, 3.273]), array([3.273, 1.273]))
     """
 
     name: ClassVar[str] = "minimax_error"
@@ -116,6 +147,25 @@ class Disparity:
         From 0 (the gap alone) to 1 (ordinary PCA).
     protected : label, default=None
         The group B; None takes the group that ordinary PCA leaves with the larger error.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        The trade-off is no number from 0 to 1. When fitting: Incompatible for more than two groups,
+        UnknownGroup for a protected group that is not there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, Disparity
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> ahead = Disparity(trade_off=0.75, protected="b")
+    >>> FairPCA(1, criterion=ahead).fit(X, sensitive_features=groups).group_errors_.round(3)
+    array([9., 2.])
+    >>> hardly = Disparity(trade_off=0.9, protected="b")
+    >>> FairPCA(1, criterion=hardly).fit(X, sensitive_features=groups).group_errors_.round(3)
+    array([0., 4.])
     """
 
     trade_off: float = 0.5
@@ -162,7 +212,17 @@ class EqualError(_AnyGroups):
     Not every table has such a subspace. For two groups it exists if and only if zero lies between
     the sums of the p - d smallest and the p - d largest eigenvalues of S_1 - S_2; that
     rank(S_1 - S_2) <= d suffices is Proposition 2.2 of Vu et al. (2022), which is not necessary.
-    Where there is none, the fit raises an error that tells the least gap within reach.
+    Where there is none, the fit raises Incompatible, which tells the least gap within reach.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, EqualError
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> fair = FairPCA(1, criterion=EqualError()).fit(X, sensitive_features=groups)
+    >>> fair.group_errors_.round(3)
+    array([3.273, 3.273])
     """
 
     name: ClassVar[str] = "equal_error"
@@ -186,6 +246,23 @@ class ErrorGap(_AnyGroups):
     ----------
     penalty : float, default=0.5
         Not negative; 0 is ordinary PCA.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        The penalty is no finite number, or negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, ErrorGap
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> for penalty in (0.1, 0.5):
+    ...     fair = FairPCA(1, criterion=ErrorGap(penalty)).fit(X, sensitive_features=groups)
+    ...     print(penalty, fair.group_errors_.round(3))
+    0.1 [0. 4.]
+    0.5 [3.273 3.273]
     """
 
     penalty: float = 0.5
@@ -213,6 +290,18 @@ class NashWelfare(_AnyGroups):
 
     Minimises minus the mean of log c_g, c_g = tr S_g - e_g the variance of group g that is kept:
     the product of the c_g is largest. The units of the features add a constant only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, NashWelfare
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> fair = FairPCA(1, criterion=NashWelfare()).fit(X, sensitive_features=groups)
+    >>> fair.group_errors_.round(3)
+    array([4.5, 3. ])
+    >>> fair.group_explained_variance_ratio_.sum(axis=1).round(3)
+    array([0.5 , 0.25])
     """
 
     name: ClassVar[str] = "nash_welfare"

@@ -31,6 +31,10 @@ class Pieces:
         """The largest piece at these (k,) errors."""
         return float((self.coefficients @ errors - self.offsets).max())
 
+    def references(self, traces: FloatArray) -> FloatArray:
+        """R with the pieces R - A.c in the captured variances c = traces - e, shape (m,)."""
+        return np.asarray(self.coefficients @ traces - self.offsets)
+
     @classmethod
     def single(cls, coefficients: FloatArray) -> "Pieces":
         """One linear function of the errors."""

@@ -18,15 +18,11 @@ import numpy.typing as npt
 from fairspan.errors import Incompatible, InvalidType
 from fairspan.moments.groups import Label
 from fairspan.problem.criteria import Criterion, TotalError
+from fairspan.problem.mean_free_directions import mean_free_directions
 from fairspan.problem.parameters import check_count, check_number, kind_of
 
 FloatArray = npt.NDArray[np.float64]
 
-# Differences of means below this share of a feature's spread, or of the means, are rounding.
-_ROUNDING_OF_SPREAD = 1e-12
-_ROUNDING_OF_MEAN = 1e-14
-# Mean differences that depend on each other linearly span less; relative to the largest.
-_DEPENDENT = 1e-9
 # Without n_directions, covariance parity keeps this share of the directions.
 _SHARE_OF_DIRECTIONS = 0.85
 
@@ -44,6 +40,26 @@ class MeanParity:
     ----------
     tolerance : float, default=0.0
         Largest distance of the two projected means, in (scaled) units of the features.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        The tolerance is no finite number, or negative. When fitting: Incompatible where too few
+        directions are left, or a tolerance meets another criterion, number of groups or solver.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, MeanParity
+    >>> X = np.array([[3.0, 1, 0], [-1, 1, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b"]
+    >>> for restriction in (None, MeanParity(tolerance=0.5), MeanParity()):
+    ...     hidden = FairPCA(1, criterion="total_error", restriction=restriction)
+    ...     reduced = hidden.fit_transform(X, sensitive_features=groups)
+    ...     print(abs(reduced[:2].mean() - reduced[2:].mean()).round(3), round(hidden.score(X), 3))
+    1.115 -2.219
+    0.5 -2.438
+    0.0 -2.5
     """
 
     tolerance: float = 0.0
@@ -110,6 +126,28 @@ class CovarianceParity:
         Largest absolute difference of the groups' variances along a direction of the subspace, in
         squared (scaled) units of the features. Instead of `n_directions`. Needs cvxpy, and at most
         a few dozen features.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        A value out of range.
+    Incompatible
+        Both parameters at once. When fitting: more than two groups, n_directions below d or above
+        what mean parity leaves, or a tolerance with another criterion or solver.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import CovarianceParity, FairPCA
+    >>> X = np.array([[3.0, 1, 0], [-1, 1, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b"]
+    >>> for n_directions in (2, 1):
+    ...     parity = CovarianceParity(n_directions)
+    ...     hidden = FairPCA(1, criterion="total_error", restriction=parity)
+    ...     reduced = hidden.fit_transform(X, sensitive_features=groups)
+    ...     print(reduced[:2].var().round(3), reduced[2:].var().round(3))
+    0.0 4.0
+    2.0 0.0
     """
 
     n_directions: int | None = None
@@ -210,58 +248,6 @@ def restriction_of(restriction: object) -> Restriction | None:
         "Pass such an object, such as fairspan.MeanParity(); to serve groups rather than to hide "
         "them, choose a criterion",
     )
-
-
-def mean_free_directions(
-    means: FloatArray, covariances: FloatArray, n_components: int
-) -> FloatArray:
-    """Orthonormal basis of all directions along which the groups' means agree.
-
-    Parameters
-    ----------
-    means : (k, p) array
-    covariances : (k, p, p) array
-        Their diagonals tell what is small in each feature.
-    n_components : int
-        d.
-
-    Returns
-    -------
-    (p, p - rank) array
-        rank is that of the (k, p) differences m_g - m.
-
-    Raises
-    ------
-    Incompatible
-        d exceeds p - rank.
-
-    Examples
-    --------
-    >>> means = np.array([[1.0, 0.0], [0.0, 0.0]])
-    >>> abs(mean_free_directions(means, np.array([np.eye(2)] * 2), 1))
-    array([[0.],
-           [1.]])
-    """
-    n_groups, p = means.shape
-    differences = means - means.mean(axis=0)
-    variances = np.einsum("gii->gi", covariances).mean(axis=0)
-    spread = np.sqrt(variances + (differences**2).mean(axis=0))
-    rounding = _ROUNDING_OF_SPREAD * spread + _ROUNDING_OF_MEAN * np.abs(means).max(axis=0)
-    differences = np.where(np.abs(differences) > rounding, differences, 0.0)
-    # Rates beside currencies: the rank is that of differences in units of each feature's spread.
-    unit = np.where(spread > 0, spread, 1.0)
-    _, sizes, axes = np.linalg.svd(differences / unit, full_matrices=False)
-    rank = int((sizes > _DEPENDENT * sizes[0]).sum()) if sizes[0] > 0 else 0
-    if n_components > p - rank:
-        raise Incompatible(
-            f"n_components is {n_components} with mean parity",
-            f"Allowed is at most {p - rank}: of {p} features, the means of {n_groups} groups "
-            f"differ along {rank} direction(s)",
-            "Choose fewer components, or leave the restriction out",
-        )
-    span = (axes[:rank] * unit).T
-    span /= np.maximum(np.linalg.norm(span, axis=0), np.finfo(np.float64).tiny)
-    return np.ascontiguousarray(np.linalg.qr(span, mode="complete")[0][:, rank:])
 
 
 def _check_tolerated(

@@ -36,6 +36,25 @@ class RobustErrorGap:
         A number alpha gives eps_g = alpha / sqrt(n_g), n_g the weight of the group; a mapping gives
         eps_g itself, in squared units of the (scaled) features. With radius 0 it is
         :class:`ErrorGap`.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        A penalty or radius is no finite number, or negative. When fitting: UnknownGroup for a
+        mapping that does not name exactly the groups of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, RobustErrorGap
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> by_number = RobustErrorGap(penalty=0.5, radius=0.15)
+    >>> FairPCA(1, criterion=by_number).fit(X, sensitive_features=groups).group_errors_.round(1)
+    array([3.4, 3.2])
+    >>> by_group = RobustErrorGap(penalty=0.5, radius={"a": 0.5, "b": 0.0})
+    >>> FairPCA(1, criterion=by_group).fit(X, sensitive_features=groups).group_errors_.round(1)
+    array([1.8, 3.6])
     """
 
     penalty: float = 0.5

@@ -37,11 +37,26 @@ class BoundarySearch:
     eigen : {"auto", "dense"}
         How eigenproblems are solved; both are dense LAPACK.
 
+    Raises
+    ------
+    InvalidParameter
+        Another word for `eigen`.
+
     Notes
     -----
     A linear criterion is one eigenproblem. The largest of two linear ones (minimax loss, minimax
     error, error gap) and equal error are a root along a segment of weights, about ten of them. The
     robust error gap is not convex: branch and bound on the angle of the weights, 20 to 50.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import BoundarySearch, FairPCA
+    >>> X = np.array([[3.0, 1, 0], [-3, -1, 0], [0, 2, 1], [0, -2, -1]])
+    >>> groups = ["a", "a", "b", "b"]
+    >>> fair = FairPCA(1, solver=BoundarySearch()).fit(X, sensitive_features=groups)
+    >>> fair.group_losses_.round(3), fair.solution_.status.value
+    (array([2.421, 2.421]), 'optimal')
     """
 
     eigen: str = "auto"
@@ -92,17 +107,13 @@ class BoundarySearch:
         return _largest_of_two(problem, problem.pieces, tolerance)
 
 
-def references_of(problem: Problem, pieces: Pieces) -> FloatArray:
-    """R such that the pieces are R - A.c in terms of the captured variances."""
-    return np.asarray(pieces.coefficients @ problem.second_moments.traces - pieces.offsets)
-
-
 def _linear(problem: Problem, pieces: Pieces, tolerance: float) -> Solution:
     """The leading eigenvectors of one mixture."""
     weights = pieces.coefficients[0]
     leading = problem.second_moments.leading(weights, problem.n_components)
     top_sum = leading.top_eigenvalue_sum
-    bound = mixture_bound(references_of(problem, pieces), np.ones(1), top_sum)
+    references = pieces.references(problem.second_moments.traces)
+    bound = mixture_bound(references, np.ones(1), top_sum)
     return _at_once(problem, leading.vectors, bound, weights, tolerance)
 
 
@@ -132,7 +143,9 @@ def _at_once(
 def _largest_of_two(problem: Problem, pieces: Pieces, tolerance: float) -> Solution:
     """Where both pieces agree, or the end at which one stays larger."""
     search = _search(
-        problem, LargestOfTwo(pieces.coefficients, references_of(problem, pieces)), tolerance
+        problem,
+        LargestOfTwo(pieces.coefficients, pieces.references(problem.second_moments.traces)),
+        tolerance,
     )
     alone = (pieces.coefficients == np.eye(2)).all()
     second, first = (

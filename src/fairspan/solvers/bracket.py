@@ -1,10 +1,10 @@
 """Root finding for a non-decreasing function that may jump, with a supporting cut at every point.
 
 The function is a position h.c less its target, against the weight t (see
-:mod:`fairspan.solvers.segment`). Where the
-boundary of the trade-off is a smooth arc it is smooth, and inverse quadratic interpolation
-converges fastest. Where the boundary has an edge it jumps; the cuts from both sides then cross
-exactly at the jump. So interpolation is tried first, and the crossing whenever it was slow.
+:mod:`fairspan.solvers.segment`). Where the boundary of the trade-off is a smooth arc it is smooth,
+and inverse quadratic interpolation converges fastest. Where the boundary has an edge it jumps; the
+cuts from both sides then cross exactly at the jump. So interpolation is tried first, and the
+crossing whenever it was slow.
 """
 
 from dataclasses import dataclass

@@ -28,6 +28,11 @@ class CuttingPlane:
     eigen : {"auto", "dense"}
         How eigenproblems are solved; both are dense LAPACK.
 
+    Raises
+    ------
+    InvalidParameter
+        Another word for `eigen`.
+
     Notes
     -----
     Piecewise linear criteria: descent from ordinary PCA to a local optimum, whose multipliers give
@@ -35,6 +40,16 @@ class CuttingPlane:
     and descents from what they find. With `allow_extra` the relaxed solution itself is given where
     exactly d components do not reach it, at d + floor(sqrt(2 k + 1/4) - 3/2) dimensions at most.
     Equal error, Nash welfare and the robust error gap build on the same relaxation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import CuttingPlane, FairPCA
+    >>> X = np.array([[2.0, 0, 0], [-2, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "c", "c"]
+    >>> fair = FairPCA(1, solver=CuttingPlane()).fit(X, sensitive_features=groups)
+    >>> fair.group_losses_.round(3), fair.solution_.status.value
+    (array([2.667, 2.667, 2.667]), 'optimal')
     """
 
     eigen: str = "auto"

@@ -74,8 +74,7 @@ class Dual:
         self.second_moments = problem.second_moments
         self.n_components = problem.n_components
         self.coefficients = pieces.coefficients
-        traces = self.second_moments.traces
-        self.references: FloatArray = pieces.coefficients @ traces - pieces.offsets
+        self.references = pieces.references(self.second_moments.traces)
         self.n_eigenproblems = 0
 
     def weights(self, multipliers: FloatArray) -> FloatArray:

@@ -37,6 +37,11 @@ class MultiplicativeWeights:
     max_iter : int, default=100
         T, the most rounds. They end earlier where the gap is within the tolerance.
 
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        A step that is not positive, or fewer rounds than one.
+
     Notes
     -----
     The weights w of the groups start equal. In each round V is the leading eigenvectors of
@@ -48,6 +53,19 @@ class MultiplicativeWeights:
     The average is within scale * (log(k) / (step * T) + step / 8) of the lower bound, the best of
     the dual values seen (Freund & Schapire 1997): for a small gap, lower the step and take more
     rounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, MultiplicativeWeights
+    >>> X = np.array([[3.0, 1, 0], [-3, -1, 0], [0, 2, 1], [0, -2, -1]])
+    >>> groups = ["a", "a", "b", "b"]
+    >>> for rounds in (2, 100):
+    ...     solver = MultiplicativeWeights(max_iter=rounds)
+    ...     fair = FairPCA(1, solver=solver).fit(X, sensitive_features=groups)
+    ...     print(fair.solution_.n_eigenproblems, fair.solution_.status)
+    2 open gap
+    10 optimal
     """
 
     step: float = 1.0

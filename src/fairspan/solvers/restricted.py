@@ -14,8 +14,9 @@ import numpy.typing as npt
 from fairspan.errors import Incompatible
 from fairspan.linalg import with_positive_signs
 from fairspan.moments.operators import DenseSecondMoments
+from fairspan.problem.mean_free_directions import mean_free_directions
 from fairspan.problem.problem import Problem
-from fairspan.problem.restrictions import CovarianceParity, Restriction, mean_free_directions
+from fairspan.problem.restrictions import CovarianceParity, Restriction
 from fairspan.soft_projection import is_soft, retained
 from fairspan.solvers.choose import check_accepted
 from fairspan.solvers.parity import tolerant_solver

@@ -42,6 +42,11 @@ class RiemannianSubgradient:
     retraction : {"qr", "polar"}
         Both give the same subspaces.
 
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        Fewer steps or starts than one, or another retraction.
+
     Notes
     -----
     With errors e, weights v of the active ordered pair of groups and radii eps, the step is
@@ -50,6 +55,20 @@ class RiemannianSubgradient:
     terms v_g = q_g stay in it. The best subspace visited is returned, judged by the criterion and
     not by the paper's equation (6), which may fall short of it. The lower bound comes from the
     solver that is exact for the problem, or for the error gap without radii, which is never larger.
+    The paper's Lipschitz constant and its measure of stationarity are in
+    :mod:`fairspan.solvers.stationarity`, for any subspace.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import ErrorGap, FairPCA, RiemannianSubgradient
+    >>> X = np.array([[3.0, 1, 0], [-3, -1, 0], [0, 2, 1], [0, -2, -1]])
+    >>> groups = ["a", "a", "b", "b"]
+    >>> solver = RiemannianSubgradient(max_iter=100, n_starts=2, retraction="polar")
+    >>> fair = FairPCA(1, criterion=ErrorGap(0.3), solver=solver, random_state=0)
+    >>> certificate = fair.fit(X, sensitive_features=groups).solution_
+    >>> certificate.status.value, round(certificate.lower_bound, 3)
+    ('open gap', 2.421)
     """
 
     max_iter: int = 1000

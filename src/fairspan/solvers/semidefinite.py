@@ -58,6 +58,16 @@ class Semidefinite:
 
     The multipliers of step 1 prove the lower bound through one eigenproblem of their own, so that
     it holds however accurate the conic solver was.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, Semidefinite
+    >>> X = np.array([[3.0, 1, 0], [-3, -1, 0], [0, 2, 1], [0, -2, -1]])
+    >>> groups = ["a", "a", "b", "b"]
+    >>> fair = FairPCA(1, solver=Semidefinite()).fit(X, sensitive_features=groups)
+    >>> fair.group_losses_.round(3), fair.solution_.status.value
+    (array([2.421, 2.421]), 'optimal')
     """
 
     name: ClassVar[str] = "semidefinite"

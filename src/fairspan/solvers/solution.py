@@ -10,7 +10,13 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class Status(StrEnum):
-    """How a solve ended; equal to plain text, so ``solution.status == "optimal"`` works."""
+    """How a solve ended; equal to plain text, so ``solution.status == "optimal"`` works.
+
+    Examples
+    --------
+    >>> Status.OPTIMAL == "optimal", Status.OPTIMAL.message
+    (True, 'no subspace is better by more than the tolerance')
+    """
 
     OPTIMAL = "optimal"
     OPEN_GAP = "open gap"
@@ -47,14 +53,15 @@ class Solution:
         Orthonormal rows that span the subspace. With `allow_extra` there may be more than d: rows
         sqrt(lambda_j) u_j of a soft projection sum_j lambda_j u_j u_j', u_j orthonormal.
     objective : float
-        Value of the criterion at this subspace, in squared units of the features.
+        Value of the criterion at this subspace, in squared units of the (scaled) features; for Nash
+        welfare a mean of logarithms.
     lower_bound : float
         No d-dimensional subspace has a smaller value, up to rounding.
     status : Status
         OPTIMAL only if the gap is within the tolerance.
     tolerance : float
-        Absolute: the relative tolerance times the total variance, and at least what float64 can
-        resolve.
+        Absolute: the relative tolerance times the total variance (Nash welfare: itself), and at
+        least what float64 can resolve.
     weights : (k,) array
         Weights of the groups' second moments whose mixture proves the bound; may be negative where
         the criterion values a gap. For the robust error gap, and for restrictions with a tolerance,
@@ -74,6 +81,17 @@ class Solution:
         For the robust error gap of two groups, the bound needs several mixtures: no subspace has
         errors e with w.e below w.tr S - t_d(sum_g w_g S_g) for any of these w, and no such e has a
         value below the bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA
+    >>> X = np.array([[3.0, 1, 0], [-3, -1, 0], [0, 2, 1], [0, -2, -1]])
+    >>> certificate = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"]).solution_
+    >>> round(certificate.objective, 3), round(certificate.lower_bound, 3)
+    (2.421, 2.421)
+    >>> certificate.status == "optimal", certificate.gap <= certificate.tolerance
+    (True, True)
     """
 
     components: FloatArray

@@ -1,0 +1,66 @@
+"""The directions along which the means of all groups agree: where exact mean parity holds."""
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import Incompatible
+
+FloatArray = npt.NDArray[np.float64]
+
+# Differences of means below this share of a feature's spread, or of the means, are rounding.
+_ROUNDING_OF_SPREAD = 1e-12
+_ROUNDING_OF_MEAN = 1e-14
+# Mean differences that depend on each other linearly span less; relative to the largest.
+_DEPENDENT = 1e-9
+
+
+def mean_free_directions(
+    means: FloatArray, covariances: FloatArray, n_components: int
+) -> FloatArray:
+    """Orthonormal basis of all directions along which the groups' means agree.
+
+    Parameters
+    ----------
+    means : (k, p) array
+    covariances : (k, p, p) array
+        Their diagonals tell what is small in each feature.
+    n_components : int
+        d.
+
+    Returns
+    -------
+    (p, p - rank) array
+        rank is that of the (k, p) differences m_g - m.
+
+    Raises
+    ------
+    Incompatible
+        d exceeds p - rank.
+
+    Examples
+    --------
+    >>> means = np.array([[1.0, 0.0], [0.0, 0.0]])
+    >>> abs(mean_free_directions(means, np.array([np.eye(2)] * 2), 1))
+    array([[0.],
+           [1.]])
+    """
+    n_groups, p = means.shape
+    differences = means - means.mean(axis=0)
+    variances = np.einsum("gii->gi", covariances).mean(axis=0)
+    spread = np.sqrt(variances + (differences**2).mean(axis=0))
+    rounding = _ROUNDING_OF_SPREAD * spread + _ROUNDING_OF_MEAN * np.abs(means).max(axis=0)
+    differences = np.where(np.abs(differences) > rounding, differences, 0.0)
+    # Rates beside currencies: the rank is that of differences in units of each feature's spread.
+    unit = np.where(spread > 0, spread, 1.0)
+    _, sizes, axes = np.linalg.svd(differences / unit, full_matrices=False)
+    rank = int((sizes > _DEPENDENT * sizes[0]).sum()) if sizes[0] > 0 else 0
+    if n_components > p - rank:
+        raise Incompatible(
+            f"n_components is {n_components} with mean parity",
+            f"Allowed is at most {p - rank}: of {p} features, the means of {n_groups} groups "
+            f"differ along {rank} direction(s)",
+            "Choose fewer components, or leave the restriction out",
+        )
+    span = (axes[:rank] * unit).T
+    span /= np.maximum(np.linalg.norm(span, axis=0), np.finfo(np.float64).tiny)
+    return np.ascontiguousarray(np.linalg.qr(span, mode="complete")[0][:, rank:])
