@@ -37,6 +37,28 @@ EXPERIMENTS = {
     "tantipongpipat": Entry(
         "tantipongpipat:TANTIPONGPIPAT", "Three to ten groups: relaxation, rank, and exactly d"
     ),
+    "vu-table1": Entry(
+        "vu.tables:TABLE_1", "RFPCA and others: errors out of sample, fifteen data sets"
+    ),
+    "vu-table3": Entry(
+        "vu.tables:TABLE_3", "RFPCA and others: errors in sample, fifteen data sets"
+    ),
+    "vu-table4": Entry(
+        "vu.tables:TABLE_4", "RFPCA and others: how well a linear classifier finds the group"
+    ),
+    "vu-figure1": Entry(
+        "vu.toy:FIGURE_1", "RFPCA: the first direction of a toy as the penalty grows"
+    ),
+    "vu-radius": Entry(
+        "vu.toy:RADIUS", "RFPCA: errors out of sample as the radius of a group grows"
+    ),
+    "vu-pareto": Entry(
+        "vu.pareto:PARETO", "RFPCA and others: gap against error, over the exact frontier"
+    ),
+    "vu-dimensions": Entry(
+        "vu.dimensions:DIMENSIONS",
+        "RFPCA, FairPCA and PCA: errors by group against the number of components",
+    ),
 }
 
 

@@ -26,7 +26,7 @@ PENALTIES = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5)
 MEAN_TOLERANCES = (0.0, 0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9)
 LEARNING_RATES = (0.1, *(0.25 + 0.25 * i for i in range(17)))
 # Far below any difference that a table shows, and half the eigenproblems of the default.
-_TOLERANCE = 1e-7
+_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)

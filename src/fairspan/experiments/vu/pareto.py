@@ -1,7 +1,6 @@
 """Figures 2, 5 and 6: ABDiff against ARE at every setting, over the exact frontier of the two."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from fairspan.experiments.vu.data_sets import data_set_of
 from fairspan.experiments.vu.methods import Method
 from fairspan.experiments.vu.protocol import FloatArray, GroupArray, standardized
 from fairspan.experiments.vu.scatter import STYLES
+from fairspan.experiments.vu.threads import on_one_thread
 from fairspan.fitting import Fit, fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import ErrorGap
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 _DATA_SETS = {"default_credit": "Figure 2", "biodeg": "Figure 5", "german_credit": "Figure 6"}
 _N_COMPONENTS = 3
 _FRONTIER = "exact frontier"
+# Even where the curve bends; far enough for its end where no subspace has equal errors.
+_FRONTIER_PENALTIES = np.concatenate([np.linspace(0, 1, 21), np.geomspace(1.25, 1000, 15)])
 _COLUMNS = ("data set", "method", "radius", "penalty", "other", "ABDiff", "ARE", "above frontier")
 
 # Of one subspace: method, setting, ABDiff, ARE.
 Point = tuple[str, dict[str, float], float, float]
 
 
-@dataclass(frozen=True)
 class Pareto:
     """All points of the trade-off that the methods reach, on all rows."""
 
@@ -45,15 +46,14 @@ class Pareto:
         points: dict[str, list[Point]] = {}
         for i, name in enumerate(names):
             setting.progress(name, i, len(names))
-            step = partial(_step, name, setting, compared(setting.effort))
+            step = partial(on_one_thread, _step, name, setting, compared(setting.effort))
             found = setting.store.get_or_compute(name, step)
             points[name] = [(str(m), dict(s), float(gap), float(e)) for m, s, gap, e in found]
         rows: list[tuple[Cell, ...]] = []
         for name, of_set in points.items():
-            curve = frontier_of(of_set)
             for method, how, gap, error in of_set:
                 other = how.get("rate", how.get("tolerance"))
-                above = error - least_error(curve, gap)
+                above = error - least_error(of_set, gap)
                 cells = (how.get("radius"), how.get("penalty"), other, gap, error, above)
                 rows.append((name, method, *cells))
         notes = (
@@ -127,15 +127,23 @@ def frontier_of(points: Sequence[Point]) -> FloatArray:
     return np.array(curve)
 
 
-def least_error(curve: FloatArray, gap: float) -> float:
-    """The least error with at most this gap: between two points of the frontier, their chord."""
-    return float(np.interp(gap, curve[:, 0], curve[:, 1]))
+def least_error(points: Sequence[Point], gap: float) -> float:
+    """What the error of a subspace with this gap is at least.
+
+    No subspace has a smaller error + penalty * gap than the frontier's point of that penalty; each
+    point so bounds the error for every gap, and the largest bound counts.
+    """
+    return max(
+        error + how["penalty"] * (least_gap - gap)
+        for method, how, least_gap, error in points
+        if method == _FRONTIER and "penalty" in how
+    )
 
 
 def _frontier_fits(moments: GroupMoments) -> list[tuple[Fit, float | None]]:
     """The error gap criterion from penalty 0 until the gap is gone, and equal errors."""
     fits: list[tuple[Fit, float | None]] = []
-    for penalty in np.linspace(0, 1, 81).tolist():
+    for penalty in _FRONTIER_PENALTIES.tolist():
         criterion = ErrorGap(penalty)
         fit = fit_subspace(moments, _N_COMPONENTS, criterion=criterion, center="none")
         fits.append((fit, penalty))
@@ -161,7 +169,7 @@ def _step(name: str, setting: Setting, chosen: Sequence[Method]) -> list[Point]:
 
 
 def _draw(figure: "Figure", points: dict[str, list[Point]]) -> None:
-    figure.set_size_inches(4.8 * len(points), 5.0)
+    figure.set_size_inches(max(4.8 * len(points), 6.4), 5.0)
     panels = figure.subplots(1, len(points), squeeze=False)[0]
     for axes, (name, of_set) in zip(panels, points.items(), strict=True):
         curve = frontier_of(of_set)

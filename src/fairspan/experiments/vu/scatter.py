@@ -32,11 +32,13 @@ def draw_pairs(figure: "Figure", pairs: Sequence[Pair]) -> None:
     """One panel for each figure: printed across, ours up, logarithmic; a band of ten per cent."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
+    # A logarithmic axis has no place for zero.
+    pairs = [pair for pair in pairs if pair.ours > 0]
     names = list(dict.fromkeys(pair.figure for pair in pairs))
     figure.set_size_inches(5.2 * len(names), 5.4)
     panels = figure.subplots(1, len(names), squeeze=False)[0]
     for axes, name in zip(panels, names, strict=True):
-        shown = [pair for pair in pairs if pair.figure == name and pair.ours > 0]
+        shown = [pair for pair in pairs if pair.figure == name]
         least = min(min(pair.printed, pair.ours) for pair in shown)
         most = max(max(pair.printed, pair.ours) for pair in shown)
         line = [least / 1.3, most * 1.3]

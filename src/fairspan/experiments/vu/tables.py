@@ -13,6 +13,7 @@ from fairspan.experiments.vu.protocol import FloatArray, GroupArray
 from fairspan.experiments.vu.reasons import explained, mean, reason_for, spread
 from fairspan.experiments.vu.repeats import Outcome, Repeat, figures_of, one_repeat
 from fairspan.experiments.vu.scatter import Pair, draw_pairs
+from fairspan.experiments.vu.threads import on_one_thread
 
 _OF_EACH = ("", " spread", " printed", " difference", " why")
 _OWN_MEANS = "ABDiff about own means"
@@ -149,7 +150,7 @@ def computed(plan: Plan, setting: Setting, *, leakage: bool) -> Outcomes:
                 leakage=leakage,
             )
 
-            step = partial(_step, rows, plan.methods(data_set, repeat), how)
+            step = partial(on_one_thread, _step, rows, plan.methods(data_set, repeat), how)
             kept.append(setting.store.get_or_compute(key, step))
     return outcomes
 

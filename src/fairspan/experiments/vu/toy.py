@@ -9,6 +9,7 @@ import numpy as np
 
 from fairspan.experiments.experiment import Cell, Effort, Result, Setting
 from fairspan.experiments.vu.protocol import FloatArray, Part, errors_of
+from fairspan.experiments.vu.threads import on_one_thread
 from fairspan.fitting import Fit, fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label
@@ -147,7 +148,7 @@ class Radius:
         for i in range(n_draws):
             setting.progress(f"draw {i + 1}", i, n_draws)
             train = toy_rows(N_TRAIN, np.random.default_rng((setting.seed, 1, i)))
-            step = partial(performance, train, test, radii.tolist())
+            step = partial(on_one_thread, performance, train, test, radii.tolist())
             found.append(setting.store.get_or_compute(f"draw {i}", step))
         figures = np.array(found)
         sums = figures.sum(axis=2)
