@@ -30,14 +30,12 @@ def design(name):
     rows = real_data.load(source)
     y = rows.feature_names.index(target) if isinstance(target, str) else target
     y %= rows.X.shape[1]
-    kept, chosen = [], np.ones((len(rows.X), 1))
-    for j in range(rows.X.shape[1]):
-        column = (rows.X[:, j] - rows.X[:, j].mean()) / max(rows.X[:, j].std(), 1e-300)
-        residual = column - chosen @ np.linalg.lstsq(chosen, column)[0]
-        if j != y and residual.std() > 1e-6:
-            kept.append(j)
-            chosen = np.column_stack([chosen, column])
-    return rows.X[:, kept], rows.X[:, y], rows.groups
+    others = np.delete(rows.X, y, axis=1)
+    deviations = others - others.mean(axis=0)
+    scale = np.where(others.std(axis=0) > 0, others.std(axis=0), 1)
+    # What is left of each column after those before it, as a share of its deviation.
+    left = np.abs(np.diag(np.linalg.qr(deviations / scale)[1])) / np.sqrt(len(others))
+    return others[:, left > 1e-6], rows.X[:, y], rows.groups
 
 
 def moments_of(X, y, groups, weights=None):
