@@ -171,6 +171,13 @@ def test_what_does_not_go_together_is_refused():
         CovarianceParity(0.85)
 
 
+def test_errors_that_cannot_be_equal_within_a_restriction_name_it():
+    rows = random_rows(75, n=120, p=4)
+    rows.X[rows.labels == "a"] *= 9
+    with pytest.raises(Incompatible, match=r"the restriction leaves.*leave the restriction out"):
+        fit(rows, 2, criterion="equal_error")
+
+
 def test_a_failing_restriction_leaves_the_earlier_fit():
     model = fit(ROWS, 3)
     before = dict(vars(model))

@@ -103,7 +103,7 @@ def fit(
 ) -> None:
     """Fit fair PCA to DATA and save it; print PCA beside it, and the proof of optimality."""
     from fairspan.cli.inputs import fair_models, open_input, refuse_overwriting
-    from fairspan.cli.output import certificate_facts, certificate_line, echo_json
+    from fairspan.cli.output import certificate_facts, certificate_in_words, echo_json
 
     if str(model) == "-":
         raise click.UsageError("A model is no text to print; name a file with -o.")
@@ -116,7 +116,7 @@ def fit(
         facts = certificate_facts(fitted)
         echo_json({"model": str(model), "certificate": facts, **result.to_dict()})
     else:
-        click.echo(f"{result}\n\n{certificate_line(fitted)}\nSaved to {model}")
+        click.echo(f"{result}\n\n{certificate_in_words(fitted)}\nSaved to {model}")
 
 
 @click.command()

@@ -5,7 +5,7 @@ import sys
 from fairspan.auditing.audit import Audit, audit
 from fairspan.auditing.models import plain_pca
 from fairspan.auditing.results import ModelAudit
-from fairspan.cli.output import certificate_line
+from fairspan.cli.output import certificate_in_words
 from fairspan.datasets import Dataset, diabetes_by_sex
 from fairspan.fitting import Fit, fit_subspace
 from fairspan.moments.group_moments import GroupMoments
@@ -48,7 +48,7 @@ PCA costs {spelled(worse.group)} {worse.excess_loss / better.excess_loss:.1f} ti
 what it costs {spelled(better.group)}. Fair PCA makes the larger loss as
 small as it can be, {fair.largest_loss:.4f}, for {cost:.2%} more error over all rows.
 {_caution(plain)}
-{certificate_line(fit)}
+{certificate_in_words(fit)}
 
 Now yours: fairspan audit DATA.csv --group COLUMN --standardize"""
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,34 +51,38 @@ def criterion_parameters(fit: Fit) -> dict[str, Any]:
     return values
 
 
-def certificate_line(fit: Fit) -> str:
-    """The certificate in words."""
+def certificate_in_words(fit: Fit) -> str:
+    """The certificate as a paragraph of 80 columns."""
     solution, d = fit.solution, fit.problem.n_components
     values = ", ".join(f"{name}={value}" for name, value in criterion_parameters(fit).items())
     criterion = fit.problem.criterion.name + (f" ({values})" if values else "")
-    steps = f"{solution.n_eigenproblems} eigenproblems"
-    words = f"Certificate: {criterion} is {solution.objective:.6g};" + ("\n" if values else " ")
+    steps = _counted(solution.n_eigenproblems, "eigenproblem")
+    subspace = f"subspace of {_counted(d, 'dimension')}"
+    sentences = [f"Certificate: {criterion} is {solution.objective:.6g};"]
     if math.isfinite(solution.lower_bound):
-        words += (
-            f"no subspace of {d} dimensions is below\n{solution.lower_bound:.6g} "
-            f"(gap {solution.gap:.1e}, {steps}). "
-            f"Status: {solution.status}:\n{solution.status.message}."
-        )
+        sentences += [
+            f"no {subspace} is below {solution.lower_bound:.6g} (gap {solution.gap:.1e}, {steps}).",
+            f"Status: {solution.status}: {solution.status.message}.",
+        ]
     else:
-        words += (
-            f"no bound is known ({steps}). Status: {solution.status}:\n"
-            f"a better subspace of {d} dimensions may exist, and by how much is not known."
-        )
+        sentences += [
+            f"no bound is known ({steps}). Status: {solution.status}:",
+            f"a better {subspace} may exist, and by how much is not known.",
+        ]
     if solution.violation > solution.tolerance:
-        words += (
-            f"\nThe groups' errors are meant to be equal, but differ by {solution.violation:.1e}."
+        sentences.append(
+            f"The groups' errors are meant to be equal, but differ by {solution.violation:.1e}."
         )
     if solution.theorem_3_2 is False:
-        words += (
-            "\nThe condition of Theorem 3.2 of Vu et al. (2022) does not hold: their equation (6) "
-            "may fall\nshort of the worst case. Here the worst case itself was minimised."
+        sentences.append(
+            "The condition of Theorem 3.2 of Vu et al. (2022) does not hold: their equation (6) "
+            "may fall short of the worst case. Here the worst case itself was minimised."
         )
-    return words
+    return textwrap.fill(" ".join(sentences), 80, break_long_words=False, break_on_hyphens=False)
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _without_nan(value: Any) -> Any:

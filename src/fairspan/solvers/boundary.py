@@ -177,13 +177,21 @@ def _equal_error(problem: Problem, tolerance: float) -> Solution:
     search = _search(problem, question, tolerance)
     search.close_on_target(pca)
     if search.best.violation > max(tolerance, search.resolution):
+        remedy = "Use 'error_gap' with a large penalty, another n_components, or another center"
+        if problem.unrestricted is None:
+            condition = (
+                "zero lies between the sums of the p - d smallest and the p - d largest "
+                "eigenvalues of S_1 - S_2"
+            )
+        else:
+            condition = "the restriction leaves such a subspace"
+            remedy += ", or leave the restriction out"
         raise Incompatible(
             "The criterion 'equal_error' was asked for, but no subspace of "
             f"{problem.n_components} dimensions has the same error for both groups: "
             f"the least reachable gap is {search.best.violation:.6g}",
-            "Allowed are tables where zero lies between the sums of the p - d smallest and the "
-            "p - d largest eigenvalues of S_1 - S_2",
-            "Use 'error_gap' with a large penalty, another n_components, or another center",
+            f"Allowed are tables where {condition}",
+            remedy,
         )
     return _certified(problem, search, tolerance)
 
