@@ -296,6 +296,9 @@ REFUSED = {
     ),
     "sets": (([{1}, {2}, {3}, {4}], GROUPS, "a"), InvalidType, "cannot be compared"),
     "uneven mapping": ((FEW, {"s": GROUPS, "t": [1]}, "a"), InvalidInput, "lengths 1, 4"),
+    "mapping to a number": ((FEW, {"s": 1}, "a"), InvalidInput, "lengths 0"),
+    "uneven tuples": ((FEW, [("a", 1), ("b",), ("a", 2), ("b", 1)], "a"), InvalidInput, "mix"),
+    "a scalar": ((FEW, np.array("a"), "a"), InvalidInput, "sensitive_features is array"),
     "another order": (
         (pd.Series(FEW), pd.Series(GROUPS, index=[3, 2, 1, 0]), "a"),
         InvalidInput,

@@ -46,7 +46,11 @@ def coded_groups(
     beside_name, name = names
     if isinstance(groups, Mapping):
         groups = _crossed(groups, name)
-    if isinstance(groups, str) or not hasattr(groups, "__len__") or np.shape(groups) == ():
+    if (
+        isinstance(groups, str)
+        or not hasattr(groups, "__len__")
+        or getattr(groups, "shape", None) == ()
+    ):
         raise InvalidInput(
             f"{name} is {groups!r}",
             "Allowed is one group label for each row, or a column for each of several attributes",
@@ -110,8 +114,8 @@ def coded_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], Codes]:
 
 
 def _crossed(columns: Mapping[Any, Any], name: str) -> list[tuple[Any, ...]]:
-    lengths = sorted({len(column) for column in columns.values()})
-    if len(lengths) != 1:
+    lengths = sorted({len(each) if hasattr(each, "__len__") else 0 for each in columns.values()})
+    if len(lengths) != 1 or lengths == [0]:
         raise InvalidInput(
             f"The columns of {name} have lengths {listed(lengths)}",
             "Allowed is at least one column, all of the same length",
