@@ -76,6 +76,8 @@ def _feed(digest: Any, value: Any) -> None:
         text(f"sequence {len(value)}")
         for each in value:
             _feed(digest, each)
+    elif isinstance(value, set | frozenset):
+        _feed(digest, sorted(map(repr, value)))
     elif callable(value) and hasattr(value, "__qualname__"):
         text(f"{value.__module__}.{value.__qualname__}")
     else:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
-from fairspan.errors import InvalidInput, InvalidParameter, warn
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
 from fairspan.selection.pulls import Tally
 
 
@@ -73,14 +73,15 @@ def report_failures(candidates: Sequence[Mapping[str, Any]], tally: Tally) -> No
 
     Raises
     ------
-    InvalidInput
-        All failed.
+    InvalidInput, InvalidType
+        All failed; InvalidType where the first did so with a TypeError.
     """
     if not tally.errors:
         return
     first = min(tally.errors)
     if not tally.usable.any():
-        raise InvalidInput(
+        of_type = tally.errors[first].startswith(("TypeError", InvalidType.__name__))
+        raise (InvalidType if of_type else InvalidInput)(
             f"All {len(candidates)} settings of the grid failed, the first with "
             f"{tally.errors[first]}",
             "Allowed is a grid with at least one setting that fits these data",

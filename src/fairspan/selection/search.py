@@ -218,7 +218,8 @@ class UCB1SearchCV(BestEstimatorMethods, MetaEstimatorMixin, BaseEstimator):  # 
                 "Leave them out, or call sklearn.set_config(enable_metadata_routing=True)",
             )
         routed = process_routing(self, "score", **params).scorer.score if params else {}
-        return float(self.scorer_(best, X, **({} if y is None else {"y": y}), **routed))
+        rows = (X,) if y is None else (X, y)
+        return float(self.scorer_(best, *rows, **routed))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """What `fit` and `score` pass on to the estimator and to the scorer."""
@@ -296,6 +297,7 @@ class UCB1SearchCV(BestEstimatorMethods, MetaEstimatorMixin, BaseEstimator):  # 
         tags.estimator_type = theirs.estimator_type
         tags.classifier_tags = deepcopy(theirs.classifier_tags)
         tags.regressor_tags = deepcopy(theirs.regressor_tags)
+        tags.transformer_tags = deepcopy(theirs.transformer_tags)
         tags.input_tags.pairwise = theirs.input_tags.pairwise
         tags.input_tags.sparse = theirs.input_tags.sparse
         return tags

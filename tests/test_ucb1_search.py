@@ -1,0 +1,490 @@
+"""UCB1SearchCV: GridSearchCV's contract, splits, metadata, failures; scikit-learn's checks."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import GridSearchCV, ParameterGrid
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.utils.metadata_routing import MetadataRequest
+
+from by_hand import random_rows
+from fairspan import ErrorGap, FairPCA
+from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
+from fairspan.selection import UCB1SearchCV
+from fairspan.selection.pulls import Pull, Tally, split_effects
+from fairspan.selection.splits import random_split, strata_of
+from fairspan.selection.ucb1 import UCB1
+
+ROWS = random_rows(61, n=90, p=5)
+X, GROUPS, WEIGHTS = ROWS.X, ROWS.labels, ROWS.weights
+Y = (X[:, 0] + X[:, 1] > np.median(X[:, 0] + X[:, 1])).astype(int)
+GRID = {"criterion__penalty": [0.0, 0.5, 2.0], "n_components": [1, 3]}
+FAIR = FairPCA(criterion="error_gap")
+CODES = strata_of(FAIR, X, None, {"sensitive_features": GROUPS}, 90)
+
+
+def search(estimator=FAIR, grid=GRID, n_pulls=30, **settings):
+    return UCB1SearchCV(estimator, grid, n_pulls=n_pulls, random_state=5, **settings)
+
+
+def splits_of(strata, number, test_size=0.3, seed=5):
+    return [random_split(strata, test_size, seed, index) for index in range(number)]
+
+
+# The contract
+
+
+def test_scores_are_those_of_a_grid_search_on_the_same_splits():
+    fitted = search(refit=False).fit(X, sensitive_features=GROUPS)
+    table = fitted.cv_results_
+    cv = splits_of(CODES, fitted.n_splits_)
+    grid = GridSearchCV(FAIR, GRID, cv=cv, refit=False, error_score="raise")
+    expected = grid.fit(X, sensitive_features=GROUPS).cv_results_
+    assert table["params"] == expected["params"]
+    for name in ("param_n_components", "param_criterion__penalty"):
+        np.testing.assert_array_equal(table[name].data, expected[name].data)
+        assert table[name].dtype == expected[name].dtype
+    for split in range(fitted.n_splits_):
+        found = table[f"split{split}_test_score"]
+        played = table["n_pulls"] > split
+        np.testing.assert_array_equal(np.isnan(found), ~played)
+        np.testing.assert_array_equal(found[played], expected[f"split{split}_test_score"][played])
+    assert set(expected) - {f"split{i}_test_score" for i in range(99)} <= set(table)
+    assert table["n_pulls"].sum() == fitted.n_pulls_ == len(fitted.arms_) == 30
+    np.testing.assert_array_equal(np.bincount(fitted.arms_), table["n_pulls"])
+    assert table["rank_test_score"][fitted.best_index_] == 1
+    assert fitted.best_score_ == table["mean_test_score"].max()
+    assert fitted.best_params_ == table["params"][fitted.best_index_]
+
+
+def test_with_equal_pulls_the_table_is_that_of_a_grid_search():
+    # As many pulls as settings: every setting is tried once, on the same split.
+    fitted = search(n_pulls=6).fit(X, sensitive_features=GROUPS)
+    cv = splits_of(CODES, 1)
+    grid = GridSearchCV(FAIR, GRID, cv=cv, error_score="raise").fit(X, sensitive_features=GROUPS)
+    for name in ("mean_test_score", "std_test_score", "rank_test_score", "split0_test_score"):
+        np.testing.assert_array_equal(fitted.cv_results_[name], grid.cv_results_[name])
+    assert fitted.best_params_ == grid.best_params_
+    assert fitted.best_score_ == grid.best_score_
+    np.testing.assert_array_equal(
+        fitted.best_estimator_.components_, grid.best_estimator_.components_
+    )
+    assert fitted.score(X) == grid.score(X)
+    np.testing.assert_array_equal(fitted.transform(X), grid.transform(X))
+    np.testing.assert_array_equal(
+        fitted.inverse_transform(fitted.transform(X)), grid.inverse_transform(grid.transform(X))
+    )
+    np.testing.assert_array_equal(fitted.score_samples(X), grid.score_samples(X))
+    assert fitted.n_features_in_ == 5
+    assert fitted.refit_time_ > 0
+
+
+def test_the_same_seed_gives_the_same_search():
+    first, second = (search().fit(X, sensitive_features=GROUPS) for _ in "ab")
+    np.testing.assert_array_equal(first.arms_, second.arms_)
+    np.testing.assert_array_equal(
+        first.cv_results_["mean_test_score"], second.cv_results_["mean_test_score"]
+    )
+    other = clone(first).set_params(random_state=6).fit(X, sensitive_features=GROUPS)
+    assert other.best_score_ != first.best_score_
+    shared = np.random.RandomState(5)
+    drawn = [
+        clone(first).set_params(random_state=shared).fit(X, sensitive_features=GROUPS).best_score_
+        for _ in "ab"
+    ]
+    assert drawn[0] != drawn[1]
+
+
+def test_classifiers():
+    fitted = search(LogisticRegression(), {"C": [0.01, 1.0]}, 8, scoring="roc_auc").fit(X, Y)
+    assert fitted.classes_.tolist() == [0, 1]
+    assert fitted.predict(X).shape == fitted.decision_function(X).shape == (90,)
+    assert fitted.predict_proba(X).shape == (90, 2)
+    mild = search(LogisticRegression(), {"C": [1e-4]}, 1).fit(X, Y)
+    np.testing.assert_array_equal(mild.predict_log_proba(X), np.log(mild.predict_proba(X)))
+    assert 0.9 < fitted.score(X, Y) <= 1
+    assert not hasattr(fitted, "transform")
+    assert not hasattr(fitted, "feature_names_in_")
+
+
+def test_delegation_before_fit_and_without_refit():
+    unfitted = search()
+    assert hasattr(unfitted, "transform")
+    assert not hasattr(unfitted, "predict")
+    assert not hasattr(unfitted, "n_features_in_")
+    with pytest.raises(NotFittedError):
+        unfitted.transform(X)
+    plain = search(refit=False).fit(X, sensitive_features=GROUPS)
+    for name in ("transform", "score", "n_features_in_", "best_estimator_", "refit_time_"):
+        assert not hasattr(plain, name)
+    with pytest.raises(AttributeError, match="transform") as failure:
+        plain.transform(X)
+    assert "refit=False" in str(failure.value.__cause__)
+    # A second fit without refit leaves nothing of the first behind.
+    both = search().fit(X, sensitive_features=GROUPS)
+    both.set_params(refit=False).fit(X, sensitive_features=GROUPS)
+    assert not hasattr(both, "best_estimator_")
+
+
+def test_refit_may_choose():
+    def fewest(table):
+        return int(np.argmin(table["param_n_components"]))
+
+    fitted = search(refit=fewest).fit(X, sensitive_features=GROUPS)
+    assert fitted.best_params_["n_components"] == fitted.best_estimator_.n_components_ == 1
+    assert not hasattr(fitted, "best_score_")
+    for wrong in (lambda table: 6, lambda table: -1, lambda table: 0.0):
+        with pytest.raises(InvalidParameter, match="from 0 to 5"):
+            search(refit=wrong).fit(X, sensitive_features=GROUPS)
+
+
+def test_parameters_that_only_some_settings_have_are_masked():
+    grid = [
+        {"criterion": ["total_error"], "n_components": [1]},
+        {"criterion": [ErrorGap(1.0)], "n_components": [1, 2], "criterion__penalty": [3.0]},
+    ]
+    table = search(FairPCA(), grid, 3).fit(X, sensitive_features=GROUPS).cv_results_
+    assert table["param_criterion__penalty"].mask.tolist() == [True, False, False]
+    assert table["param_criterion"].dtype == object
+    assert table["param_n_components"].tolist() == [1, 1, 2]
+
+
+# The policy and its rewards
+
+
+def test_arms_are_chosen_by_ucb1_with_scores_mapped_to_rewards():
+    fitted = search(n_pulls=60).fit(X, sensitive_features=GROUPS)
+    scores = np.array(
+        [fitted.cv_results_[f"split{i}_test_score"] for i in range(fitted.n_splits_)]
+    ).T
+    for n_before in range(6, 60):
+        counts = np.bincount(fitted.arms_[:n_before], minlength=6)
+        seen = np.where(np.arange(scores.shape[1]) < counts[:, None], scores, np.nan)
+        adjusted = seen - two_way(seen)[1]
+        rewards = (adjusted - np.nanmin(adjusted)) / (np.nanmax(adjusted) - np.nanmin(adjusted))
+        policy = UCB1(6)
+        for arm, split in np.argwhere(~np.isnan(rewards)):
+            policy.update(arm, min(max(rewards[arm, split], 0.0), 1.0))
+        bounds = policy.bounds()
+        assert bounds[fitted.arms_[n_before]] >= bounds.max() - 1e-9
+
+
+def two_way(scores):
+    """arm_i + split_j by least squares on indicator columns; the first split is zero."""
+    arms, splits = np.nonzero(~np.isnan(scores))
+    columns = np.zeros((len(arms), scores.shape[0] + scores.shape[1]))
+    columns[np.arange(len(arms)), arms] = 1
+    columns[np.arange(len(arms)), scores.shape[0] + splits] = 1
+    columns = np.delete(columns, scores.shape[0], axis=1)
+    found = np.linalg.lstsq(columns, scores[arms, splits], rcond=None)[0]
+    return found[: len(scores)], np.append(0.0, found[len(scores) :])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_split_effects_are_the_least_squares_solution(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 8, size=6)
+    scores = rng.normal(size=(6, counts.max()))
+    scores[np.arange(counts.max()) >= counts[:, None]] = np.nan
+    arms, effects = two_way(scores)
+    np.testing.assert_allclose(split_effects(scores), effects, atol=1e-12)
+    tally = Tally(6, [Pull(i, s, 0.0, 0.0) for i in range(6) for s in scores[i, : counts[i]]])
+    np.testing.assert_allclose(tally.mean_scores(), arms + effects.mean(), atol=1e-12)
+
+
+def test_an_arm_is_not_punished_for_hard_splits_that_only_it_was_tried_on():
+    pulls = [(0, 10.0), (1, 9.0), (2, 0.0), (0, 2.0), (1, 1.0), (0, 1.0)]
+    tally = Tally(3, [Pull(arm, score, 0.0, 0.0) for arm, score in pulls])
+    assert np.nanmean(tally.scores, axis=1).argmax() == 1
+    means = tally.mean_scores()
+    assert means.argmax() == 0
+    assert means[0] - means[1] == pytest.approx(1)
+    assert means[0] - means[2] == pytest.approx(10)
+
+
+def test_units_of_the_score_do_not_matter():
+    def scaled(factor, offset):
+        return lambda model, rows, y=None: factor * model.score(rows) + offset
+
+    fits = [
+        search(scoring=scaled(*each)).fit(X, sensitive_features=GROUPS)
+        for each in ((1.0, 0.0), (1024.0, 0.0), (2.0**-20, 0.0), (1.0, 64.0))
+    ]
+    for each in fits[1:]:
+        np.testing.assert_array_equal(each.arms_, fits[0].arms_)
+    constant = search(scoring=lambda model, rows, y=None: 3.0).fit(X, sensitive_features=GROUPS)
+    assert constant.cv_results_["n_pulls"].tolist() == [5] * 6
+    assert constant.best_index_ == 0
+
+
+# Splits
+
+
+def test_no_group_is_lost():
+    codes = np.array([0] * 50 + [1] * 2 + [2] + [3] * 10)
+    for train, test in splits_of(codes, 20, 0.1):
+        assert sorted([*train, *test]) == list(range(63))
+        assert np.bincount(codes[test], minlength=4).tolist() == [5, 1, 0, 1]
+    for train, _ in splits_of(codes, 5, 0.99):
+        assert set(codes[train]) == {0, 1, 2, 3}
+    assert len({tuple(test) for _, test in splits_of(codes, 20)}) == 20
+    late = random_split(codes, 0.3, 5, 7)
+    np.testing.assert_array_equal(late[1], splits_of(codes, 8)[7][1])
+
+
+@pytest.mark.parametrize("name", ["sensitive_features", "fpca__sensitive_features"])
+def test_rows_are_split_within_groups_and_classes(name):
+    def together(*columns):
+        return np.unique(np.column_stack(columns), axis=0, return_inverse=True)[1].ravel()
+
+    def same(found, expected):
+        assert len(set(zip(found, expected, strict=True))) == len(set(found)) == len(set(expected))
+
+    same(strata_of(PCA(), X, Y, {name: GROUPS}, 90), CODES)
+    same(strata_of(LogisticRegression(), X, Y, {name: GROUPS.tolist()}, 90), together(CODES, Y))
+    same(strata_of(LogisticRegression(), X, Y, {}, 90), Y)
+    same(strata_of(Ridge(), X, Y, {name: None}, 90), np.zeros(90, dtype=int))
+    frame = pd.DataFrame(X, columns=list("vwxyz")).assign(sex=GROUPS, y=Y)
+    same(strata_of(PCA(), frame, None, {name: ["sex", "y"]}, 90), together(CODES, Y))
+    same(strata_of(PCA(), pl.DataFrame(frame), None, {name: "sex"}, 90), CODES)
+
+
+# Metadata
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_groups_in_all_forms(routing):
+    expected = search().fit(X, sensitive_features=GROUPS)
+    with config_context(enable_metadata_routing=routing):
+        for groups in (GROUPS.tolist(), pd.Series(GROUPS), pl.Series(GROUPS), GROUPS[:, None]):
+            fitted = search().fit(X, sensitive_features=groups)
+            assert fitted.best_score_ == expected.best_score_
+            np.testing.assert_array_equal(fitted.arms_, expected.arms_)
+        frame = pd.DataFrame(X, columns=list("vwxyz")).assign(sex=GROUPS)
+        for table in (frame, pl.DataFrame(frame)):
+            named = search().fit(table, sensitive_features="sex")
+            np.testing.assert_allclose(named.best_score_, expected.best_score_, rtol=1e-12)
+            assert named.feature_names_in_.tolist() == list("vwxyz")
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_a_pipeline_with_groups(routing):
+    steps = Pipeline([("scale", StandardScaler()), ("fpca", FAIR), ("clf", LogisticRegression())])
+    grid = {f"fpca__{name}": values for name, values in GRID.items()}
+    name = "sensitive_features" if routing else "fpca__sensitive_features"
+    with config_context(enable_metadata_routing=routing):
+        fitted = search(steps, grid, 8).fit(X, Y, **{name: GROUPS})
+        alone = clone(steps).set_params(**fitted.best_params_).fit(X, Y, **{name: GROUPS})
+        np.testing.assert_array_equal(
+            fitted.best_estimator_["fpca"].components_, alone["fpca"].components_
+        )
+        assert fitted.score(X, Y) == alone.score(X, Y)
+
+
+def test_weights_are_split_with_the_rows_and_routed_to_the_scorer():
+    def minus_error(y, z, sample_weight):
+        return -np.average((y - z) ** 2, weights=sample_weight)
+
+    y = X[:, 0] + X[:, 1] ** 2
+    with config_context(enable_metadata_routing=True):
+        scorer = make_scorer(minus_error).set_score_request(sample_weight=True)
+        ridge = Ridge().set_fit_request(sample_weight=True)
+        fitted = search(ridge, {"alpha": [0.1, 10.0]}, 6, scoring=scorer).fit(
+            X, y, sample_weight=WEIGHTS
+        )
+        train, test = splits_of(np.zeros(90, dtype=int), 1)[0]
+        by_hand = Ridge(alpha=0.1).fit(X[train], y[train], WEIGHTS[train]).predict(X[test])
+        expected = -np.average((y[test] - by_hand) ** 2, weights=WEIGHTS[test])
+        assert fitted.cv_results_["split0_test_score"][0] == pytest.approx(expected, rel=1e-12)
+        whole = fitted.score(X, y, sample_weight=WEIGHTS)
+        assert whole == pytest.approx(
+            -np.average((y - fitted.predict(X)) ** 2, weights=WEIGHTS), rel=1e-12
+        )
+    with pytest.raises(InvalidParameter, match="enable_metadata_routing=True"):
+        fitted.score(X, y, sample_weight=WEIGHTS)
+
+
+class LargestGroupError:
+    """A scorer that asks for the groups."""
+
+    def __call__(self, model, rows, y=None, sensitive_features=None):
+        errors = -model.score_samples(rows)
+        labels = np.asarray(sensitive_features)
+        return -max(errors[labels == label].mean() for label in ("a", "b"))
+
+    def get_metadata_routing(self):
+        request = MetadataRequest(owner="LargestGroupError")
+        request.score.add_request(param="sensitive_features", alias=True)
+        return request
+
+
+def test_a_scorer_that_asks_for_the_groups():
+    with config_context(enable_metadata_routing=True):
+        fitted = search(scoring=LargestGroupError()).fit(X, sensitive_features=GROUPS)
+        train, test = splits_of(CODES, 1)[0]
+        model = clone(FAIR).set_params(**fitted.best_params_)
+        model.fit(X[train], sensitive_features=GROUPS[train])
+        expected = LargestGroupError()(model, X[test], sensitive_features=GROUPS[test])
+        assert fitted.cv_results_["split0_test_score"][fitted.best_index_] == expected
+        whole = LargestGroupError()(fitted.best_estimator_, X, sensitive_features=GROUPS)
+        assert fitted.score(X, sensitive_features=GROUPS) == whole
+
+
+def test_metadata_that_nobody_asked_for_is_no_failed_setting():
+    with (
+        config_context(enable_metadata_routing=True),
+        pytest.raises(TypeError, match=r"UCB1SearchCV\.fit got unexpected argument.*flavour"),
+    ):
+        search().fit(X, sensitive_features=GROUPS, flavour=GROUPS)
+
+
+# Failures
+
+
+def test_a_setting_that_fails_is_reported_and_the_search_goes_on():
+    grid = {"n_components": [1, 9, 3, 0], "scale": [False]}
+    with pytest.warns(FairspanWarning, match=r"2 of 4 settings failed.*'n_components': 9") as found:
+        fitted = search(FairPCA(), grid, 20).fit(X, sensitive_features=GROUPS)
+    assert found[0].filename == __file__
+    table = fitted.cv_results_
+    assert list(fitted.errors_) == [1, 3]
+    assert "n_components" in fitted.errors_[1]
+    assert table["n_pulls"][[1, 3]].tolist() == [1, 1]
+    assert table["n_pulls"].sum() == 20
+    assert np.isnan(table["mean_test_score"][[1, 3]]).all()
+    assert np.isnan(table["std_test_score"][[1, 3]]).all()
+    assert table["rank_test_score"].tolist() == [2, 3, 1, 3]
+    assert fitted.best_params_["n_components"] == 3
+
+
+def test_unknown_parameters_and_values_out_of_range():
+    grid = [{"colour": ["red"]}, {"criterion__penalty": [-1.0, 0.5]}]
+    with pytest.warns(FairspanWarning, match="2 of 3 settings failed"):
+        fitted = search(grid=grid, n_pulls=4).fit(X, sensitive_features=GROUPS)
+    assert fitted.errors_[0].startswith("InvalidParameter: Invalid parameter 'colour'")
+    assert "-1.0" in fitted.errors_[1]
+    assert fitted.best_params_ == {"criterion__penalty": 0.5}
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf])
+def test_scores_that_are_not_finite(score):
+    def scorer(model, rows, y=None):
+        return score if model.n_components == 1 else model.score(rows)
+
+    with pytest.warns(FairspanWarning, match="not a finite number"):
+        fitted = search(scoring=scorer).fit(X, sensitive_features=GROUPS)
+    assert fitted.errors_[0] == f"The score is {score}, not a finite number"
+    assert fitted.best_params_["n_components"] == 3
+    assert np.isfinite(fitted.best_score_)
+
+
+def test_an_arm_that_fails_later():
+    def scorer(model, rows, y=None):
+        if model.n_components == 3 and scorer.calls > 12:
+            raise RuntimeError("no more")
+        scorer.calls += 1
+        return model.score(rows)
+
+    scorer.calls = 0
+    with pytest.warns(FairspanWarning, match="RuntimeError: no more"):
+        fitted = search(scoring=scorer).fit(X, sensitive_features=GROUPS)
+    failed = list(fitted.errors_)
+    assert failed == [1, 3, 5]
+    table = fitted.cv_results_
+    assert table["n_pulls"].sum() == 30
+    assert not np.isnan(table["split0_test_score"][failed]).any()
+    assert np.isnan(table["mean_test_score"][failed]).all()
+    assert fitted.best_params_["n_components"] == 1
+
+
+def test_every_setting_fails():
+    fitted = search(n_pulls=6).fit(X, sensitive_features=GROUPS)
+    before = dict(vars(fitted))
+    with pytest.raises(InvalidInput, match=r"All 6 settings.*sensitive_features is missing"):
+        fitted.fit(X)
+    assert vars(fitted) == before
+
+
+UNUSABLE = {
+    "too few pulls": ({"n_pulls": 5}, InvalidParameter, "at least 6 pulls, one for each"),
+    "pulls": ({"n_pulls": 6.0}, InvalidType, "n_pulls is 6.0"),
+    "no test rows": ({"test_size": 0.0}, InvalidParameter, "above 0 and below 1"),
+    "all test rows": ({"test_size": 1}, InvalidParameter, "above 0 and below 1"),
+    "test rows": ({"test_size": 20}, InvalidParameter, "test_size is 20"),
+    "test share": ({"test_size": None}, InvalidType, "test_size is None"),
+    "scores": ({"scoring": ["r2", "max_error"]}, InvalidType, "Allowed is one score"),
+    "score": ({"scoring": "fairness"}, ValueError, "fairness"),
+    "refit": ({"refit": "mean"}, InvalidParameter, "refit is 'mean'"),
+    "seed": ({"random_state": -1}, InvalidParameter, "random_state"),
+    "warm": ({"warm_start": 1}, InvalidParameter, "warm_start is 1"),
+    "grid": ({"param_grid": 3}, TypeError, "Parameter grid"),
+}
+
+
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_settings_of_the_search_that_cannot_be(case):
+    settings, kind, words = UNUSABLE[case]
+    with pytest.raises(kind, match=words):
+        search().set_params(**settings).fit(X, sensitive_features=GROUPS)
+
+
+def test_rows_that_cannot_be():
+    with pytest.raises(InvalidInput, match="n_samples=1"):
+        search().fit(X[:1], sensitive_features=GROUPS[:1])
+    with pytest.raises(InvalidInput, match="The lengths differ"):
+        search().fit(X, sensitive_features=GROUPS[1:])
+    with pytest.raises(InvalidInput, match="has no column 'sex'"):
+        search().fit(pd.DataFrame(X, columns=list("vwxyz")), sensitive_features="sex")
+
+
+# scikit-learn's own checks
+
+
+SEARCHED = {
+    "regressor": (Ridge(), {"alpha": [0.1, 1.0]}),
+    "classifier": (GaussianNB(), {"var_smoothing": [1e-9, 1e-3]}),
+    "transformer": (FairPCA(missing_groups="ignore"), {"n_components": [1]}),
+}
+# Where scikit-learn's own search fails as well: none has fit_transform, and the first check counts
+# warnings, of which a search makes several or none.
+FAILS = {
+    "check_supervised_y_2d",
+    "check_transformer_data_not_an_array",
+    "check_transformer_general",
+    "check_transformer_preserve_dtypes",
+}
+
+
+def checks():
+    for kind, (estimator, grid) in SEARCHED.items():
+        for each, check in estimator_checks_generator(search(estimator, grid, 3)):
+            name = getattr(check, "func", check).__name__
+            yield pytest.param(kind, each, check, id=f"{kind}-{name}")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("kind", "estimator", "check"), list(checks()))
+def test_scikit_learn_checks(kind, estimator, check):
+    try:
+        check(estimator)
+    except (AssertionError, AttributeError):
+        assert getattr(check, "func", check).__name__ in FAILS
+        with pytest.raises((AssertionError, AttributeError)):
+            check(GridSearchCV(*SEARCHED[kind], cv=2, error_score="raise"))
+
+
+def test_the_grid_is_in_the_order_of_scikit_learn():
+    fitted = search(refit=False).fit(X, sensitive_features=GROUPS)
+    assert fitted.cv_results_["params"] == list(ParameterGrid(GRID))
