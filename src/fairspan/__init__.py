@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 from fairspan.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from fairspan import datasets as datasets
     from fairspan import errors as errors
     from fairspan import metrics as metrics
+    from fairspan import regression as regression
+    from fairspan import selection as selection
     from fairspan.auditing.audit import Audit as Audit
     from fairspan.auditing.audit import audit as audit
     from fairspan.estimators import FairPCA as FairPCA
@@ -61,7 +64,7 @@ _HOMES = {
     "audit": "fairspan.auditing.audit",
     "frontier": "fairspan.trade_off",
 }
-_MODULES = ("errors", "metrics")
+_MODULES = ("datasets", "errors", "metrics", "regression", "selection")
 
 __all__ = [*_HOMES, *_MODULES]
 
