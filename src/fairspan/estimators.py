@@ -87,8 +87,13 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Divide each feature by its pooled standard deviation (ddof 0). Errors, and tolerances of
         restrictions, are then in those units.
     solver : str or object, default="auto"
-        "auto" is documented in :mod:`fairspan.solvers.choose`, which lists the names of all;
-        `solver_` says what it took.
+        How it is minimised. By name, with default settings, or as an object:
+
+        - "auto": the first of the next two that takes the problem; `solver_` says which
+        - "boundary", `BoundarySearch()`: exact for two groups, all criteria but Nash welfare
+        - "cutting_plane", `CuttingPlane()`: every criterion, any number of groups
+        - "multiplicative", `MultiplicativeWeights()`; "semidefinite", `Semidefinite()`;
+          "riemannian", `RiemannianSubgradient()`: the papers' own, as reference
     tol : float, default=1e-9
         Largest gap that is called optimal, as a share of the total variance.
     allow_extra : bool, default=False
@@ -137,10 +142,9 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    For two groups every criterion but Nash welfare takes its optimum at a boundary point of the
-    groups' trade-off, which some subspace of exactly d dimensions reaches; `BoundarySearch` finds
-    it with one symmetric eigenproblem per step. For more groups a gap may stay open, and
-    `solution_` then says so.
+    For two groups every criterion takes its optimum at a boundary point of the groups' trade-off,
+    which some subspace of exactly d dimensions reaches; the solvers find it with one symmetric
+    eigenproblem per step. For more groups a gap may stay open, and `solution_` then says so.
 
     Settings inside criterion, restriction and solver are parameters too, such as
     `criterion__penalty` in a grid search.
@@ -149,6 +153,9 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     ----------
     Samadi, Tantipongpipat, Morgenstern, Singh, Vempala (2018). The Price of Fair PCA: One Extra
     Dimension. NeurIPS.
+
+    Tantipongpipat, Samadi, Singh, Morgenstern, Vempala (2019). Multi-Criteria Dimensionality
+    Reduction with Applications to Fairness. NeurIPS.
 
     Vu, Tran, Yue, Nguyen (2022). Distributionally Robust Fair Principal Components via Geodesic
     Descents. ICLR.

@@ -1,20 +1,19 @@
-"""Which solver takes a problem."""
+"""Solvers by name, and which of them can take a problem."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType
 from fairspan.problem.parameters import kind_of
 from fairspan.problem.problem import Problem
+from fairspan.solvers.auto import Auto
 from fairspan.solvers.boundary import BoundarySearch
 from fairspan.solvers.cutting_plane import CuttingPlane
 from fairspan.solvers.multiplicative import MultiplicativeWeights
 from fairspan.solvers.protocol import Solver
 from fairspan.solvers.riemannian import RiemannianSubgradient
 from fairspan.solvers.semidefinite import Semidefinite
-from fairspan.solvers.solution import Solution
 
-# In the order in which "auto" asks them.
+# The exact ones first.
 SOLVERS: tuple[Any, ...] = (
     BoundarySearch,
     CuttingPlane,
@@ -22,28 +21,6 @@ SOLVERS: tuple[Any, ...] = (
     Semidefinite,
     RiemannianSubgradient,
 )
-
-
-@dataclass(frozen=True)
-class Auto:
-    """The first solver that is exact for the problem.
-
-    For one and two groups the boundary search, and so for linear criteria of any number; otherwise
-    the cutting planes.
-    """
-
-    name: ClassVar[str] = "auto"
-
-    def objection(self, problem: Problem) -> str | None:
-        """None if any solver can take the problem."""
-        objections = [each().objection(problem) for each in SOLVERS]
-        return None if None in objections else objections[0]
-
-    def solve(self, problem: Problem, tolerance: float, random_state: object = None) -> Solution:
-        """Solve by the first solver that has no objection."""
-        able = next(each() for each in SOLVERS if each().objection(problem) is None)
-        solution: Solution = able.solve(problem, tolerance, random_state)
-        return solution
 
 
 def solver_of(solver: object) -> Solver:

@@ -6,26 +6,24 @@ where the paper steps on the orthogonal complement U: the subspaces are the same
 retractions, and few components are then far cheaper. And all starts advance together as one stack.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.errors import Incompatible, InvalidType, MissingDependency
-from fairspan.problem.criteria import ErrorGap, TotalError
+from fairspan.errors import InvalidType
+from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.parameters import check_choice, check_count
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.solvers.auto import Auto
 from fairspan.solvers.certificate import certified
 from fairspan.solvers.retractions import RETRACTIONS, horizontal
 from fairspan.solvers.solution import Solution, TracePoint
 from fairspan.solvers.stationarity import ROUNDING, robust_form
 
 FloatArray = npt.NDArray[np.float64]
-
-_CANNOT = (Incompatible, MissingDependency)
 
 
 @dataclass(frozen=True)
@@ -53,10 +51,9 @@ class RiemannianSubgradient:
     V + gamma (I - VV')GV, G = sum_g (2 |v_g| sqrt(eps_g / e_g) + 2 v_g) S_g, and then back to
     orthonormal columns. For two groups this is the paper's gradient; for more, the other groups'
     terms v_g = q_g stay in it. The best subspace visited is returned, judged by the criterion and
-    not by the paper's equation (6), which may fall short of it. The lower bound comes from the
-    solver that is exact for the problem, or for the error gap without radii, which is never larger.
-    The paper's Lipschitz constant and its measure of stationarity are in
-    :mod:`fairspan.solvers.stationarity`, for any subspace.
+    not by the paper's equation (6), which may fall short of it. The lower bound comes from
+    `solver="auto"`, which solves the problem once more. The paper's Lipschitz constant and its
+    measure of stationarity are in :mod:`fairspan.solvers.stationarity`, for any subspace.
 
     Examples
     --------
@@ -107,19 +104,19 @@ class RiemannianSubgradient:
         starts = np.linalg.qr(_generator(random_state).standard_normal(shape))[0]
         bases = self._descended(problem, starts)
         values = [problem.value(basis) for basis in bases]
-        outside = _bounding_solution(problem, tolerance)
-        lower = -np.inf if outside is None else outside.lower_bound
-        count = 0 if outside is None else outside.n_eigenproblems
+        # A bound for all subspaces of d dimensions, whoever proves it.
+        outside = Auto().solve(replace(problem, allow_extra=False), tolerance)
+        lower, count = outside.lower_bound, outside.n_eigenproblems
         return certified(
             problem,
             bases[int(np.argmin(values))],
             lower,
-            problem.proportions if outside is None else outside.weights,
+            outside.weights,
             tolerance=tolerance,
             n_eigenproblems=count,
             trace=[TracePoint(count, lower, each) for each in np.minimum.accumulate(values)],
             solver=self.name,
-            supporting_weights=None if outside is None else outside.supporting_weights,
+            supporting_weights=outside.supporting_weights,
         )
 
     def _descended(self, problem: Problem, bases: FloatArray) -> FloatArray:
@@ -175,27 +172,6 @@ class _PaperScores:
         """
         inverse = np.where(errors > self.floor, 1 / np.sqrt(np.maximum(errors, 1e-300)), 0.0)
         return np.asarray(2 * self.linear[active].T + self.theta[active].T * inverse)
-
-
-def _bounding_solution(problem: Problem, tolerance: float) -> Solution | None:
-    """A solution whose lower bound holds here too, by the first other solver that takes one.
-
-    Radii only add: the robust error gap is at least the error gap, and that the total error.
-    """
-    # Imported here, since that module lists this solver.
-    from fairspan.solvers.choose import SOLVERS
-
-    others: list[Callable[[], Any]] = [each for each in SOLVERS if each.name != "riemannian"]
-    for criterion in (problem.criterion, ErrorGap(robust_form(problem).penalty), TotalError()):
-        easier = replace(problem, criterion=criterion, allow_extra=False)
-        for other in others:
-            if other().objection(easier) is None:
-                try:
-                    found: Solution = other().solve(easier, tolerance)
-                except _CANNOT:
-                    continue
-                return found
-    return None
 
 
 def _generator(random_state: Any) -> np.random.Generator:

@@ -1,0 +1,31 @@
+"""The solver that is taken unless another is asked for."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fairspan.problem.problem import Problem
+from fairspan.solvers.boundary import BoundarySearch
+from fairspan.solvers.cutting_plane import CuttingPlane
+from fairspan.solvers.protocol import Solver
+from fairspan.solvers.solution import Solution
+
+
+@dataclass(frozen=True)
+class Auto:
+    """The first solver that is exact for the problem.
+
+    For one and two groups the boundary search, and so for linear criteria of any number; otherwise
+    the cutting planes.
+    """
+
+    name: ClassVar[str] = "auto"
+
+    def objection(self, problem: Problem) -> str | None:
+        """None: the cutting planes take every problem."""
+        return None
+
+    def solve(self, problem: Problem, tolerance: float, random_state: object = None) -> Solution:
+        """Solve by the boundary search if it can, else by cutting planes."""
+        exact = BoundarySearch()
+        able: Solver = exact if exact.objection(problem) is None else CuttingPlane()
+        return able.solve(problem, tolerance, random_state)
