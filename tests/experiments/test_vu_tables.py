@@ -7,7 +7,7 @@ import pytest
 from fairspan.experiments.comparison import printed_table
 from fairspan.experiments.experiment import Effort, Setting
 from fairspan.experiments.store import Store
-from fairspan.experiments.vu import tables
+from fairspan.experiments.vu import outcomes, tables
 from fairspan.experiments.vu.data_sets import DATA_SETS
 from fairspan.experiments.vu.reasons import explained, reason_for
 from real_data import FOLDER, path_of
@@ -26,36 +26,43 @@ def quick():
     pytest.importorskip("cvxpy")
     store = Store()
     result = tables.TABLE_1.run(setting_with(store))
-    return store, [dict(zip(result.columns, row, strict=True)) for row in result.rows], result
+    return store, result
+
+
+def by_figure(result):
+    rows = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
+    return {(row["data set"], row["method"], row["figure"]): row for row in rows}
 
 
 def test_quick_figures_are_near_the_printed(quick):
-    rows = {(row["data set"], row["method"]): row for row in quick[1]}
-    assert {name for name, _ in rows} == set(_QUICK)
+    rows = by_figure(quick[1])
+    assert {name for name, _, _ in rows} == set(_QUICK)
     # Plain PCA of the data README: mean +- standard error over ten splits, here two.
-    assert rows["parkinsons", "PCA"]["ARE"] == pytest.approx(4.94, abs=0.4)
-    assert rows["wine_quality", "RFPCA certified"]["ARE"] == pytest.approx(4.28, abs=0.4)
-    assert rows["wine_quality", "RFPCA certified"]["ABDiff"] < 1.0
-    for printed in ("FairPCA", "CFPCA mean", "CFPCA both"):
-        row = rows["wine_quality", printed]
-        assert row["ARE"] == pytest.approx(row["ARE printed"], rel=0.1), printed
-    assert rows["ecoli", "PCA"]["ARE printed"] is None
+    assert rows["parkinsons", "PCA", "ARE"]["ours"] == pytest.approx(4.94, abs=0.4)
+    assert rows["wine_quality", "RFPCA certified", "ARE"]["ours"] == pytest.approx(4.28, abs=0.4)
+    assert rows["wine_quality", "RFPCA certified", "ABDiff"]["ours"] < 1.0
+    for method in ("FairPCA", "CFPCA mean", "CFPCA both"):
+        row = rows["wine_quality", method, "ARE"]
+        assert row["ours"] == pytest.approx(row["printed"], rel=0.1), method
+        gap = rows["wine_quality", method, "ABDiff"]
+        # The printed gap is that about the groups' own means.
+        assert gap["ours"] > 2 * gap["printed"]
+        assert gap["about own means"] < 1.2 * gap["printed"]
+    assert rows["ecoli", "PCA", "ARE"]["printed"] is None
 
 
 def test_a_difference_over_a_tenth_has_a_reason(quick):
-    for row in quick[1]:
-        for figure in ("ABDiff", "ARE"):
-            difference = row[f"{figure} difference"]
-            over = difference is not None and abs(difference) > 0.1
-            assert bool(row[f"{figure} why"]) == over
-    text = " ".join(quick[2].notes)
+    for row in by_figure(quick[1]).values():
+        over = row["difference"] is not None and abs(row["difference"]) > 0.1
+        assert bool(row["why"]) == over
+    text = " ".join(quick[1].notes)
     assert "proven optimum" in text
     assert "spread:" in text
 
 
 def test_a_run_goes_on_from_what_is_kept(quick, monkeypatch):
-    store, _, before = quick
-    monkeypatch.setattr(tables, "one_repeat", None)
+    store, before = quick
+    monkeypatch.setattr(outcomes, "one_repeat", None)
     # Nothing is computed, and the files are not even read.
     after = tables.TABLE_1.run(setting_with(store, data=Path("nowhere")))
     assert after.rows == before.rows
@@ -71,16 +78,15 @@ def test_what_is_left_out_says_so(quick):
             kept = {**kept, method: {"left_out": "7 features, over 5"}}
         store.get_or_compute(key, lambda kept=kept: kept)
     result = tables.TABLE_1.run(setting_with(store, data=Path("nowhere")))
-    rows = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
-    row = next(r for r in rows if (r["data set"], r["method"]) == ("ecoli", method))
-    assert row["ABDiff why"] == "left out: 7 features, over 5"
-    assert row["ABDiff"] is None
-    assert row["ARE"] is None
+    for figure in ("ABDiff", "ARE"):
+        row = by_figure(result)["ecoli", method, figure]
+        assert row["why"] == "left out: 7 features, over 5"
+        assert (row["ours"], row["printed"], row["difference"]) == (None, None, None)
 
 
 def test_tables_draw(quick):
     figure = pytest.importorskip("matplotlib.figure").Figure()
-    quick[2].draw(figure)
+    quick[1].draw(figure)
     left, right = figure.axes
     assert (left.get_title(), right.get_title()) == ("ABDiff", "ARE")
     assert left.get_xlabel() == "printed"
@@ -105,9 +111,11 @@ def test_printed_tables_are_whole():
         ("lfw", "ARE", "FairPCA", [9.0, 9.1], 7.6, (), "faces"),
         ("magic", "ARE", "CFPCA both, limited", [5.0, 5.1], 9.0, (), "variance kept"),
         ("magic", "ARE", "FairPCA", [1.0, 3.0], 2.5, (), "spread"),
+        ("magic", "leakage", "CFPCA mean", [0.1, 0.1], 0.2, (), "classifier"),
         ("magic", "ABDiff", "FairPCA", [7.2, 7.3], 0.33, (0.32, 0.33), "own means"),
         ("magic", "ARE", "FairPCA", [7.2, 7.3], 0.33, (0.32, 0.33), "not known"),
-        ("magic", "ABDiff", "FairPCA", [7.2, 7.3], 0.33, (3.2, 3.3), "not known"),
+        ("magic", "ABDiff", "FairPCA", [7.2, 7.3], 0.33, (5.2, 5.3), "not known"),
+        ("magic", "ARE", "RFPCA paper's algorithm", [7.2, 7.3], 5.0, (), "starts"),
     ],
 )
 def test_reasons(data_set, figure, method, values, printed, own, reason):

@@ -50,7 +50,7 @@ EXPERIMENTS = {
         "vu.toy:FIGURE_1", "RFPCA: the first direction of a toy as the penalty grows"
     ),
     "vu-radius": Entry(
-        "vu.toy:RADIUS", "RFPCA: errors out of sample as the radius of a group grows"
+        "vu.radius:RADIUS", "RFPCA: errors out of sample as the radius of a group grows"
     ),
     "vu-pareto": Entry(
         "vu.pareto:PARETO", "RFPCA and others: gap against error, over the exact frontier"

@@ -138,6 +138,7 @@ def _step(name: str, setting: Setting, seed: int) -> Curves:
 def _draw(figure: "Figure", found: dict[str, Curves]) -> None:
     """For each data set: errors of both groups, and beside it the gap; rows of the test half."""
     figure.set_size_inches(8.4, 2.7 * len(found) + 0.5)
+    figure.suptitle("Rows of the test half")
     panels = figure.subplots(len(found), 2, squeeze=False)
     for (left, right), (name, curves) in zip(panels, found.items(), strict=True):
         for method, of_method in curves["test"].items():

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 _DATA_SETS = {"default_credit": "Figure 2", "biodeg": "Figure 5", "german_credit": "Figure 6"}
 _N_COMPONENTS = 3
 _FRONTIER = "exact frontier"
-# Even where the curve bends; far enough for its end where no subspace has equal errors.
-_FRONTIER_PENALTIES = np.concatenate([np.linspace(0, 1, 21), np.geomspace(1.25, 1000, 15)])
+# Far enough for the curve's end where no subspace has equal errors.
+_FIRST_PENALTIES = (0.0, 1.0, 30.0, 1000.0)
+# Points are at most this share of the curve's extent apart, in gap and in error.
+_STEP, _MOST_POINTS, _ONE_PENALTY = 0.04, 60, 1e-6
 _COLUMNS = ("data set", "method", "radius", "penalty", "other", "ABDiff", "ARE", "above frontier")
 
 # Of one subspace: method, setting, ABDiff, ARE.
@@ -109,15 +111,14 @@ def points_of(
     """
     rows = standardized(X, np.arange(len(X)))
     moments = GroupMoments.from_rows(rows, groups)
-    second = moments.second_moments("none")
     points: list[Point] = []
     for method in chosen:
         for setting in method.settings:
             fit = method.fit(moments, _N_COMPONENTS, setting, seed)
-            points.append((method.name, setting, *_gap_and_error(fit, moments, second)))
+            points.append((method.name, setting, *_gap_and_error(fit, moments)))
     for fit, penalty in _frontier_fits(moments):
         how = {} if penalty is None else {"penalty": penalty}
-        points.append((_FRONTIER, how, *_gap_and_error(fit, moments, second)))
+        points.append((_FRONTIER, how, *_gap_and_error(fit, moments)))
     return points
 
 
@@ -141,23 +142,36 @@ def least_error(points: Sequence[Point], gap: float) -> float:
 
 
 def _frontier_fits(moments: GroupMoments) -> list[tuple[Fit, float | None]]:
-    """The error gap criterion from penalty 0 until the gap is gone, and equal errors."""
-    fits: list[tuple[Fit, float | None]] = []
-    for penalty in _FRONTIER_PENALTIES.tolist():
-        criterion = ErrorGap(penalty)
-        fit = fit_subspace(moments, _N_COMPONENTS, criterion=criterion, center="none")
-        fits.append((fit, penalty))
-        if abs(fit.errors[0] - fit.errors[1]) < 1e-9:
-            return fits
+    """The error gap criterion at penalties that draw the whole curve, and equal errors."""
+    fits = {each: _at_penalty(moments, each) for each in _FIRST_PENALTIES}
+    while len(fits) < _MOST_POINTS:
+        penalties = sorted(fits)
+        points = np.array([_gap_and_error(fits[each], moments) for each in penalties])
+        extent = np.ptp(points, axis=0)
+        steps = np.abs(np.diff(points, axis=0)) / np.where(extent > 0, extent, 1.0)
+        # A jump at one penalty is an edge: the curve is the chord, and there is nothing to split.
+        splits = np.diff(penalties) > _ONE_PENALTY * np.array(penalties[1:])
+        lengths = np.where(splits, steps.max(axis=1), 0.0)
+        widest = int(lengths.argmax())
+        if lengths[widest] < _STEP:
+            break
+        middle = (penalties[widest] + penalties[widest + 1]) / 2
+        fits[middle] = _at_penalty(moments, middle)
+    curve: list[tuple[Fit, float | None]] = [(fits[each], each) for each in sorted(fits)]
     try:
         equal = fit_subspace(moments, _N_COMPONENTS, criterion="equal_error", center="none")
     except Incompatible:
-        return fits
-    return [*fits, (equal, None)]
+        return curve
+    return [*curve, (equal, None)]
 
 
-def _gap_and_error(fit: Fit, moments: GroupMoments, second: FloatArray) -> tuple[float, float]:
+def _at_penalty(moments: GroupMoments, penalty: float) -> Fit:
+    return fit_subspace(moments, _N_COMPONENTS, criterion=ErrorGap(penalty), center="none")
+
+
+def _gap_and_error(fit: Fit, moments: GroupMoments) -> tuple[float, float]:
     basis = fit.subspace.components.T
+    second = moments.second_moments("none")
     captured = np.einsum("pd,gpq,qd->g", basis, second, basis)
     errors = np.einsum("gpp->g", second) - captured
     return float(abs(errors[0] - errors[1])), float(moments.proportions @ errors)

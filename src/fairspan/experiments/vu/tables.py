@@ -1,24 +1,28 @@
 """Tables 1, 3 and 4: errors out of sample and in sample, and linear leakage, beside the printed."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from fairspan.experiments.comparison import printed_table, relative_difference
 from fairspan.experiments.experiment import Cell, Result, Setting
 from fairspan.experiments.vu.data_sets import DATA_SETS
 from fairspan.experiments.vu.methods import Method
+from fairspan.experiments.vu.outcomes import Outcomes, computed
 from fairspan.experiments.vu.plans import CERTIFIED, PAPERS, Plan, plan_of
-from fairspan.experiments.vu.protocol import FloatArray, GroupArray
 from fairspan.experiments.vu.reasons import explained, mean, reason_for, spread
-from fairspan.experiments.vu.repeats import Outcome, Repeat, figures_of, one_repeat
+from fairspan.experiments.vu.repeats import figures_of
 from fairspan.experiments.vu.scatter import Pair, draw_pairs
-from fairspan.experiments.vu.threads import on_one_thread
 
-_OF_EACH = ("", " spread", " printed", " difference", " why")
-_OWN_MEANS = "ABDiff about own means"
-# By data set, the outcomes of every repeat.
-Outcomes = dict[str, list[dict[str, Outcome]]]
+_COLUMNS = (
+    "data set",
+    "method",
+    "figure",
+    "ours",
+    "spread",
+    "printed",
+    "difference",
+    "about own means",
+    "why",
+)
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,6 @@ class PrintedTable:
     printed : str
         Name of the file with the printed figures.
     figures : tuple of Figure
-    part : str
-        "train" or "test".
     """
 
     name: str
@@ -58,108 +60,94 @@ class PrintedTable:
     source: str
     printed: str
     figures: tuple[Figure, ...]
-    part: str
 
     @property
     def files(self) -> tuple[str, ...]:
         """Those of all data sets."""
         return tuple(each.name for each in DATA_SETS)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Five of each figure; for errors, ABDiff about each group's own mean as well."""
-        of_figures = tuple(figure.name + what for figure in self.figures for what in _OF_EACH)
-        return ("data set", "method", *of_figures, *([] if self._leakage else [_OWN_MEANS]))
-
     def run(self, setting: Setting) -> Result:
         """Split, fit, judge and compare."""
         plan = plan_of(setting.effort)
         outcomes = computed(plan, setting, leakage=self._leakage)
         printed = {row["data"]: row for row in printed_table(self.printed)}
-        rows: list[tuple[Cell, ...]] = []
-        for data_set in plan.data_sets:
-            for method in plan.methods(data_set, 0):
-                column = method.printed
-                theirs = {
-                    figure.name: _number(printed.get(data_set.name, {}), column, figure.column)
-                    for figure in self.figures
-                }
-                rows.append(self._row(data_set.name, method.name, outcomes[data_set.name], theirs))
-        whys = [row[i] for row in rows for i, name in enumerate(self.columns) if "why" in name]
-        notes = (*_notes(plan, outcomes), *explained(str(why) for why in whys))
-        pairs = self._pairs(rows)
+        compared = [
+            self._compared(data_set.name, method, figure, outcomes, printed.get(data_set.name, {}))
+            for data_set in plan.data_sets
+            for method in plan.methods(data_set, 0)
+            for figure in self.figures
+        ]
+        notes = (*_notes(plan, outcomes), *explained(each.why for each in compared))
+        pairs = [
+            Pair(each.figure, each.method, each.printed, each.ours)
+            for each in compared
+            if each.ours is not None and each.printed is not None
+        ]
         return Result(
-            self.title, self.columns, rows, notes, lambda figure: draw_pairs(figure, pairs)
+            self.title,
+            _COLUMNS,
+            [each.cells for each in compared],
+            notes,
+            lambda figure: draw_pairs(figure, pairs),
         )
 
     @property
     def _leakage(self) -> bool:
         return any(figure.path == ("leakage",) for figure in self.figures)
 
-    def _row(
+    def _compared(
         self,
         data_set: str,
-        method: str,
-        repeats: Sequence[dict[str, Outcome]],
-        theirs: dict[str, float | None],
-    ) -> tuple[Cell, ...]:
-        if "left_out" in repeats[0][method]:
-            empty = [None] * (len(self.columns) - 2)
-            row: list[Cell] = [data_set, method, *empty]
-            row[1 + len(_OF_EACH)] = f"left out: {repeats[0][method]['left_out']}"
-            return tuple(row)
-        cells: list[Cell] = [data_set, method]
-        own = [] if self._leakage else figures_of(repeats, method, self.part, "gap_about_own_means")
-        for figure in self.figures:
-            values = figures_of(repeats, method, *figure.path)
-            printed = theirs[figure.name]
-            difference = relative_difference(mean(values), printed)
-            why = reason_for(data_set, figure.name, method, values, printed, own)
-            cells += [mean(values), spread(values), printed, difference, why]
-        return tuple(cells) if self._leakage else (*cells, mean(own))
-
-    def _pairs(self, rows: Sequence[tuple[Cell, ...]]) -> list[Pair]:
-        found = []
-        for row in rows:
-            cells = dict(zip(self.columns, row, strict=True))
-            for figure in self.figures:
-                ours, printed = cells[figure.name], cells[f"{figure.name} printed"]
-                if isinstance(ours, float) and isinstance(printed, float):
-                    found.append(Pair(figure.name, str(cells["method"]), printed, ours))
-        return found
+        method: Method,
+        figure: Figure,
+        outcomes: Outcomes,
+        printed: dict[str, str],
+    ) -> "Compared":
+        repeats, name = outcomes[data_set], method.name
+        if "left_out" in repeats[0][name]:
+            why = f"left out: {repeats[0][name]['left_out']}"
+            return Compared(data_set, name, figure.name, [], None, None, why)
+        values = figures_of(repeats, name, *figure.path)
+        theirs = _number(printed, method.printed, figure.column)
+        own: list[float] = []
+        if figure.path[-1] == "gap":
+            own = figures_of(repeats, name, figure.path[0], "gap_about_own_means")
+        why = reason_for(data_set, figure.name, name, values, theirs, own)
+        return Compared(data_set, name, figure.name, values, theirs, mean(own), why)
 
 
-def computed(plan: Plan, setting: Setting, *, leakage: bool) -> Outcomes:
-    """Every repeat on every data set, each one step that is kept."""
-    total = len(plan.data_sets) * plan.n_repeats
-    outcomes: Outcomes = {}
-    for i, data_set in enumerate(plan.data_sets):
-        # Read only where a step is yet to be computed.
-        rows = None
-        kept = outcomes.setdefault(data_set.name, [])
-        for repeat in range(plan.n_repeats):
-            done = i * plan.n_repeats + repeat
-            setting.progress(f"{data_set.name}, split {repeat + 1}", done, total)
-            key = f"{data_set.name}/{repeat}" + ("/leakage" if leakage else "")
-            if rows is None and key not in setting.store:
-                rows = data_set.load(setting.data)
-            how = Repeat(
-                seed=setting.seed + repeat,
-                n_folds=data_set.n_folds,
-                scale=not data_set.is_large,
-                leakage=leakage,
-            )
+@dataclass(frozen=True)
+class Compared:
+    """One figure of one method on one data set, in every split, beside the printed one."""
 
-            step = partial(on_one_thread, _step, rows, plan.methods(data_set, repeat), how)
-            kept.append(setting.store.get_or_compute(key, step))
-    return outcomes
+    data_set: str
+    method: str
+    figure: str
+    values: list[float]
+    printed: float | None
+    own_means: float | None
+    why: str
 
+    @property
+    def ours(self) -> float | None:
+        """The mean over the splits."""
+        return mean(self.values)
 
-def _step(
-    rows: tuple[FloatArray, GroupArray] | None, methods: Sequence[Method], how: Repeat
-) -> dict[str, Outcome]:
-    assert rows is not None, "rows are read before a step is computed"
-    return one_repeat(*rows, methods, how)
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """Its row of the table."""
+        difference = relative_difference(self.ours, self.printed)
+        return (
+            self.data_set,
+            self.method,
+            self.figure,
+            self.ours,
+            spread(self.values),
+            self.printed,
+            None if difference is None else round(difference, 3),
+            self.own_means,
+            self.why,
+        )
 
 
 def _number(row: dict[str, str], method: str | None, figure: str) -> float | None:
@@ -172,11 +160,11 @@ def _notes(plan: Plan, outcomes: Outcomes) -> tuple[str, ...]:
         f"Means over {plan.n_repeats} splits of 30 % of the rows for training, three components; "
         "settings by cross-validation on the training part; 'spread' is the standard deviation "
         "over splits, differences are shares of the printed figure.",
-        "FairPCA is the exact optimum of Samadi et al., not their multiplicative weights. 'CFPCA "
-        "mean' is exact mean parity: the authors' code divides the tolerance by the squared norm "
-        "of the rows. 'CFPCA both' takes the directions of closest covariances, all that is left "
-        "of the authors' program at its penalties; 'limited' keeps most variance while no "
-        "direction's variances differ by more than a tenth of the most (or the least possible).",
+        "FairPCA is the exact optimum of Samadi et al., about each group's own mean, and not their "
+        "multiplicative weights. 'CFPCA mean' is exact mean parity, and 'CFPCA both' takes, of "
+        "the directions of equal means, those of closest covariances whatever their variance: "
+        "both fit the printed ARE. 'limited' keeps most variance while no direction's variances "
+        "differ by more than a tenth of the most (or the least possible).",
         _beside_the_optimum(outcomes),
     )
 
@@ -210,7 +198,6 @@ TABLE_1 = PrintedTable(
     f"{_PAPER}, Table 1",
     "vu_table1_out_of_sample",
     _error_figures("test"),
-    "test",
 )
 TABLE_3 = PrintedTable(
     "vu-table3",
@@ -218,7 +205,6 @@ TABLE_3 = PrintedTable(
     f"{_PAPER}, Table 3",
     "vu_table3_in_sample",
     _error_figures("train"),
-    "train",
 )
 TABLE_4 = PrintedTable(
     "vu-table4",
@@ -226,5 +212,4 @@ TABLE_4 = PrintedTable(
     f"{_PAPER}, Table 4",
     "vu_table4_linear_leakage",
     (Figure("leakage", ("leakage",)),),
-    "test",
 )
