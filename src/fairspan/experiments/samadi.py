@@ -18,7 +18,9 @@ from fairspan.experiments.comparison import mark, printed_table, relative_differ
 from fairspan.experiments.experiment import Cell, Effort, Result, Setting
 from fairspan.experiments.samadi_figures import Curve, draw_errors, draw_losses
 from fairspan.fitting import fit_subspace
+from fairspan.linalg import leading_subspace
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.operators import DenseSecondMoments
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -179,16 +181,13 @@ def _sampled(faces: Callable[[], Dataset], n: int, seed: int, sample: int) -> _F
 
 def plain_figures(moments: GroupMoments) -> _Figures:
     """Errors and losses of ordinary PCA at all dimensions: the leading components are nested."""
-    problem = fit_subspace(moments, DIMENSIONS[-1], criterion="total_error", center="group").problem
-    basis = fit_subspace(moments, DIMENSIONS[-1], criterion="total_error").subspace.basis
-    errors = np.array([problem.errors(basis[:, :d]) for d in DIMENSIONS])
-    best = np.array(
-        [
-            [problem.errors(own.vectors[:, :d])[g] for g, own in enumerate(problem.group_optima)]
-            for d in DIMENSIONS
-        ]
-    )
-    return {"errors": errors.tolist(), "losses": np.maximum(errors - best, 0.0).tolist()}
+    second = DenseSecondMoments(moments.second_moments("group"))
+    pooled = np.tensordot(moments.proportions, moments.second_moments("global"), axes=1)
+    basis = leading_subspace(pooled, DIMENSIONS[-1]).vectors
+    captured = np.einsum("gii->ig", second.compressed(basis)).cumsum(axis=0)
+    own = [second.leading(alone, DIMENSIONS[-1]).eigenvalues for alone in np.eye(second.n_groups)]
+    losses = np.maximum(np.cumsum(own, axis=1).T - captured, 0.0)
+    return {"errors": (second.traces - captured).tolist(), "losses": losses.tolist()}
 
 
 def _fair_figures(moments: Callable[[], GroupMoments], d: int) -> _Figures:

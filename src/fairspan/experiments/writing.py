@@ -5,6 +5,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import wrap
+from typing import Any
 
 from fairspan.errors import MissingDependency
 from fairspan.experiments.experiment import Cell, Result
@@ -13,7 +14,8 @@ from fairspan.storage import replacing
 _WIDTH = 100
 _FORMATS = ("svg", "png")
 # With these, and without a date, the same figure gives the same bytes. Text stays text in SVG.
-_STYLE = {"svg.hashsalt": "fairspan", "svg.fonttype": "none", "savefig.dpi": 150}
+# Any: matplotlib's own types list every setting there is.
+_STYLE: Any = {"svg.hashsalt": "fairspan", "svg.fonttype": "none", "savefig.dpi": 150}
 _METADATA = {"svg": {"Date": None}, "png": {"Software": None}}
 
 
