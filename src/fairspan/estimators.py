@@ -1,6 +1,5 @@
 """FairPCA: principal component analysis that serves every group, as a scikit-learn estimator."""
 
-import numbers
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -10,32 +9,22 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairspan.errors import FairspanError, InvalidInput, InvalidParameter, InvalidType, warn
+from fairspan.errors import InvalidInput, InvalidType, warn
 from fairspan.fitting import Fit, check_dimension, fit_subspace
 from fairspan.moments.accumulate import accumulate
-from fairspan.moments.center import check_center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.sources import Labels, frame_of, named_columns, rows_of, without_columns
 from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.protocol import check_shape, checked_values
 from fairspan.problem.disparity import signed_disparity
-from fairspan.problem.named_criteria import criterion_of
-from fairspan.problem.nested_parameters import nested_fields, split_nested, with_fields
-from fairspan.problem.parameters import check_flag, kind_of
-from fairspan.problem.restrictions import restriction_of
-from fairspan.solvers.choose import solver_of
+from fairspan.problem.parameters import kind_of
+from fairspan.settings import changed_settings, check_settings, nested_settings
 from fairspan.subspace import squared_residuals
 
 FloatArray = npt.NDArray[np.float64]
 
 # The one label when groups are missing on purpose.
 _EVERYONE = "all"
-# Parameters that are settings objects, with fields of their own.
-_OWNERS: dict[str, Any] = {
-    "criterion": criterion_of,
-    "restriction": restriction_of,
-    "solver": solver_of,
-}
 
 
 class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -222,10 +211,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         dict of str to value
         """
         parameters: dict[str, Any] = super().get_params(deep=deep)
-        if deep:
-            for owner in _OWNERS:
-                parameters |= nested_fields(owner, _settings_of(owner, parameters[owner]))
-        return parameters
+        return parameters | nested_settings(parameters) if deep else parameters
 
     def set_params(self, **params: Any) -> "FairPCA":
         """Set parameters; `criterion__penalty` replaces the criterion by one with that penalty.
@@ -240,19 +226,8 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             A parameter that is not there, or a value out of range (then also InvalidType). Nothing
             is changed then.
         """
-        plain, nested = split_nested(params)
         known = super().get_params(deep=False)
-        for name in (*plain, *nested):
-            if name not in known:
-                raise InvalidParameter(
-                    f"Invalid parameter {name!r} for estimator {self}",
-                    f"Valid parameters are: {sorted(known)!r}",
-                    "Use one of these",
-                )
-        for owner, changes in nested.items():
-            settings = _settings_of(owner, plain.get(owner, known[owner]))
-            plain[owner] = with_fields(owner, settings, changes)
-        super().set_params(**plain)
+        super().set_params(**changed_settings(known, params, of=self))
         return self
 
     def fit(
@@ -288,9 +263,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         with self._all_or_nothing():
             moments, columns = self._moments_of(X, sensitive_features, sample_weight, reset=True)
-            fit = self._solve(moments, has_groups=sensitive_features is not None)
-            self._take(fit, moments, columns)
-            self._has_groups = sensitive_features is not None
+            self._fit(moments, columns, has_groups=sensitive_features is not None)
         return self
 
     def partial_fit(
@@ -313,9 +286,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             moments, columns = self._moments_of(X, sensitive_features, sample_weight, reset=False)
             self._check_same_kind_of_rows(has_groups=sensitive_features is not None)
             moments, columns = self.moments_ + moments, columns or self._group_columns
-            fit = self._solve(moments, has_groups=sensitive_features is not None)
-            self._take(fit, moments, columns)
-            self._has_groups = sensitive_features is not None
+            self._fit(moments, columns, has_groups=sensitive_features is not None)
         return self
 
     def fit_moments(self, moments: GroupMoments) -> "FairPCA":
@@ -335,15 +306,14 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 "Allowed is a GroupMoments",
                 "Make one with GroupMoments.from_rows or GroupMoments.load",
             )
-        self._check_parameters()
-        fit = self._solve(moments, has_groups=True)
-        self.n_features_in_ = moments.n_features
-        if moments.feature_names is not None:
-            self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self._take(fit, moments, ())
-        self._has_groups = True
+        check_settings(self)
+        with self._all_or_nothing():
+            self.n_features_in_ = moments.n_features
+            if moments.feature_names is not None:
+                self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            self._fit(moments, (), has_groups=True)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -397,32 +367,11 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _check_parameters(self) -> None:
-        if str(self.missing_groups) not in ("error", "ignore"):
-            raise InvalidParameter(
-                f"missing_groups is {self.missing_groups!r}",
-                "Allowed are 'error' and 'ignore'",
-                "Use 'error' unless you want ordinary PCA without groups",
-            )
-        real = isinstance(self.tol, numbers.Real) and not isinstance(self.tol, bool)
-        if not real or not 0 <= self.tol < 1:
-            raise InvalidParameter(
-                f"tol is {self.tol!r}",
-                "Allowed is a number from 0 to below 1, a share of the total variance",
-                "Use the default, 1e-9",
-            )
-        check_flag("scale", self.scale)
-        check_flag("allow_extra", self.allow_extra)
-        criterion_of(self.criterion)
-        restriction_of(self.restriction)
-        solver_of(self.solver)
-        check_center(self.center)
-
     def _moments_of(
         self, X: Any, sensitive_features: Any, sample_weight: Any, *, reset: bool
     ) -> tuple[GroupMoments, tuple[str, ...]]:
         """One pass over the rows; also the group columns that were taken out of X."""
-        self._check_parameters()
+        check_settings(self)
         frame = frame_of(X)
         columns: tuple[str, ...] = ()
         if frame is None:
@@ -449,13 +398,13 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 "Fit again on all rows with their groups",
             )
 
-    def _solve(self, moments: GroupMoments, *, has_groups: bool) -> Fit:
+    def _fit(self, moments: GroupMoments, columns: tuple[str, ...], *, has_groups: bool) -> None:
         if has_groups and moments.n_groups == 1:
             warn(
                 f"All rows are of one group ({moments.labels[0]!r}), so this is ordinary PCA. "
                 "Fairness needs at least two groups; check the group column."
             )
-        return fit_subspace(
+        fit = fit_subspace(
             moments,
             self.n_components,
             criterion=self.criterion,
@@ -467,6 +416,9 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             allow_extra=self.allow_extra,
             random_state=self.random_state,
         )
+        self._take(fit, moments)
+        self._group_columns = columns
+        self._has_groups = has_groups
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -479,7 +431,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self.__dict__.update(before)
             raise
 
-    def _take(self, fit: Fit, moments: GroupMoments, columns: tuple[str, ...]) -> None:
+    def _take(self, fit: Fit, moments: GroupMoments) -> None:
         """Set all fitted attributes."""
         subspace, traces = fit.subspace, fit.problem.second_moments.traces
         pooled = moments.proportions @ fit.component_variances
@@ -501,7 +453,6 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.subspace_ = subspace
         self.solution_ = fit.solution
         self.solver_ = fit.solution.solver
-        self._group_columns = columns
 
     def _rows(self, X: Any) -> Any:
         """Checked rows, in float32 or float64."""
@@ -521,11 +472,3 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
-
-
-def _settings_of(owner: str, value: Any) -> Any:
-    """The settings object behind a parameter, made from its name if need be; else the value."""
-    try:
-        return _OWNERS[owner](value) if owner in _OWNERS else value
-    except FairspanError:  # parameters are only checked when fitting
-        return value
