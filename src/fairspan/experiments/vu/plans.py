@@ -46,6 +46,23 @@ class Plan:
     data_sets: tuple[DataSet, ...]
     n_repeats: int
 
+    @property
+    def shortcuts(self) -> tuple[str, ...]:
+        """What is done less thoroughly than in the paper."""
+        if self.effort is Effort.FULL:
+            return ()
+        search = (
+            "The paper's algorithm runs from three starts at the settings that the certified "
+            "search chose; --full gives it the paper's own search with twenty."
+        )
+        if self.effort is Effort.QUICK:
+            return (f"{search} A part of the data sets, splits and settings.",)
+        return (
+            f"{search} The faces are searched at radius alpha = 0.15 and penalties 0, 0.5 and 1.5 "
+            f"only. 'limited' runs in the first {_PROGRAM_REPEATS} splits, and is left out over "
+            f"{_MOST_FEATURES} features.",
+        )
+
     def methods(self, data_set: DataSet, repeat: int) -> tuple[Method, ...]:
         """What runs on a data set in one repeat."""
         certified = replace(CERTIFIED, settings=self._grid(data_set))

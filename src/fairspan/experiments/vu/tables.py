@@ -165,6 +165,7 @@ def _notes(plan: Plan, outcomes: Outcomes) -> tuple[str, ...]:
         "the directions of equal means, those of closest covariances whatever their variance: "
         "both fit the printed ARE. 'limited' keeps most variance while no direction's variances "
         "differ by more than a tenth of the most (or the least possible).",
+        *plan.shortcuts,
         _beside_the_optimum(outcomes),
     )
 
