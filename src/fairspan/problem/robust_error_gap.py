@@ -64,6 +64,8 @@ class RobustErrorGap:
     def __post_init__(self) -> None:
         check_number("penalty", self.penalty, 0)
         if isinstance(self.radius, Mapping):
+            # A copy, so that changing the mapping later does not change the criterion.
+            object.__setattr__(self, "radius", dict(self.radius))
             for label, each in self.radius.items():
                 check_number(f"radius of {label!r}", each, 0)
         else:
