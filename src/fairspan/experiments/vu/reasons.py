@@ -50,6 +50,7 @@ def reason_for(
     values: Sequence[float],
     printed: float | None,
     own_means: Sequence[float] = (),
+    optimum: Sequence[float] = (),
 ) -> str:
     """The name of the reason for a difference over a tenth; nothing below.
 
@@ -62,6 +63,8 @@ def reason_for(
     printed : float or None
     own_means : sequence of float
         ABDiff about each group's own mean in each split.
+    optimum : sequence of float
+        For the paper's algorithm, those of the certified optimum at the same settings.
     """
     difference = relative_difference(mean(values), printed)
     if difference is None or printed is None or abs(difference) <= WANTS_A_REASON:
@@ -76,7 +79,8 @@ def reason_for(
         return "variance kept"
     if figure == "ABDiff" and _is_nearer(own_means, values, printed):
         return "own means"
-    return "starts" if method.startswith("RFPCA paper's") else "not known"
+    away = relative_difference(mean(values), mean(optimum))
+    return "starts" if away is not None and abs(away) > WANTS_A_REASON else "not known"
 
 
 def explained(reasons: Iterable[str]) -> tuple[str, ...]:

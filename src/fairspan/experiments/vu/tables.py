@@ -112,7 +112,10 @@ class PrintedTable:
         own: list[float] = []
         if figure.path[-1] == "gap":
             own = figures_of(repeats, name, figure.path[0], "gap_about_own_means")
-        why = reason_for(data_set, figure.name, name, values, theirs, own)
+        optimum: list[float] = []
+        if name == PAPERS.name:
+            optimum = figures_of(repeats, CERTIFIED.name, *figure.path)
+        why = reason_for(data_set, figure.name, name, values, theirs, own, optimum)
         return Compared(data_set, name, figure.name, values, theirs, mean(own), why)
 
 
