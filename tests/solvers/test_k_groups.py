@@ -19,7 +19,10 @@ from fairspan.problem.criteria import (
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.boundary import BoundarySearch
+from fairspan.solvers.certificate import resolution
+from fairspan.solvers.choose import Auto
 from fairspan.solvers.cutting_plane import CuttingPlane
+from fairspan.solvers.descent import _Model
 from fairspan.solvers.dual import Dual
 from fairspan.solvers.nash import NashSearch
 from fairspan.solvers.rank_reduction import SoftBasis, largest_rank, reduced
@@ -279,3 +282,48 @@ def test_order_rotation_and_copies_of_groups_change_nothing(criterion):
     for other in others:
         solution = CuttingPlane().solve(other, 1e-9 * problem.unit)
         assert solution.objective == pytest.approx(value, rel=1e-8)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("penalty", [0.3, 1000.0])
+def test_robust_error_gap_takes_a_group_without_variance(d, penalty):
+    matrices = np.array([np.zeros((2, 2)), [[2.0, 1], [1, 3]], [[1.0, 0], [0, 0.2]]])
+    problem = problem_of(matrices, d, RobustErrorGap(penalty, 0.5))
+    solution = CuttingPlane().solve(problem, 1e-9 * problem.unit)
+    angles = np.linspace(0, np.pi, 1001)
+    bases = [np.array([[np.cos(angle)], [np.sin(angle)]]) for angle in angles]
+    least = min(independent_value(problem, basis) for basis in bases) if d == 1 else np.inf
+    rounding = 1e-12 * penalty
+    assert solution.lower_bound <= least + rounding
+    value = independent_value(problem, solution.components.T)
+    assert solution.objective == pytest.approx(value, rel=1e-9)
+    assert solution.objective <= least + rounding
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-9, 1.0])
+def test_resolution_of_the_robust_error_gap_covers_what_rounding_does_to_it(size):
+    # At an error of zero the score is a root: rounding of 1e-15 moves it by 1e-8.
+    criterion = RobustErrorGap(100.0, {"group 0": 1.0, "group 1": 5.0, "group 2": 1e6})
+    problem = problem_of(random_moments(np.random.default_rng(3), 3, 4), 1, criterion)
+    errors = size * problem.second_moments.traces
+    moved = criterion.value(errors + 1e-15 * problem.second_moments.traces, problem)
+    change = moved - criterion.value(errors, problem)
+    assert change <= resolution(problem, errors) <= 1e3 * change + 1e-13 * moved
+
+
+@pytest.mark.parametrize("solver", [Auto(), CuttingPlane()])
+def test_nash_welfare_of_one_group_without_variance_is_told(solver):
+    problem = problem_of(np.zeros((1, 3, 3)), 1, NashWelfare())
+    with pytest.raises(Incompatible, match="without variance"):
+        solver.solve(problem, 1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_step_without_curvature_does_not_overflow():
+    # Second moments that are multiples of the identity leave slopes of rounding, and no curvature.
+    frame, slopes = np.eye(3), np.array([[[1e3], [0.0]], [[0.0], [-1e3]]])
+    model = _Model(frame[:, :1], frame[:, 1:], np.array([2.0, 1.0]), slopes, np.zeros((2, 1)))
+    step, multipliers = model.safe_step()
+    assert np.isfinite(step).all()
+    np.testing.assert_allclose(multipliers.sum(), 1)

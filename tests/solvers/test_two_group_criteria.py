@@ -282,3 +282,24 @@ def test_faces_robust_error_gap():
     assert solution.n_eigenproblems <= 60
     value = independent_value(problem, solution.components.T)
     assert solution.objective == pytest.approx(value, rel=1e-9)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_robust_bound_holds_where_nearly_tied_subspaces_miss_their_line(tol):
+    # The second group's whole variance is below a tolerance of 1e-3, but a steep score counts it.
+    matrices = np.array(
+        [
+            [[1.07799728, 0.219508506], [0.219508506, 0.0512709]],
+            [[1.26191451e-05, 7.34085670e-06], [7.34085670e-06, 6.51833946e-06]],
+        ]
+    )
+    criterion = RobustErrorGap(1000.0, {"group 0": 357.5, "group 1": 7522.2})
+    problem = problem_of(matrices, 1, criterion, [0.99774628, 0.00225372])
+    solution = solve(problem, tol)
+    angles = np.linspace(0, np.pi, 4001)
+    bases = [np.array([[np.cos(angle)], [np.sin(angle)]]) for angle in angles]
+    least = min(independent_value(problem, basis) for basis in bases)
+    assert solution.lower_bound <= least * (1 + 1e-12)
+    if solution.status == "optimal":
+        assert solution.objective <= least + solution.tolerance * 1.001
+    assert solution.objective <= least * (1 + 1e-9)

@@ -68,11 +68,14 @@ class BoundarySearch:
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
         linear = problem.pieces is not None and len(problem.pieces.offsets) == 1
+        nash = isinstance(problem.criterion, NashWelfare)
+        if nash and (problem.second_moments.traces <= 0).any():
+            return "a group without variance has no logarithm"
         if problem.n_groups == 1 or linear:
             return None
         if problem.n_groups > 2:
             return "it takes one or two groups, except for 'total_error'"
-        if isinstance(problem.criterion, NashWelfare):
+        if nash:
             return "the logarithm needs a search beyond one segment of weights"
         return None
 

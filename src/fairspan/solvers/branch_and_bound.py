@@ -66,6 +66,11 @@ class BranchAndBound:
         relative = self.tolerance / total * self.upper if total > 0 else 0.0
         return max(min(self.tolerance, relative), resolution(self.problem))
 
+    @property
+    def _criterion(self) -> RobustErrorGap:
+        assert isinstance(self.problem.criterion, RobustErrorGap)
+        return self.problem.criterion
+
     def run(self) -> None:
         """Split sectors until the gap is closed."""
         self._add(sectors_through([self._touch(angle) for angle in self._first_angles()]))
@@ -82,8 +87,7 @@ class BranchAndBound:
         A criterion that weighs a group's error negatively may reach beyond the Pareto frontier,
         which is the arc from 0 to 90 degrees.
         """
-        criterion, q = self.problem.criterion, self.problem.proportions
-        assert isinstance(criterion, RobustErrorGap)
+        criterion, q = self._criterion, self.problem.proportions
         pooled = float(np.arctan2(q[1], q[0]))
         angles = {0.0, pooled, _QUARTER}
         if not _EIGHTH / 2 < pooled < _QUARTER - _EIGHTH / 2:
@@ -95,14 +99,22 @@ class BranchAndBound:
         return sorted(angles)
 
     def _touch(self, angle: float) -> tuple[BoundaryPoint, BoundaryPoint]:
-        goal = self.goal if np.isfinite(self.upper) else self.tolerance
-        tie = _TIE_SHARE * goal / self.problem.n_components
-        contact = points_at(self.problem, angle, tie)
+        contact = points_at(self.problem, angle, self._tie())
         self.n_eigenproblems += 1
         self.supporting_weights.append(contact[0].face.weights)
         for point in dict.fromkeys(contact):
             self._try(point)
         return contact
+
+    def _tie(self) -> float:
+        """Nearer eigenvalues are taken as tied: it moves no score at the best by much of the goal.
+
+        A small error has a steep score, and a large penalty makes any steep.
+        """
+        if not np.isfinite(self.upper):
+            return 0.0
+        slopes = np.abs(self._criterion.gradients(self.best.errors, self.problem)).sum(axis=1)
+        return _TIE_SHARE * self.goal / (self.problem.n_components * float(slopes.max()))
 
     def _try(self, point: BoundaryPoint) -> None:
         value = self.problem.criterion.value(point.errors, self.problem)
@@ -126,13 +138,11 @@ class BranchAndBound:
 
     def _bound(self, sector: Sector) -> float:
         """Lower bound of the largest score on a sector."""
-        corners = [sector.first.errors, sector.last.errors]
+        corners = [sector.first.foot, sector.last.foot]
         if sector.corner is not None:
             corners.insert(1, sector.corner)
         polygon = clipped_to_positive(np.array(corners))
-        criterion = self.problem.criterion
-        assert isinstance(criterion, RobustErrorGap)
-        scores = criterion.scores(polygon, self.problem)
+        scores = self._criterion.scores(polygon, self.problem)
         if len(scores) < 3:
             return least_of_largest(scores)
         return min(least_of_largest(scores[[0, i, i + 1]]) for i in range(1, len(scores) - 1))

@@ -48,15 +48,21 @@ def mixture_bound(references: FloatArray, multipliers: FloatArray, top_sum: floa
     return float(multipliers @ references) - top_sum
 
 
-def resolution(problem: Problem) -> float:
+def resolution(problem: Problem, errors: FloatArray | None = None) -> float:
     """The gap below which float64 cannot tell value and bound apart.
 
     A share of the largest group's variance, in squared units of the features, more where the
     criterion weighs a group by more than one; a plain number for the logarithms of Nash welfare.
+    The robust error gap holds the roots of errors, so its own digits depend on these.
     """
-    pieces = problem.pieces
-    if isinstance(problem.criterion, NashWelfare):
+    pieces, criterion = problem.pieces, problem.criterion
+    if isinstance(criterion, NashWelfare):
         return _ROUNDING * problem.n_groups
+    if isinstance(criterion, RobustErrorGap) and errors is not None:
+        radii, unsure = criterion.radii(problem), _ROUNDING * problem.second_moments.traces
+        roots = np.sqrt(errors + unsure) - np.sqrt(errors)
+        each = unsure + _ROUNDING * radii + 2 * np.sqrt(radii) * roots
+        return float((np.abs(criterion.pair_weights(problem)) @ each).max())
     weight = 1.0 if pieces is None else max(1.0, float(np.abs(pieces.coefficients).max()))
     return _ROUNDING * weight * float(problem.second_moments.traces.max())
 
@@ -96,7 +102,7 @@ def certified(
     objective = problem.criterion.value(errors, problem)
     # In exact arithmetic the bound never exceeds the value; rounding may swap their last digits.
     lower_bound = min(lower_bound, objective)
-    tolerance = max(tolerance, resolution(problem))
+    tolerance = max(tolerance, resolution(problem, errors))
     wants_equal = isinstance(problem.criterion, EqualError) and problem.n_groups > 1
     violation = float(errors.max() - errors.min()) if wants_equal else 0.0
     closed = objective - lower_bound <= tolerance and violation <= tolerance

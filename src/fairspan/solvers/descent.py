@@ -24,6 +24,8 @@ _MAX_STEPS = 200
 _SMALLEST_STEP = 2.0**-30
 # Curvatures below this share of the largest are not divided by.
 _FLAT = 1e-3
+# Without any curvature a step is no longer than the inverse of this.
+_STEEPEST = 1e-9
 _FLATTEST = 20
 _ACTIVE = 1e-9
 _ROUNDING = 1e-15
@@ -69,7 +71,8 @@ class _Model:
     def safe_step(self) -> tuple[FloatArray, FloatArray]:
         """Step and multipliers with curvatures made positive: a descent direction."""
         positive = np.abs(self.curvatures)
-        positive = np.maximum(positive, _FLAT * max(positive.max(), np.finfo(float).tiny))
+        size = max(positive.max(), _STEEPEST * np.abs(self.slopes).max(), np.finfo(float).tiny)
+        positive = np.maximum(positive, _FLAT * size)
         gram = _inner(self.slopes, self.slopes / positive)
         multipliers = least_on_simplex(2 * gram, -self.scores)
         return np.tensordot(multipliers, self.slopes, axes=1) / positive, multipliers

@@ -91,11 +91,11 @@ class Relaxation:
             self.upper, self.mixture = value, mixture[used]
             self.mixed = [atoms[int(j)] for j in used]
 
-    def run(self, tolerance: float) -> None:
-        """Narrow the gap to the tolerance (absolute), as far as rounding lets it."""
+    def run(self, tolerance: float, rounds: int = _MAX_ROUNDS) -> None:
+        """Narrow the gap to the tolerance (absolute), as far as rounding and `rounds` let it."""
         multipliers, by_newton, patience = self._start(), True, 1
         reference = np.inf
-        for step in range(_MAX_ROUNDS):
+        for step in range(rounds):
             if step % _STALL == 0:
                 if self.gap > _PROGRESS * reference:
                     return

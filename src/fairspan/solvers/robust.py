@@ -30,6 +30,14 @@ _RANDOM_STARTS = 8
 _SHRINKS = 0.9
 # Sides of the box are bounded to this share of its width.
 _SIDE = 1e-2
+# Bounds and sides hold wherever the relaxed problem is left; rounding can stall it for long.
+_BOUND_ROUNDS, _SIDE_ROUNDS = 150, 30
+# With many groups the box is shrunk slowly; this many end the search after the round.
+_MOST_EIGENPROBLEMS = 4000
+# Errors are uncertain by this share of the variance, and the sides of the box are moved by it.
+_UNSURE = 1e-14
+# Bounds of the relaxed problem are uncertain by this share of the variances in them.
+_ROUNDING = 2e-15
 # A linear program with larger coefficients than this is solved badly.
 _HIGHEST_PRICE = 1e5
 
@@ -61,7 +69,15 @@ class RobustSearch:
     @property
     def closed(self) -> bool:
         """Whether the best value is proven."""
-        return self.upper - self.lower <= max(self.tolerance, resolution(self.problem))
+        return self.upper - self.lower <= self.goal
+
+    @property
+    def goal(self) -> float:
+        """The gap to reach."""
+        if self.best is None:
+            return self.tolerance
+        errors = self.problem.errors(self.best.basis)
+        return max(self.tolerance, resolution(self.problem, errors))
 
     def run(self) -> None:
         """Descend from several starts, then shrink the box of errors until the gap is closed."""
@@ -69,15 +85,15 @@ class RobustSearch:
             self._descend_from(start)
         low, high = self._first_box()
         for _ in range(_ROUNDS):
-            relaxation = self._relaxed(self.chords(low, high), self.tolerance / 4)
+            relaxation, lower = self._relaxed(self.chords(low, high), self.goal / 4, _BOUND_ROUNDS)
             assert relaxation.best is not None
-            if relaxation.lower > self.lower:
-                self.lower = relaxation.lower
+            if lower > self.lower:
+                self.lower = lower
                 self.weights = relaxation.dual.weights(relaxation.best.multipliers)
             for atom in relaxation.mixed:
                 self._descend_from(atom.basis)
             width = high - low
-            if self.closed:
+            if self.closed or self.n_eigenproblems > _MOST_EIGENPROBLEMS:
                 return
             low, high = self._shrunk(low, high)
             if (high - low).sum() > _SHRINKS * width.sum():
@@ -122,39 +138,52 @@ class RobustSearch:
             self.best = local
         self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
 
+    @property
+    def _unsure(self) -> FloatArray:
+        """By how much the errors of each group may be off: their roots are steep near zero."""
+        return _UNSURE * self.problem.second_moments.traces
+
     def _first_box(self) -> tuple[FloatArray, FloatArray]:
         """Least and largest error of any subspace on each group."""
         second, d = self.problem.second_moments, self.problem.n_components
+        if d == second.n_features:
+            whole = self.problem.errors(self.problem.pooled_optimum.vectors)
+            return whole, whole
         least = [-second.leading(-alone, d).top_eigenvalue_sum for alone in np.eye(second.n_groups)]
         self.n_eigenproblems += second.n_groups
         own = np.array([optimum.top_eigenvalue_sum for optimum in self.problem.group_optima])
         low, high = second.traces - own, second.traces - np.array(least)
-        return np.maximum(low, 0.0), np.maximum(high, 0.0)
+        return np.maximum(low - self._unsure, 0.0), np.maximum(high, 0.0) + self._unsure
 
     def _shrunk(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bounds on the errors of every subspace in the box that is not worse than the best."""
-        chords, ahead = self.chords(low, high), self.upper + self.tolerance
+        chords, ahead, unsure = self.chords(low, high), self.upper + self.goal, self._unsure
         low, high = low.copy(), high.copy()
         for group, alone in enumerate(np.eye(len(low))):
             width = high[group] - low[group]
-            if width <= 0:
+            if width <= 4 * unsure[group]:
                 continue
             # Beyond the best value the side is paid for, so it is no constraint but a penalty.
-            price = min(width / max(self.upper - self.lower, self.tolerance), _HIGHEST_PRICE)
+            price = min(width / max(self.upper - self.lower, self.goal), _HIGHEST_PRICE)
             for sign in (1.0, -1.0):
                 rows = np.vstack([sign * alone, sign * alone + price * chords.coefficients])
                 offsets = np.append(0.0, price * (chords.offsets + ahead))
-                side = self._relaxed(Pieces(rows, offsets), _SIDE * width).lower
+                _, bound = self._relaxed(Pieces(rows, offsets), _SIDE * width, _SIDE_ROUNDS)
+                side = bound - unsure[group]
                 if sign > 0:
                     low[group] = max(low[group], side)
                 else:
                     high[group] = min(high[group], -side)
         return low, np.maximum(high, low)
 
-    def _relaxed(self, pieces: Pieces, tolerance: float) -> Relaxation:
+    def _relaxed(self, pieces: Pieces, tolerance: float, rounds: int) -> tuple[Relaxation, float]:
+        """The relaxed problem, and its bound less what rounding may have added."""
         dual = Dual(self.problem, pieces)
+        variances = np.abs(pieces.coefficients) @ self.problem.second_moments.traces
+        rounding = _ROUNDING * (variances + np.abs(pieces.offsets))
         relaxation = Relaxation(dual, list(self._atoms))
-        relaxation.run(tolerance)
+        relaxation.run(max(tolerance, float(rounding.max())), rounds)
+        assert relaxation.best is not None
         self.n_eigenproblems += dual.n_eigenproblems
         self._atoms = [*self._atoms, *relaxation.mixed][-60:]
-        return relaxation
+        return relaxation, relaxation.lower - float(relaxation.best.multipliers @ rounding)

@@ -33,8 +33,9 @@ def scores_of(problem: Problem) -> Scores:
     if problem.pieces is not None:
         return affine_scores(problem.pieces)
     if isinstance(criterion, RobustErrorGap):
-        robust, floor = criterion, _LEAST_ERROR * problem.second_moments.traces
+        robust, traces = criterion, problem.second_moments.traces
         # At an error of zero the slope is infinite; just beyond it is finite and says the same.
+        floor = _LEAST_ERROR * np.where(traces > 0, traces, max(float(traces.max()), 1.0))
         return lambda errors: (
             robust.scores(errors, problem),
             robust.gradients(np.maximum(errors, floor), problem),

@@ -20,6 +20,8 @@ FloatArray = npt.NDArray[np.float64]
 
 # Lines closer in angle than this (radians) are taken as one: their crossing is rounding.
 _SAME_ANGLE = 1e-12
+# A subspace that misses its supporting line by less than this share of the variances touches it.
+_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +37,16 @@ class BoundaryPoint:
     position : float
         Which of them.
     errors : (2,) array
+    foot : (2,) array
+        The errors moved onto the supporting line. They lie on it, unless the face holds eigenvalues
+        that were only taken as tied.
     """
 
     angle: float
     face: Face
     position: float
     errors: FloatArray
+    foot: FloatArray
 
     @property
     def basis(self) -> FloatArray:
@@ -57,7 +63,8 @@ class Sector:
     first, last : BoundaryPoint
         first.angle <= last.angle.
     corner : (2,) array or None
-        Crossing of both supporting lines; None where the boundary is the chord itself.
+        Crossing of both supporting lines; None where the boundary is not beyond the chord of the
+        feet.
     """
 
     first: BoundaryPoint
@@ -74,7 +81,7 @@ class Sector:
         """Distance of the corner from the chord: how far the boundary may be from it."""
         if self.corner is None:
             return 0.0
-        chord, arm = self.last.errors - self.first.errors, self.corner - self.first.errors
+        chord, arm = self.last.foot - self.first.foot, self.corner - self.first.foot
         length = float(np.hypot(*chord))
         if length == 0:
             return float(np.hypot(*arm))
@@ -110,7 +117,16 @@ def points_at(
 
 def point_on(problem: Problem, angle: float, face: Face, position: float) -> BoundaryPoint:
     """The point at a position of a face."""
-    return BoundaryPoint(angle, face, position, problem.errors(face.basis_at(position)))
+    basis = face.basis_at(position)
+    errors = problem.errors(basis)
+    foot = errors
+    if face.leading.is_tied:
+        second, weights = problem.second_moments, face.weights
+        captured = float(weights @ second.captured_variances(basis))
+        missed = face.leading.top_eigenvalue_sum - captured
+        if missed > _ROUNDING * float(np.abs(weights) @ second.traces):
+            foot = errors - missed * weights
+    return BoundaryPoint(angle, face, position, errors, foot)
 
 
 def sector_between(first: BoundaryPoint, last: BoundaryPoint) -> Sector:
@@ -119,13 +135,15 @@ def sector_between(first: BoundaryPoint, last: BoundaryPoint) -> Sector:
     if turn < _SAME_ANGLE:
         return Sector(first, last, None)
     w, v = first.face.weights, last.face.weights
-    chord = last.errors - first.errors
-    back = -float(v @ chord) / np.sin(turn)
+    chord = last.foot - first.foot
+    if v @ chord > 0 or w @ chord < 0:
+        # A foot lies beyond the other line, and so does the chord: the boundary is behind it.
+        return Sector(first, last, None)
     along = np.array([-w[1], w[0]])
-    # In exact arithmetic neither limit is passed, since lines at most 90 degrees apart cross no
+    # In exact arithmetic the limit is not passed, since lines at most 90 degrees apart cross no
     # further from a point than the other point is; at angles of 1e-12 rounding would.
-    back = min(max(back, 0.0), float(np.hypot(*chord)))
-    return Sector(first, last, first.errors - back * along)
+    back = min(-float(v @ chord) / np.sin(turn), float(np.hypot(*chord)))
+    return Sector(first, last, first.foot - back * along)
 
 
 def sectors_through(
