@@ -83,7 +83,7 @@ def report_failures(candidates: Sequence[Mapping[str, Any]], tally: Tally) -> No
         of_type = tally.errors[first].startswith(("TypeError", InvalidType.__name__))
         raise (InvalidType if of_type else InvalidInput)(
             f"All {len(candidates)} settings of the grid failed, the first with "
-            f"{tally.errors[first]}",
+            f"{tally.errors[first].removesuffix('.')}",
             "Allowed is a grid with at least one setting that fits these data",
             f"Try estimator.set_params(**{candidates[first]!r}).fit on the same data",
         )

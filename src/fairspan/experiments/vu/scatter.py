@@ -35,7 +35,7 @@ def draw_pairs(figure: "Figure", pairs: Sequence[Pair]) -> None:
     # A logarithmic axis has no place for zero.
     pairs = [pair for pair in pairs if pair.ours > 0]
     names = list(dict.fromkeys(pair.figure for pair in pairs))
-    figure.set_size_inches(5.2 * len(names), 5.4)
+    figure.set_size_inches(5.2 * len(names), 5.4 if len(names) > 1 else 5.8)
     panels = figure.subplots(1, len(names), squeeze=False)[0]
     for axes, name in zip(panels, names, strict=True):
         shown = [pair for pair in pairs if pair.figure == name]
@@ -69,4 +69,6 @@ def draw_pairs(figure: "Figure", pairs: Sequence[Pair]) -> None:
             axis.set_major_formatter("{x:g}")
             axis.set_minor_formatter(NullFormatter())
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    # The layout does not widen the figure for its legend: one panel has room for two columns.
+    ncols = 3 if len(names) > 1 else 2
+    figure.legend(handles, labels, loc="outside lower center", ncols=ncols, frameon=False)

@@ -131,7 +131,8 @@ def _draw_directions(figure: "Figure", part: Part, found: Sequence[Direction]) -
         x, y = (length * c * (1 if each.component[0] > 0 else -1) for c in each.component)
         axes.plot([0, x], [0, y], color=color, linestyle=line, linewidth=2.2, label=name)
     axes.set(aspect="equal", xlim=(-6, 6), ylim=(-5.5, 5.5), title="First direction")
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=8, frameon=False)
+    # Outside of the figure's axes rather than of these: their labels keep their room then.
+    figure.legend(loc="outside right center", fontsize=8, frameon=False)
 
 
 FIGURE_1 = Figure1()
