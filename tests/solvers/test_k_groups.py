@@ -327,3 +327,20 @@ def test_a_step_without_curvature_does_not_overflow():
     step, multipliers = model.safe_step()
     assert np.isfinite(step).all()
     np.testing.assert_allclose(multipliers.sum(), 1)
+
+
+@pytest.mark.parametrize("unit", [1e-13, 1.0, 1e13])
+@pytest.mark.parametrize("criterion", [MinimaxLoss(), MinimaxError()], ids=str)
+def test_weights_prove_the_bound_in_any_unit(criterion, unit):
+    # Incomes in units of a currency have second moments of 1e13.
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        k, p = int(rng.integers(3, 8)), int(rng.integers(2, 6))
+        whole = np.array([np.diag(rng.integers(0, 4, p).astype(float)) for _ in range(k)])
+        problem = problem_of(unit * whole, 1, criterion)
+        solution = CuttingPlane().solve(problem, 1e-9 * problem.unit)
+        proven = bound_of(problem.second_moments.matrices, solution.weights, 1, criterion)
+        assert solution.lower_bound <= max(proven, 0.0) + 1e-12 * problem.unit
+        plain = CuttingPlane().solve(problem_of(whole, 1, criterion), 1e-9 * whole.max())
+        assert solution.status == plain.status
+        assert solution.objective == pytest.approx(unit * plain.objective, abs=1e-7 * unit)

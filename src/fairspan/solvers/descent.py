@@ -83,20 +83,25 @@ class _Model:
         Coordinates of little curvature are kept as unknowns instead of being divided out.
         """
         active = np.flatnonzero(multipliers > _ACTIVE)
-        flat = np.zeros(self.curvatures.shape, dtype=bool)
-        order = np.argsort(np.abs(self.curvatures), axis=None)[:_FLATTEST]
+        # One row says that the multipliers sum to one: the others must be of its size.
+        size = max(float(np.abs(each).max()) for each in (self.curvatures, self.slopes[active]))
+        if size == 0:
+            return None
+        curvatures, slopes = self.curvatures / size, self.slopes[active] / size
+        scores = (self.scores[active] - self.scores.max()) / size
+        flat = np.zeros(curvatures.shape, dtype=bool)
+        order = np.argsort(np.abs(curvatures), axis=None)[:_FLATTEST]
         flat.flat[order] = True
-        slopes = self.slopes[active]
         curved, soft = np.where(flat, 0.0, slopes), slopes[:, flat]
-        inverse = 1 / np.where(flat, 1.0, self.curvatures)
+        inverse = 1 / np.where(flat, 1.0, curvatures)
         n, s = len(active), int(flat.sum())
         system = np.zeros((n + 1 + s, n + 1 + s))
         system[:n, :n] = 2 * _inner(curved, curved * inverse)
         system[:n, n] = system[n, :n] = 1.0
         system[:n, n + 1 :] = 2 * soft
         system[n + 1 :, :n] = 2 * soft.T
-        system[n + 1 :, n + 1 :] = -2 * np.diag(self.curvatures[flat])
-        right = np.concatenate([self.scores[active], [1.0], np.zeros(s)])
+        system[n + 1 :, n + 1 :] = -2 * np.diag(curvatures[flat])
+        right = np.concatenate([scores, [1.0], np.zeros(s)])
         solved, *_ = np.linalg.lstsq(system, right, rcond=1e-14)
         if (solved[:n] < 0).any():
             return None

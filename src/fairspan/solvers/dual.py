@@ -91,6 +91,7 @@ class Dual:
 
     def at(self, multipliers: FloatArray) -> DualPoint:
         """Evaluate: one eigenproblem."""
+        multipliers = on_simplex(multipliers)
         weights = self.weights(multipliers)
         leading = self.second_moments.leading(weights, self.n_components)
         self.n_eigenproblems += 1
@@ -106,6 +107,7 @@ class Dual:
         is no Hessian, and the second value is None.
         """
         second, d = self.second_moments, self.n_components
+        multipliers = on_simplex(multipliers)
         spectrum = second.leading(self.weights(multipliers), second.n_features)
         self.n_eigenproblems += 1
         values, vectors = spectrum.eigenvalues, spectrum.vectors
@@ -119,3 +121,9 @@ class Dual:
         quadratic = self.coefficients @ curvature @ self.coefficients.T
         slope = self.pieces_at(point.atom.captured)
         return point, least_on_simplex(quadratic, -slope - quadratic @ multipliers)
+
+
+def on_simplex(multipliers: FloatArray) -> FloatArray:
+    """Not negative and summing to one, without which they prove nothing."""
+    positive = np.maximum(multipliers, 0.0)
+    return np.asarray(positive / positive.sum())
