@@ -17,6 +17,7 @@ from fairspan.problem.criteria import (
 )
 from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.boundary import BoundarySearch
+from fairspan.solvers.certificate import certified
 from fairspan.solvers.choose import Auto, check_accepted
 from fairspan.solvers.cutting_plane import CuttingPlane
 from fairspan.solvers.multiplicative import MultiplicativeWeights
@@ -102,6 +103,17 @@ def test_a_solver_that_cannot_names_those_that_can(solver, criterion, k):
     able = [s.name for s in SOLVERS[1:] if s.objection(problem) is None]
     assert able
     assert all(f"'{name}'" in error.value.args[1] for name in able)
+
+
+def test_a_bound_above_a_known_value_is_no_bound():
+    problem = problem_of([np.diag([2.0, 1]), np.diag([1.0, 2])], 1, MinimaxError())
+    weights = np.array([0.5, 0.5])
+    settings = {"tolerance": 1e-9, "n_eigenproblems": 1, "trace": [], "solver": "none"}
+    axis = np.eye(2)[:, :1]
+    false = certified(problem, axis, 2.1, weights, **settings)
+    assert (false.lower_bound, false.status) == (-np.inf, "open gap")
+    rounded = certified(problem, axis, 2 + 1e-12, weights, **settings)
+    assert (rounded.lower_bound, rounded.status) == (2.0, "optimal")
 
 
 def conic_optimum(problem):

@@ -20,6 +20,8 @@ FloatArray = npt.NDArray[np.float64]
 
 # Eigenvalue sums in float64 are uncertain by about this share of the trace.
 _ROUNDING = 1e-14
+# A bound this share of the unit above a value is not off by rounding.
+_NO_ROUNDING = 1e-6
 # What counts as the same length, of the columns of a soft projection's basis.
 _SAME_LENGTH = 1e-12
 
@@ -100,9 +102,12 @@ def certified(
     basis = by_pooled_variance(problem, basis)
     errors = problem.errors(basis)
     objective = problem.criterion.value(errors, problem)
+    tolerance = max(tolerance, resolution(problem, errors))
+    if lower_bound > objective + max(_NO_ROUNDING * problem.unit, 10 * tolerance):
+        # No bound at all: a value below it has been found. Better none than a false proof.
+        lower_bound = -np.inf
     # In exact arithmetic the bound never exceeds the value; rounding may swap their last digits.
     lower_bound = min(lower_bound, objective)
-    tolerance = max(tolerance, resolution(problem, errors))
     wants_equal = isinstance(problem.criterion, EqualError) and problem.n_groups > 1
     violation = float(errors.max() - errors.min()) if wants_equal else 0.0
     closed = objective - lower_bound <= tolerance and violation <= tolerance
