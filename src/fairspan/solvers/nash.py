@@ -19,7 +19,7 @@ from fairspan.solvers.descent import LocalOptimum, descend
 from fairspan.solvers.dual import Dual
 from fairspan.solvers.rank_reduction import SoftBasis, reduced_keeping
 from fairspan.solvers.relaxation import Relaxation
-from fairspan.solvers.rounding import PATIENCE, scores_of, starts_around
+from fairspan.solvers.rounding import descend_from_each, scores_of, starts_around
 from fairspan.solvers.simplex_program import least_on_simplex
 from fairspan.solvers.solution import Solution, TracePoint
 
@@ -65,18 +65,12 @@ class NashSearch:
                 "It is the product of the groups' captured variances: all must have some",
                 "Leave that group out, or use 'minimax_loss'",
             )
-        self._descend_from(self._start())
+        self.descend_from(self._start())
         if self.closed:
             return
         self._relax()
         assert self.relaxation is not None
-        in_vain = 0
-        for start in starts_around(self.relaxation, self.problem.n_components):
-            if self.closed or in_vain == PATIENCE:
-                return
-            before = self.upper
-            self._descend_from(start)
-            in_vain = 0 if self.upper < before - self.tolerance else in_vain + 1
+        descend_from_each(self, starts_around(self.relaxation, self.problem.n_components))
 
     def _start(self) -> FloatArray:
         """Leading eigenvectors of all groups on equal terms, so that none starts with nothing.
@@ -118,7 +112,8 @@ class NashSearch:
         soft = SoftBasis.of(self.relaxation.projector, self.problem.n_components)
         return reduced_keeping(self.problem.second_moments, soft)
 
-    def _descend_from(self, start: FloatArray) -> None:
+    def descend_from(self, start: FloatArray) -> None:
+        """Take the local optimum below a subspace, and the bound of its weights."""
         local = descend(self.problem, scores_of(self.problem), start)
         self.n_eigenproblems += local.n_eigenproblems
         if local.value < self.upper:

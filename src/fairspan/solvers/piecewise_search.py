@@ -15,7 +15,7 @@ from fairspan.solvers.descent import LocalOptimum, descend
 from fairspan.solvers.dual import Dual
 from fairspan.solvers.rank_reduction import SoftBasis, reduced
 from fairspan.solvers.relaxation import Relaxation
-from fairspan.solvers.rounding import PATIENCE, affine_scores, starts_around
+from fairspan.solvers.rounding import affine_scores, descend_from_each, starts_around
 from fairspan.solvers.solution import Solution, TracePoint
 
 FloatArray = npt.NDArray[np.float64]
@@ -73,13 +73,7 @@ class PiecewiseSearch:
         soft = self.soft_basis()
         if not len(soft.shares):
             self.descend_from(soft.whole)
-        in_vain = 0
-        for each in starts_around(self.relaxation, self.problem.n_components):
-            if self.closed or in_vain == PATIENCE:
-                return
-            before = self.upper
-            self.descend_from(each)
-            in_vain = 0 if self.upper < before - self.tolerance else in_vain + 1
+        descend_from_each(self, starts_around(self.relaxation, self.problem.n_components))
 
     def descend_from(self, start: FloatArray) -> None:
         """Take the local optimum below a subspace, and the bound of its multipliers."""

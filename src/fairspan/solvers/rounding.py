@@ -1,6 +1,7 @@
 """From a relaxed solution to exactly d orthonormal components."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from fairspan.solvers.relaxation import Relaxation
 FloatArray = npt.NDArray[np.float64]
 
 # Descents in a row that bring nothing, after which a gap is left open.
-PATIENCE = 8
+_PATIENCE = 8
 # How many atoms of the relaxed solution, and how many subspaces between them, are tried.
 _STARTS = 12
 # Share of a group's variance below which the slope of the robust error gap is taken at it.
@@ -67,6 +68,34 @@ def best_rounding(
     scores = scores_of(problem)
     found = [descend(problem, scores, start) for start in (leading, *candidates)]
     return min(found, key=lambda local: local.value).basis
+
+
+class Search(Protocol):
+    """Bounds from both sides, narrowed from above by descents."""
+
+    tolerance: float
+
+    @property
+    def upper(self) -> float:
+        """The best value of exactly d components so far."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether exactly d components reach the bound."""
+
+    def descend_from(self, start: FloatArray) -> None:
+        """Take the local optimum below a subspace."""
+
+
+def descend_from_each(search: Search, starts: Iterable[FloatArray]) -> None:
+    """Descend from one start after another until the gap is closed, or several brought nothing."""
+    in_vain = 0
+    for start in starts:
+        if search.closed or in_vain == _PATIENCE:
+            return
+        before = search.upper
+        search.descend_from(start)
+        in_vain = 0 if search.upper < before - search.tolerance else in_vain + 1
 
 
 def starts_around(relaxation: Relaxation, n_components: int) -> Iterator[FloatArray]:
