@@ -10,7 +10,7 @@ def values_of(rows):
 
 
 def labels_of(rows):
-    return [label for block in rows.blocks() for label in block.labels]
+    return [label for block in rows.blocks() for label in block.labels.to_list()]
 
 
 def rows_of_text(path, text, **choice):

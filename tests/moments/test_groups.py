@@ -5,6 +5,7 @@ import pytest
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.moments.groups import (
+    CodedLabels,
     LabelCoder,
     label_array,
     listed,
@@ -25,16 +26,16 @@ KINDS = {
 @pytest.mark.parametrize("labels", KINDS.values(), ids=KINDS)
 def test_codes_give_the_labels_back(labels):
     coder = LabelCoder()
-    codes = coder.encode(labels)
+    codes = coder.encode(CodedLabels.of(labels))
     assert [coder.labels[code] for code in codes] == labels
     assert len(coder.labels) == len(set(labels))
 
 
 def test_codes_stay_the_same_over_blocks_and_new_groups_come_last():
     coder = LabelCoder()
-    assert coder.encode(["b", "a"]).tolist() == [0, 1]
-    assert coder.encode(["c", "a", "b"]).tolist() == [2, 1, 0]
-    assert coder.encode([]).tolist() == []
+    assert coder.encode(CodedLabels.of(["b", "a"])).tolist() == [0, 1]
+    assert coder.encode(CodedLabels.of(["c", "a", "b"])).tolist() == [2, 1, 0]
+    assert coder.encode(CodedLabels.of([])).tolist() == []
     assert coder.labels == ["b", "a", "c"]
 
 
@@ -49,7 +50,7 @@ def test_codes_stay_the_same_over_blocks_and_new_groups_come_last():
 )
 def test_numpy_scalars_become_plain_labels(labels, type_):
     coder = LabelCoder()
-    coder.encode(labels)
+    coder.encode(CodedLabels.of(labels))
     assert [type(label) for label in coder.labels] == [type_, type_]
     assert coder.labels == [label.item() for label in labels]
 
@@ -57,15 +58,15 @@ def test_numpy_scalars_become_plain_labels(labels, type_):
 def test_pyarrow_scalars_become_plain_labels():
     pyarrow = pytest.importorskip("pyarrow")
     coder = LabelCoder()
-    coder.encode(list(pyarrow.array(["a", "b", "a"])))
+    coder.encode(CodedLabels.of(list(pyarrow.array(["a", "b", "a"]))))
     assert coder.labels == ["a", "b"]
     with pytest.raises(InvalidInput, match="label in row 1 is missing"):
-        coder.encode(list(pyarrow.array(["a", None])))
+        coder.encode(CodedLabels.of(list(pyarrow.array(["a", None]))))
 
 
 def test_numpy_scalars_inside_tuples_become_plain_labels():
     coder = LabelCoder()
-    coder.encode(list(zip(np.array(["a", "b"]), np.array([1, 2]), strict=True)))
+    coder.encode(CodedLabels.of(list(zip(np.array(["a", "b"]), np.array([1, 2]), strict=True))))
     assert coder.labels == [("a", 1), ("b", 2)]
     assert [type(part) for part in coder.labels[0]] == [str, int]
 
@@ -83,16 +84,16 @@ def test_numpy_scalars_inside_tuples_become_plain_labels():
 )
 def test_labels_of_two_types_are_refused(labels, words):
     with pytest.raises(InvalidInput) as error:
-        LabelCoder().encode(labels)
+        LabelCoder().encode(CodedLabels.of(labels))
     assert words in str(error.value)
     assert "astype(str)" in str(error.value)
 
 
 def test_another_type_in_a_later_block_names_the_row_of_the_table():
     coder = LabelCoder()
-    coder.encode(["a", "b"])
+    coder.encode(CodedLabels.of(["a", "b"]))
     with pytest.raises(InvalidInput, match=r"mix text with whole number \(row 101: 1\)"):
-        coder.encode(["a", 1], first_row=100)
+        coder.encode(CodedLabels.of(["a", 1]), first_row=100)
 
 
 @pytest.mark.parametrize("missing", [None, math.nan, np.float64("nan"), np.datetime64("NaT")])
@@ -100,28 +101,28 @@ def test_another_type_in_a_later_block_names_the_row_of_the_table():
 def test_missing_labels_name_the_row(missing, others):
     labels = [*others, missing, *others]
     with pytest.raises(InvalidInput, match="label in row 8 is missing"):
-        LabelCoder().encode(labels, first_row=7)
+        LabelCoder().encode(CodedLabels.of(labels), first_row=7)
 
 
 @pytest.mark.parametrize("missing", [None, math.nan])
 def test_a_missing_part_of_a_tuple_is_a_missing_label(missing):
     with pytest.raises(InvalidInput, match="label in row 1 is missing"):
-        LabelCoder().encode([("a", 0.5), ("a", missing)])
+        LabelCoder().encode(CodedLabels.of([("a", 0.5), ("a", missing)]))
 
 
 @pytest.mark.parametrize("label", [b"a", {1}, [1], 1j, object()])
 def test_other_kinds_of_labels_are_refused(label):
     with pytest.raises(InvalidType, match=f"row 0 .* of type {type(label).__name__}"):
-        LabelCoder().encode([label])
+        LabelCoder().encode(CodedLabels.of([label]))
 
 
 def test_a_closed_coder_codes_by_position_and_names_unknown_groups():
     coder = LabelCoder(["x", "a"])
-    assert coder.encode(["a", "x", "a"]).tolist() == [1, 0, 1]
+    assert coder.encode(CodedLabels.of(["a", "x", "a"])).tolist() == [1, 0, 1]
     with pytest.raises(UnknownGroup, match=r"'c' \(first in row 12\).*'x', 'a'"):
-        coder.encode(["a", "a", "c"], first_row=10)
+        coder.encode(CodedLabels.of(["a", "a", "c"]), first_row=10)
     with pytest.raises(UnknownGroup, match=r"the group 1 \(first in row 0\)"):
-        coder.encode([1])
+        coder.encode(CodedLabels.of([1]))
     assert coder.labels == ["x", "a"]
 
 

@@ -217,7 +217,7 @@ def test_a_source_can_be_read_twice(table):
     for _ in range(2):
         blocks = list(source.blocks())
         np.testing.assert_array_equal(np.vstack([block.values for block in blocks]), X)
-        assert [label for block in blocks for label in block.labels] == SEX.tolist()
+        assert [label for block in blocks for label in block.labels.to_list()] == SEX.tolist()
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])

@@ -72,5 +72,4 @@ def _with_weight(block: RowBlock) -> RowBlock:
     if block.weights is None or block.weights.all() or block.labels is None:
         return block
     rows = np.flatnonzero(block.weights)
-    labels = [block.labels[row] for row in rows.tolist()]
-    return RowBlock(block.first_row, block.values[rows], labels, block.weights[rows])
+    return RowBlock(block.first_row, block.values[rows], block.labels[rows], block.weights[rows])

@@ -7,6 +7,7 @@ column is a mistake that would silently make two groups.
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,78 @@ from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 Scalar = str | bool | int | float
 Label = Scalar | tuple[Scalar, ...]
 
+Codes = npt.NDArray[np.intp]
+
+# Rows that nearly always show all labels of a block.
+_GLANCE = 256
+
 _ALLOWED = "Allowed are text, numbers and truth values, one type for each attribute"
 _TYPE_NAMES: dict[type, str] = {str: "text", bool: "truth value", int: "whole number"}
 _TYPE_NAMES |= {float: "real number"}
+_MISSING_TYPES = ("NoneType", "NAType", "NaTType")
+
+
+@dataclass(frozen=True, eq=False)
+class CodedLabels:
+    """Labels of some rows, each distinct one written once.
+
+    Attributes
+    ----------
+    distinct : list of m labels
+        Different from each other, by type too; some may occur in no row.
+    codes : (r,) array of int
+        Position of each row's label among them.
+    """
+
+    distinct: list[Any]
+    codes: Codes
+
+    @classmethod
+    def of(cls, labels: Sequence[Any]) -> "CodedLabels":
+        """Code plain labels.
+
+        Examples
+        --------
+        >>> CodedLabels.of(["b", "a", "b"]).codes
+        array([0, 1, 0])
+        """
+        kinds = set(map(type, labels))
+        # Python takes 1, 1.0 and True for the same dictionary key.
+        keys: Sequence[Any] = labels
+        if len(kinds) > 1 or kinds & {tuple}:
+            keys = [(_kind_of(label), label) for label in labels]
+        try:
+            position = {key: index for index, key in enumerate(dict.fromkeys(keys))}
+        except TypeError:  # no labels at all, such as lists: the coder says so
+            return cls(list(labels), np.arange(len(labels)))
+        distinct = list(position) if keys is labels else [label for _, label in position]
+        return cls(distinct, np.fromiter(map(position.__getitem__, keys), np.intp, len(keys)))
+
+    @classmethod
+    def crossed(cls, columns: Sequence["CodedLabels"]) -> "CodedLabels":
+        """Tuples of one label from each column: their intersections."""
+        codes = np.zeros(len(columns[0]), dtype=np.intp)
+        for column in columns:
+            # Renumbered after each column, so that products of counts cannot overflow.
+            codes = np.unique(codes * len(column.distinct) + column.codes, return_inverse=True)[1]
+        rows = np.unique(codes, return_index=True)[1].tolist()
+        parts = [[column.distinct[column.codes[row]] for row in rows] for column in columns]
+        return cls(list(zip(*parts, strict=True)), codes)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows: Any) -> "CodedLabels":
+        return CodedLabels(self.distinct, self.codes[rows])
+
+    def to_list(self) -> list[Any]:
+        """The label of each row."""
+        return [self.distinct[code] for code in self.codes.tolist()]
+
+    @property
+    def missing(self) -> npt.NDArray[np.bool_]:
+        """Which rows have no label (None or NaN), shape (r,)."""
+        return np.array([_is_missing(label) for label in self.distinct], dtype=bool)[self.codes]
 
 
 class LabelCoder:
@@ -36,7 +106,7 @@ class LabelCoder:
         self._kind: tuple[type, ...] | None = None
         self._closed = False
         if known is not None:
-            self.encode(list(known))
+            self.encode(CodedLabels.of(list(known)))
             self._closed = True
 
     @property
@@ -44,12 +114,12 @@ class LabelCoder:
         """The groups met so far, by code."""
         return list(self._codes)
 
-    def encode(self, labels: list[Any], first_row: int = 0) -> npt.NDArray[np.int64]:
+    def encode(self, labels: CodedLabels, first_row: int = 0) -> Codes:
         """Codes of one block of labels.
 
         Parameters
         ----------
-        labels : list of length r
+        labels : CodedLabels of r rows
         first_row : int
             Number of the block's first row, for error messages.
 
@@ -64,21 +134,34 @@ class LabelCoder:
         UnknownGroup
             The coder is closed and a label is not among its groups.
         """
-        labels = self._of_one_kind(labels, first_row)
-        try:
-            return np.fromiter((self._codes[label] for label in labels), np.int64, len(labels))
-        except KeyError:
-            for label in dict.fromkeys(labels):
-                if label not in self._codes:
-                    self._meet(label, first_row + labels.index(label))
-        return np.fromiter((self._codes[label] for label in labels), np.int64, len(labels))
+        present = np.bincount(labels.codes, minlength=len(labels.distinct)) > 0
+        met = {}
+        # In the order of the rows, so that the same mistake gives the same message.
+        for index in _in_order_of_rows(labels.codes, np.flatnonzero(present)):
+            met[index] = self._code_of(labels, index, first_row)
+        codes = np.zeros(len(labels.distinct), dtype=np.intp)
+        codes[list(met)] = list(met.values())
+        return codes[labels.codes]
 
-    def _meet(self, label: Label, row: int) -> None:
-        if _has_nan(label):
-            raise _missing(row)
+    def _code_of(self, labels: CodedLabels, index: int, first_row: int) -> int:
+        label = labels.distinct[index]
+        if not isinstance(label, list):  # which is no label, and would become a tuple
+            label = _plain(label)
+        kind = _kind_of(label)
+        if kind == self._kind and not _has_nan(label) and label in self._codes:
+            return self._codes[label]
+        row = first_row + int(np.argmax(labels.codes == index))
+        _check_kind(kind, label, row)
         if self._closed:
             raise self._unknown(label, row)
-        self._codes[label] = len(self._codes)
+        if self._kind not in (None, kind):
+            raise InvalidInput(
+                f"Group labels mix {_spell(self._kind)} with {_spell(kind)} (row {row}: {label!r})",
+                _ALLOWED,
+                "Convert the column to one type, for example with astype(str)",
+            )
+        self._kind = kind
+        return self._codes.setdefault(label, len(self._codes))
 
     def _unknown(self, label: Label, row: int) -> UnknownGroup:
         return UnknownGroup(
@@ -87,27 +170,14 @@ class LabelCoder:
             "Check the group column for misspelt or new values, or fit again with that group",
         )
 
-    def _of_one_kind(self, labels: list[Any], first_row: int) -> list[Label]:
-        # Python takes 1, 1.0 and True for the same dictionary key, so types are checked apart.
-        # Met in the order of the rows, so that the same mistake gives the same message.
-        kinds = _kinds_of(labels)
-        if any(_is_wrapped(part) for kind in kinds for part in kind):
-            labels = plain_labels(labels)
-            kinds = _kinds_of(labels)
-        for kind in kinds:
-            index = next(i for i, label in enumerate(labels) if _kind_of(label) == kind)
-            _check_kind(kind, labels[index], first_row + index)
-            if self._kind is not None and kind != self._kind:
-                if self._closed:
-                    raise self._unknown(labels[index], first_row + index)
-                raise InvalidInput(
-                    f"Group labels mix {_spell(self._kind)} with {_spell(kind)} "
-                    f"(row {first_row + index}: {labels[index]!r})",
-                    _ALLOWED,
-                    "Convert the column to one type, for example with astype(str)",
-                )
-            self._kind = kind
-        return labels
+
+def _in_order_of_rows(codes: Codes, present: Codes) -> list[int]:
+    """Those codes that are present, by the row in which each comes first."""
+    # Nearly all blocks hold few labels, and looking at some rows finds them all.
+    start = list(dict.fromkeys(codes[:_GLANCE].tolist()))
+    if len(start) == len(present):
+        return start
+    return list(dict.fromkeys(codes.tolist()))
 
 
 def label_array(labels: Sequence[Label]) -> npt.NDArray[Any]:
@@ -195,12 +265,6 @@ def _is_wrapped(kind: type) -> bool:
     return issubclass(kind, np.generic) or hasattr(kind, "as_py")
 
 
-def _kinds_of(labels: list[Any]) -> list[tuple[type, ...]]:
-    types = dict.fromkeys(map(type, labels))
-    # Looking into each label is slow, and only tuples need it.
-    return list(dict.fromkeys(map(_kind_of, labels))) if tuple in types else [(t,) for t in types]
-
-
 def _kind_of(label: Any) -> tuple[type, ...]:
     if type(label) is tuple:
         return (tuple, *map(type, label))
@@ -208,17 +272,21 @@ def _kind_of(label: Any) -> tuple[type, ...]:
 
 
 def _check_kind(kind: tuple[type, ...], label: Any, row: int) -> None:
-    if _has_nan(label):  # pandas writes a missing text as NaN
+    if _is_missing(label):
         raise _missing(row)
     for part in kind[1:] if kind[0] is tuple else kind:
-        if part.__name__ in ("NoneType", "NAType", "NaTType"):
-            raise _missing(row)
         if part not in _TYPE_NAMES:
             raise InvalidType(
                 f"The group label in row {row} is {label!r}, of type {part.__name__}",
                 _ALLOWED,
                 "Convert the column, for example with astype(str)",
             )
+
+
+def _is_missing(label: Any) -> bool:
+    parts = label if isinstance(label, tuple) else (label,)
+    # pandas writes a missing text as NaN.
+    return _has_nan(label) or any(type(part).__name__ in _MISSING_TYPES for part in parts)
 
 
 def _has_nan(label: Label) -> bool:

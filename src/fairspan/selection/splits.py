@@ -52,7 +52,7 @@ def _group_labels(X: Any, sensitive_features: Any, n_rows: int) -> list[Any]:
         labels = Labels.of_columns(frame, names)
     else:
         labels = labels_of(sensitive_features, n_rows, X)
-    return labels.between(0, n_rows)
+    return labels.between(0, n_rows).to_list()
 
 
 def random_split(

@@ -6,9 +6,13 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.moments.groups import listed
+from fairspan.moments.groups import CodedLabels, listed
+
+# Whole numbers within such a range are coded by a table of the whole range.
+_SMALL_RANGE = 1 << 12
 
 _NAMES_OR_LABELS = "Allowed are the name of a column of X, or one label for each row"
 
@@ -21,20 +25,29 @@ class Labels:
     ----------
     n_rows : int
     between : callable
-        ``between(start, stop)`` is the list of labels of these rows.
+        ``between(start, stop)`` are the coded labels of these rows.
     """
 
     n_rows: int
-    between: Callable[[int, int], list[Any]]
+    between: Callable[[int, int], CodedLabels]
 
     @classmethod
     def of_columns(cls, frame: nw.DataFrame[Any], names: Sequence[str]) -> "Labels":
         """One column as it is; several columns as tuples, their intersections."""
-        if len(names) == 1:
-            column = frame[names[0]]
-            return cls(len(frame), lambda start, stop: column[start:stop].to_list())
-        columns = frame.select(list(names))
-        return cls(len(frame), lambda start, stop: list(columns[start:stop].rows()))
+        return _crossed([cls.of_series(frame[name]) for name in names])
+
+    @classmethod
+    def of_series(cls, series: nw.Series[Any]) -> "Labels":
+        """One column of a data frame."""
+        native = series.to_native()
+        if hasattr(native, "dictionary_encode"):
+            return cls(len(series), lambda start, stop: _of_arrow(native[start:stop]))
+        if hasattr(getattr(native, "cat", None), "codes"):
+            labels = _of_pandas_categories(native)
+            return cls(len(series), lambda start, stop: labels[start:stop])
+        if series.dtype.is_integer() and series.null_count() == 0:
+            return cls.of_array(series.to_numpy())
+        return cls(len(series), lambda start, stop: CodedLabels.of(series[start:stop].to_list()))
 
     @classmethod
     def of_array(cls, array: Any) -> "Labels":
@@ -51,17 +64,66 @@ class Labels:
                 "Allowed are text, numbers and truth values",
                 "Convert them, for example with astype(str)",
             )
-        if array.ndim == 1 or array.shape[1] == 1:
-            flat = array.reshape(len(array))
-            return cls(len(flat), lambda start, stop: flat[start:stop].tolist())
-        return cls(
-            len(array), lambda start, stop: [tuple(row) for row in array[start:stop].tolist()]
-        )
+        if array.ndim == 1:
+            code = _of_integers if array.dtype.kind in "iub" else _of_values
+            return cls(len(array), lambda start, stop: code(array[start:stop]))
+        return _crossed([cls.of_array(column) for column in array.T])
 
     @classmethod
     def constant(cls, label: str, n_rows: int) -> "Labels":
         """The same label for every row."""
-        return cls(n_rows, lambda start, stop: [label] * (stop - start))
+        return cls(
+            n_rows, lambda start, stop: CodedLabels([label], np.zeros(stop - start, dtype=np.intp))
+        )
+
+
+def _crossed(columns: Sequence[Labels]) -> Labels:
+    if len(columns) == 1:
+        return columns[0]
+    return Labels(
+        columns[0].n_rows,
+        lambda start, stop: CodedLabels.crossed([each.between(start, stop) for each in columns]),
+    )
+
+
+def _of_values(array: npt.NDArray[Any]) -> CodedLabels:
+    return CodedLabels.of(array.tolist())
+
+
+def _of_integers(array: npt.NDArray[Any]) -> CodedLabels:
+    if array.dtype.kind != "b" and len(array):
+        low, high = int(array.min()), int(array.max())
+        if high - low < _SMALL_RANGE:
+            # A table of all whole numbers in the range is far faster than sorting the rows.
+            wide = array if array.dtype.itemsize == 8 else array.astype(np.intp)
+            codes = (wide - wide.dtype.type(low)).astype(np.intp)
+            return CodedLabels(list(range(low, high + 1)), codes)
+    distinct, codes = np.unique(array, return_inverse=True)
+    return CodedLabels(distinct.tolist(), codes)
+
+
+def _of_arrow(column: Any) -> CodedLabels:
+    """An Arrow column, coded by Arrow itself, which is many times faster than Python."""
+    if isinstance(getattr(column, "chunks", None), list):
+        column = column.combine_chunks()
+    if not hasattr(column, "dictionary"):
+        try:
+            column = column.dictionary_encode()
+        except NotImplementedError:  # lists and the like: no labels, which the coder says
+            return CodedLabels.of(column.to_pylist())
+    distinct = column.dictionary.to_pylist()
+    codes = column.indices
+    if codes.null_count or None in distinct:
+        codes = codes.fill_null(len(distinct))
+        distinct.append(None)
+    return CodedLabels(distinct, codes.to_numpy(zero_copy_only=False).astype(np.intp))
+
+
+def _of_pandas_categories(series: Any) -> CodedLabels:
+    codes = series.cat.codes.to_numpy()
+    # Missing is coded as -1, which then points at the last one.
+    distinct = [*series.cat.categories.tolist(), None]
+    return CodedLabels(distinct, codes.astype(np.intp) % len(distinct))
 
 
 def labels_of(sensitive_features: Any, n_rows: int, X: Any) -> Labels:
@@ -142,11 +204,13 @@ def _read(values: Any) -> Labels:
             raise _no_labels(values, native.shape)
         return Labels.of_columns(native, native.columns)
     if isinstance(native, nw.Series):
-        return Labels(len(native), lambda start, stop: native[start:stop].to_list())
+        return Labels.of_series(native)
     if isinstance(values, list | tuple):
         if values and isinstance(values[0], list):
             values = [tuple(row) for row in values]
-        return Labels(len(values), lambda start, stop: _unwrapped(values[start:stop]))
+        return Labels(
+            len(values), lambda start, stop: CodedLabels.of(_unwrapped(values[start:stop]))
+        )
     if np.ma.is_masked(values):
         raise InvalidInput(
             "sensitive_features has masked labels",

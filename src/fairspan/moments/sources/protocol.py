@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.moments.groups import CodedLabels
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -32,14 +33,14 @@ class RowBlock:
         Number of the first row in the whole table, counted from 0.
     values : (r, p) array
         Finite float64; may be a view of the user's data, so it must not be written to.
-    labels : list of length r, or None
+    labels : CodedLabels of r rows, or None
         Group of each row; None where the source has no groups.
     weights : (r,) array or None
     """
 
     first_row: int
     values: FloatArray
-    labels: list[Any] | None
+    labels: CodedLabels | None
     weights: FloatArray | None
 
 
