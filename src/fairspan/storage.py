@@ -4,18 +4,21 @@ An archive holds arrays and one JSON document, stored as bytes under the name ``
 is ever written or read. The same contents give the same bytes.
 """
 
+import io
 import json
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import CorruptFile
+
+Contents = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
 _HEADER = "header"
 # A zip whose first member is the header; other zips, such as spreadsheets, are none of ours.
@@ -66,24 +69,36 @@ def write_archive(
     arrays : mapping of str to array
         No array of objects.
     """
+    # Not np.savez: before NumPy 2.1 it cannot refuse to pickle.
+    with replacing(path) as partial, partial.open("wb") as file:
+        _write(file, kind, header, arrays)
+
+
+def archive_bytes(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> bytes:
+    """What :func:`write_archive` would write."""
+    file = io.BytesIO()
+    _write(file, kind, header, arrays)
+    return file.getvalue()
+
+
+def _write(
+    file: IO[bytes], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]
+) -> None:
     document = json.dumps(
         {"format": f"fairspan.{kind}", "version": 1, "arrays": sorted(arrays), **header},
         sort_keys=True,
     )
     stored = {_HEADER: np.frombuffer(document.encode(), dtype=np.uint8)}
     stored |= {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    # Not np.savez: before NumPy 2.1 it cannot refuse to pickle.
-    with replacing(path) as partial, zipfile.ZipFile(partial, "w") as archive:
+    with zipfile.ZipFile(file, "w") as archive:
         for name, array in stored.items():
             # ZipInfo carries a fixed date, so that the same contents give the same bytes.
             entry = zipfile.ZipInfo(f"{name}.npy")
-            with archive.open(entry, "w", force_zip64=True) as file:
-                np.save(file, array, allow_pickle=False)
+            with archive.open(entry, "w", force_zip64=True) as member:
+                np.save(member, array, allow_pickle=False)
 
 
-def read_archive(
-    path: str | os.PathLike[str], kind: str
-) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+def read_archive(path: str | os.PathLike[str], kind: str) -> Contents:
     """Read what :func:`write_archive` wrote.
 
     Returns
@@ -99,24 +114,33 @@ def read_archive(
         The file is truncated, altered, of another kind or of a newer version.
     """
     with Path(path).open("rb") as file:
-        try:
-            with np.load(file, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-            header = json.loads(arrays.pop(_HEADER).tobytes())
-            found, version = header["format"], header["version"]
-            # An altered table of contents can hide an array without breaking the archive.
-            if sorted(arrays) != header["arrays"]:
-                raise ValueError("its arrays are not those that were written")
-        # Altered bytes make zipfile and numpy raise a dozen kinds of errors, all for one reason.
-        except Exception as error:
-            raise CorruptFile(
-                f"{path} cannot be read as a fairspan file ({type(error).__name__}: {error})",
-                f"Allowed is a complete file written by fairspan, of kind '{kind}'",
-                "Make the file again; this one is truncated, altered or of another kind",
-            ) from error
+        return _read(file, kind, str(path))
+
+
+def archive_of_bytes(contents: bytes, kind: str) -> Contents:
+    """Read what :func:`archive_bytes` gave; raises CorruptFile as :func:`read_archive` does."""
+    return _read(io.BytesIO(contents), kind, "The archive that was received")
+
+
+def _read(file: IO[bytes], kind: str, name: str) -> Contents:
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            arrays = {member: archive[member] for member in archive.files}
+        header = json.loads(arrays.pop(_HEADER).tobytes())
+        found, version = header["format"], header["version"]
+        # An altered table of contents can hide an array without breaking the archive.
+        if sorted(arrays) != header["arrays"]:
+            raise ValueError("its arrays are not those that were written")
+    # Altered bytes make zipfile and numpy raise a dozen kinds of errors, all for one reason.
+    except Exception as error:
+        raise CorruptFile(
+            f"{name} cannot be read as a fairspan file ({type(error).__name__}: {error})",
+            f"Allowed is a complete file written by fairspan, of kind '{kind}'",
+            "Make the file again; this one is truncated, altered or of another kind",
+        ) from error
     if found != f"fairspan.{kind}" or version != 1:
         raise CorruptFile(
-            f"{path} is of kind '{found}', version {version}",
+            f"{name} is of kind '{found}', version {version}",
             f"Allowed here is 'fairspan.{kind}', version 1",
             "Pass the right file, or update fairspan if the file is newer",
         )

@@ -93,14 +93,17 @@ def test_a_subspace_is_no_moments(tmp_path):
 
 
 SOUND = {"groups": ["a", "b"], "feature_names": ["x", "y", "z"]}
+SOUND |= {"n_dropped": 0, "sampled_from": None}
 ARRAYS = {
     "counts": np.array([2, 3]),
     "weights": np.array([2.0, 3.0]),
     "means": np.zeros((2, 3)),
-    "scatters": np.zeros((2, 3, 3)),
+    "triangles": np.zeros((2, 6)),
 }
 INCONSISTENT = {
-    "groups missing": ({"feature_names": None}, {}),
+    "groups missing": ({"feature_names": None, "n_dropped": 0, "sampled_from": None}, {}),
+    "dropped less than nothing": (SOUND | {"n_dropped": -1}, {}),
+    "sampled from text": (SOUND | {"sampled_from": "x"}, {}),
     "no groups": (SOUND | {"groups": []}, {}),
     "groups are no list": (SOUND | {"groups": 3}, {}),
     "too many groups": (SOUND | {"groups": ["a", "b", "c"]}, {}),
@@ -111,8 +114,9 @@ INCONSISTENT = {
     "too few names": (SOUND | {"feature_names": ["x"]}, {}),
     "counts too long": (SOUND, {"counts": np.ones(3)}),
     "means of one dimension": (SOUND, {"means": np.zeros(3)}),
-    "scatters not square": (SOUND, {"scatters": np.zeros((2, 3, 2))}),
-    "NaN": (SOUND, {"scatters": np.full((2, 3, 3), np.nan)}),
+    "triangles too short": (SOUND, {"triangles": np.zeros((2, 5))}),
+    "triangles of fewer groups": (SOUND, {"triangles": np.zeros((1, 6))}),
+    "NaN": (SOUND, {"triangles": np.full((2, 6), np.nan)}),
     "no weight": (SOUND, {"weights": np.zeros(2)}),
     "text for numbers": (SOUND, {"means": np.full((2, 3), "x")}),
 }

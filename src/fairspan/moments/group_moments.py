@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,10 +12,19 @@ import numpy.typing as npt
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.moments.center import Center, check_center
 from fairspan.moments.groups import Label, label_array, listed, plain_labels, same_kind, spelled
+from fairspan.moments.intake import EVERY_ROW, Intake
 from fairspan.moments.one_group import OneGroup, check_magnitude, merged
-from fairspan.storage import read_archive, write_archive
+from fairspan.storage import (
+    Contents,
+    archive_bytes,
+    archive_of_bytes,
+    read_archive,
+    write_archive,
+)
 
 FloatArray = npt.NDArray[np.float64]
+
+_KIND = "moments"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +47,8 @@ class GroupMoments:
     scatters : (k, p, p) array
         Weighted sums of (x - mean)(x - mean)' about each group's own mean, undivided.
     feature_names : tuple of str or None
+    intake : Intake
+        Rows that were read but are not in, if any.
 
     Examples
     --------
@@ -58,6 +69,7 @@ class GroupMoments:
     means: FloatArray
     scatters: FloatArray
     feature_names: tuple[str, ...] | None = None
+    intake: Intake = EVERY_ROW
 
     @classmethod
     def from_rows(
@@ -173,13 +185,8 @@ class GroupMoments:
 
     def divided_by(self, scale: FloatArray) -> "GroupMoments":
         """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
-        return GroupMoments(
-            self.groups,
-            self.counts,
-            self.weights,
-            self.means / scale,
-            self.scatters / np.outer(scale, scale),
-            self.feature_names,
+        return replace(
+            self, means=self.means / scale, scatters=self.scatters / np.outer(scale, scale)
         )
 
     def __add__(self, other: object) -> "GroupMoments":
@@ -194,6 +201,7 @@ class GroupMoments:
                 for label in parts | others
             ],
             self.feature_names,
+            self.intake + other.intake,
         )
 
     def __radd__(self, other: object) -> "GroupMoments":
@@ -202,7 +210,10 @@ class GroupMoments:
 
     @classmethod
     def from_groups(
-        cls, parts: Sequence[OneGroup], feature_names: tuple[str, ...] | None
+        cls,
+        parts: Sequence[OneGroup],
+        feature_names: tuple[str, ...] | None,
+        intake: Intake = EVERY_ROW,
     ) -> "GroupMoments":
         """Put groups together, sorted by label.
 
@@ -220,6 +231,40 @@ class GroupMoments:
             np.array([part.mean for part in parts], dtype=np.float64),
             np.array([part.scatter for part in parts], dtype=np.float64),
             feature_names,
+            intake,
+        )
+
+    def without_small_groups(self, minimum: int) -> "GroupMoments":
+        """The moments of the groups of at least `minimum` rows, to be shown to others.
+
+        Parameters
+        ----------
+        minimum : int
+            Fewest rows of a group that is kept.
+
+        Returns
+        -------
+        GroupMoments
+
+        Raises
+        ------
+        InvalidInput
+            No group is that large.
+        """
+        large = self.counts >= minimum
+        if not large.any():
+            raise InvalidInput(
+                f"No group has {minimum} rows; the largest has {self.counts.max()}",
+                "Allowed is a minimum that leaves at least one group",
+                "Lower it, or join groups before the moments are made",
+            )
+        return replace(
+            self,
+            groups=self.groups[large],
+            counts=self.counts[large],
+            weights=self.weights[large],
+            means=self.means[large],
+            scatters=self.scatters[large],
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -227,9 +272,9 @@ class GroupMoments:
 
         The file appears only when it is complete.
         """
-        names = None if self.feature_names is None else list(self.feature_names)
-        arrays = {name: getattr(self, name) for name in ("counts", "weights", "means", "scatters")}
-        write_archive(path, "moments", {"groups": self.labels, "feature_names": names}, arrays)
+        from fairspan.moments.stored import packed  # stored builds GroupMoments
+
+        write_archive(path, _KIND, *packed(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "GroupMoments":
@@ -242,31 +287,45 @@ class GroupMoments:
         CorruptFile
             The file is truncated, altered or of another kind.
         """
-        header, arrays = read_archive(path, "moments")
+        return cls._read(read_archive(path, _KIND), str(path))
+
+    def to_bytes(self) -> bytes:
+        """What :meth:`save` would write."""
+        from fairspan.moments.stored import packed
+
+        return archive_bytes(_KIND, *packed(self))
+
+    @classmethod
+    def from_bytes(cls, contents: bytes) -> "GroupMoments":
+        """Read what :meth:`to_bytes` gave.
+
+        Raises
+        ------
+        CorruptFile
+            The bytes are truncated, altered or of another kind.
+        """
+        return cls._read(archive_of_bytes(contents, _KIND), "The archive that was received")
+
+    @classmethod
+    def _read(cls, contents: Contents, name: str) -> "GroupMoments":
+        from fairspan.moments.stored import unpacked
+
         try:
-            moments = cls(
-                label_array(plain_labels(header["groups"])),
-                arrays["counts"],
-                arrays["weights"],
-                arrays["means"],
-                arrays["scatters"],
-                None if header["feature_names"] is None else tuple(header["feature_names"]),
-            )
-            _check_shapes(moments)
+            return unpacked(*contents)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise CorruptFile(
-                f"{path} does not hold consistent moments ({error})",
+                f"{name} does not hold consistent moments ({error})",
                 "Allowed is a complete file written by GroupMoments.save",
                 "Make the file again",
             ) from error
-        return moments
 
     def __repr__(self) -> str:
         sizes = ", ".join(
             f"{spelled(label)}: {count}"
             for label, count in zip(self.labels, self.counts.tolist(), strict=True)
         )
-        return f"<GroupMoments of {self.n_features} features, rows by group: {sizes}>"
+        intake = f" ({self.intake})" if str(self.intake) else ""
+        return f"<GroupMoments of {self.n_features} features, rows by group: {sizes}{intake}>"
 
 
 def _group(moments: GroupMoments, index: int | None) -> OneGroup | None:
@@ -300,18 +359,3 @@ def _features(moments: GroupMoments) -> str:
     if moments.feature_names is None:
         return f"{moments.n_features} without names"
     return f"{moments.n_features} named {listed(moments.feature_names)}"
-
-
-def _check_shapes(moments: GroupMoments) -> None:
-    k, p = moments.n_groups, moments.means.shape[1]
-    shapes = (moments.counts.shape, moments.weights.shape, moments.means.shape)
-    if moments.labels != sorted(set(moments.labels)):
-        raise ValueError("the groups are not in order")
-    if k == 0 or shapes != ((k,), (k,), (k, p)) or moments.scatters.shape != (k, p, p):
-        raise ValueError(f"the arrays do not fit {k} groups of {p} features")
-    if moments.feature_names is not None and len(moments.feature_names) != p:
-        raise ValueError(f"{len(moments.feature_names)} names for {p} features")
-    if not all(np.isfinite(a).all() for a in (moments.weights, moments.means, moments.scatters)):
-        raise ValueError("NaN or infinity among the numbers")
-    if not (moments.weights > 0).all():
-        raise ValueError("a group without weight")
