@@ -1,26 +1,30 @@
 """Blocks of rows become moments: centred first, merged exactly, summed in float64."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas
 
 from fairspan.errors import InvalidInput
+from fairspan.moments.folds import Rows, folded
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, LabelCoder
+from fairspan.moments.intake import Intake
 from fairspan.moments.one_group import OneGroup
-from fairspan.moments.sources.protocol import RowSource
+from fairspan.moments.sources.protocol import OwnMoments, RowBlock, RowSource
 
 FloatArray = npt.NDArray[np.float64]
 
 
-def accumulate(source: RowSource) -> GroupMoments:
+def accumulate(rows: Rows) -> GroupMoments:
     """Read all rows once and return the moments of each group.
 
     Rows of weight zero count as absent.
 
     Parameters
     ----------
-    source : RowSource
+    rows : RowSource or PartedRows
         With labels.
 
     Returns
@@ -33,27 +37,96 @@ def accumulate(source: RowSource) -> GroupMoments:
         Whatever the source finds wrong with its rows; no rows at all; numbers whose squares
         overflow.
     """
-    coder = LabelCoder()
-    groups: list[_RunningGroup] = []
-    for block in source.blocks():
-        values, weights, labels = block.values, block.weights, block.labels
-        if labels is None:
+    moments = folded(rows, MomentsFold())
+    if moments is None or moments.n_groups == 0:
+        left_out = "" if moments is None else f" ({moments.intake})"
+        raise InvalidInput(
+            f"There are no rows{left_out}",
+            "Allowed is at least one row",
+            "Check the file or the filter",
+        )
+    return moments
+
+
+@dataclass(frozen=True)
+class MomentsFold:
+    """The pass that every fit makes: rows to moments."""
+
+    def over(self, rows: RowSource) -> GroupMoments | None:
+        """Moments of some rows; None if there are none."""
+        if isinstance(rows, OwnMoments):
+            return rows.moments()
+        running = RunningMoments(rows.feature_names)
+        for block in rows.blocks():
+            running.absorb(block)
+        return running.finished()
+
+    def merged(self, left: GroupMoments, right: GroupMoments) -> GroupMoments:
+        """Moments of both parts."""
+        return left + right
+
+    def to_bytes(self, result: GroupMoments) -> bytes:
+        """Moments as bytes."""
+        return result.to_bytes()
+
+    def from_bytes(self, contents: bytes) -> GroupMoments:
+        """The moments again."""
+        return GroupMoments.from_bytes(contents)
+
+
+class RunningMoments:
+    """Moments of all groups so far.
+
+    Parameters
+    ----------
+    feature_names : tuple of str or None
+    """
+
+    def __init__(self, feature_names: tuple[str, ...] | None) -> None:
+        self._feature_names = feature_names
+        self._coder = LabelCoder()
+        self._groups: list[_RunningGroup] = []
+        self._n_dropped = 0
+        self._n_features = 0
+
+    def absorb(self, block: RowBlock) -> None:
+        """Add a block of rows."""
+        values, weights = block.values, block.weights
+        self._n_dropped += block.n_dropped
+        self._n_features = values.shape[1]
+        if block.labels is None:
             raise InvalidInput(
                 "The rows carry no group labels", "Allowed is a label for each row", "Name a group"
             )
-        codes = coder.encode(labels, block.first_row)
+        codes = self._coder.encode(block.labels, block.first_row)
         if weights is not None and not weights.all():
             present = weights > 0
             values, weights, codes = values[present], weights[present], codes[present]
-        if len(values) == 0:
-            continue
-        new = range(len(groups), len(coder.labels))
-        groups += [_RunningGroup(values.shape[1]) for _ in new]
+        new = range(len(self._groups), len(self._coder.labels))
+        self._groups += [_RunningGroup(self._n_features) for _ in new]
+        sizes = np.bincount(codes, minlength=len(self._groups))
+        # Rows of one group side by side; bytes are sorted by counting, not by comparing.
+        order = np.argsort(codes.astype(np.uint8) if len(sizes) <= 256 else codes, kind="stable")
+        rows = np.take(values, order, axis=0)
+        weights = None if weights is None else weights[order]
+        ends = np.cumsum(sizes)
         with np.errstate(over="ignore", invalid="ignore"):  # found when the groups are put together
-            for code in np.unique(codes):
-                rows = codes == code
-                groups[code].absorb(values[rows], None if weights is None else weights[rows])
-    return _finished(coder.labels, groups, source.feature_names)
+            for code in np.flatnonzero(sizes):
+                own = slice(ends[code] - sizes[code], ends[code])
+                self._groups[code].absorb(rows[own], None if weights is None else weights[own])
+
+    def finished(self) -> GroupMoments | None:
+        """The moments; None if there were no rows, of no group if all of them were left out."""
+        parts = [
+            group.finished(label)
+            for label, group in zip(self._coder.labels, self._groups, strict=False)
+            if group.count
+        ]
+        if not parts and not self._n_dropped:
+            return None
+        return GroupMoments.from_groups(
+            parts, self._n_features, self._feature_names, Intake(self._n_dropped)
+        )
 
 
 class _RunningGroup:
@@ -97,16 +170,3 @@ class _RunningGroup:
         with np.errstate(over="ignore"):
             mean = self.pilot + self.mean
         return OneGroup(label, self.count, self.weight, mean, lower + np.tril(lower, -1).T)
-
-
-def _finished(
-    labels: list[Label], groups: list[_RunningGroup], feature_names: tuple[str, ...] | None
-) -> GroupMoments:
-    parts = [
-        group.finished(label) for label, group in zip(labels, groups, strict=False) if group.count
-    ]
-    if not parts:
-        raise InvalidInput(
-            "There are no rows", "Allowed is at least one row", "Check the file or the filter"
-        )
-    return GroupMoments.from_groups(parts, feature_names)

@@ -200,6 +200,7 @@ class GroupMoments:
                 merged(_group(self, parts.get(label)), _group(other, others.get(label)))
                 for label in parts | others
             ],
+            self.n_features,
             self.feature_names,
             self.intake + other.intake,
         )
@@ -212,10 +213,11 @@ class GroupMoments:
     def from_groups(
         cls,
         parts: Sequence[OneGroup],
+        n_features: int,
         feature_names: tuple[str, ...] | None,
-        intake: Intake = EVERY_ROW,
+        intake: Intake,
     ) -> "GroupMoments":
-        """Put groups together, sorted by label.
+        """Put groups together, sorted by label; there may be none.
 
         Raises
         ------
@@ -224,12 +226,13 @@ class GroupMoments:
         """
         parts = sorted(parts, key=lambda part: part.label)
         check_magnitude(parts)
+        k, p = len(parts), n_features
         return cls(
             label_array([part.label for part in parts]),
             np.array([part.count for part in parts], dtype=np.int64),
             np.array([part.weight for part in parts], dtype=np.float64),
-            np.array([part.mean for part in parts], dtype=np.float64),
-            np.array([part.scatter for part in parts], dtype=np.float64),
+            np.array([part.mean for part in parts], dtype=np.float64).reshape(k, p),
+            np.array([part.scatter for part in parts], dtype=np.float64).reshape(k, p, p),
             feature_names,
             intake,
         )
@@ -287,7 +290,14 @@ class GroupMoments:
         CorruptFile
             The file is truncated, altered or of another kind.
         """
-        return cls._read(read_archive(path, _KIND), str(path))
+        moments = cls._read(read_archive(path, _KIND), str(path))
+        if moments.n_groups == 0:
+            raise CorruptFile(
+                f"{path} holds moments of no group",
+                "Allowed is a complete file written by GroupMoments.save",
+                "Make the file again",
+            )
+        return moments
 
     def to_bytes(self) -> bytes:
         """What :meth:`save` would write."""
@@ -347,7 +357,7 @@ def _check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
             "Allowed are moments of the same features in the same order",
             "Read both parts with the same columns in the same order",
         )
-    if not same_kind(a.labels, b.labels):
+    if a.n_groups and b.n_groups and not same_kind(a.labels, b.labels):
         raise InvalidInput(
             f"The groups are of different types: {listed(a.labels)} against {listed(b.labels)}",
             "Allowed are labels of one type",

@@ -77,7 +77,7 @@ def _check_consistent(moments: GroupMoments) -> None:
     shapes = (moments.counts.shape, moments.weights.shape, moments.means.shape)
     if moments.labels != sorted(set(moments.labels)):
         raise ValueError("the groups are not in order")
-    if k == 0 or shapes != ((k,), (k,), (k, p)) or moments.scatters.shape != (k, p, p):
+    if shapes != ((k,), (k,), (k, p)) or moments.scatters.shape != (k, p, p):
         raise ValueError(f"the arrays do not fit {k} groups of {p} features")
     if moments.feature_names is not None and len(moments.feature_names) != p:
         raise ValueError(f"{len(moments.feature_names)} names for {p} features")

@@ -11,12 +11,14 @@ from fairspan.moments.groups import listed
 from fairspan.moments.sources.labels import Labels
 from fairspan.moments.sources.protocol import (
     FloatArray,
+    OnMissing,
     RowBlock,
     block_rows,
     check_dtype,
     check_shape,
     checked_values,
     checked_weights,
+    row_block,
 )
 
 
@@ -33,6 +35,7 @@ class ArrayRows:
     array: Any
     labels: Labels | None = field(default=None, kw_only=True)
     weights: FloatArray | None = field(default=None, kw_only=True)
+    on_missing: OnMissing = field(default="error", kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "array", _as_array(self.array))
@@ -49,10 +52,12 @@ class ArrayRows:
         """Number of rows."""
         return int(self.array.shape[0])
 
-    def joined(self, labels: Labels | None, sample_weight: Any = None) -> "ArrayRows":
+    def joined(
+        self, labels: Labels | None, sample_weight: Any = None, on_missing: OnMissing = "error"
+    ) -> "ArrayRows":
         """The same rows with labels and weights."""
         weights = checked_weights(sample_weight, self.n_rows)
-        return replace(self, labels=labels, weights=weights)
+        return replace(self, labels=labels, weights=weights, on_missing=on_missing)
 
     def selected(self, names: tuple[str, ...]) -> "ArrayRows":
         """Arrays have no names: the same rows, whose width must fit.
@@ -79,11 +84,13 @@ class ArrayRows:
         size = block_rows(self.array.shape[1])
         for start in range(0, self.n_rows, size):
             stop = min(start + size, self.n_rows)
-            yield RowBlock(
+            yield row_block(
                 start,
-                checked_values(self.array[start:stop], start, None),
+                self.array[start:stop],
                 None if self.labels is None else self.labels.between(start, stop),
                 None if self.weights is None else self.weights[start:stop],
+                None,
+                self.on_missing,
             )
 
 

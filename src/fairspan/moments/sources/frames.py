@@ -12,11 +12,13 @@ from fairspan.moments.groups import listed
 from fairspan.moments.sources.labels import Labels
 from fairspan.moments.sources.protocol import (
     FloatArray,
+    OnMissing,
     RowBlock,
     block_rows,
     check_shape,
     checked_values,
     checked_weights,
+    row_block,
 )
 
 
@@ -37,6 +39,7 @@ class FrameRows:
     first_row: int = field(default=0, kw_only=True)
     labels: Labels | None = field(default=None, kw_only=True)
     weights: FloatArray | None = field(default=None, kw_only=True)
+    on_missing: OnMissing = field(default="error", kw_only=True)
     set_aside: nw.DataFrame[Any] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -53,10 +56,12 @@ class FrameRows:
         """Number of rows."""
         return len(self.frame)
 
-    def joined(self, labels: Labels | None, sample_weight: Any = None) -> "FrameRows":
+    def joined(
+        self, labels: Labels | None, sample_weight: Any = None, on_missing: OnMissing = "error"
+    ) -> "FrameRows":
         """The same rows with labels and weights."""
         weights = checked_weights(sample_weight, self.n_rows)
-        return replace(self, labels=labels, weights=weights)
+        return replace(self, labels=labels, weights=weights, on_missing=on_missing)
 
     def selected(self, names: tuple[str, ...]) -> "FrameRows":
         """The same rows with these columns, in this order.
@@ -88,12 +93,13 @@ class FrameRows:
         size = block_rows(self.frame.shape[1])
         for start in range(0, self.n_rows, size):
             stop = min(start + size, self.n_rows)
-            first = self.first_row + start
-            yield RowBlock(
-                first,
-                checked_values(matrix_of(self.frame[start:stop]), first, self.feature_names),
+            yield row_block(
+                self.first_row + start,
+                matrix_of(self.frame[start:stop]),
                 None if self.labels is None else self.labels.between(start, stop),
                 None if self.weights is None else self.weights[start:stop],
+                self.feature_names,
+                self.on_missing,
             )
 
 

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.errors import InvalidInput, InvalidType
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.moments.groups import CodedLabels
+
+if TYPE_CHECKING:
+    from fairspan.moments.group_moments import GroupMoments
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -18,6 +21,8 @@ _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timede
 # in cache and to keep memory flat however many rows there are.
 _BLOCK_NUMBERS = 2**18
 _FEWEST_BLOCK_ROWS = 512
+
+OnMissing = Literal["error", "drop"]
 
 _ALLOWED = "Allowed are numbers and truth values"
 _ENCODE = "Leave out or encode these columns, for example with sklearn's OneHotEncoder"
@@ -36,12 +41,15 @@ class RowBlock:
     labels : CodedLabels of r rows, or None
         Group of each row; None where the source has no groups.
     weights : (r,) array or None
+    n_dropped : int
+        Rows between them that were left out since something is missing.
     """
 
     first_row: int
     values: FloatArray
     labels: CodedLabels | None
     weights: FloatArray | None
+    n_dropped: int = 0
 
 
 @runtime_checkable
@@ -61,6 +69,64 @@ class RowSource(Protocol):
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
+
+
+@runtime_checkable
+class OwnMoments(Protocol):
+    """Rows whose source knows a better way to its moments than blocks of numbers."""
+
+    def moments(self) -> "GroupMoments | None":
+        """Moments of each group; None if there are no rows."""
+
+
+def check_on_missing(on_missing: object) -> None:
+    """Make sure that it is one of the two.
+
+    Raises
+    ------
+    InvalidParameter
+    """
+    if str(on_missing) not in ("error", "drop"):
+        raise InvalidParameter(
+            f"on_missing is {on_missing!r}",
+            "Allowed are 'error' and 'drop'",
+            "Use 'drop' to leave out rows in which a feature or the group is missing",
+        )
+
+
+def row_block(
+    first_row: int,
+    values: npt.NDArray[Any],
+    labels: CodedLabels | None,
+    weights: FloatArray | None,
+    feature_names: tuple[str, ...] | None,
+    on_missing: OnMissing,
+) -> RowBlock:
+    """A block of rows that were checked, or without the rows in which something is missing.
+
+    Infinity is not missing: it is an error in any case.
+
+    Raises
+    ------
+    InvalidInput, InvalidType
+        As :func:`checked_values`.
+    """
+    if on_missing == "error":
+        return RowBlock(
+            first_row, checked_values(values, first_row, feature_names), labels, weights
+        )
+    values = converted(values)
+    missing = np.isnan(values).any(axis=1)
+    if labels is not None:
+        missing |= labels.missing
+    n_dropped = int(missing.sum())
+    if n_dropped:
+        kept = ~missing
+        values = values[kept]
+        labels = None if labels is None else labels[kept]
+        weights = None if weights is None else weights[kept]
+    values = checked_values(values, first_row, feature_names)
+    return RowBlock(first_row, values, labels, weights, n_dropped)
 
 
 def block_rows(n_features: int) -> int:
@@ -98,8 +164,7 @@ def checked_values(
     InvalidType
         Other objects that are no numbers.
     """
-    if values.dtype.kind not in "fiub":
-        values = _converted(values)
+    values = converted(values)
     kept = keep_float32 and values.dtype == np.float32
     # Numbers beyond float64 become infinity, and the sum of large ones may; both are found below.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -140,7 +205,16 @@ def check_dtype(dtype: np.dtype[Any]) -> None:
         raise InvalidInput(f"X holds text ({dtype})", _ALLOWED, _ENCODE)
 
 
-def _converted(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def converted(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Objects as float64; numbers stay as they are.
+
+    Raises
+    ------
+    InvalidInput, InvalidType
+        Objects that are no numbers.
+    """
+    if values.dtype.kind in "fiub":
+        return values
     # numpy would read digits in text, dates and the real part of complex numbers as numbers.
     for kind in set(map(type, values.ravel().tolist())):
         if issubclass(kind, _NO_NUMBERS):
