@@ -13,9 +13,12 @@ from fairspan.errors import InvalidInput, InvalidType, warn
 from fairspan.fitting import Fit, check_dimension, fit_subspace
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.sources import Labels, frame_of, named_columns, rows_of, without_columns
+from fairspan.moments.groups import listed
 from fairspan.moments.sources.arrays import ArrayRows
-from fairspan.moments.sources.protocol import check_shape, checked_values
+from fairspan.moments.sources.frames import FrameRows, columns_aside, frame_of, without_columns
+from fairspan.moments.sources.labels import Everyone
+from fairspan.moments.sources.protocol import PartedRows, Rows, RowSource, checked_values
+from fairspan.moments.sources.registry import rows_of, transformed_there
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.parameters import kind_of
 from fairspan.settings import changed_settings, check_settings, nested_settings
@@ -237,14 +240,14 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (n, p) array or data frame
-            Finite numbers.
+        X : (n, p) array, data frame, path, Arrow stream, or rows already opened
+            Finite numbers. A path is a CSV, Parquet or Arrow file, or a folder of them.
         y : None
             Ignored.
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
             Group of each row; several attributes make their intersections. Named columns are
             taken out of X before fitting.
-        sample_weight : (n,) array-like, optional
+        sample_weight : (n,) array-like, or column name of X, optional
             Not negative; a row of weight zero counts as absent.
 
         Returns
@@ -263,7 +266,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         with self._all_or_nothing():
             moments, columns = self._moments_of(X, sensitive_features, sample_weight, reset=True)
-            self._fit(moments, columns, has_groups=sensitive_features is not None)
+            self._fit(moments, columns, has_groups=_has_groups(X, sensitive_features))
         return self
 
     def partial_fit(
@@ -284,9 +287,10 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
         with self._all_or_nothing():
             moments, columns = self._moments_of(X, sensitive_features, sample_weight, reset=False)
-            self._check_same_kind_of_rows(has_groups=sensitive_features is not None)
+            has_groups = _has_groups(X, sensitive_features)
+            self._check_same_kind_of_rows(has_groups=has_groups)
             moments, columns = self.moments_ + moments, columns or self._group_columns
-            self._fit(moments, columns, has_groups=sensitive_features is not None)
+            self._fit(moments, columns, has_groups=has_groups)
         return self
 
     def fit_moments(self, moments: GroupMoments) -> "FairPCA":
@@ -308,11 +312,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
         check_settings(self)
         with self._all_or_nothing():
-            self.n_features_in_ = moments.n_features
-            if moments.feature_names is not None:
-                self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
-            elif hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
+            self._set_features(moments.n_features, moments.feature_names)
             self._fit(moments, (), has_groups=True)
         return self
 
@@ -327,8 +327,13 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         (n, d) array
-            Of the precision of X (float32 or float64); float64 for data frames.
+            Of the precision of X (float32 or float64); float64 for data frames. Where the rows lie
+            elsewhere (a cluster, another device), the same kind of object there.
         """
+        check_is_fitted(self)
+        there = transformed_there(X, self.subspace_)
+        if there is not None:
+            return there
         rows = self._rows(X)
         reduced = self._standardized(rows) @ self.components_.T
         return reduced.astype(np.float32) if rows.dtype == np.float32 else reduced
@@ -372,22 +377,39 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     ) -> tuple[GroupMoments, tuple[str, ...]]:
         """One pass over the rows; also the group columns that were taken out of X."""
         check_settings(self)
-        frame = frame_of(X)
-        columns: tuple[str, ...] = ()
-        if frame is None:
-            # Numbers are checked block by block, so no copy is made here.
-            X = ArrayRows(X).array
-        else:
-            columns = tuple(named_columns(frame, sensitive_features))
-        features = without_columns(X, columns)
-        check_shape(features.shape)
-        validate_data(self, features, reset=reset, skip_check_array=True)
-        check_dimension(self.n_components, self.n_features_in_)
         if sensitive_features is None and self.missing_groups == "ignore":
-            moments = accumulate(rows_of(X, Labels.constant(_EVERYONE, len(X)), sample_weight))
+            sensitive_features = Everyone(_EVERYONE)
+        rows = rows_of(X, sensitive_features, sample_weight)
+        self._take_features(rows, reset=reset)
+        check_dimension(self.n_components, self.n_features_in_)
+        return accumulate(rows), columns_aside(X, sensitive_features, sample_weight)
+
+    def _take_features(self, rows: Rows, *, reset: bool) -> None:
+        """Set number and names of the features, or make sure that they are those set before."""
+        if isinstance(rows, ArrayRows):
+            validate_data(self, rows.array, reset=reset, skip_check_array=True)
+        elif isinstance(rows, FrameRows):
+            validate_data(self, rows.frame.to_native(), reset=reset, skip_check_array=True)
+        elif reset:
+            self._set_features(rows.n_features, rows.feature_names)
         else:
-            moments = accumulate(rows_of(X, sensitive_features, sample_weight))
-        return moments, columns
+            names = getattr(self, "feature_names_in_", None)
+            known = None if names is None else tuple(names)
+            if (rows.n_features, rows.feature_names) != (self.n_features_in_, known):
+                raise InvalidInput(
+                    f"The rows have {rows.n_features} features"
+                    + ("" if rows.feature_names is None else f", {listed(rows.feature_names)}"),
+                    f"Allowed are the {self.n_features_in_} features of the rows before"
+                    + ("" if known is None else f", {listed(known)}"),
+                    "Choose the same columns in the same order",
+                )
+
+    def _set_features(self, n_features: int, names: tuple[str, ...] | None) -> None:
+        self.n_features_in_ = n_features
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
     def _check_same_kind_of_rows(self, *, has_groups: bool) -> None:
         if has_groups != self._has_groups:
@@ -472,3 +494,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
+
+
+def _has_groups(X: Any, sensitive_features: Any) -> bool:
+    return sensitive_features is not None or isinstance(X, RowSource | PartedRows)

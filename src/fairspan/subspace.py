@@ -10,9 +10,9 @@ import numpy.typing as npt
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.moments.center import check_center
 from fairspan.moments.groups import Label, plain_labels
-from fairspan.moments.sources import frame_of
 from fairspan.moments.sources.arrays import ArrayRows
-from fairspan.moments.sources.frames import FrameRows
+from fairspan.moments.sources.frames import FrameRows, frame_of
+from fairspan.moments.sources.registry import transformed_there
 from fairspan.soft_projection import is_soft, retained
 from fairspan.storage import read_archive, write_archive
 
@@ -118,23 +118,32 @@ class FairSubspace:
         """p."""
         return int(self.components.shape[1])
 
-    def transform(self, X: Any) -> FloatArray:
+    @property
+    def component_names(self) -> tuple[str, ...]:
+        """Names of the columns of transformed rows: fairpca0, fairpca1 and so on."""
+        return tuple(f"fairpca{index}" for index in range(self.n_components))
+
+    def transform(self, X: Any) -> Any:
         """Coordinates of rows in the subspace.
 
         Parameters
         ----------
-        X : (n, p) array or data frame
+        X : (n, p) array or data frame, or such a collection on a cluster
             Columns of a frame are matched by name, in any order; others are ignored.
 
         Returns
         -------
         (n, d) array
+            Where the rows lie elsewhere, the same kind of object.
 
         Raises
         ------
         InvalidInput
             A missing column, another number of features, text, NaN or infinity.
         """
+        there = transformed_there(X, self)
+        if there is not None:
+            return there
         return (self._standardized(self.rows(X))) @ self.components.T
 
     def inverse_transform(self, Z: Any) -> FloatArray:

@@ -80,7 +80,7 @@ def test_moments_of_other_features_than_the_model(refused, table, features, tmp_
 def test_parquet_parts_that_do_not_belong_together(refused, table, features, tmp_path):
     parts = tmp_path / "parts"
     parts.mkdir()
-    assert "holds no .parquet file" in refused(*AUDIT, data=parts)
+    assert "holds no file of rows" in refused(*AUDIT, data=parts)
     table[[*features, "age"]].to_parquet(parts / "1.parquet")
     table[features].to_parquet(parts / "2.parquet")
     assert "2.parquet has other columns than" in refused(*AUDIT, data=parts)

@@ -8,7 +8,8 @@ import pytest
 
 from by_hand import assert_moments, moments_by_hand
 from fairspan import GroupMoments
-from fairspan.moments.sources import RowSource, rows_of
+from fairspan.moments.sources.protocol import RowSource
+from fairspan.moments.sources.registry import rows_of
 
 RNG = np.random.default_rng(12)
 N = 40

@@ -26,7 +26,8 @@ from fairspan.errors import InvalidInput, InvalidType, MissingDependency
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.sources import RowSource, rows_of
+from fairspan.moments.sources.protocol import Rows
+from fairspan.moments.sources.registry import rows_of
 from fairspan.problem.disparity import signed_disparity
 
 FloatArray = npt.NDArray[np.float64]
@@ -202,7 +203,7 @@ def audit(
 
 
 def audit_rows(
-    audited: Sequence[Audited], source: RowSource, moments: GroupMoments | None = None
+    audited: Sequence[Audited], source: Rows, moments: GroupMoments | None = None
 ) -> Audit:
     """Audit on rows, read twice: for moments (unless they are known) and for intervals."""
     names = next((each.subspace.feature_names for each in audited if each.has_names), None)

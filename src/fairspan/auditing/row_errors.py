@@ -1,21 +1,24 @@
 """Standard errors of each group's mean error, from a second pass over the rows."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
 
 import numpy as np
 import numpy.typing as npt
 
 from fairspan.metrics import GroupFigures, reference_point
+from fairspan.moments.folds import folded
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import LabelCoder
-from fairspan.moments.sources.protocol import RowBlock, RowSource
+from fairspan.moments.groups import Label, LabelCoder
+from fairspan.moments.sources.protocol import RowBlock, Rows, RowSource
 from fairspan.subspace import FairSubspace, squared_residuals
 
 FloatArray = npt.NDArray[np.float64]
 
 
 def standard_errors(
-    source: RowSource,
+    rows: Rows,
     moments: GroupMoments,
     judged: Sequence[tuple[FairSubspace, GroupFigures]],
 ) -> list[FloatArray]:
@@ -27,7 +30,7 @@ def standard_errors(
 
     Parameters
     ----------
-    source : RowSource
+    rows : RowSource or PartedRows
         The rows that `moments` were accumulated from.
     moments : GroupMoments
     judged : sequence of (subspace, its figures on these moments)
@@ -37,35 +40,84 @@ def standard_errors(
     list of (k,) arrays
         Zero for a group of one row.
     """
-    coder = LabelCoder(moments.labels)
-    squares = [np.zeros(moments.n_groups) for _ in judged]
-    for block in source.blocks():
-        # Rows of weight zero may carry a group that has no other rows, so they go first.
-        kept = _with_weight(block)
-        assert kept.labels is not None
-        codes = coder.encode(kept.labels, kept.first_row)
-        for total, (subspace, figures) in zip(squares, judged, strict=True):
-            deviations = _row_errors(kept.values, codes, subspace, moments) - figures.errors[codes]
-            if kept.weights is not None:
-                deviations = deviations * kept.weights
-            total += np.bincount(codes, deviations**2, minlength=moments.n_groups)
+    projections = tuple(_projection(*each, moments) for each in judged)
+    squares = folded(rows, SquaredDeviations(tuple(moments.labels), projections))
+    if squares is None:
+        squares = np.zeros((len(judged), moments.n_groups))
     counts = moments.counts
-    return [
-        np.sqrt(total * counts / np.maximum(counts - 1, 1)) / moments.weights for total in squares
-    ]
+    return list(np.sqrt(squares * counts / np.maximum(counts - 1, 1)) / moments.weights)
 
 
-def _row_errors(
-    values: FloatArray,
-    codes: npt.NDArray[np.int64],
-    subspace: FairSubspace,
-    moments: GroupMoments,
-) -> FloatArray:
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """What is needed of a subspace to find the error of a row, and its groups' mean errors.
+
+    Attributes
+    ----------
+    components : (d, p) array
+    scale : (p,) array or None
+    points : (k, p) or (1, p) array
+        About which errors are measured, in each group or in all.
+    errors : (k,) array
+        Mean error of each group.
+    """
+
+    components: FloatArray
+    scale: FloatArray | None
+    points: FloatArray
+    errors: FloatArray
+
+    def deviations(self, values: FloatArray, codes: npt.NDArray[np.intp]) -> FloatArray:
+        """Error of each row minus its group's mean error, (r,)."""
+        rows = values - (self.points[codes] if len(self.points) > 1 else self.points)
+        if self.scale is not None:
+            rows /= self.scale
+        return squared_residuals(rows, self.components) - self.errors[codes]
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredDeviations:
+    """The pass of an audit: sums of w_i^2 (r_i - r)^2 of each projection and group, (m, k)."""
+
+    labels: tuple[Label, ...]
+    projections: tuple[Projection, ...]
+
+    def over(self, rows: RowSource) -> FloatArray | None:
+        """The sums over some rows."""
+        coder = LabelCoder(self.labels)
+        k = len(self.labels)
+        squares = np.zeros((len(self.projections), k))
+        for block in rows.blocks():
+            # Rows of weight zero may carry a group that has no other rows, so they go first.
+            kept = _with_weight(block)
+            assert kept.labels is not None
+            codes = coder.encode(kept.labels, kept.first_row)
+            for total, projection in zip(squares, self.projections, strict=True):
+                deviations = projection.deviations(kept.values, codes)
+                if kept.weights is not None:
+                    deviations = deviations * kept.weights
+                total += np.bincount(codes, deviations**2, minlength=k)
+        return squares
+
+    def merged(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """The sums over both parts."""
+        return left + right
+
+    def to_bytes(self, result: FloatArray) -> bytes:
+        """The sums as bytes."""
+        file = BytesIO()
+        np.save(file, result, allow_pickle=False)
+        return file.getvalue()
+
+    def from_bytes(self, contents: bytes) -> FloatArray:
+        """The sums again."""
+        return np.asarray(np.load(BytesIO(contents), allow_pickle=False))
+
+
+def _projection(subspace: FairSubspace, figures: GroupFigures, moments: GroupMoments) -> Projection:
     point = reference_point(subspace, moments)
-    rows = values - (moments.means[codes] if point is None else point)
-    if subspace.scale is not None:
-        rows /= subspace.scale
-    return squared_residuals(rows, subspace.components)
+    points = moments.means if point is None else np.asarray(point)[None]
+    return Projection(subspace.components, subspace.scale, points, figures.errors)
 
 
 def _with_weight(block: RowBlock) -> RowBlock:

@@ -51,7 +51,7 @@ class Table:
     def check_dimension(self, n_components: int | None) -> None:
         """Make sure that there are as many features, before any row is read."""
         if n_components is not None and self.source is not None:
-            check_n_components(n_components, len(self.source.features))
+            check_n_components(n_components, len(self.source.feature_names))
 
     def with_progress(self, what: str) -> WithProgress:
         """The rows, telling how many have been read."""

@@ -38,6 +38,11 @@ class WithProgress:
         return self.source.feature_names
 
     @property
+    def n_features(self) -> int:
+        """p, the number of features."""
+        return self.source.n_features
+
+    @property
     def n_rows(self) -> int | None:
         """Number of rows, if it is known before reading."""
         return self.source.n_rows

@@ -27,7 +27,7 @@ def transform_file(model: Path, data: Path, out: Path) -> tuple[int, list[str]]:
     rows = FileRows.open(data)
     if subspace.feature_names is not None:
         rows = rows.selected(subspace.feature_names)
-    names = [f"fairpca{index}" for index in range(subspace.n_components)]
+    names = list(subspace.component_names)
     import pyarrow as pa
 
     schema = pa.schema([(name, pa.float64()) for name in names])

@@ -8,8 +8,8 @@ import numpy as np
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.metrics.outcomes import OutcomesByGroup, outcomes_by_group, percentile_interval
 from fairspan.moments.groups import listed, plain_labels
-from fairspan.moments.sources import frame_of, named_columns, without_columns
-from fairspan.moments.sources.labels import check_index
+from fairspan.moments.sources.frames import frame_of, without_columns
+from fairspan.moments.sources.labels import check_index, named_columns
 from fairspan.problem.parameters import check_count, check_number
 
 

@@ -16,7 +16,7 @@ from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, listed
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.moments.sources import rows_of
+from fairspan.moments.sources.registry import rows_of
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.problem import Problem

@@ -8,9 +8,8 @@ import numpy.typing as npt
 from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.metrics.columns import coded_groups
 from fairspan.moments.groups import Label, listed
-from fairspan.moments.sources import frame_of
 from fairspan.moments.sources.arrays import ArrayRows
-from fairspan.moments.sources.frames import FrameRows
+from fairspan.moments.sources.frames import FrameRows, frame_of
 
 FloatArray = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]

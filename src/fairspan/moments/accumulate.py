@@ -7,12 +7,12 @@ import numpy.typing as npt
 from scipy.linalg import blas
 
 from fairspan.errors import InvalidInput
-from fairspan.moments.folds import Rows, folded
+from fairspan.moments.folds import folded
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, LabelCoder
 from fairspan.moments.intake import Intake
 from fairspan.moments.one_group import OneGroup
-from fairspan.moments.sources.protocol import OwnMoments, RowBlock, RowSource
+from fairspan.moments.sources.protocol import OwnMoments, RowBlock, Rows, RowSource
 
 FloatArray = npt.NDArray[np.float64]
 

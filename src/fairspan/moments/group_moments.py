@@ -103,7 +103,7 @@ class GroupMoments:
         """
         # Imported here: accumulating builds GroupMoments.
         from fairspan.moments.accumulate import accumulate
-        from fairspan.moments.sources import rows_of
+        from fairspan.moments.sources.registry import rows_of
 
         return accumulate(rows_of(X, sensitive_features, sample_weight))
 

@@ -8,9 +8,8 @@ import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.groups import Label
-from fairspan.moments.sources import frame_of
 from fairspan.moments.sources.arrays import ArrayRows
-from fairspan.moments.sources.frames import FrameRows
+from fairspan.moments.sources.frames import FrameRows, frame_of
 from fairspan.subspace import FairSubspace
 
 FloatArray = npt.NDArray[np.float64]

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.groups import listed
-from fairspan.moments.sources.labels import Labels
+from fairspan.moments.sources.labels import Labels, check_index, labels_of
 from fairspan.moments.sources.protocol import (
     FloatArray,
     OnMissing,
@@ -17,9 +17,9 @@ from fairspan.moments.sources.protocol import (
     check_dtype,
     check_shape,
     checked_values,
-    checked_weights,
     row_block,
 )
+from fairspan.moments.sources.weights import checked_weights
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,11 @@ class ArrayRows:
     def feature_names(self) -> None:
         """Arrays have no names."""
         return
+
+    @property
+    def n_features(self) -> int:
+        """p, the number of features."""
+        return int(self.array.shape[1])
 
     @property
     def n_rows(self) -> int:
@@ -81,7 +86,7 @@ class ArrayRows:
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
-        size = block_rows(self.array.shape[1])
+        size = block_rows(self.n_features)
         for start in range(0, self.n_rows, size):
             stop = min(start + size, self.n_rows)
             yield row_block(
@@ -92,6 +97,15 @@ class ArrayRows:
                 None,
                 self.on_missing,
             )
+
+
+def open_rows(
+    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+) -> ArrayRows:
+    """Rows of an array, whose groups and weights are beside it."""
+    check_index(X, sample_weight, "sample_weight")
+    rows = ArrayRows(X)
+    return rows.joined(labels_of(sensitive_features, rows.n_rows, X), sample_weight, on_missing)
 
 
 def _as_array(values: Any) -> Any:

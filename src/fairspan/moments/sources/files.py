@@ -1,20 +1,21 @@
-"""Rows in a file that may be larger than memory."""
+"""Rows in a file, or a folder of files, that may be larger than memory."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import narwhals.stable.v2 as nw
+from fairspan.errors import warn
+from fairspan.moments.engines.protocol import Engine, InThisProcess, located, total
+from fairspan.moments.sources.chosen_columns import (
+    ChosenColumns,
+    named_columns_only,
+    vector_lengths_of,
+)
+from fairspan.moments.sources.formats import FilePart, TableFile, open_table, reading
+from fairspan.moments.sources.protocol import Fold, OnMissing, RowBlock, block_rows
 
-from fairspan.errors import InvalidInput, warn
-from fairspan.moments.groups import listed
-from fairspan.moments.sources.formats import TableFile, open_table, reading
-from fairspan.moments.sources.frames import FrameRows
-from fairspan.moments.sources.labels import Labels
-from fairspan.moments.sources.protocol import RowBlock, block_rows
+Result = TypeVar("Result")
 
 # Columns are decoded a few blocks at a time, which spreads their overhead.
 _BLOCKS_AT_A_TIME = 4
@@ -22,20 +23,19 @@ _BLOCKS_AT_A_TIME = 4
 
 @dataclass(frozen=True)
 class FileRows:
-    """Rows of a CSV, Parquet or Arrow file, read in batches.
+    """Rows of CSV, Parquet or Arrow files, read in batches, part by part.
 
     Attributes
     ----------
     table : TableFile
-    features : tuple of str
-        Columns that are features, in this order.
-    groups : tuple of str
-        Columns that make the groups; none if groups are not needed.
+    chosen : ChosenColumns
+    engine : Engine
+        Where the parts are read.
     """
 
     table: TableFile
-    features: tuple[str, ...]
-    groups: tuple[str, ...] = ()
+    chosen: ChosenColumns
+    engine: Engine = field(default_factory=InThisProcess)
 
     @classmethod
     def open(
@@ -44,8 +44,12 @@ class FileRows:
         groups: Sequence[str] = (),
         features: Sequence[str] = (),
         exclude: Sequence[str] = (),
+        *,
+        weight: str | None = None,
+        on_missing: OnMissing = "error",
+        everyone: str | None = None,
     ) -> "FileRows":
-        """Open a file and choose its columns.
+        """Open a file or folder and choose its columns.
 
         Parameters
         ----------
@@ -53,8 +57,14 @@ class FileRows:
         groups : sequence of str
             Group columns; several make their intersections.
         features, exclude : sequences of str
-            Patterns such as "PAY_*". Without `features`, all columns are taken but the groups and
-            the index that pandas stored, which has no name in a CSV.
+            Patterns such as "PAY_*". Without `features`, all columns are taken but the groups, the
+            weight and the index that pandas stored, which has no name in a CSV.
+        weight : str, optional
+            Column of sample weights.
+        on_missing : {"error", "drop"}
+            What to do with rows in which a feature or the group is missing.
+        everyone : str, optional
+            The label of all rows, in place of group columns.
 
         Raises
         ------
@@ -63,38 +73,51 @@ class FileRows:
             be read.
         """
         table = open_table(Path(path))
-        _check_present(groups, table.columns)
-        others = [name for name in table.columns if name not in groups]
-        if features:
-            chosen = [name for name in others if any(fnmatchcase(name, f) for f in features)]
-        else:
-            chosen = [name for name in others if name and name not in table.index]
-            if "" in others:
-                warn(
-                    f"{path}: a column without a name is left out. It is most likely an index that "
-                    "was written along; give it a name if it is a feature."
-                )
-        for pattern in (*features, *exclude):
-            if not any(fnmatchcase(name, pattern) for name in table.columns):
-                raise _nothing_matches(pattern, table.columns)
-        left = [name for name in chosen if not any(fnmatchcase(name, e) for e in exclude)]
-        if not left:
-            raise InvalidInput(
-                "No column is left as a feature",
-                f"The columns are {listed(table.columns)}",
-                "Loosen the patterns of features and exclude",
+        if "" in table.columns and not features:
+            warn(
+                f"{path}: a column without a name is left out. It is most likely an index that "
+                "was written along; give it a name if it is a feature."
             )
-        return cls(table, tuple(left), tuple(dict.fromkeys(groups)))
+        chosen = ChosenColumns.of(
+            table.columns,
+            vector_lengths_of(table.schema),
+            groups,
+            features,
+            exclude,
+            weight=weight,
+            on_missing=on_missing,
+            everyone=everyone,
+            no_features=("", *table.index),
+        )
+        return cls(table, chosen)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features."""
-        return self.features
+        return self.chosen.feature_names
+
+    @property
+    def n_features(self) -> int:
+        """p, the number of features."""
+        return len(self.feature_names)
 
     @property
     def n_rows(self) -> int | None:
         """Number of rows; None for CSV, where only reading tells."""
         return self.table.n_rows
+
+    @property
+    def where(self) -> str:
+        """What these rows are called in messages."""
+        parts = self.table.parts
+        return parts[0].where if len(parts) == 1 else str(self.table.path)
+
+    @property
+    def parts(self) -> list["FileRows"]:
+        """The same rows, part by part."""
+        return [
+            FileRows(replace(self.table, parts=(part,)), self.chosen) for part in self.table.parts
+        ]
 
     def selected(self, names: tuple[str, ...]) -> "FileRows":
         """The same rows with these features, in this order.
@@ -104,46 +127,30 @@ class FileRows:
         InvalidInput
             A column is missing.
         """
-        _check_present(names, self.table.columns)
-        return replace(self, features=names)
+        return replace(self, chosen=self.chosen.selected(names))
+
+    def folded(self, fold: Fold[Result]) -> Result | None:
+        """The fold's result over all parts; None if there are no rows."""
+        return total(self.engine, fold, self.parts)
 
     def blocks(self) -> Iterator[RowBlock]:
-        """Read all rows from the beginning."""
-        size = _BLOCKS_AT_A_TIME * block_rows(len(self.features))
-        # A model may take as a feature what groups the rows: it is read once, as a number.
-        columns = tuple(dict.fromkeys((*self.features, *self.groups)))
-        labels = tuple(name for name in self.groups if name not in self.features)
+        """Read all rows from the beginning, here; numbered from 0 in each part."""
+        for part in self.table.parts:
+            with located(part.where):
+                yield from self._blocks_of(part)
+
+    def _blocks_of(self, part: FilePart) -> Iterator[RowBlock]:
+        size = _BLOCKS_AT_A_TIME * block_rows(len(self.feature_names))
         first_row = 0
-        with reading(self.table.path):
-            for batch in self.table.batches(columns, labels, size):
-                yield from self._blocks_of(batch, first_row)
+        with reading(part.path):
+            for batch in part.batches(self.chosen.read, self.chosen.labels, size):
+                yield from self.chosen.blocks(batch, first_row)
                 first_row += batch.num_rows
 
-    def _blocks_of(self, batch: Any, first_row: int) -> Iterator[RowBlock]:
-        if batch.num_rows == 0:
-            return
-        import pyarrow as pa
 
-        frame = nw.from_native(pa.Table.from_batches([batch]), eager_only=True)
-        labels = Labels.of_columns(frame, self.groups) if self.groups else None
-        rows = FrameRows(frame.select(list(self.features)), first_row=first_row).joined(labels)
-        yield from rows.blocks()
-
-
-def _check_present(names: Sequence[str], columns: Sequence[str]) -> None:
-    missing = [name for name in names if name not in columns]
-    if missing:
-        close = get_close_matches(missing[0], columns, n=1)
-        raise InvalidInput(
-            f"The file has no column {listed(missing)}",
-            f"Its columns are {listed(columns)}",
-            "Check the spelling" + (f"; the closest is {close[0]!r}" if close else ""),
-        )
-
-
-def _nothing_matches(pattern: str, columns: Sequence[str]) -> InvalidInput:
-    return InvalidInput(
-        f"The pattern {pattern!r} matches no column",
-        f"The columns are {listed(columns)}",
-        "Correct the pattern; * stands for any text",
-    )
+def open_rows(
+    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+) -> FileRows:
+    """Rows of a file or folder, whose groups and weights are columns of it."""
+    named = named_columns_only(sensitive_features, sample_weight, f"the path {str(X)!r}")
+    return FileRows.open(X, on_missing=on_missing, **named)

@@ -6,10 +6,11 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from narwhals.exceptions import DuplicateError
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.groups import listed
-from fairspan.moments.sources.labels import Labels
+from fairspan.moments.sources.labels import Labels, check_index, labels_of, named_columns
 from fairspan.moments.sources.protocol import (
     FloatArray,
     OnMissing,
@@ -17,9 +18,10 @@ from fairspan.moments.sources.protocol import (
     block_rows,
     check_shape,
     checked_values,
-    checked_weights,
     row_block,
 )
+from fairspan.moments.sources.vector_columns import collapsed, expanded
+from fairspan.moments.sources.weights import checked_weights, weights_of_column
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,14 @@ class FrameRows:
     def feature_names(self) -> tuple[str, ...] | None:
         """Column names; None where they are not text (pandas numbers unnamed columns)."""
         names = tuple(self.frame.columns)
-        return names if all(isinstance(name, str) for name in names) else None
+        if not all(isinstance(name, str) for name in names):
+            return None
+        return expanded(names, vector_lengths(self.frame.schema))
+
+    @property
+    def n_features(self) -> int:
+        """p, the number of features."""
+        return _width(self.frame)
 
     @property
     def n_rows(self) -> int:
@@ -75,14 +84,8 @@ class FrameRows:
         if self.set_aside is not None and any(name in aside for name in names):
             whole = nw.concat([self.frame, self.set_aside], how="horizontal")
             return replace(self, frame=whole, set_aside=None).selected(names)
-        missing = [name for name in names if name not in self.frame.columns]
-        if missing:
-            raise InvalidInput(
-                f"X has no column {listed(missing)}",
-                f"The model was fitted on {listed(names)}",
-                "Add these columns, or fit again without them",
-            )
-        return replace(self, frame=self.frame.select(list(names)))
+        columns = collapsed(names, self.frame.columns, vector_lengths(self.frame.schema))
+        return replace(self, frame=self.frame.select(list(columns)))
 
     def values(self) -> FloatArray:
         """All rows at once, checked, shape (n, p)."""
@@ -90,7 +93,7 @@ class FrameRows:
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
-        size = block_rows(self.frame.shape[1])
+        size = block_rows(self.n_features)
         for start in range(0, self.n_rows, size):
             stop = min(start + size, self.n_rows)
             yield row_block(
@@ -101,6 +104,81 @@ class FrameRows:
                 self.feature_names,
                 self.on_missing,
             )
+
+
+def open_rows(
+    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+) -> FrameRows:
+    """Rows of a data frame, whose groups and weights are beside it or columns of it."""
+    frame = frame_of(X)
+    assert frame is not None
+    names = named_columns(frame, sensitive_features)
+    weight = named_weight(frame, sample_weight)
+    features = FrameRows(frame.drop([*names, *weight]))
+    if names:
+        features = replace(features, set_aside=frame.select(names))
+        labels = Labels.of_columns(frame, names)
+    else:
+        labels = labels_of(sensitive_features, len(frame), X)
+    if weight:
+        sample_weight = weights_of_column(frame[weight[0]])
+    else:
+        check_index(X, sample_weight, "sample_weight")
+    return features.joined(labels, sample_weight, on_missing)
+
+
+def named_weight(frame: nw.DataFrame[Any], sample_weight: Any) -> list[str]:
+    """The column of the frame that `sample_weight` names; none if it holds weights.
+
+    Raises
+    ------
+    InvalidInput
+        The frame does not have it.
+    """
+    if not isinstance(sample_weight, str):
+        return []
+    if sample_weight not in frame.columns:
+        raise InvalidInput(
+            f"X has no column {sample_weight!r}",
+            f"Its columns are {listed(frame.columns)}",
+            "Correct the name of the column of weights",
+        )
+    return [sample_weight]
+
+
+def frame_of(X: Any) -> nw.DataFrame[Any] | None:
+    """X as a narwhals frame if it is a data frame that holds its rows; None otherwise.
+
+    Raises
+    ------
+    InvalidInput
+        Two columns of the same name.
+    """
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+    except DuplicateError as error:
+        raise InvalidInput(
+            f"Several columns of X have the same name ({' '.join(str(error).split())})",
+            "Allowed are columns of different names",
+            "Rename them",
+        ) from error
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def without_columns(X: Any, names: tuple[str, ...]) -> Any:
+    """Drop these columns from a data frame where present; anything else is returned as it is."""
+    frame = frame_of(X)
+    if frame is None or not names:
+        return X
+    return frame.drop([name for name in names if name in frame.columns]).to_native()
+
+
+def columns_aside(X: Any, sensitive_features: Any, sample_weight: Any) -> tuple[str, ...]:
+    """Columns of a data frame that hold groups or weights, and so are no features."""
+    frame = frame_of(X)
+    if frame is None:
+        return ()
+    return (*named_columns(frame, sensitive_features), *named_weight(frame, sample_weight))
 
 
 def check_numeric(schema: Any) -> None:
@@ -115,7 +193,7 @@ def check_numeric(schema: Any) -> None:
     bad = {
         name: dtype
         for name, dtype in schema.items()
-        if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Object))
+        if not (_is_numeric(dtype) or dtype == nw.Object or _is_vector(dtype))
     }
     if bad:
         kinds = ", ".join(sorted({str(dtype) for dtype in bad.values()}))
@@ -136,15 +214,59 @@ def matrix_of(frame: nw.DataFrame[Any]) -> FloatArray:
         A column that holds no numbers.
     """
     check_numeric(frame.schema)
-    matrix = np.empty(frame.shape, dtype=np.float64)
-    for index, column in enumerate(frame.iter_columns()):
-        if column.dtype == nw.Object:
-            matrix[:, index] = _numbers(column)
+    lengths = vector_lengths(frame.schema)
+    if len(frame.columns) == 1 and lengths:  # all features in one column: no copy
+        return _vectors(frame[frame.columns[0]])
+    matrix = np.empty((len(frame), _width(frame)), dtype=np.float64)
+    start = 0
+    for column in frame.iter_columns():
+        stop = start + lengths.get(column.name, 1)
+        if column.name in lengths:
+            matrix[:, start:stop] = _vectors(column)
+        elif column.dtype == nw.Object:
+            matrix[:, start] = _numbers(column)
         elif column.dtype.is_integer() and not column.is_null().any():
             # Arrow refuses to cast whole numbers beyond 2^53, which lose their last digits.
-            matrix[:, index] = column.to_numpy()
+            matrix[:, start] = column.to_numpy()
         else:
-            matrix[:, index] = column.cast(nw.Float64).to_numpy()
+            matrix[:, start] = column.cast(nw.Float64).to_numpy()
+        start = stop
+    return matrix
+
+
+def vector_lengths(schema: Any) -> dict[str, int]:
+    """Length of the vectors of each column that holds vectors of fixed length."""
+    return {name: dtype.shape[0] for name, dtype in schema.items() if _is_vector(dtype)}
+
+
+def _width(frame: nw.DataFrame[Any]) -> int:
+    lengths = vector_lengths(frame.schema)
+    return len(frame.columns) + sum(lengths.values()) - len(lengths)
+
+
+def _is_numeric(dtype: Any) -> bool:
+    return bool(dtype.is_numeric() or dtype == nw.Boolean)
+
+
+def _is_vector(dtype: Any) -> bool:
+    return dtype == nw.Array and len(dtype.shape) == 1 and _is_numeric(dtype.inner)
+
+
+def _vectors(column: Any) -> FloatArray:
+    """Vectors below each other, (r, length); a missing vector becomes NaN."""
+    native = column.to_native()
+    if not hasattr(native, "combine_chunks"):
+        return np.asarray(column.to_numpy(), dtype=np.float64)
+    import pyarrow as pa
+    from pyarrow import compute
+
+    # Without the entries of missing vectors.
+    entries = compute.list_flatten(native).cast(pa.float64(), safe=False).to_numpy()
+    vectors = np.asarray(entries).reshape(-1, native.type.list_size)
+    if not native.null_count:
+        return vectors
+    matrix = np.full((len(native), native.type.list_size), np.nan)
+    matrix[native.is_valid().to_numpy()] = vectors
     return matrix
 
 

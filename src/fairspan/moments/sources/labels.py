@@ -18,6 +18,13 @@ _NAMES_OR_LABELS = "Allowed are the name of a column of X, or one label for each
 
 
 @dataclass(frozen=True)
+class Everyone:
+    """In place of labels: all rows are of one group, of this label."""
+
+    label: str
+
+
+@dataclass(frozen=True)
 class Labels:
     """Labels that can be read in slices, so that no second copy of the column is held.
 
@@ -140,8 +147,8 @@ def labels_of(sensitive_features: Any, n_rows: int, X: Any) -> Labels:
             _NAMES_OR_LABELS,
             "Pass X as a data frame, or pass the labels themselves",
         )
-    if isinstance(sensitive_features, Labels):
-        return sensitive_features
+    if isinstance(sensitive_features, Everyone):
+        return Labels.constant(sensitive_features.label, n_rows)
     labels = _read(sensitive_features)
     if labels.n_rows != n_rows:
         raise InvalidInput(

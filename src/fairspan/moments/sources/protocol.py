@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timede
 _BLOCK_NUMBERS = 2**18
 _FEWEST_BLOCK_ROWS = 512
 
+Result = TypeVar("Result")
 OnMissing = Literal["error", "drop"]
 
 _ALLOWED = "Allowed are numbers and truth values"
@@ -61,6 +62,10 @@ class RowSource(Protocol):
         """Names of the features, if they have any."""
 
     @property
+    def n_features(self) -> int:
+        """p, the number of features."""
+
+    @property
     def n_rows(self) -> int | None:
         """Number of rows, if it is known before reading."""
 
@@ -77,6 +82,82 @@ class OwnMoments(Protocol):
 
     def moments(self) -> "GroupMoments | None":
         """Moments of each group; None if there are no rows."""
+
+
+class Fold(Protocol[Result]):
+    """One pass over rows.
+
+    A fold is a plain value that can be sent to another process. It keeps nothing between parts, so
+    that a part may be read again, anywhere, without being counted twice.
+    """
+
+    def over(self, rows: RowSource) -> Result | None:
+        """The result over some rows; None if there are none."""
+
+    def merged(self, left: Result, right: Result) -> Result:
+        """The result over both parts; associative up to rounding."""
+
+    def to_bytes(self, result: Result) -> bytes:
+        """A result as bytes, for engines that move bytes."""
+
+    def from_bytes(self, contents: bytes) -> Result:
+        """The result again."""
+
+
+@runtime_checkable
+class PartedRows(Protocol):
+    """Rows that are read where they lie: in several files, processes or machines."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, if they have any."""
+
+    @property
+    def n_features(self) -> int:
+        """p, the number of features."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, if it is known before reading."""
+
+    def selected(self, names: tuple[str, ...]) -> "PartedRows":
+        """The same rows with these features, in this order."""
+
+    def folded(self, fold: Fold[Result]) -> Result | None:
+        """The fold's result over all parts; None if there are no rows.
+
+        The same parts give the same bits, however many processes read them.
+        """
+
+
+Rows = RowSource | PartedRows
+
+
+class Projection(Protocol):
+    """What an adapter needs to know of a subspace to reduce rows where they lie."""
+
+    @property
+    def components(self) -> FloatArray:
+        """Rows that span the subspace, (d, p)."""
+
+    @property
+    def mean(self) -> FloatArray | None:
+        """What is subtracted from each row, (p,)."""
+
+    @property
+    def scale(self) -> FloatArray | None:
+        """What each row is divided by then, (p,)."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the p features."""
+
+    @property
+    def component_names(self) -> tuple[str, ...]:
+        """Names of the d columns of reduced rows."""
+
+    def transform(self, X: Any) -> Any:
+        """Reduce an array or a data frame that is in memory."""
 
 
 def check_on_missing(on_missing: object) -> None:
@@ -227,45 +308,6 @@ def converted(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         raise InvalidInput(f"X holds no numbers ({error})", _ALLOWED, _ENCODE) from error
     except TypeError as error:
         raise InvalidType(f"X holds no numbers ({error})", _ALLOWED, _ENCODE) from error
-
-
-def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
-    """Sample weights as a (n,) float64 array, or None.
-
-    Raises
-    ------
-    InvalidInput
-        A weight is negative or not finite, all are zero, or their number is not that of the rows.
-    """
-    if sample_weight is None:
-        return None
-    try:
-        weights = np.asarray(sample_weight)
-        if np.ma.is_masked(sample_weight) or weights.dtype.kind not in "fiubO":
-            # numpy would drop a mask or an imaginary part, and read text and dates as numbers.
-            raise TypeError(f"masked, or of type {weights.dtype}")
-        weights = weights.astype(np.float64, copy=False)
-    except (ValueError, TypeError) as error:
-        raise InvalidInput(
-            f"sample_weight holds values that are no numbers ({error})",
-            "Allowed are finite numbers, zero or above",
-            "Convert the weights to numbers",
-        ) from error
-    if weights.shape != (n_rows,):
-        raise InvalidInput(
-            f"sample_weight has shape {weights.shape} for {n_rows} rows",
-            "Allowed is one weight for each row",
-            "Take X and the weights from the same rows",
-        )
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = weights.sum()
-    if not np.isfinite(total) or (weights < 0).any() or not weights.any():
-        raise InvalidInput(
-            "sample_weight holds a negative, NaN or infinite weight, or has no finite positive sum",
-            "Allowed are finite weights, zero or above, not all zero",
-            "Correct or drop the rows with such weights",
-        )
-    return weights
 
 
 def check_shape(shape: tuple[int, ...]) -> None:

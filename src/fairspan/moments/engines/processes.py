@@ -1,0 +1,48 @@
+"""Parts read in several processes of this machine."""
+
+import multiprocessing
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from fairspan.moments.engines.protocol import Part, result_in_worker
+from fairspan.moments.sources.protocol import Fold
+
+Result = TypeVar("Result")
+
+# Parts under way or waiting to be merged, for each process: their results are held in memory.
+_AHEAD = 3
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Reads parts in several processes, and hands results back in the order of the parts.
+
+    Attributes
+    ----------
+    jobs : int
+        Number of processes.
+    """
+
+    jobs: int
+
+    def results(
+        self, fold: Fold[Result], parts: Sequence[Part]
+    ) -> Iterator[tuple[int, Result | None]]:
+        """Results over each part."""
+        waiting = iter(parts)
+        running: deque[Future[Result | None]] = deque()
+        # Spawned, as a forked process inherits locks that threads of this one may hold.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(min(self.jobs, max(len(parts), 1)), context) as pool:
+            try:
+                for part in waiting:
+                    running.append(pool.submit(result_in_worker, fold, part))
+                    if len(running) >= _AHEAD * self.jobs:
+                        yield 1, running.popleft().result()
+                while running:
+                    yield 1, running.popleft().result()
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,122 @@
+"""Which adapter reads which kind of data; each is imported only when it is used."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from os import PathLike
+from typing import Any
+
+from fairspan.errors import InvalidInput, InvalidType
+from fairspan.moments.sources.frames import frame_of
+from fairspan.moments.sources.protocol import (
+    OnMissing,
+    PartedRows,
+    Projection,
+    Rows,
+    RowSource,
+    check_on_missing,
+)
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A module of this package with a function ``open_rows`` for one kind of data.
+
+    Attributes
+    ----------
+    module : str
+    takes : callable
+        Whether an object is of that kind; must not import what the object's package does not.
+    """
+
+    module: str
+    takes: Callable[[Any], bool]
+
+    def imported(self) -> Any:
+        """The module."""
+        return import_module(f"fairspan.moments.sources.{self.module}")
+
+
+def _comes_from(package: str) -> Callable[[Any], bool]:
+    return lambda X: any(cls.__module__.split(".")[0] == package for cls in type(X).__mro__)
+
+
+# The first that takes an object reads it; numpy reads whatever is left.
+ADAPTERS = (
+    Adapter("files", lambda X: isinstance(X, str | PathLike)),
+    Adapter("frames", lambda X: frame_of(X) is not None),
+    Adapter(
+        "arrow_streams", lambda X: hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__")
+    ),
+    Adapter("arrays", lambda X: True),
+)
+
+# Those whose rows are in memory as numpy or a data frame, and those that can only be read.
+_HERE = ("frames", "arrays")
+_READ_ONLY = ("files", "arrow_streams")
+
+
+def adapter_for(X: Any) -> Adapter:
+    """The adapter that reads this kind of data."""
+    return next(adapter for adapter in ADAPTERS if adapter.takes(X))
+
+
+def transformed_there(X: Any, projection: Projection) -> Any | None:
+    """Rows reduced where they lie, as the same kind of object; None if they lie here.
+
+    Raises
+    ------
+    InvalidType
+        A path or a stream, whose kind cannot be kept.
+    """
+    adapter = adapter_for(X)
+    if adapter.module in _READ_ONLY or isinstance(X, RowSource | PartedRows):
+        raise InvalidType(
+            f"X is of type {type(X).__name__}, which reduced rows cannot be written into",
+            "Allowed are arrays, data frames, and Dask and Spark collections",
+            "Reduce a file with the command: fairspan transform MODEL DATA -o OUT",
+        )
+    if adapter.module in _HERE:
+        return None
+    return adapter.imported().transformed(X, projection)
+
+
+def rows_of(
+    X: Any, sensitive_features: Any, sample_weight: Any = None, on_missing: OnMissing = "error"
+) -> Rows:
+    """Choose the adapter for `X` and join it with labels and weights.
+
+    Parameters
+    ----------
+    X : array, data frame, path, stream, or rows already opened
+        Rows already opened are returned as they are; they bring their own labels and weights.
+    sensitive_features : array-like, data frame, or column name(s) of X
+    sample_weight : (n,) array-like, or column name of X, optional
+    on_missing : {"error", "drop"}
+        What to do with rows in which a feature or the group is missing.
+
+    Returns
+    -------
+    RowSource or PartedRows
+
+    Raises
+    ------
+    InvalidInput
+        No labels, a missing column, lengths that differ, no rows or no features.
+    InvalidParameter
+        Another value of on_missing.
+    """
+    if isinstance(X, RowSource | PartedRows):
+        return X
+    if sensitive_features is None:
+        raise InvalidInput(
+            "sensitive_features is missing",
+            "Allowed are one group label for each row, or the name of a column of X",
+            "Pass sensitive_features=...; for ordinary PCA without groups say "
+            'FairPCA(missing_groups="ignore")',
+        )
+    check_on_missing(on_missing)
+    rows: Rows = (
+        adapter_for(X).imported().open_rows(X, sensitive_features, sample_weight, on_missing)
+    )
+    return rows

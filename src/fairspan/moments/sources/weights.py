@@ -1,0 +1,78 @@
+"""Sample weights beside the rows, or in a column of the table."""
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import InvalidInput
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
+    """Sample weights as a (n,) float64 array, or None.
+
+    Raises
+    ------
+    InvalidInput
+        A weight is negative or not finite, all are zero, or their number is not that of the rows.
+    """
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.asarray(sample_weight)
+        if np.ma.is_masked(sample_weight) or weights.dtype.kind not in "fiubO":
+            # numpy would drop a mask or an imaginary part, and read text and dates as numbers.
+            raise TypeError(f"masked, or of type {weights.dtype}")
+        weights = weights.astype(np.float64, copy=False)
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(
+            f"sample_weight holds values that are no numbers ({error})",
+            "Allowed are finite numbers, zero or above",
+            "Convert the weights to numbers",
+        ) from error
+    if weights.shape != (n_rows,):
+        raise InvalidInput(
+            f"sample_weight has shape {weights.shape} for {n_rows} rows",
+            "Allowed is one weight for each row",
+            "Take X and the weights from the same rows",
+        )
+    if not weights.any():
+        raise _bad("sample_weight")
+    return _checked_range(weights, "sample_weight")
+
+
+def weights_of_column(column: nw.Series[Any]) -> FloatArray:
+    """Sample weights in a column of a table, or of a part of it, where all may be zero.
+
+    Raises
+    ------
+    InvalidInput
+        A weight is missing, negative or not finite, or the column holds no numbers.
+    """
+    if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
+        raise InvalidInput(
+            f"The column of weights {column.name!r} holds no numbers but {column.dtype}",
+            "Allowed are finite weights, zero or above",
+            "Name a column of numbers",
+        )
+    weights = np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    return _checked_range(weights, f"The column of weights {column.name!r}")
+
+
+def _checked_range(weights: FloatArray, name: str) -> FloatArray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = weights.sum()
+    if not np.isfinite(total) or (weights < 0).any():
+        raise _bad(name)
+    return weights
+
+
+def _bad(name: str) -> InvalidInput:
+    return InvalidInput(
+        f"{name} holds a negative, NaN or infinite weight, or has no finite positive sum",
+        "Allowed are finite weights, zero or above, not all zero",
+        "Correct or drop the rows with such weights",
+    )
