@@ -6,6 +6,8 @@ from importlib import import_module
 from os import PathLike
 from typing import Any
 
+import numpy as np
+
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.sources.frames import frame_of
 from fairspan.moments.sources.protocol import (
@@ -41,13 +43,24 @@ def _comes_from(package: str) -> Callable[[Any], bool]:
     return lambda X: any(cls.__module__.split(".")[0] == package for cls in type(X).__mro__)
 
 
+def _is_device_array(X: Any) -> bool:
+    """Whether it is an array of another package than numpy, which may lie on a GPU."""
+    if isinstance(X, np.ndarray | np.generic):
+        return False
+    return hasattr(X, "__array_namespace__") or _comes_from("torch")(X)
+
+
 # The first that takes an object reads it; numpy reads whatever is left.
 ADAPTERS = (
     Adapter("files", lambda X: isinstance(X, str | PathLike)),
+    Adapter("sparse_rows", lambda X: hasattr(X, "tocsr")),
+    Adapter("dask_collections", _comes_from("dask")),
+    Adapter("spark_frames", _comes_from("pyspark")),
     Adapter("frames", lambda X: frame_of(X) is not None),
     Adapter(
         "arrow_streams", lambda X: hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__")
     ),
+    Adapter("device_arrays", _is_device_array),
     Adapter("arrays", lambda X: True),
 )
 
