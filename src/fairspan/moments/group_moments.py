@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from fairspan.storage import (
     read_archive,
     write_archive,
 )
+
+if TYPE_CHECKING:
+    from fairspan.moments.sources.protocol import OnMissing
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -73,18 +76,30 @@ class GroupMoments:
 
     @classmethod
     def from_rows(
-        cls, X: Any, sensitive_features: Any, sample_weight: Any = None
+        cls,
+        X: Any,
+        sensitive_features: Any,
+        sample_weight: Any = None,
+        *,
+        on_missing: "OnMissing" = "error",
     ) -> "GroupMoments":
-        """One pass over rows, in blocks, accumulated in float64.
+        """One pass over rows, in blocks, accumulated in float64, wherever the rows are.
 
         Parameters
         ----------
-        X : (n, p) array or data frame (pandas, polars, pyarrow)
-            Finite numbers.
+        X : (n, p) table of finite numbers
+            An array (of numpy, or of any package with the array API, on its own device), a scipy
+            sparse matrix, a data frame (pandas, polars, pyarrow), anything that exports an Arrow
+            stream, the path of a CSV, Parquet or Arrow file or of a folder of them, a Dask array or
+            data frame, a Spark data frame.
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
-            Group of each row; several attributes make their intersections.
-        sample_weight : (n,) array-like, optional
+            Group of each row; several attributes make their intersections. Names, where the rows
+            are not in memory.
+        sample_weight : (n,) array-like, or column name of X, optional
             Finite and not negative; a row of weight zero counts as absent.
+        on_missing : {"error", "drop"}
+            What to do with rows in which a feature or the group is missing. Those that are dropped
+            are counted in `intake`.
 
         Returns
         -------
@@ -105,7 +120,7 @@ class GroupMoments:
         from fairspan.moments.accumulate import accumulate
         from fairspan.moments.sources.registry import rows_of
 
-        return accumulate(rows_of(X, sensitive_features, sample_weight))
+        return accumulate(rows_of(X, sensitive_features, sample_weight, on_missing))
 
     @property
     def n_features(self) -> int:

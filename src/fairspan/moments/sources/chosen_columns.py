@@ -10,9 +10,15 @@ import narwhals.stable.v2 as nw
 
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.moments.groups import listed
-from fairspan.moments.sources.frames import FrameRows
+from fairspan.moments.sources.arrow_batches import NumericColumns
 from fairspan.moments.sources.labels import Everyone, Labels
-from fairspan.moments.sources.protocol import OnMissing, RowBlock, check_on_missing
+from fairspan.moments.sources.protocol import (
+    OnMissing,
+    RowBlock,
+    block_rows,
+    check_on_missing,
+    row_block,
+)
 from fairspan.moments.sources.vector_columns import collapsed, expanded
 from fairspan.moments.sources.weights import weights_of_column
 
@@ -145,15 +151,21 @@ class ChosenColumns:
             return
         import pyarrow as pa
 
+        features = NumericColumns(batch.select(list(self.features)))
         frame = nw.from_native(pa.Table.from_batches([batch]), eager_only=True)
-        rows = FrameRows(
-            frame.select(list(self.features)),
-            first_row=first_row,
-            labels=self._labels_of(frame),
-            weights=None if self.weight is None else weights_of_column(frame[self.weight]),
-            on_missing=self.on_missing,
-        )
-        yield from rows.blocks()
+        labels = self._labels_of(frame)
+        weights = None if self.weight is None else weights_of_column(frame[self.weight])
+        names, size = self.feature_names, block_rows(features.width)
+        for start in range(0, batch.num_rows, size):
+            stop = min(start + size, batch.num_rows)
+            yield row_block(
+                first_row + start,
+                features.between(start, stop),
+                None if labels is None else labels.between(start, stop),
+                None if weights is None else weights[start:stop],
+                names,
+                self.on_missing,
+            )
 
     def _labels_of(self, frame: nw.DataFrame[Any]) -> Labels | None:
         if self.everyone is not None:

@@ -14,6 +14,7 @@ from fairspan.moments.sources.chosen_columns import (
 )
 from fairspan.moments.sources.formats import FilePart, TableFile, open_table, reading
 from fairspan.moments.sources.protocol import Fold, OnMissing, RowBlock, block_rows
+from fairspan.moments.sources.reading_ahead import ahead
 
 Result = TypeVar("Result")
 
@@ -143,7 +144,7 @@ class FileRows:
         size = _BLOCKS_AT_A_TIME * block_rows(len(self.feature_names))
         first_row = 0
         with reading(part.path):
-            for batch in part.batches(self.chosen.read, self.chosen.labels, size):
+            for batch in ahead(part.batches(self.chosen.read, self.chosen.labels, size)):
                 yield from self.chosen.blocks(batch, first_row)
                 first_row += batch.num_rows
 

@@ -44,9 +44,10 @@ class RowGroup:
 
         known = dict(self.constants)
         stored = [name for name in columns if name not in known]
-        # Buffered ahead, row groups stay in memory until the whole file has been read.
+        # Buffered ahead, row groups stay in memory until the whole file has been read. One thread:
+        # the next batch is read while the one before is worked on.
         with reading(self.path), parquet.ParquetFile(self.path, pre_buffer=False) as file:
-            for batch in file.iter_batches(size, row_groups=[self.number], columns=stored):
+            for batch in file.iter_batches(size, [self.number], columns=stored, use_threads=False):
                 yield with_constants(batch, columns, self.constants)
 
 

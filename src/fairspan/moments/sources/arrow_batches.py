@@ -1,0 +1,74 @@
+"""Columns of Arrow record batches as numpy arrays, without copies where the types allow it."""
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.moments.sources.frames import check_numeric
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class NumericColumns:
+    """The features of a record batch, from which blocks are cut.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        Of features alone.
+
+    Raises
+    ------
+    InvalidInput
+        A column that holds no numbers.
+    """
+
+    def __init__(self, batch: Any) -> None:
+        import pyarrow as pa
+
+        check_numeric(nw.from_native(pa.Table.from_batches([batch]), eager_only=True).schema)
+        self._columns = [_vectors(each) if _is_vector(each) else _numbers(each) for each in batch]
+        self.width = sum(column.shape[1] if column.ndim == 2 else 1 for column in self._columns)
+
+    def between(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Some rows as an array, (stop - start, p); a missing cell becomes NaN."""
+        if len(self._columns) == 1 and self._columns[0].ndim == 2:
+            return self._columns[0][start:stop]
+        matrix = np.empty((stop - start, self.width))
+        position = 0
+        for column in self._columns:
+            if column.ndim == 2:
+                matrix[:, position : position + column.shape[1]] = column[start:stop]
+                position += column.shape[1]
+            else:
+                matrix[:, position] = column[start:stop]
+                position += 1
+        return matrix
+
+
+def _is_vector(array: Any) -> bool:
+    return hasattr(array.type, "list_size")
+
+
+def _numbers(array: Any) -> npt.NDArray[Any]:
+    import pyarrow as pa
+
+    types = pa.types
+    plain = types.is_integer(array.type) or types.is_floating(array.type)
+    if not plain or (array.null_count and not types.is_floating(array.type)):
+        # Unsafe, as whole numbers beyond 2^53 may lose their last digits.
+        array = array.cast(pa.float64(), safe=False)
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def _vectors(array: Any) -> npt.NDArray[Any]:
+    length = array.type.list_size
+    # Flattened, without the entries of missing vectors.
+    entries = _numbers(array.flatten()).reshape(-1, length)
+    if not array.null_count:
+        return entries
+    matrix = np.full((len(array), length), np.nan)
+    matrix[array.is_valid().to_numpy(zero_copy_only=False)] = entries
+    return matrix

@@ -1,0 +1,142 @@
+"""One contract over every source: the same rows give the same moments and the same fit."""
+
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import csv, feather, parquet
+
+from fairspan.moments.engines.processes import Processes
+from fairspan.moments.sources.files import FileRows
+from moments.source_cases import CASES, NAMES, P
+
+
+def table(case):
+    return pa.Table.from_pandas(case.frame(), preserve_index=False)
+
+
+def as_array(case, folder):
+    return case.X, list(case.labels), case.weights
+
+
+def as_columns(case, folder):
+    return np.asfortranarray(case.X), case.labels, case.weights
+
+
+def as_pandas(case, folder):
+    return case.frame(), "g", case.weight
+
+
+def as_polars(case, folder):
+    return pl.from_arrow(table(case)), "g", case.weight
+
+
+def as_pyarrow(case, folder):
+    return table(case), "g", case.weight
+
+
+def as_stream(case, folder):
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return table(case).to_reader(max_chunksize=111).__arrow_c_stream__(requested_schema)
+
+    return Stream(), "g", case.weight
+
+
+def as_duckdb(case, folder):
+    case_table = table(case)
+    return duckdb.from_arrow(case_table), "g", case.weight
+
+
+def as_parquet(case, folder):
+    parquet.write_table(table(case), folder / "rows.parquet", row_group_size=90)
+    return folder / "rows.parquet", "g", case.weight
+
+
+def as_folder(case, folder):
+    whole = table(case)
+    for start in range(0, len(whole), 150):
+        parquet.write_table(whole.slice(start, 150), folder / f"{start:04}.parquet")
+    return str(folder), "g", case.weight
+
+
+def as_partitions(case, folder):
+    parquet.write_to_dataset(table(case), folder, partition_cols=["g"])
+    return folder, "g", case.weight
+
+
+def as_dictionary(case, folder):
+    coded = table(case).set_column(P, "g", table(case)["g"].combine_chunks().dictionary_encode())
+    parquet.write_table(coded, folder / "rows.parquet", row_group_size=90)
+    return folder / "rows.parquet", "g", case.weight
+
+
+def as_vectors(case, folder):
+    flat = pa.array(np.ascontiguousarray(case.X).ravel(), from_pandas=False)
+    columns = {"face": pa.FixedSizeListArray.from_arrays(flat, P)}
+    columns |= {name: table(case)[name] for name in table(case).column_names[P:]}
+    parquet.write_table(pa.table(columns), folder / "rows.parquet", row_group_size=90)
+    return folder / "rows.parquet", "g", case.weight
+
+
+def as_feather(case, folder):
+    feather.write_feather(table(case), folder / "rows.feather", chunksize=90)
+    return folder / "rows.feather", "g", case.weight
+
+
+def as_csv(case, folder):
+    wide = replace(case, X=case.X.astype(np.float64))  # text of float32 is another number
+    csv.write_csv(table(wide), folder / "rows.csv")
+    return folder / "rows.csv", "g", case.weight
+
+
+def as_processes(case, folder):
+    rows = FileRows.open(
+        as_folder(case, folder)[0], ["g"], weight=case.weight, on_missing=case.on_missing
+    )
+    return replace(rows, engine=Processes(2)), None, None
+
+
+SOURCES = (
+    as_array,
+    as_columns,
+    as_pandas,
+    as_polars,
+    as_pyarrow,
+    as_stream,
+    as_duckdb,
+    as_parquet,
+    as_folder,
+    as_partitions,
+    as_dictionary,
+    as_vectors,
+    as_feather,
+    as_csv,
+)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.__name__)
+def test_a_source_gives_the_moments_and_the_fit_of_its_rows(source, case, tmp_path):
+    CASES[case].check(*source(CASES[case], tmp_path))
+
+
+@pytest.mark.parametrize("case", ["rows without a feature", "groups absent from parts"])
+def test_so_do_several_processes(case, tmp_path):
+    CASES[case].check(*as_processes(CASES[case], tmp_path))
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.__name__)
+def test_names_of_the_features(source, tmp_path):
+    from fairspan import GroupMoments
+
+    names = GroupMoments.from_rows(*source(CASES["weights"], tmp_path)).feature_names
+    if source in (as_array, as_columns):
+        assert names is None
+    elif source is as_vectors:
+        assert names == tuple(f"face[{i}]" for i in range(P))
+    else:
+        assert names == tuple(NAMES)
