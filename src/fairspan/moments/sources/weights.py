@@ -11,8 +11,10 @@ from fairspan.errors import InvalidInput
 FloatArray = npt.NDArray[np.float64]
 
 
-def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
-    """Sample weights as a (n,) float64 array, or None.
+def checked_weights(
+    sample_weight: Any, n_rows: int, *, is_part: bool = False
+) -> FloatArray | None:
+    """Sample weights as a (n,) float64 array, or None; all may be zero in a part of a table.
 
     Raises
     ------
@@ -39,7 +41,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
             "Allowed is one weight for each row",
             "Take X and the weights from the same rows",
         )
-    if not weights.any():
+    if not is_part and not weights.any():
         raise _bad("sample_weight")
     return _checked_range(weights, "sample_weight")
 
