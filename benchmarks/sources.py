@@ -1,0 +1,138 @@
+"""Moments of the same rows from files, beside NumPy on rows in memory, and Dask.
+
+    python benchmarks/sources.py [--rows 5000000] [--features 50] [--folder DIR] [--append]
+
+Writes the rows as Parquet (20 files) unless the folder holds them already. Ratios within one run
+are what counts; GB/s are of float64 values.
+"""
+
+import argparse
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+from threadpoolctl import threadpool_limits
+
+from fairspan import GroupMoments
+from fairspan.moments.accumulate import accumulate
+from fairspan.moments.engines.on_dask import OnDask
+from fairspan.moments.engines.processes import Processes
+from fairspan.moments.sources.files import FileRows
+from results import append, machine, seconds_of, table_of
+
+FILES, GROUPS = 20, ("a", "b", "c")
+
+_PEAK = """
+import resource, sys
+from fairspan import GroupMoments
+GroupMoments.from_rows(sys.argv[1], "g")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
+"""
+
+
+def write_rows(folder: Path, n: int, p: int) -> None:
+    """Correlated rows with large means, three groups, in 20 files."""
+    rng = np.random.default_rng(0)
+    for number in range(FILES):
+        size = n // FILES
+        X = rng.standard_normal((size, p)).cumsum(axis=1) * 0.3 + 5
+        columns = {f"x{j}": X[:, j] for j in range(p)}
+        columns["g"] = rng.choice(GROUPS, size, p=[0.6, 0.3, 0.1])
+        parquet.write_table(pa.table(columns), folder / f"part-{number:02}.parquet")
+
+
+def bare_read(folder: Path) -> None:
+    """Decode everything, and do nothing with it."""
+    for file in sorted(folder.glob("*.parquet")):
+        with parquet.ParquetFile(file, pre_buffer=False) as opened:
+            for _ in opened.iter_batches(20_000):
+                pass
+
+
+def in_memory(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """All rows as an array, and their groups."""
+    table = parquet.read_table(folder)
+    labels = table.column("g").to_numpy()
+    X = np.empty((len(table), table.num_columns - 1))
+    for j in range(X.shape[1]):
+        X[:, j] = table.column(f"x{j}").to_numpy()
+    return X, labels
+
+
+def numpy_moments(X: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
+    """What a user would write: each group's rows, centred, and their product."""
+    scatters = []
+    for group in GROUPS:
+        rows = X[labels == group]
+        rows -= rows.mean(axis=0)
+        scatters.append(rows.T @ rows)
+    return scatters
+
+
+def measure(folder: Path, repetitions: int) -> str:
+    """All runs, as a table."""
+    X, labels = in_memory(folder)
+    rows = FileRows.open(folder, ["g"])
+    expected = numpy_moments(X, labels)
+    moments = accumulate(rows)
+    for scatter, wanted in zip(moments.scatters, expected, strict=True):
+        assert np.linalg.norm(scatter - wanted) <= 1e-9 * np.linalg.norm(wanted)
+    on_dask = replace(rows, engine=OnDask(None))
+    runs = {
+        "bare read (pyarrow)": lambda: bare_read(folder),
+        "NumPy, rows in memory": lambda: numpy_moments(X, labels),
+        "fairspan, rows in memory": lambda: GroupMoments.from_rows(X, labels),
+        "fairspan, files (one process)": lambda: accumulate(rows),
+        "fairspan, files, --jobs 2": lambda: accumulate(replace(rows, engine=Processes(2))),
+        "fairspan, files, Dask": lambda: accumulate(on_dask),
+    }
+    with threadpool_limits(1):
+        seconds = seconds_of(runs, repetitions)
+    gigabytes = X.nbytes / 1e9
+    reference = seconds["bare read (pyarrow)"] + seconds["NumPy, rows in memory"]
+    stream = seconds["fairspan, files (one process)"]
+    lines = [
+        [name, f"{each:.2f}", f"{gigabytes / each:.2f}", f"{each / reference:.2f}"]
+        for name, each in seconds.items()
+    ]
+    table = table_of(["what", "seconds", "GB/s", "over read + NumPy"], lines)
+    dask = seconds["fairspan, files, Dask"] / stream
+    peak = subprocess.run(
+        [sys.executable, "-c", _PEAK, str(folder)], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    return (
+        f"{table}\n\nDask over one process: {dask:.2f}. "
+        f"Peak memory of the process that reads files: {float(peak):.2f} GB."
+    )
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--features", type=int, default=50)
+    parser.add_argument("--folder", type=Path, help="where the rows are, or are to be written")
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--append", action="store_true", help="add to RESULTS.md")
+    options = parser.parse_args()
+    with TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        if not any(folder.glob("*.parquet")):
+            write_rows(folder, options.rows, options.features)
+        rows = FileRows.open(folder, ["g"])
+        title = f"Sources: {rows.n_rows:,} x {rows.n_features} float64, {len(GROUPS)} groups"
+        text = measure(folder, options.repetitions)
+    text = f"{machine(('fairspan', 'numpy', 'pyarrow', 'dask'))}\n\n{text}"
+    print(f"{title}\n\n{text}")
+    if options.append:
+        append(title, text)
+
+
+if __name__ == "__main__":
+    main()
