@@ -259,8 +259,8 @@ def checked_values(
         raise InvalidInput(
             f"X contains {what}, first in row {first_row + row}, column {name}",
             "Allowed are finite numbers",
-            "Fill in these cells first, for example with sklearn.impute.SimpleImputer, or leave rows "
-            'with NaN out of the moments (on_missing="drop", --on-missing drop)',
+            "Fill in these cells first, for example with sklearn.impute.SimpleImputer, or leave "
+            'rows with NaN out of the moments (on_missing="drop", --on-missing drop)',
         )
     return block
 
