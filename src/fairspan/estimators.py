@@ -17,8 +17,14 @@ from fairspan.moments.groups import listed
 from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.frames import FrameRows, columns_aside, frame_of, without_columns
 from fairspan.moments.sources.labels import Everyone
-from fairspan.moments.sources.protocol import PartedRows, Rows, RowSource, checked_values
-from fairspan.moments.sources.registry import rows_of, transformed_there
+from fairspan.moments.sources.protocol import (
+    PartedRows,
+    Rows,
+    RowSource,
+    check_width,
+    checked_values,
+)
+from fairspan.moments.sources.registry import is_device_array, rows_of, transformed_there
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.parameters import kind_of
 from fairspan.settings import changed_settings, check_settings, nested_settings
@@ -357,6 +363,8 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
         In squared units of the features, scaled if `scale`.
         """
+        if is_device_array(X):
+            return self._score_there(X)
         return -squared_residuals(self._standardized(self._rows(X)), self.components_)
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -491,6 +499,15 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Centred and scaled in float64: in single precision a large mean would cost digits."""
         centred = rows - self.mean_
         return np.asarray(centred if self.scale_ is None else centred / self.scale_)
+
+    def _score_there(self, X: Any) -> FloatArray:
+        """Scores of rows on another device, brought here block by block."""
+        check_is_fitted(self)
+        rows = rows_of(X, Everyone(_EVERYONE))
+        check_width(rows.n_features, self.n_features_in_, "features")
+        assert isinstance(rows, RowSource)
+        blocks = (self._standardized(block.values) for block in rows.blocks())
+        return -np.concatenate([squared_residuals(each, self.components_) for each in blocks])
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")

@@ -12,7 +12,8 @@ from fairspan.moments.center import check_center
 from fairspan.moments.groups import Label, plain_labels
 from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.frames import FrameRows, frame_of
-from fairspan.moments.sources.registry import transformed_there
+from fairspan.moments.sources.protocol import check_width
+from fairspan.moments.sources.registry import restored_there, transformed_there
 from fairspan.soft_projection import is_soft, retained
 from fairspan.storage import read_archive, write_archive
 
@@ -146,7 +147,7 @@ class FairSubspace:
             return there
         return (self._standardized(self.rows(X))) @ self.components.T
 
-    def inverse_transform(self, Z: Any) -> FloatArray:
+    def inverse_transform(self, Z: Any) -> Any:
         """Rows in the original features from their coordinates.
 
         Parameters
@@ -156,9 +157,13 @@ class FairSubspace:
         Returns
         -------
         (n, p) array
+            Where the coordinates lie on another device, the same kind of object there.
         """
+        there = restored_there(Z, self)
+        if there is not None:
+            return there
         coordinates = ArrayRows(Z).values()
-        self._check_width(coordinates.shape[1], self.n_components, "coordinates")
+        check_width(coordinates.shape[1], self.n_components, "coordinates")
         return coordinates @ self.components * self._scale() + self._mean()
 
     def rows(self, X: Any) -> FloatArray:
@@ -168,7 +173,7 @@ class FairSubspace:
         if isinstance(source, FrameRows) and self.feature_names is not None:
             source = source.selected(self.feature_names)
         rows = source.values()
-        self._check_width(rows.shape[1], self.n_features, "features")
+        check_width(rows.shape[1], self.n_features, "features")
         return rows
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -225,14 +230,6 @@ class FairSubspace:
 
     def _scale(self) -> FloatArray:
         return np.ones(self.n_features) if self.scale is None else self.scale
-
-    def _check_width(self, received: int, allowed: int, what: str) -> None:
-        if received != allowed:
-            raise InvalidInput(
-                f"X has {received} {what}, but FairSubspace is expecting {allowed} {what} as input",
-                f"Allowed are rows of {allowed} {what}",
-                "Pass the columns that it was fitted on",
-            )
 
     def __repr__(self) -> str:
         how = "" if self.provenance is None else f", {self.provenance.criterion}"

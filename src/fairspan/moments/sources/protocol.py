@@ -333,3 +333,18 @@ def check_shape(shape: tuple[int, ...]) -> None:
             "Allowed is at least one row and one feature",
             "Check the file or the filter that made this table",
         )
+
+
+def check_width(received: int, allowed: int, what: str) -> None:
+    """Make sure that rows are as wide as a projection needs them.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    if received != allowed:
+        raise InvalidInput(
+            f"X has {received} {what}, but FairSubspace is expecting {allowed} {what} as input",
+            f"Allowed are rows of {allowed} {what}",
+            "Pass the columns that it was fitted on",
+        )

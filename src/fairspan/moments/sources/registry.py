@@ -43,7 +43,7 @@ def _comes_from(package: str) -> Callable[[Any], bool]:
     return lambda X: any(cls.__module__.split(".")[0] == package for cls in type(X).__mro__)
 
 
-def _is_device_array(X: Any) -> bool:
+def is_device_array(X: Any) -> bool:
     """Whether it is an array of another package than numpy, which may lie on a GPU."""
     if isinstance(X, np.ndarray | np.generic):
         return False
@@ -60,13 +60,15 @@ ADAPTERS = (
     Adapter(
         "arrow_streams", lambda X: hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__")
     ),
-    Adapter("device_arrays", _is_device_array),
+    Adapter("device_arrays", is_device_array),
     Adapter("arrays", lambda X: True),
 )
 
 # Those whose rows are in memory as numpy or a data frame, and those that can only be read.
 _HERE = ("frames", "arrays")
 _READ_ONLY = ("files", "arrow_streams")
+# Those that can bring reduced rows back where they lie.
+_RESTORING = ("device_arrays",)
 
 
 def adapter_for(X: Any) -> Adapter:
@@ -92,6 +94,12 @@ def transformed_there(X: Any, projection: Projection) -> Any | None:
     if adapter.module in _HERE:
         return None
     return adapter.imported().transformed(X, projection)
+
+
+def restored_there(Z: Any, projection: Projection) -> Any | None:
+    """Rows brought back from their coordinates where those lie; None if they lie here."""
+    adapter = adapter_for(Z)
+    return adapter.imported().restored(Z, projection) if adapter.module in _RESTORING else None
 
 
 def rows_of(
