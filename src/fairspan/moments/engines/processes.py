@@ -4,9 +4,11 @@ import multiprocessing
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import TypeVar
 
+from fairspan.errors import FairspanError
 from fairspan.moments.engines.protocol import Part, result_in_worker
 from fairspan.moments.sources.protocol import Fold
 
@@ -44,5 +46,13 @@ class Processes:
                         yield 1, running.popleft().result()
                 while running:
                     yield 1, running.popleft().result()
+            except BrokenProcessPool as error:
+                raise FairspanError(
+                    f"One of the {self.jobs} processes that read files was killed, most likely "
+                    "because memory ran out",
+                    "Allowed are as many processes as fit into memory, each with one partial result "
+                    "and some batches of rows",
+                    "Use fewer jobs",
+                ) from error
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
