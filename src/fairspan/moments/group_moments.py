@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.moments.center import Center, check_center
-from fairspan.moments.groups import Label, label_array, listed, plain_labels, same_kind, spelled
+from fairspan.moments.groups import Label, label_array, plain_labels, spelled
 from fairspan.moments.intake import EVERY_ROW, Intake
+from fairspan.moments.mergeable import check_mergeable
 from fairspan.moments.one_group import OneGroup, check_magnitude, merged
 from fairspan.storage import (
     Contents,
@@ -207,7 +208,7 @@ class GroupMoments:
     def __add__(self, other: object) -> "GroupMoments":
         if not isinstance(other, GroupMoments):
             return NotImplemented
-        _check_mergeable(self, other)
+        check_mergeable(self, other)
         parts = dict(zip(self.labels, range(self.n_groups), strict=True))
         others = dict(zip(other.labels, range(other.n_groups), strict=True))
         return GroupMoments.from_groups(
@@ -363,24 +364,3 @@ def _group(moments: GroupMoments, index: int | None) -> OneGroup | None:
         moments.means[index],
         moments.scatters[index],
     )
-
-
-def _check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
-    if a.n_features != b.n_features or a.feature_names != b.feature_names:
-        raise InvalidInput(
-            f"The features differ: {_features(a)} against {_features(b)}",
-            "Allowed are moments of the same features in the same order",
-            "Read both parts with the same columns in the same order",
-        )
-    if a.n_groups and b.n_groups and not same_kind(a.labels, b.labels):
-        raise InvalidInput(
-            f"The groups are of different types: {listed(a.labels)} against {listed(b.labels)}",
-            "Allowed are labels of one type",
-            "Convert the group columns of both parts to the same type",
-        )
-
-
-def _features(moments: GroupMoments) -> str:
-    if moments.feature_names is None:
-        return f"{moments.n_features} without names"
-    return f"{moments.n_features} named {listed(moments.feature_names)}"

@@ -252,6 +252,21 @@ def same_kind(left: Sequence[Label], right: Sequence[Label]) -> bool:
     return {_kind_of(label) for label in left} == {_kind_of(label) for label in right}
 
 
+def kind_in_words(labels: Sequence[Label]) -> str:
+    """What labels are made of.
+
+    Examples
+    --------
+    >>> kind_in_words(["a", "b"]), kind_in_words([("a", 1)])
+    ('text', '2 attributes (text, whole number)')
+    """
+    kinds = [_kind_of(label) for label in labels[:1]]
+    return "".join(
+        f"{len(kind) - 1} attributes {_spell(kind)}" if kind[0] is tuple else _spell(kind)
+        for kind in kinds
+    )
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return tuple(_plain(part) for part in value)
