@@ -103,9 +103,10 @@ class DeviceMoments:
 class _Group:
     """Moments of one group so far.
 
-    The mean is kept relative to the group's first row, so that a large common offset costs no
-    digits. Each block is centred on the mean so far: what is left of its own mean is small, and is
-    taken out of the products rather than out of the rows, which saves a pass over them.
+    The mean is a point, at first the group's first row, plus what is missing to it, so that a large
+    common offset costs no digits. Each block is centred on the mean so far: what is left of its own
+    mean is small, and is taken out of the products rather than out of the rows, which saves a pass
+    over them.
     """
 
     def __init__(self, place: Place, strips: int, pilot: Any) -> None:
@@ -119,6 +120,7 @@ class _Group:
         """Add a block of rows; all weights are positive."""
         xp, place = self._place.xp, self._place
         centre = self._pilot + self._mean
+        left = self._mean - (centre - self._pilot)  # what rounding left out of the centre
         rows = place.minus(rows, centre)
         if row_weights is None:
             weight = float(rows.shape[0])
@@ -126,7 +128,7 @@ class _Group:
         else:
             weight = float(row_weights.sum())
             mean = xp.matmul(place.constant(row_weights / weight), rows)
-        delta = mean + ((centre - self._pilot) - self._mean)
+        delta = mean - left
         heavier = weight > self._weight
         if heavier:  # the mean so far may be far off, and products about it would cost digits
             rows = rows - mean
@@ -136,7 +138,7 @@ class _Group:
         between = self._weight * (weight / total)
         scatter = self._products(rows) + between * _outer(delta)
         self._scatter = self._scatter + (scatter if heavier else scatter - weight * _outer(mean))
-        self._mean = self._mean + (weight / total) * delta
+        self._pilot, self._mean = centre, left + (weight / total) * delta
         self._weight, self._count = total, self._count + rows.shape[0]
 
     def _products(self, rows: Any) -> Any:
