@@ -7,6 +7,7 @@ is ever written or read. The same contents give the same bytes.
 import io
 import json
 import os
+import platform
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,13 +22,14 @@ from fairspan.errors import CorruptFile
 Contents = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
 _HEADER = "header"
+_TEMPORARY = ".tmp"
 # A zip whose first member is the header; other zips, such as spreadsheets, are none of ours.
 _MAGIC = b"PK\x03\x04"
 _FIRST_MEMBER = slice(30, 30 + len("header.npy"))
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replacing(path: str | os.PathLike[str], *, unique: bool = False) -> Iterator[Path]:
     """Give a temporary name to write to, and rename it to `path` when all went well.
 
     On an error the temporary file is removed and whatever stood at `path` is untouched.
@@ -36,14 +38,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     ----------
     path : path
         The final name.
+    unique : bool
+        Use a temporary name that no other process uses, so that several may write the same file.
 
     Yields
     ------
     Path
-        ``path`` with ``.partial`` appended, in the same folder.
+        ``path`` with ``.partial`` appended, or with host and process, in the same folder.
     """
     final = Path(path)
-    partial = final.with_name(final.name + ".partial")
+    partial = final.with_name(final.name + (_unique_ending() if unique else ".partial"))
     try:
         yield partial
         with partial.open("rb+") as written:
@@ -52,6 +56,30 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def remove_abandoned(path: str | os.PathLike[str]) -> None:
+    """Remove unique temporary files beside `path` whose process was killed, on this host.
+
+    Where that cannot be told, they stay.
+    """
+    if os.name != "posix":  # elsewhere asking for a process may end it
+        return
+    final = Path(path)
+    start = f"{final.name}.{platform.node()}-"
+    for file in final.parent.iterdir():
+        process = file.name.removeprefix(start).removesuffix(_TEMPORARY)
+        if file.name == f"{start}{process}{_TEMPORARY}" and process.isdecimal():
+            try:
+                os.kill(int(process), 0)
+            except ProcessLookupError:
+                file.unlink(missing_ok=True)
+            except (OSError, OverflowError):
+                continue
+
+
+def _unique_ending() -> str:
+    return f".{platform.node()}-{os.getpid()}{_TEMPORARY}"
 
 
 def write_archive(

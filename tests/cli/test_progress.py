@@ -1,14 +1,22 @@
 import io
 import os
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from fairspan.cli import progress
+from fairspan.cli import progress_line
 from fairspan.cli.progress import WithProgress
+from fairspan.cli.progress_line import ProgressLine
+from fairspan.moments.accumulate import accumulate
+from fairspan.moments.engines.processes import Processes
+from fairspan.moments.engines.protocol import InThisProcess
 from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.files import FileRows
 
@@ -50,7 +58,8 @@ def test_later_the_line_counts_rows_and_is_cleared_at_the_end(rows):
     assert len(lines) >= 2
     done = [int(line.split()[1].replace(",", "")) for line in lines]
     assert done == sorted(set(done))
-    assert lines[-1].rstrip() == "reading: 4,000 of 4,000 rows (100%)"
+    assert lines[-1].startswith("reading: 4,000 of 4,000 rows (100%), ")
+    assert max(map(len, lines)) < 80
     assert (blank.strip(), after) == ("", "")
     assert len(blank) >= max(map(len, lines))
 
@@ -76,7 +85,7 @@ def test_rows_of_unknown_number(tmp_path):
     path.write_text("x,y\n" + "1.25,2.5\n" * 150_000)
     terminal = Terminal()
     read(WithProgress(FileRows.open(path), "auditing", terminal, clock_in_steps_of(1.5)))
-    assert "\rauditing: 150,000 rows\r" in terminal.getvalue()
+    assert "\rauditing: 150,000 rows, " in terminal.getvalue()
 
 
 def test_the_rows_stay_what_they_are(rows):
@@ -85,9 +94,65 @@ def test_the_rows_stay_what_they_are(rows):
     np.testing.assert_array_equal(read(wrapped), rows.array)
 
 
+def test_the_line_tells_the_rate_and_the_time_left():
+    terminal = Terminal()
+    seconds = iter([0, 1, 20, 40]).__next__
+    with ProgressLine("reading", 40_000_000, terminal, seconds) as line:
+        for _ in range(3):
+            line.add(10_000_000)
+    _, first, second, blank, after = terminal.getvalue().split("\r")
+    assert first == "reading: 20,000,000 of 40,000,000 rows (50%), 1.0 M rows/s, 20 s left"
+    assert second.rstrip() == (
+        "reading: 30,000,000 of 40,000,000 rows (75%), 750 k rows/s, 13 s left"
+    )
+    assert (blank.strip(), after) == ("", "")
+
+
+def test_rows_that_were_read_before_count_for_the_share_but_not_for_the_rate():
+    terminal = Terminal()
+    seconds = iter([0, 10]).__next__
+    with ProgressLine("reading", 1000, terminal, seconds, done=600) as line:
+        line.add(200)
+    assert "reading: 800 of 1,000 rows (80%), 20 rows/s, 10 s left" in terminal.getvalue()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three files of two row groups each, 1000 rows in all."""
+    rng = np.random.default_rng(1)
+    for number, n_rows in enumerate((400, 300, 300)):
+        columns = {"x": rng.normal(size=n_rows), "g": rng.choice(["a", "b"], n_rows)}
+        path = tmp_path / "folder" / f"{number}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table(columns), path, row_group_size=n_rows // 2)
+    return tmp_path / "folder"
+
+
+@pytest.mark.parametrize("engine", [InThisProcess(), Processes(2)], ids=["here", "processes"])
+def test_parts_are_counted_wherever_they_are_read(folder, engine):
+    rows = replace(FileRows.open(folder, ["g"]), engine=engine)
+    terminal = Terminal()
+    found = accumulate(WithProgress(rows, "reading", terminal, clock_in_steps_of(3.0)))
+    assert found.to_bytes() == accumulate(rows).to_bytes()
+    done = re.findall(r"reading: ([\d,]+) of 1,000 rows", terminal.getvalue())
+    assert done == ["200", "400", "550", "700", "850", "1,000"]
+    assert terminal.getvalue().endswith(" \r")
+
+
+def test_parts_of_unknown_size_are_counted_themselves(folder):
+    for number in range(3):
+        (folder / f"{number}.parquet").unlink()
+        (folder / f"{number}.csv").write_text("x,g\n1,a\n2,b\n")
+    rows = replace(FileRows.open(folder, ["g"]), engine=Processes(2))
+    terminal = Terminal()
+    accumulate(WithProgress(rows, "reading", terminal, clock_in_steps_of(3.0)))
+    done = re.findall(r"reading: (\d) of 3 parts", terminal.getvalue())
+    assert done == ["1", "2", "3"]
+
+
 @pytest.mark.parametrize("command", ["audit", "fit"])
 def test_nothing_is_written_where_no_terminal_is(run, data, tmp_path, monkeypatch, command):
-    monkeypatch.setattr(progress, "_PATIENCE", -1.0)
+    monkeypatch.setattr(progress_line, "_PATIENCE", -1.0)
     where = ["-o", tmp_path / "m"] if command == "fit" else []
     result = run(command, data, "--group", "age", *where)
     assert (result.status, result.err) == (0, "")
@@ -96,8 +161,8 @@ def test_nothing_is_written_where_no_terminal_is(run, data, tmp_path, monkeypatc
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_a_real_terminal_shows_progress_and_is_left_clean(data):
     code = (
-        "import sys; from fairspan.cli import main, progress\n"
-        "progress._PATIENCE = progress._EVERY = -1.0\n"
+        "import sys; from fairspan.cli import main, progress_line\n"
+        "progress_line._PATIENCE = progress_line._EVERY = -1.0\n"
         "main(sys.argv[1:])"
     )
     ours, theirs = os.openpty()

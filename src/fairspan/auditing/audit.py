@@ -26,6 +26,7 @@ from fairspan.errors import InvalidInput, InvalidType, MissingDependency
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.intake import Intake
 from fairspan.moments.sources.protocol import Rows
 from fairspan.moments.sources.registry import rows_of
 from fairspan.problem.disparity import signed_disparity
@@ -110,8 +111,10 @@ class Audit:
         }
 
     def table(self) -> str:
-        """The figures as one text table."""
-        return table_of(self.models, self.rows.n_features)
+        """The figures as one text table, under a line that says which rows are not in."""
+        intake = str(Intake(self.rows.n_dropped, self.rows.sampled_from))
+        table = table_of(self.models, self.rows.n_features)
+        return f"{self.rows.n:,} rows: {intake}\n\n{table}" if intake else table
 
     def __str__(self) -> str:
         indented = (
@@ -303,5 +306,11 @@ def _model_audit(
 def _finished(
     results: Sequence[ModelAudit], moments: GroupMoments, *, has_intervals: bool
 ) -> Audit:
-    rows = AuditedRows(int(moments.counts.sum()), moments.n_features, has_intervals)
+    rows = AuditedRows(
+        int(moments.counts.sum()),
+        moments.n_features,
+        has_intervals,
+        moments.intake.n_dropped,
+        moments.intake.sampled_from,
+    )
     return Audit(tuple(results), find(results, rows), rows)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import click
 
 from fairspan.cli.commands import audit, demo, fit, transform
+from fairspan.cli.moment_files import merge, moments
 from fairspan.cli.reproducing import reproduce
 from fairspan.errors import FairspanError
 from fairspan.version import __version__
@@ -27,7 +28,7 @@ def fairspan() -> None:
     """
 
 
-for _command in (demo, audit, fit, transform, reproduce):
+for _command in (demo, audit, fit, transform, moments, merge, reproduce):
     fairspan.add_command(_command)
 
 

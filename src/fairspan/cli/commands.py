@@ -8,6 +8,7 @@ from click.core import ParameterSource
 
 from fairspan.cli import options
 from fairspan.cli.parameters import Value
+from fairspan.cli.reading import Reading
 
 if TYPE_CHECKING:
     from fairspan.auditing.audit import Audit
@@ -37,6 +38,7 @@ def demo(as_json: bool) -> None:
 @click.command()
 @options.DATA
 @options.reads_rows
+@options.chooses_dimension
 @click.option(
     "--model",
     "models",
@@ -47,9 +49,7 @@ def demo(as_json: bool) -> None:
 @options.JSON
 def audit(
     data: Path,
-    groups: tuple[str, ...],
-    features: tuple[str, ...],
-    exclude: tuple[str, ...],
+    reading: Reading,
     n_components: int | None,
     center: str,
     standardize: bool,
@@ -64,9 +64,9 @@ def audit(
     from fairspan.cli.inputs import open_input, plain_model, saved_models
     from fairspan.cli.output import echo_json
 
-    if models and (features or exclude):
+    if models and (reading.features or reading.exclude):
         raise click.UsageError("A saved model brings its features: no --features, no --exclude.")
-    table = open_input(data, groups, features, exclude)
+    table = open_input(data, reading)
     if models:
         # The default centre is not one that was asked for.
         asked = click.get_current_context().get_parameter_source("center")
@@ -86,14 +86,13 @@ def audit(
 @options.DATA
 @click.option("-o", "--output", "model", type=_OUT, required=True, help="Where to save the model.")
 @options.reads_rows
+@options.chooses_dimension
 @options.fits
 @options.JSON
 def fit(
     data: Path,
     model: Path,
-    groups: tuple[str, ...],
-    features: tuple[str, ...],
-    exclude: tuple[str, ...],
+    reading: Reading,
     n_components: int | None,
     center: str,
     standardize: bool,
@@ -108,7 +107,7 @@ def fit(
     if str(model) == "-":
         raise click.UsageError("A model is no text to print; name a file with -o.")
     refuse_overwriting(model, data)
-    table = open_input(data, groups, features, exclude)
+    table = open_input(data, reading)
     fitted, audited = fair_models(table, n_components, center, standardize, criterion, parameters)
     result = _audited(table, audited)
     fitted.subspace.save(model)
@@ -152,4 +151,4 @@ def _audited(table: "Table", audited: "list[Audited]") -> "Audit":
 
     if table.source is None:
         return audit_moments(audited, [table.moments])
-    return audit_rows(audited, table.with_progress("auditing"), table.moments)
+    return audit_rows(audited, table.rows("auditing"), table.moments)

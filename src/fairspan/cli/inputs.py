@@ -6,17 +6,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import click
-
 from fairspan.auditing.models import Audited, audited_pca, models_of, read_model
 from fairspan.cli.parameters import Value
 from fairspan.cli.progress import WithProgress
+from fairspan.cli.reading import Reading
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, UnknownGroup
 from fairspan.fitting import Fit, fit_subspace, smallest_dimension
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, listed, spelled
 from fairspan.moments.sources.files import FileRows
+from fairspan.moments.sources.protocol import Rows
+from fairspan.moments.sources.sampling import SampledRows, sampled
 from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.problem import check_n_components
 from fairspan.storage import is_archive
@@ -28,18 +29,26 @@ _SHARE_KEPT = 0.9
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of a file, or moments that stand in for them."""
+    """The rows of a file, or moments that stand in for them.
+
+    Attributes
+    ----------
+    source : FileRows or None
+    saved : GroupMoments or None
+    sample : int or None
+        Rows to draw from the source, and look at these alone.
+    seed : int
+    """
 
     source: FileRows | None
     saved: GroupMoments | None = None
+    sample: int | None = None
+    seed: int = 0
 
     @cached_property
     def moments(self) -> GroupMoments:
         """Moments of at least two groups, read once."""
-        if self.saved is not None:
-            moments = self.saved
-        else:
-            moments = accumulate(self.with_progress("reading"))
+        moments = accumulate(self.rows("reading")) if self.saved is None else self.saved
         if moments.n_groups < 2:
             raise InvalidInput(
                 f"All rows are of one group ({moments.labels[0]!r})",
@@ -53,33 +62,31 @@ class Table:
         if n_components is not None and self.source is not None:
             check_n_components(n_components, len(self.source.feature_names))
 
-    def with_progress(self, what: str) -> WithProgress:
-        """The rows, telling how many have been read."""
+    def rows(self, what: str) -> Rows:
+        """The rows, telling how many have been read; or those that were drawn from them."""
         assert self.source is not None
-        return WithProgress(self.source, what)
+        return WithProgress(self.source, what) if self.sample is None else self._sampled
+
+    @cached_property
+    def _sampled(self) -> SampledRows:
+        assert self.source is not None
+        assert self.sample is not None
+        return sampled(WithProgress(self.source, "sampling"), self.sample, self.seed)
 
     def selected(self, names: tuple[str, ...] | None) -> "Table":
         """The same rows with these features, in this order; moments stay as they are."""
         if names is None or self.source is None:
             return self
-        return Table(self.source.selected(names))
+        return replace(self, source=self.source.selected(names))
 
 
-def open_input(
-    path: Path, groups: Sequence[str], features: Sequence[str], exclude: Sequence[str]
-) -> Table:
+def open_input(path: Path, reading: Reading) -> Table:
     """Open rows, or saved moments."""
     if path.is_file() and is_archive(path):
         moments = GroupMoments.load(path)
-        if groups or features or exclude:
-            raise click.UsageError(
-                f"{path} holds moments, whose groups and features are fixed; "
-                "leave out --group, --features and --exclude."
-            )
+        reading.refuse_for_moments(path)
         return Table(None, moments)
-    if not groups:
-        raise click.UsageError("Name the group column with --group COL.")
-    return Table(FileRows.open(path, groups, features, exclude))
+    return Table(reading.opened(path), sample=reading.sample, seed=reading.seed or 0)
 
 
 def plain_model(table: Table, n_components: int | None, center: Any, standardize: bool) -> Audited:

@@ -1,12 +1,15 @@
 """Options that several commands share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from fairspan.cli.parameters import Value, parameters_of
+from fairspan.cli.reading import Reading
 from fairspan.problem.criterion_names import CRITERION_NAMES
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -15,72 +18,29 @@ DATA = click.argument("data", type=click.Path(exists=True, path_type=Path))
 JSON = click.option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
 
 
-def reads_rows(command: _Command) -> _Command:
-    """Add the options of commands that read rows with groups."""
-    options = (
-        click.option(
-            "--group",
-            "groups",
-            multiple=True,
-            metavar="COL",
-            help="Group column; repeat it for intersections.",
-        ),
-        click.option(
-            "--features",
-            multiple=True,
-            metavar="PATTERN",
-            help="Take only columns that match, such as 'PAY_*' (repeatable).",
-        ),
-        click.option(
-            "--exclude",
-            multiple=True,
-            metavar="PATTERN",
-            help="Leave out columns that match (repeatable).",
-        ),
-        click.option(
-            "-d",
-            "n_components",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Dimensions to keep; without it the least that keep 90 % of the variance.",
-        ),
-        click.option(
-            "--center",
-            type=click.Choice(["global", "group", "none"]),
-            default="global",
-            show_default=True,
-            help="Measure errors about the mean of all rows, of each group, or the origin.",
-        ),
-        click.option(
-            "--standardize", is_flag=True, help="Divide each feature by its standard deviation."
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+def reads_rows(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of commands that read rows with groups; they come as one `reading`."""
+    names = [each.name for each in fields(Reading)]
+
+    @wraps(command)
+    def with_reading(*arguments: Any, **values: Any) -> Any:
+        reading = Reading(**{name: values.pop(name) for name in names})
+        return command(*arguments, reading=reading, **values)
+
+    return _with_options(with_reading, _READING)
+
+
+def chooses_dimension(command: _Command) -> _Command:
+    """Add the options of commands that reduce rows to some dimension."""
+    return _with_options(command, _DIMENSION)
 
 
 def fits(command: _Command) -> _Command:
     """Add the options of commands that fit."""
-    options = (
-        click.option(
-            "--criterion",
-            type=click.Choice(CRITERION_NAMES),
-            default="minimax_loss",
-            show_default=True,
-            is_eager=True,  # which parameters there are depends on it
-            help="What to minimise.",
-        ),
-        click.option(
-            "--param",
-            "parameters",
-            multiple=True,
-            metavar="KEY=VALUE",
-            callback=_parsed,
-            help="A parameter of the criterion, such as penalty=2, protected=GROUP or "
-            "radius.GROUP=0.1 (repeatable).",
-        ),
-    )
+    return _with_options(command, _FITTING)
+
+
+def _with_options(command: _Command, options: Sequence[Callable[[Any], Any]]) -> _Command:
     for option in reversed(options):
         command = option(command)
     return command
@@ -90,3 +50,99 @@ def _parsed(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, Value]:
     return parameters_of(context.params["criterion"], values)
+
+
+_READING = (
+    click.option(
+        "--group",
+        "groups",
+        multiple=True,
+        metavar="COL",
+        help="Group column; repeat it for intersections.",
+    ),
+    click.option(
+        "--features",
+        multiple=True,
+        metavar="PATTERN",
+        help="Take only columns that match, such as 'PAY_*' (repeatable).",
+    ),
+    click.option(
+        "--exclude",
+        multiple=True,
+        metavar="PATTERN",
+        help="Leave out columns that match (repeatable).",
+    ),
+    click.option("--weight", metavar="COL", help="Column of sample weights."),
+    click.option(
+        "--on-missing",
+        type=click.Choice(["error", "drop"]),
+        default="error",
+        show_default=True,
+        help="What to do with rows in which a feature or the group is missing.",
+    ),
+    click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Read files and row groups in N processes.",
+    ),
+    click.option(
+        "--engine",
+        type=click.Choice(["dask", "spark"]),
+        help="Read files and row groups on a cluster, whose workers see the same paths.",
+    ),
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Address of the cluster; without it, one is started on this machine.",
+    ),
+    click.option(
+        "--sample",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="For a first look: draw N rows at random, and say so in the output.",
+    ),
+    click.option(
+        "--seed", type=click.IntRange(min=0), metavar="S", help="Seed of the sample; by default 0."
+    ),
+)
+
+_DIMENSION = (
+    click.option(
+        "-d",
+        "n_components",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Dimensions to keep; without it the least that keep 90 % of the variance.",
+    ),
+    click.option(
+        "--center",
+        type=click.Choice(["global", "group", "none"]),
+        default="global",
+        show_default=True,
+        help="Measure errors about the mean of all rows, of each group, or the origin.",
+    ),
+    click.option(
+        "--standardize", is_flag=True, help="Divide each feature by its standard deviation."
+    ),
+)
+
+_FITTING = (
+    click.option(
+        "--criterion",
+        type=click.Choice(CRITERION_NAMES),
+        default="minimax_loss",
+        show_default=True,
+        is_eager=True,  # which parameters there are depends on it
+        help="What to minimise.",
+    ),
+    click.option(
+        "--param",
+        "parameters",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_parsed,
+        help="A parameter of the criterion, such as penalty=2, protected=GROUP or "
+        "radius.GROUP=0.1 (repeatable).",
+    ),
+)

@@ -1,36 +1,34 @@
-"""Progress on standard error: only on a terminal, and only when it takes over two seconds."""
+"""Rows that tell on a terminal how many of them have been read, here or by an engine."""
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import TextIO
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TextIO, TypeVar
 
-from fairspan.moments.sources.protocol import RowBlock, RowSource
+from fairspan.cli.progress_line import ProgressLine
+from fairspan.moments.engines.protocol import Engine, InThisProcess, Part
+from fairspan.moments.sources.files import FileRows
+from fairspan.moments.sources.protocol import Fold, RowBlock, RowSource
 
-_PATIENCE, _EVERY = 2.0, 0.2
+Result = TypeVar("Result")
 
 
+@dataclass(frozen=True)
 class WithProgress:
     """The same rows, telling how many have been read.
 
-    Parameters
+    Attributes
     ----------
     source : RowSource
     what : str
         What is being done, such as "reading".
     """
 
-    def __init__(
-        self,
-        source: RowSource,
-        what: str,
-        stream: TextIO | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.source = source
-        self.what = what
-        self._stream = stream
-        self._clock = clock
+    source: RowSource
+    what: str
+    stream: TextIO | None = None
+    clock: Callable[[], float] = time.monotonic
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -49,31 +47,103 @@ class WithProgress:
 
     def selected(self, names: tuple[str, ...]) -> "WithProgress":
         """The same rows with these features, in this order."""
-        return WithProgress(self.source.selected(names), self.what, self._stream, self._clock)
+        return replace(self, source=self.source.selected(names))
 
     def blocks(self) -> Iterator[RowBlock]:
-        """Read all rows from the beginning."""
-        stream = sys.stderr if self._stream is None else self._stream
-        if not stream.isatty():
-            yield from self.source.blocks()
-            return
-        shown = ""
-        due = self._clock() + _PATIENCE
-        try:
-            for block in self.source.blocks():
-                yield block
-                if self._clock() >= due:
-                    due = self._clock() + _EVERY
-                    line = self._line(block.first_row + len(block.values))
-                    stream.write("\r" + line.ljust(len(shown)))
-                    stream.flush()
-                    shown = line
-        finally:
-            if shown:
-                stream.write("\r" + " " * len(shown) + "\r")
-                stream.flush()
+        """Read all rows from the beginning, here."""
+        with ProgressLine(self.what, self.n_rows, _terminal(self.stream), self.clock) as line:
+            yield from _counted(self.source.blocks(), line)
 
-    def _line(self, done: int) -> str:
-        if self.n_rows is None:
-            return f"{self.what}: {done:,} rows"
-        return f"{self.what}: {done:,} of {self.n_rows:,} rows ({done / self.n_rows:.0%})"
+    def folded(self, fold: Fold[Result]) -> Result | None:
+        """The fold's result over all rows, read where they are; None if there are none."""
+        if isinstance(self.source, FileRows):
+            return replace(self.source, engine=self.engine(self.source)).folded(fold)
+        return fold.over(self)
+
+    def engine(self, rows: FileRows) -> "EngineWithProgress":
+        """The engine of these rows, telling the same."""
+        return EngineWithProgress(rows.engine, self.what, rows.n_rows, self.stream, self.clock)
+
+
+@dataclass(frozen=True)
+class EngineWithProgress:
+    """An engine that tells how many rows have been read, or parts where rows are not known.
+
+    Attributes
+    ----------
+    engine : Engine
+    what : str
+    n_rows : int or None
+        Of all parts, of which some may have been read before.
+    """
+
+    engine: Engine
+    what: str
+    n_rows: int | None
+    stream: TextIO | None = None
+    clock: Callable[[], float] = field(default=time.monotonic)
+
+    def results(
+        self, fold: Fold[Result], parts: Sequence[Part]
+    ) -> Iterator[tuple[int, Result | None]]:
+        """Results over consecutive parts, in their order."""
+        is_here = isinstance(self.engine, InThisProcess)
+        known = [part.n_rows or 0 for part in parts]
+        if self.n_rows is not None:
+            line = self._line(self.n_rows, "rows", self.n_rows - sum(known))
+        elif is_here:
+            line = self._line(None, "rows", 0)
+        else:
+            line, known = self._line(len(parts), "parts", 0), [1] * len(parts)
+        with line:
+            if is_here:
+                yield from self.engine.results(fold, [_CountedPart(part, line) for part in parts])
+                return
+            n_done = 0
+            for count, result in self.engine.results(fold, parts):
+                line.add(sum(known[n_done : n_done + count]))
+                n_done += count
+                yield count, result
+
+    def _line(self, total: int | None, unit: str, done: int) -> ProgressLine:
+        return ProgressLine(self.what, total, _terminal(self.stream), self.clock, unit, done)
+
+
+@dataclass(frozen=True)
+class _CountedPart:
+    """A part that is read here, counted block by block."""
+
+    part: Part
+    line: ProgressLine
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        return self.part.feature_names
+
+    @property
+    def n_features(self) -> int:
+        return self.part.n_features
+
+    @property
+    def n_rows(self) -> int | None:
+        return self.part.n_rows
+
+    @property
+    def where(self) -> str:
+        return self.part.where
+
+    def selected(self, names: tuple[str, ...]) -> RowSource:
+        return self.part.selected(names)
+
+    def blocks(self) -> Iterator[RowBlock]:
+        return _counted(self.part.blocks(), self.line)
+
+
+def _counted(blocks: Iterator[RowBlock], line: ProgressLine) -> Iterator[RowBlock]:
+    for block in blocks:
+        yield block
+        line.add(len(block.values) + block.n_dropped)
+
+
+def _terminal(stream: TextIO | None) -> TextIO:
+    return sys.stderr if stream is None else stream

@@ -1,0 +1,102 @@
+"""Moments of files that survive an interruption, and the merging of such moments."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from fairspan.cli.progress import WithProgress
+from fairspan.cli.reading import Reading
+from fairspan.errors import InvalidInput, warn
+from fairspan.moments.accumulate import accumulate
+from fairspan.moments.engines.protocol import located
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.groups import printable, spelled
+from fairspan.moments.records import write_whole
+from fairspan.moments.resuming import ResumableRows
+from fairspan.moments.sources.files import FileRows
+from fairspan.moments.sources.sampling import sampled
+from fairspan.storage import is_archive, remove_abandoned
+
+# Mean and scatter of one row are the row itself, and of two rows both of them.
+_ROWS_THAT_SHOW = 2
+_MOST_NAMED = 5
+
+
+def make_moments(
+    data: Path, out: Path, reading: Reading, min_group_size: int
+) -> tuple[GroupMoments, int]:
+    """Write the moments of the rows; return them, and the number of groups left out.
+
+    The output appears only when it is complete. Until then `out`.partial holds what was absorbed.
+    """
+    if data.is_file() and is_archive(data):
+        raise click.UsageError(
+            f"{data} holds moments already; merge files of moments with: fairspan merge."
+        )
+    rows = reading.opened(data)
+    partial = out.with_name(out.name + ".partial")
+    if reading.sample is None:
+        complete = accumulate(ResumableRows(_telling(rows), partial))
+    else:
+        complete = _of_sample(rows, partial, reading.sample, reading.seed or 0)
+    kept = complete.without_small_groups(min_group_size)
+    _warn_of_tiny_groups(kept)
+    write_whole(out, kept.to_bytes())
+    partial.unlink(missing_ok=True)
+    remove_abandoned(partial)
+    return kept, complete.n_groups - kept.n_groups
+
+
+def merge_moments(files: Sequence[Path], out: Path) -> GroupMoments:
+    """Write the moments of all rows, and return them.
+
+    Raises
+    ------
+    InvalidInput
+        Moments that do not fit together; the first file that does not fit is named.
+    """
+    seen = {file.resolve() for file in files}
+    if len(seen) < len(files):
+        warn("The same file is given more than once: its rows count as often.")
+    total = GroupMoments.load(files[0])
+    for file in files[1:]:
+        more = GroupMoments.load(file)
+        # A sample cannot be merged with anything, so it is what came first that must go.
+        at_fault = file if total.intake.sampled_from is None else files[0]
+        with located(str(at_fault)):
+            total = total + more
+    write_whole(out, total.to_bytes())
+    return total
+
+
+def _telling(rows: FileRows) -> FileRows:
+    return replace(rows, engine=WithProgress(rows, "reading").engine(rows))
+
+
+def _of_sample(rows: FileRows, partial: Path, size: int, seed: int) -> GroupMoments:
+    if partial.exists():
+        raise InvalidInput(
+            f"{partial} is the record of an interrupted run, which read all rows",
+            "Allowed with --sample is an output of which no run was interrupted",
+            f"Go on without --sample, or delete {partial}, or name another output",
+        )
+    return accumulate(sampled(WithProgress(rows, "sampling"), size, seed))
+
+
+def _warn_of_tiny_groups(moments: GroupMoments) -> None:
+    tiny = [
+        printable(spelled(label))
+        for label, count in zip(moments.labels, moments.counts.tolist(), strict=True)
+        if count <= _ROWS_THAT_SHOW
+    ]
+    if not tiny:
+        return
+    more = len(tiny) - _MOST_NAMED
+    named = ", ".join(f"'{name}'" for name in tiny[:_MOST_NAMED])
+    named += f" and {more} more" if more > 0 else ""
+    warn(
+        f"Groups of 1 or 2 rows ({named}): their rows can be read off these moments; "
+        "use --min-group-size to leave such groups out."
+    )

@@ -1,0 +1,114 @@
+"""The commands that make and merge files of moments."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairspan.cli import options
+from fairspan.cli.reading import Reading
+
+if TYPE_CHECKING:
+    from fairspan.moments.group_moments import GroupMoments
+
+_OUT = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
+_MOMENTS = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(short_help="Make the moments of DATA, all that a fit needs.")
+@options.DATA
+@click.option("-o", "--output", "out", type=_OUT, required=True, help="Where to save the moments.")
+@options.reads_rows
+@click.option(
+    "--min-group-size",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Leave out groups of fewer rows, so that none of their rows can be read off.",
+)
+@options.JSON
+def moments(data: Path, out: Path, reading: Reading, min_group_size: int, as_json: bool) -> None:
+    """Make the moments of DATA: rows, weight, mean and covariance of each group, and no rows.
+
+    What was absorbed is recorded in OUTPUT.partial after each file and row group. After an
+    interruption the same command goes on where it stopped, and writes the same bytes.
+    """
+    from fairspan.cli.making_moments import make_moments
+    from fairspan.cli.output import echo_json
+
+    _check_output(out, data)
+    made, n_left_out = make_moments(data, out, reading, min_group_size)
+    if as_json:
+        echo_json({**_facts(made, out), "groups_left_out": n_left_out})
+        return
+    click.echo(_in_words(made))
+    if n_left_out:
+        groups = "1 group" if n_left_out == 1 else f"{n_left_out} groups"
+        click.echo(f"Left out: {groups} of fewer than {min_group_size} rows")
+    click.echo(f"Saved to {out}")
+
+
+@click.command(short_help="Merge files of moments: the moments of all their rows.")
+@click.argument("files", nargs=-1, required=True, type=_MOMENTS)
+@click.option("-o", "--output", "out", type=_OUT, required=True, help="Where to save the moments.")
+@options.JSON
+def merge(files: tuple[Path, ...], out: Path, as_json: bool) -> None:
+    """Merge FILES of moments of different rows into the moments of all of them.
+
+    The result is what one pass over all the rows would give: `fit` and `audit` take it as DATA.
+    """
+    from fairspan.cli.making_moments import merge_moments
+    from fairspan.cli.output import echo_json
+
+    _check_output(out, *files)
+    merged = merge_moments(files, out)
+    if as_json:
+        echo_json({**_facts(merged, out), "files": list(map(str, files))})
+    else:
+        counted = "1 file" if len(files) == 1 else f"{len(files)} files"
+        click.echo(f"{_in_words(merged)}\nMerged {counted} into {out}")
+
+
+def _check_output(out: Path, *inputs: Path) -> None:
+    if str(out) == "-":
+        raise click.UsageError("Moments are no text to print; name a file with -o.")
+    from fairspan.cli.inputs import refuse_overwriting
+
+    refuse_overwriting(out, *inputs)
+
+
+def _facts(moments: "GroupMoments", out: Path) -> dict[str, Any]:
+    names = moments.feature_names
+    return {
+        "output": str(out),
+        "n_rows": int(moments.counts.sum()),
+        "n_dropped": moments.intake.n_dropped,
+        "sampled_from": moments.intake.sampled_from,
+        "n_features": moments.n_features,
+        "feature_names": None if names is None else list(names),
+        "groups": [
+            {"group": label, "n": count, "weight": weight}
+            for label, count, weight in zip(
+                moments.labels, moments.counts.tolist(), moments.weights.tolist(), strict=True
+            )
+        ],
+    }
+
+
+def _in_words(moments: "GroupMoments") -> str:
+    """One line for each group under a heading, and what is not in."""
+    from fairspan.moments.groups import printable, spelled
+
+    lines = [("group", "rows", "weight")]
+    for label, count, weight in zip(
+        moments.labels, moments.counts.tolist(), moments.weights.tolist(), strict=True
+    ):
+        lines.append((printable(spelled(label)), f"{count:,}", f"{weight:,.10g}"))
+    widths = [max(len(line[i]) for line in lines) for i in range(3)]
+    text = [
+        f"{name:{widths[0]}}  {rows:>{widths[1]}}  {weight:>{widths[2]}}"
+        for name, rows, weight in lines
+    ]
+    n_rows = int(moments.counts.sum())
+    intake = f"; {moments.intake}" if str(moments.intake) else ""
+    return "\n".join([*text, "", f"{n_rows:,} rows, {moments.n_features} features{intake}"])

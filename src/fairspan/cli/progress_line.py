@@ -1,0 +1,102 @@
+"""One line on standard error that says how far something has come."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TextIO
+
+# Seconds before the line appears, and between two of its states.
+_PATIENCE, _EVERY = 2.0, 0.2
+_WIDTH = 79
+_UNITS = ((1e9, " G"), (1e6, " M"), (1e3, " k"))
+
+
+@dataclass
+class ProgressLine:
+    """A line that is rewritten as things get done, and cleared in the end.
+
+    Attributes
+    ----------
+    what : str
+        What is being done, such as "reading".
+    total : int or None
+        How many things there are, if it is known.
+    stream : text file
+        Nothing is written where it is no terminal.
+    clock : callable
+        Seconds that have passed.
+    unit : str
+        What the things are called.
+    done : int
+        How many of them were done before.
+    """
+
+    what: str
+    total: int | None
+    stream: TextIO
+    clock: Callable[[], float] = time.monotonic
+    unit: str = "rows"
+    done: int = 0
+    _shown: str = field(default="", init=False)
+
+    def __enter__(self) -> "ProgressLine":
+        self._is_seen = self.stream.isatty()
+        if self._is_seen:
+            self._before, self._begun = self.done, self.clock()
+            self._due = self._begun + _PATIENCE
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            self.stream.write("\r" + " " * len(self._shown) + "\r")
+            self.stream.flush()
+
+    def add(self, number: int) -> None:
+        """Count what was done since."""
+        self.done += number
+        if not self._is_seen:
+            return
+        now = self.clock()
+        if now >= self._due:
+            self._due = now + _EVERY
+            line = self._text(now - self._begun)
+            self.stream.write("\r" + line.ljust(len(self._shown)))
+            self.stream.flush()
+            self._shown = line
+
+    def _text(self, seconds: float) -> str:
+        rate = (self.done - self._before) / seconds if seconds > 0 else 0.0
+        per_second = f", {_shortened(rate)} {self.unit}/s" if self.unit == "rows" and rate else ""
+        if not self.total:
+            return f"{self.what}: {self.done:,} {self.unit}{per_second}"[:_WIDTH]
+        left = f", {_duration((self.total - self.done) / rate)} left" if rate else ""
+        share = min(self.done / self.total, 1.0)
+        counted = f"{self.what}: {self.done:,} of {self.total:,} {self.unit} ({share:.0%})"
+        return f"{counted}{per_second}{left}"[:_WIDTH]
+
+
+def _shortened(number: float) -> str:
+    """At most three digits, and a unit.
+
+    Examples
+    --------
+    >>> _shortened(2_130_000.0), _shortened(750_000.0), _shortened(730.0)
+    ('2.1 M', '750 k', '730')
+    """
+    for size, name in _UNITS:
+        if number >= size:
+            return f"{number / size:.{1 if number < 10 * size else 0}f}{name}"
+    return f"{number:.0f}"
+
+
+def _duration(seconds: float) -> str:
+    """Seconds, minutes or hours.
+
+    Examples
+    --------
+    >>> _duration(12.6), _duration(100), _duration(9000)
+    ('13 s', '2 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{max(seconds, 0):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,108 @@
+"""How the command line says which rows are read, and where."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+if TYPE_CHECKING:
+    from fairspan.moments.engines.protocol import Engine
+    from fairspan.moments.sources.files import FileRows
+
+_CHOICE_OF_COLUMNS = {"groups", "features", "exclude"}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The options of commands that read rows with groups, by the names of the options.
+
+    Attributes
+    ----------
+    groups : tuple of str
+        Group columns.
+    features, exclude : tuple of str
+        Patterns of columns.
+    weight : str or None
+        Column of sample weights.
+    on_missing : {"error", "drop"}
+    jobs : int or None
+        Processes of this machine.
+    engine : {"dask", "spark"} or None
+    scheduler : str or None
+        Address of the cluster.
+    sample : int or None
+        Rows to draw.
+    seed : int or None
+    """
+
+    groups: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    weight: str | None = None
+    on_missing: Literal["error", "drop"] = "error"
+    jobs: int | None = None
+    engine: Literal["dask", "spark"] | None = None
+    scheduler: str | None = None
+    sample: int | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        for both, reason in (
+            (self.sample and self.engine, "--sample draws rows here: no --engine"),
+            (self.sample and self.jobs, "--sample draws rows in one process: no --jobs"),
+            (self.jobs and self.engine, "--jobs are processes of this machine: no --engine"),
+        ):
+            if both:
+                raise click.UsageError(f"{reason}.")
+        if self.scheduler is not None and self.engine is None:
+            raise click.UsageError("--scheduler needs --engine dask or --engine spark.")
+        if self.seed is not None and self.sample is None:
+            raise click.UsageError("--seed needs --sample N.")
+
+    def refuse_for_moments(self, path: Path) -> None:
+        """Raise a usage error if anything was asked for, as moments hold no rows."""
+        asked = {each.name for each in fields(self) if getattr(self, each.name) != each.default}
+        options = [f"--{name.replace('_', '-')}" for name in sorted(asked - _CHOICE_OF_COLUMNS)]
+        if asked & _CHOICE_OF_COLUMNS:
+            options.insert(0, "--group, --features and --exclude")
+        if options:
+            raise click.UsageError(
+                f"{path} holds moments, whose groups and features are fixed; "
+                f"leave out {', '.join(options)}."
+            )
+
+    def opened(self, path: Path) -> "FileRows":
+        """The rows of a file or folder."""
+        from dataclasses import replace
+
+        from fairspan.moments.sources.files import FileRows
+
+        if not self.groups:
+            raise click.UsageError("Name the group column with --group COL.")
+        rows = FileRows.open(
+            path if self.engine is None else path.resolve(),  # workers have folders of their own
+            self.groups,
+            self.features,
+            self.exclude,
+            weight=self.weight,
+            on_missing=self.on_missing,
+        )
+        return replace(rows, engine=self._engine())
+
+    def _engine(self) -> "Engine":
+        if self.engine == "dask":
+            from fairspan.moments.engines.on_dask import OnDask
+
+            return OnDask(self.scheduler)
+        if self.engine == "spark":
+            from fairspan.moments.engines.on_spark import OnSpark
+
+            return OnSpark(self.scheduler)
+        if (self.jobs or 1) > 1:
+            from fairspan.moments.engines.processes import Processes
+
+            return Processes(self.jobs or 1)
+        from fairspan.moments.engines.protocol import InThisProcess
+
+        return InThisProcess()
