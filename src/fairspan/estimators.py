@@ -15,6 +15,7 @@ from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import listed
 from fairspan.moments.sources.arrays import ArrayRows
+from fairspan.moments.sources.chosen_columns import ChosenColumns
 from fairspan.moments.sources.frames import FrameRows, columns_aside, frame_of, without_columns
 from fairspan.moments.sources.labels import Everyone
 from fairspan.moments.sources.protocol import (
@@ -337,6 +338,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             elsewhere (a cluster, another device), the same kind of object there.
         """
         check_is_fitted(self)
+        X = without_columns(X, self._group_columns)
         there = transformed_there(X, self.subspace_)
         if there is not None:
             return there
@@ -390,7 +392,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         rows = rows_of(X, sensitive_features, sample_weight)
         self._take_features(rows, reset=reset)
         check_dimension(self.n_components, self.n_features_in_)
-        return accumulate(rows), columns_aside(X, sensitive_features, sample_weight)
+        return accumulate(rows), _columns_aside(rows, X, sensitive_features, sample_weight)
 
     def _take_features(self, rows: Rows, *, reset: bool) -> None:
         """Set number and names of the features, or make sure that they are those set before."""
@@ -515,3 +517,13 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
 def _has_groups(X: Any, sensitive_features: Any) -> bool:
     return sensitive_features is not None or isinstance(X, RowSource | PartedRows)
+
+
+def _columns_aside(
+    rows: Rows, X: Any, sensitive_features: Any, sample_weight: Any
+) -> tuple[str, ...]:
+    """Columns of X that hold groups or weights, by name, and so are no features."""
+    chosen = getattr(rows, "chosen", None)
+    if isinstance(chosen, ChosenColumns):
+        return (*chosen.groups, *([] if chosen.weight is None else [chosen.weight]))
+    return columns_aside(X, sensitive_features, sample_weight)

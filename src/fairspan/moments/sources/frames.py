@@ -166,11 +166,16 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
 
 
 def without_columns(X: Any, names: tuple[str, ...]) -> Any:
-    """Drop these columns from a data frame where present; anything else is returned as it is."""
-    frame = frame_of(X)
-    if frame is None or not names:
+    """Drop these columns from a data frame, here or on a cluster, where present.
+
+    Anything else is returned as it is.
+    """
+    if not names:
         return X
-    return frame.drop([name for name in names if name in frame.columns]).to_native()
+    frame = nw.from_native(X, pass_through=True) if frame_of(X) is None else frame_of(X)
+    if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
+        return X
+    return frame.drop(list(names), strict=False).to_native()
 
 
 def columns_aside(X: Any, sensitive_features: Any, sample_weight: Any) -> tuple[str, ...]:
