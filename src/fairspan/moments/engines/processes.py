@@ -1,6 +1,8 @@
 """Parts read in several processes of this machine."""
 
 import multiprocessing
+import os
+import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -38,7 +40,8 @@ class Processes:
         running: deque[Future[Result | None]] = deque()
         # Spawned, as a forked process inherits locks that threads of this one may hold.
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(self.jobs, max(len(parts), 1)), context) as pool:
+        n_workers = min(self.jobs, max(len(parts), 1))
+        with ProcessPoolExecutor(n_workers, context, _end_with_parent) as pool:
             try:
                 for part in waiting:
                     running.append(pool.submit(result_in_worker, fold, part))
@@ -50,9 +53,21 @@ class Processes:
                 raise FairspanError(
                     f"One of the {self.jobs} processes that read files was killed, most likely "
                     "because memory ran out",
-                    "Allowed are as many processes as fit into memory, each with one partial result "
+                    "Allowed are as many processes as fit into memory, each with a partial result "
                     "and some batches of rows",
                     "Use fewer jobs",
                 ) from error
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """End a worker when its parent was killed, which nothing else would tell it."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
