@@ -1,11 +1,12 @@
 """Parts read by the workers of a Dask cluster."""
 
+import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from socket import create_connection
 from typing import Any, TypeVar
 
 from fairspan.errors import InvalidParameter, MissingDependency
@@ -102,13 +103,11 @@ def _connected(address: str | None) -> Iterator[Any]:
 
 
 def _client_of(distributed: Any, address: str) -> Any:
-    reason = _why_none_answers(distributed, address)
+    # In a thread of its own, as the caller's may run an event loop already (notebooks do).
+    with ThreadPoolExecutor(1) as thread:
+        reason = thread.submit(asyncio.run, _why_none_answers(distributed, address)).result()
     if reason is None:
-        try:
-            return distributed.Client(address, timeout=_SECONDS_TO_CONNECT, set_as_default=False)
-        except Exception as error:  # whatever another service on that port has sent
-            reason = f"what is there is no scheduler: {error}"
-    # Outside of the handler: the network layer's own errors would be shown above this one.
+        return distributed.Client(address, timeout=_SECONDS_TO_CONNECT, set_as_default=False)
     raise InvalidParameter(
         f"No Dask scheduler answers at {address!r} ({reason.rstrip('.')})",
         "Allowed is the address of a running scheduler, such as tcp://host:8786",
@@ -116,11 +115,15 @@ def _client_of(distributed: Any, address: str) -> Any:
     )
 
 
-def _why_none_answers(distributed: Any, address: str) -> str | None:
-    """Try the address first: a client that failed to connect goes on trying for a while."""
+async def _why_none_answers(distributed: Any, address: str) -> str | None:
+    """Ask who is there; a client that failed to connect would go on trying in the background."""
+    security = distributed.Security().get_connection_args("client")
     try:
-        host, port = distributed.comm.get_address_host_port(address)
-        create_connection((host, port), timeout=_SECONDS_TO_CONNECT).close()
-    except (OSError, ValueError, OverflowError) as error:
-        return str(error)
+        async with (
+            asyncio.timeout(_SECONDS_TO_CONNECT),
+            distributed.rpc(address, connection_args=security) as there,
+        ):
+            await there.identity()
+    except Exception as error:  # also whatever another service on that port may send
+        return str(error) or f"nothing within {_SECONDS_TO_CONNECT} s"
     return None

@@ -1,0 +1,62 @@
+"""A real Dask cluster of two worker processes, and functions that its workers run."""
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+
+
+@contextlib.contextmanager
+def running_cluster():
+    """A client of two worker processes of one thread each; those that die are replaced."""
+    import distributed
+
+    with (
+        distributed.LocalCluster(
+            n_workers=2, processes=True, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def slow_block(block, seconds, folder, block_id=None):
+    """The block, after a while, noted in a file."""
+    time.sleep(seconds)
+    (Path(folder) / str(block_id[0])).write_text("")
+    return block
+
+
+def block_that_fails_once(block, folder, block_id=None):
+    """The block, at the second attempt; the first is noted in a file, as workers may change."""
+    note = Path(folder) / f"tried-{block_id[0]}"
+    if not note.exists():
+        note.write_text("")
+        raise OSError("the disk was away for a moment")
+    return block
+
+
+def block_that_kills_its_worker(block):
+    os.kill(os.getpid(), 9)
+    return block
+
+
+def part_of(number, frames):
+    return frames[number]
+
+
+def threads_of_linear_algebra():
+    from threadpoolctl import threadpool_info
+
+    return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+
+def rows(n=600, p=4, seed=0):
+    """Correlated float64 rows far from zero, three groups, weights of which some are zero."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) @ rng.standard_normal((p, p)) + 100
+    groups = rng.choice(["f", "m", "x"], n, p=[0.45, 0.45, 0.1])
+    weights = np.where(rng.random(n) < 0.1, 0, rng.uniform(0.2, 3, n))
+    return X, groups, weights
