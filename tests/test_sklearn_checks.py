@@ -33,18 +33,27 @@ def in_turn(X):
     return np.arange(n_rows) % 2
 
 
+_OTHER_GROUPS = (
+    "Repeating a row moves those after it to the other group, so the two fits that it compares are "
+    "of different groups."
+)
 FAIL_WITH_MADE_UP_GROUPS = {
-    "check_sample_weight_equivalence_on_dense_data": "Repeating a row moves those after it to the "
-    "other group, so the two fits that it compares are of different groups."
+    "check_sample_weight_equivalence_on_dense_data": _OTHER_GROUPS,
+    "check_sample_weight_equivalence_on_sparse_data": _OTHER_GROUPS,
 }
 
 # All these call fit(X) or fit(X, y), and expect no error, or an error about something else.
 FAIL_WITHOUT_GROUPS = [
     "check_all_zero_sample_weights_error",
+    "check_complex_data",
     "check_dict_unchanged",
     "check_dont_overwrite_parameters",
     "check_dtype_object",
+    "check_estimator_sparse_array",
+    "check_estimator_sparse_matrix",
+    "check_estimator_sparse_tag",
     "check_estimators_dtypes",
+    "check_estimators_empty_data_messages",
     "check_estimators_fit_returns_self",
     "check_estimators_nan_inf",
     "check_estimators_overwrite_params",
@@ -64,6 +73,7 @@ FAIL_WITHOUT_GROUPS = [
     "check_positive_only_tag_during_fit",
     "check_readonly_memmap_input",
     "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
     "check_sample_weights_list",
     "check_sample_weights_not_an_array",
     "check_sample_weights_not_overwritten",

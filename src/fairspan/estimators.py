@@ -14,6 +14,7 @@ from fairspan.fitting import Fit, check_dimension, fit_subspace
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import listed
+from fairspan.moments.of_rows import moments_of
 from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.chosen_columns import ChosenColumns
 from fairspan.moments.sources.frames import FrameRows, columns_aside, frame_of, without_columns
@@ -26,6 +27,8 @@ from fairspan.moments.sources.protocol import (
     checked_values,
 )
 from fairspan.moments.sources.registry import is_device_array, rows_of, transformed_there
+from fairspan.moments.sources.sparse_rows import SparseRows, checked_matrix
+from fairspan.moments.sparse_moments import Moments, SparseMoments
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.parameters import kind_of
 from fairspan.settings import changed_settings, check_settings, nested_settings
@@ -129,7 +132,9 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         for a group without variance.
     disparity_ : float
         Two groups: error of the second minus error of the first. More: the largest pairwise gap.
-    moments_ : GroupMoments
+    moments_ : GroupMoments or SparseMoments
+        The latter where sparse rows have more than 1500 features: it refers to the rows, so save
+        `subspace_` rather than the estimator, and `solution_` is called estimated.
     subspace_ : FairSubspace
         The projection alone, to save or ship.
     solution_ : Solution
@@ -282,7 +287,8 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Add rows to those seen so far, and fit on all of them.
 
         The result is that of one `fit` on all rows, up to rounding. A group that appears only now
-        joins. Parameters are those of `fit`.
+        joins. Parameters are those of `fit`. Moments are merged as k matrices of p x p numbers,
+        also those of sparse rows.
 
         Returns
         -------
@@ -296,7 +302,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             moments, columns = self._moments_of(X, sensitive_features, sample_weight, reset=False)
             has_groups = _has_groups(X, sensitive_features)
             self._check_same_kind_of_rows(has_groups=has_groups)
-            moments, columns = self.moments_ + moments, columns or self._group_columns
+            moments, columns = _matrices(self.moments_) + moments, columns or self._group_columns
             self._fit(moments, columns, has_groups=has_groups)
         return self
 
@@ -367,7 +373,13 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         if is_device_array(X):
             return self._score_there(X)
-        return -squared_residuals(self._standardized(self._rows(X)), self.components_)
+        check_is_fitted(self)
+        if not hasattr(X, "tocsr"):
+            return -squared_residuals(self._standardized(self._rows(X)), self.components_)
+        rows = SparseRows(checked_matrix(X))
+        self._take_features(rows, reset=False)
+        blocks = (self._standardized(block.values) for block in rows.blocks())
+        return -np.concatenate([squared_residuals(each, self.components_) for each in blocks])
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`: higher is better."""
@@ -379,12 +391,13 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def _moments_of(
         self, X: Any, sensitive_features: Any, sample_weight: Any, *, reset: bool
-    ) -> tuple[GroupMoments, tuple[str, ...]]:
+    ) -> tuple[Any, tuple[str, ...]]:
         """One pass over the rows; also the group columns that were taken out of X."""
         check_settings(self)
         if sensitive_features is None and self.missing_groups == "ignore":
@@ -392,7 +405,9 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         rows = rows_of(X, sensitive_features, sample_weight)
         self._take_features(rows, reset=reset)
         check_dimension(self.n_components, self.n_features_in_)
-        return accumulate(rows), _columns_aside(rows, X, sensitive_features, sample_weight)
+        # Parts can be merged as matrices only.
+        moments = moments_of(rows) if reset else accumulate(rows)
+        return moments, _columns_aside(rows, X, sensitive_features, sample_weight)
 
     def _take_features(self, rows: Rows, *, reset: bool) -> None:
         """Set number and names of the features, or make sure that they are those set before."""
@@ -400,6 +415,8 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             validate_data(self, rows.array, reset=reset, skip_check_array=True)
         elif isinstance(rows, FrameRows):
             validate_data(self, rows.frame.to_native(), reset=reset, skip_check_array=True)
+        elif isinstance(rows, SparseRows):
+            validate_data(self, rows.matrix, reset=reset, skip_check_array=True)
         elif reset:
             self._set_features(rows.n_features, rows.feature_names)
         else:
@@ -430,7 +447,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 "Fit again on all rows with their groups",
             )
 
-    def _fit(self, moments: GroupMoments, columns: tuple[str, ...], *, has_groups: bool) -> None:
+    def _fit(self, moments: Moments, columns: tuple[str, ...], *, has_groups: bool) -> None:
         if has_groups and moments.n_groups == 1:
             warn(
                 f"All rows are of one group ({moments.labels[0]!r}), so this is ordinary PCA. "
@@ -463,7 +480,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self.__dict__.update(before)
             raise
 
-    def _take(self, fit: Fit, moments: GroupMoments) -> None:
+    def _take(self, fit: Fit, moments: Moments) -> None:
         """Set all fitted attributes."""
         subspace, traces = fit.subspace, fit.problem.second_moments.traces
         pooled = moments.proportions @ fit.component_variances
@@ -513,6 +530,10 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
+
+
+def _matrices(moments: Moments) -> GroupMoments:
+    return moments.matrices() if isinstance(moments, SparseMoments) else moments
 
 
 def _has_groups(X: Any, sensitive_features: Any) -> bool:

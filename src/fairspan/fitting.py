@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.errors import InvalidInput, InvalidParameter, warn
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, warn
 from fairspan.linalg import leading_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import listed
-from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.sparse_moments import Moments, SparseMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.restrictions import Restriction, restriction_of
 from fairspan.solvers.choose import solver_of
+from fairspan.solvers.growing_subspace import GrowingSubspace
 from fairspan.solvers.restricted import Solved, Task
 from fairspan.solvers.solution import Solution
 from fairspan.subspace import FairSubspace, Provenance
@@ -51,7 +52,7 @@ class Fit:
 
 
 def fit_subspace(
-    moments: GroupMoments,
+    moments: Moments,
     n_components: int | float,
     *,
     criterion: str | Criterion = "minimax_loss",
@@ -67,7 +68,9 @@ def fit_subspace(
 
     Parameters
     ----------
-    moments : GroupMoments
+    moments : GroupMoments or SparseMoments
+        The latter takes a whole number of components and no restriction, and its solutions are
+        called estimated.
     n_components : int or float
         d, from 1 to p; or a share, above 0 and below 1, of every group's variance: then the
         smallest d at which this criterion leaves every group that share.
@@ -105,9 +108,12 @@ def fit_subspace(
     check_dimension(n_components, moments.n_features)
     if center == "group":
         _check_spread(moments)
+    if isinstance(moments, SparseMoments):
+        _check_without_matrices(n_components, hide)
+        solve_with = GrowingSubspace(solve_with)
     divisor = _scale(moments) if scale else None
     scaled = moments if divisor is None else moments.divided_by(divisor)
-    second_moments = DenseSecondMoments(scaled.second_moments(center))
+    second_moments = scaled.operator_about(scaled.center_point(center))
     whole = isinstance(n_components, numbers.Integral)
     problem = Problem(
         second_moments,
@@ -124,7 +130,7 @@ def fit_subspace(
         second_moments,
         hide,
         scaled.means,
-        scaled.second_moments("group") if hide is not None else np.empty(0),
+        np.empty(0) if isinstance(scaled, SparseMoments) else _covariances(scaled, hide),
         solve_with,
         tol,
         random_state,
@@ -177,7 +183,7 @@ def smallest_dimension(
 
 def _fit_of(
     solved: Solved,
-    moments: GroupMoments,
+    moments: Moments,
     divisor: FloatArray | None,
     center: Center,
     restriction: Restriction | None,
@@ -207,7 +213,30 @@ def _fit_of(
     return Fit(problem, solution, subspace, errors, losses, np.array(variances))
 
 
-def _check_spread(moments: GroupMoments) -> None:
+def _covariances(moments: GroupMoments, restriction: Restriction | None) -> FloatArray:
+    return np.empty(0) if restriction is None else moments.second_moments("group")
+
+
+def _check_without_matrices(n_components: object, restriction: Restriction | None) -> None:
+    """Make sure that no matrices are needed.
+
+    Raises
+    ------
+    Incompatible
+    """
+    whole = isinstance(n_components, numbers.Integral)
+    if whole and restriction is None:
+        return
+    wanted = f"n_components={n_components!r}, a share," if not whole else f"{restriction!r}"
+    raise Incompatible(
+        f"{wanted} was asked for with sparse rows of many features, which are fitted without "
+        "matrices",
+        "Allowed are a whole number of components and no restriction",
+        "If k p^2 numbers fit into memory, use fit_moments(GroupMoments.from_rows(...))",
+    )
+
+
+def _check_spread(moments: Moments) -> None:
     single = [label for label, n in zip(moments.labels, moments.counts, strict=True) if n < 2]
     if single:
         raise InvalidInput(
@@ -218,7 +247,7 @@ def _check_spread(moments: GroupMoments) -> None:
         )
 
 
-def _scale(moments: GroupMoments) -> FloatArray:
+def _scale(moments: Moments) -> FloatArray:
     deviations = moments.standard_deviations
     constant = deviations == 0
     if constant.any():

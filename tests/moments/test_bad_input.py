@@ -5,7 +5,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-import scipy.sparse
 
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import InvalidInput, InvalidType
@@ -87,7 +86,6 @@ TABLES = {
         "'x'",
         "Rename",
     ),
-    "sparse": (scipy.sparse.csr_array(X), InvalidType, "sparse", "toarray"),
     "masked": (np.ma.masked_less(X, 3), InvalidInput, "masked", "Fill in or drop"),
     "lazy": (pl.LazyFrame({"x": range(6)}), InvalidType, "lazy LazyFrame", "collect()"),
 }

@@ -12,11 +12,10 @@ import numpy.typing as npt
 
 from fairspan.accepted_models import subspace_of
 from fairspan.errors import InvalidInput
-from fairspan.moments.accumulate import accumulate
-from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, listed
-from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.of_rows import moments_of
 from fairspan.moments.sources.registry import rows_of
+from fairspan.moments.sparse_moments import Moments
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.problem import Problem
@@ -58,13 +57,13 @@ class GroupFigures:
             return 1.0 - self.errors / self.total_variances
 
 
-def group_figures(subspace: FairSubspace, moments: GroupMoments) -> GroupFigures:
+def group_figures(subspace: FairSubspace, moments: Moments) -> GroupFigures:
     """Judge a projection by the moments of the rows.
 
     Parameters
     ----------
     subspace : FairSubspace
-    moments : GroupMoments
+    moments : GroupMoments or SparseMoments
         In the units of the features, unscaled.
 
     Returns
@@ -81,13 +80,13 @@ def group_figures(subspace: FairSubspace, moments: GroupMoments) -> GroupFigures
     if subspace.scale is not None:
         moments = moments.divided_by(subspace.scale)
         point = None if point is None else point / subspace.scale
-    second = DenseSecondMoments(moments.second_moments_about(point))
+    second = moments.operator_about(point)
     problem = Problem(second, moments.labels, moments.weights, subspace.dimension, TotalError())
     errors = problem.errors(subspace.basis)
     return GroupFigures(moments.labels, second.traces, errors, problem.best_errors)
 
 
-def _check_features(subspace: FairSubspace, moments: GroupMoments) -> None:
+def _check_features(subspace: FairSubspace, moments: Moments) -> None:
     mine, theirs = subspace.feature_names, moments.feature_names
     named_apart = mine is not None and theirs is not None and mine != theirs
     if named_apart or subspace.n_features != moments.n_features:
@@ -102,7 +101,7 @@ def _listed(names: tuple[str, ...] | None) -> str:
     return "" if names is None else f" ({listed(names)})"
 
 
-def reference_point(subspace: FairSubspace, moments: GroupMoments) -> FloatArray | None:
+def reference_point(subspace: FairSubspace, moments: Moments) -> FloatArray | None:
     """The point about which errors are measured; None where each group has its own mean.
 
     A model's own mean; the mean of these rows for a bare array, which has none.
@@ -207,4 +206,4 @@ def _figures(model: Any, X: Any, sensitive_features: Any, sample_weight: Any) ->
     source = rows_of(X, sensitive_features, sample_weight)
     if subspace.feature_names is not None:
         source = source.selected(subspace.feature_names)
-    return group_figures(subspace, accumulate(source))
+    return group_figures(subspace, moments_of(source))

@@ -15,6 +15,7 @@ from fairspan.moments.groups import Label, label_array, plain_labels, spelled
 from fairspan.moments.intake import EVERY_ROW, Intake
 from fairspan.moments.mergeable import check_mergeable
 from fairspan.moments.one_group import OneGroup, check_magnitude, merged
+from fairspan.moments.operators import DenseSecondMoments
 from fairspan.storage import (
     Contents,
     archive_bytes,
@@ -189,6 +190,10 @@ class GroupMoments:
             offsets = self.means - point
             second += offsets[:, :, None] * offsets[:, None, :]
         return second
+
+    def operator_about(self, point: FloatArray | None) -> DenseSecondMoments:
+        """The same as solvers ask for it."""
+        return DenseSecondMoments(self.second_moments_about(point))
 
     @cached_property
     def standard_deviations(self) -> FloatArray:

@@ -49,8 +49,18 @@ def check_magnitude(parts: Sequence[OneGroup]) -> None:
     ------
     InvalidInput
     """
-    total = sum(part.weight for part in parts)
-    if not np.isfinite(total) or not all(_is_moderate(part) for part in parts):
+    check_sizes([part.weight for part in parts], [size for part in parts for size in _sizes(part)])
+
+
+def check_sizes(weights: Sequence[float], sizes: Sequence[FloatArray]) -> None:
+    """The same from weights, and from all means and standard deviations.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    # NaN compares as false.
+    if not np.isfinite(sum(weights)) or not all(bool((size <= _LARGEST).all()) for size in sizes):
         raise InvalidInput(
             "The squares of the numbers in X, times their weights, overflow float64",
             f"Allowed are numbers up to about {_LARGEST:.0e}",
@@ -58,7 +68,6 @@ def check_magnitude(parts: Sequence[OneGroup]) -> None:
         )
 
 
-def _is_moderate(part: OneGroup) -> bool:
-    sizes = np.abs(part.mean), np.sqrt(np.diag(part.scatter) / part.weight)
-    # NaN compares as false; off the diagonal nothing is larger than on it.
-    return all(bool((size <= _LARGEST).all()) for size in sizes)
+def _sizes(part: OneGroup) -> tuple[FloatArray, FloatArray]:
+    # Off the diagonal nothing is larger than on it.
+    return np.abs(part.mean), np.sqrt(np.diag(part.scatter) / part.weight)

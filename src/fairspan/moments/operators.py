@@ -17,7 +17,7 @@ from fairspan.soft_projection import softened
 FloatArray = npt.NDArray[np.float64]
 
 # Below this share of the total, a difference of two traces has lost more than four digits.
-_CANCELLING = 1e-4
+CANCELLING = 1e-4
 
 
 class SecondMoments(Protocol):
@@ -100,7 +100,7 @@ class DenseSecondMoments:
         a soft projection, orthogonal columns of length up to one, is taken too.
         """
         losses = self.traces - self.captured_variances(basis)
-        small = losses <= _CANCELLING * self.traces
+        small = losses <= CANCELLING * self.traces
         if small.any():
             soft = softened(basis)
             outside = np.eye(self.n_features) - soft @ soft.T

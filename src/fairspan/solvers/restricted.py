@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from fairspan.errors import Incompatible
 from fairspan.linalg import with_positive_signs
-from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.mean_free_directions import mean_free_directions
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import CovarianceParity, Restriction
@@ -69,8 +69,8 @@ class Task:
     ----------
     problem : Problem
         Without the restriction, at any dimension.
-    second_moments : DenseSecondMoments
-        Those of the problem.
+    second_moments : SecondMoments
+        Those of the problem; matrices, if there is a restriction.
     restriction : Restriction or None
     means : (k, p) array
     covariances : (k, p, p) array
@@ -82,7 +82,7 @@ class Task:
     """
 
     problem: Problem
-    second_moments: DenseSecondMoments
+    second_moments: SecondMoments
     restriction: Restriction | None
     means: FloatArray
     covariances: FloatArray
@@ -142,6 +142,7 @@ class Task:
         if hide is not None:
             directions = hide.directions(means, covariances, n_components)
         if directions is not None:
+            assert isinstance(self.second_moments, DenseSecondMoments)
             means = means @ directions
             covariances = np.array([directions.T @ each @ directions for each in covariances])
             problem = replace(

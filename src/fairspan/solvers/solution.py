@@ -19,6 +19,7 @@ class Status(StrEnum):
     """
 
     OPTIMAL = "optimal"
+    ESTIMATED = "estimated"
     OPEN_GAP = "open gap"
 
     @property
@@ -29,6 +30,8 @@ class Status(StrEnum):
 
 _MESSAGES = {
     Status.OPTIMAL: "no subspace is better by more than the tolerance",
+    Status.ESTIMATED: "no better subspace was found by more than the tolerance, but the bound "
+    "rests on eigenvectors found by iteration, which cannot prove that none was missed",
     Status.OPEN_GAP: "a better subspace may exist, by at most the gap if there is a bound; accept "
     "it, loosen tol, or with more than two groups try allow_extra",
 }
@@ -56,9 +59,11 @@ class Solution:
         Value of the criterion at this subspace, in squared units of the (scaled) features; for Nash
         welfare a mean of logarithms.
     lower_bound : float
-        No d-dimensional subspace has a smaller value, up to rounding.
+        No d-dimensional subspace has a smaller value, up to rounding. Where the rows stay sparse,
+        this holds if the iterations that it rests on missed no eigenvalue.
     status : Status
-        OPTIMAL only if the gap is within the tolerance.
+        OPTIMAL only if the gap is proven to be within the tolerance; ESTIMATED if it is, but the
+        bound is not proven.
     tolerance : float
         Absolute: the relative tolerance times the total variance (Nash welfare: itself), and at
         least what float64 can resolve.

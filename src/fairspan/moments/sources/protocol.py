@@ -12,6 +12,7 @@ from fairspan.moments.groups import CodedLabels
 
 if TYPE_CHECKING:
     from fairspan.moments.group_moments import GroupMoments
+    from fairspan.moments.sparse_moments import SparseMoments
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -82,6 +83,18 @@ class OwnMoments(Protocol):
 
     def moments(self) -> "GroupMoments | None":
         """Moments of each group; None if there are no rows."""
+
+
+@runtime_checkable
+class StayingRows(Protocol):
+    """Rows that can stand for their moments where matrices of p x p numbers would be too large."""
+
+    @property
+    def n_features(self) -> int:
+        """p, the number of features."""
+
+    def staying(self) -> "SparseMoments | None":
+        """Moments that refer to the rows instead of matrices; None if there are no rows."""
 
 
 class Fold(Protocol[Result]):

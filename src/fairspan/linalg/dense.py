@@ -1,8 +1,4 @@
-"""The one place that solves eigenproblems.
-
-Everything in fairspan that needs eigenvectors asks :func:`leading_subspace`. Ties, rank deficiency
-and signs are settled here, so that the same matrix always gives the same bytes.
-"""
+"""Eigenvectors of symmetric matrices, by LAPACK."""
 
 from dataclasses import dataclass
 

@@ -1,0 +1,23 @@
+"""The one place that solves eigenproblems: of matrices, and of operators too large to be matrices.
+
+Everything in fairspan that needs eigenvectors asks here. Ties, rank deficiency and signs are
+settled here, so that the same matrix always gives the same bytes.
+"""
+
+from fairspan.linalg.dense import (
+    TIE_TOLERANCE,
+    LeadingSubspace,
+    leading_subspace,
+    with_positive_signs,
+)
+from fairspan.linalg.iterative import IterativeSubspace, leading_subspace_of, orthonormal_beside
+
+__all__ = [
+    "TIE_TOLERANCE",
+    "IterativeSubspace",
+    "LeadingSubspace",
+    "leading_subspace",
+    "leading_subspace_of",
+    "orthonormal_beside",
+    "with_positive_signs",
+]

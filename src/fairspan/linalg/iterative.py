@@ -1,0 +1,171 @@
+"""Leading eigenvectors of a symmetric operator that is never a matrix: block Krylov subspaces.
+
+A basis grows by the residuals of its Ritz vectors, several at a time, so that eigenvalues of some
+multiplicity are found too, and is cut back to its best directions where it gets long. The start is
+a fixed sequence, so that the same operator always gives the same bytes.
+
+What is found is a lower bound on the eigenvalue sum. A small residual proves that eigenvalues are
+near, not that none was missed: bounds that rest on this module are estimates.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.linalg.dense import TIE_TOLERANCE, LeadingSubspace, with_positive_signs
+
+FloatArray = npt.NDArray[np.float64]
+# From a (p, m) block to the operator's image of it.
+Operator = Callable[[FloatArray], FloatArray]
+
+# How many vectors beyond d are sought with them: they show ties and speed up convergence.
+_GUARD = 6
+# The angle between what is found and the true subspace, where the spectrum has a gap.
+_ANGLE = 1e-9
+_MOST_ROUNDS = 600
+# A basis longer than this many blocks is cut back; longer bases converge in fewer products.
+_MOST_BLOCKS = 24
+_FEWEST_COLUMNS = 160
+# Directions that keep less than this of their length beside the basis are rounding.
+_DEPENDENT = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class IterativeSubspace:
+    """Leading eigenvectors, and how far their eigenvalue sum may be off.
+
+    Attributes
+    ----------
+    leading : LeadingSubspace
+    vectors : (p, m) array
+        Orthonormal; the leading ones, and some beyond them that need not have converged.
+    uncertainty : float
+        By how much the true sum of the d largest eigenvalues may exceed the one found, judged by
+        the residuals, if no eigenvalue was missed.
+    n_products : int
+        Columns that the operator was applied to.
+    """
+
+    leading: LeadingSubspace
+    vectors: FloatArray
+    uncertainty: float
+    n_products: int
+
+
+def leading_subspace_of(
+    operator: Operator,
+    n_features: int,
+    n_components: int,
+    size: float,
+    *,
+    start: FloatArray | None = None,
+    tie_tolerance: float = 0.0,
+) -> IterativeSubspace:
+    """Eigenvectors of the d largest eigenvalues of a symmetric operator.
+
+    Parameters
+    ----------
+    operator : callable
+        From (p, m) to (p, m).
+    n_features, n_components : int
+        p and d.
+    size : float
+        A bound on the absolute eigenvalues, for what counts as rounding.
+    start : (p, m) array, optional
+        Directions near the eigenvectors; some fixed ones are added in any case.
+    tie_tolerance : float
+        As of :func:`fairspan.linalg.leading_subspace`.
+
+    Returns
+    -------
+    IterativeSubspace
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan.linalg import leading_subspace_of
+    >>> found = leading_subspace_of(lambda V: np.diag([1.0, 3.0, 2.0]) @ V, 3, 2, 3.0)
+    >>> found.leading.eigenvalues.round(9)
+    array([3., 2.])
+    """
+    d, p = n_components, n_features
+    block = min(d + _GUARD, p)
+    most = min(p, max(_MOST_BLOCKS * block, _FEWEST_COLUMNS))
+    fixed = np.random.default_rng(0).standard_normal((p, block))
+    beside = np.empty((p, 0)) if start is None else start
+    basis = orthonormal_beside(np.empty((p, 0)), np.hstack([beside, fixed])[:, :p])
+    images, n_products = operator(basis), basis.shape[1]
+    for _ in range(_MOST_ROUNDS):
+        values, coordinates = _ritz(basis, images)
+        vectors = basis @ coordinates[:, :block]
+        residuals = images @ coordinates[:, :block] - vectors * values[:block]
+        lengths = np.linalg.norm(residuals, axis=0)
+        uncertainty, settled = _judged(values, lengths, d, size)
+        if settled or basis.shape[1] == p:
+            break
+        if basis.shape[1] + block > most:
+            kept = coordinates[:, : max(2 * block, most // 3)]
+            basis, images = basis @ kept, images @ kept
+        fresh = orthonormal_beside(basis, residuals[:, lengths > 0])[:, : p - basis.shape[1]]
+        if fresh.shape[1] == 0:
+            break
+        basis, images = np.hstack([basis, fresh]), np.hstack([images, operator(fresh)])
+        n_products += fresh.shape[1]
+    tie = max(tie_tolerance, TIE_TOLERANCE * size)
+    leading = _with_ties(values, vectors, d, tie)
+    return IterativeSubspace(leading, vectors, uncertainty, n_products)
+
+
+def orthonormal_beside(basis: FloatArray, columns: FloatArray) -> FloatArray:
+    """Orthonormal basis of what (p, m) columns add to a (p, r) orthonormal basis.
+
+    Directions that add nothing but rounding are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> basis = np.array([[1.0], [0.0], [0.0]])
+    >>> abs(orthonormal_beside(basis, np.array([[5.0, 2.0], [1.0, 0.0], [0.0, 0.0]])))
+    array([[0.],
+           [1.],
+           [0.]])
+    """
+    lengths = np.linalg.norm(columns, axis=0)
+    columns = columns[:, lengths > 0] / lengths[lengths > 0]
+    rest = columns - basis @ (basis.T @ columns)
+    axes, sizes, _ = np.linalg.svd(rest, full_matrices=False)
+    axes = axes[:, sizes > _DEPENDENT]
+    # Once more: what was nearly inside the basis has lost its digits.
+    axes -= basis @ (basis.T @ axes)
+    return np.linalg.qr(axes)[0]
+
+
+def _ritz(basis: FloatArray, images: FloatArray) -> tuple[FloatArray, FloatArray]:
+    compressed = basis.T @ images
+    values, coordinates = np.linalg.eigh((compressed + compressed.T) / 2)
+    return values[::-1], coordinates[:, ::-1]
+
+
+def _judged(values: FloatArray, lengths: FloatArray, d: int, size: float) -> tuple[float, bool]:
+    """How far the sum of the d largest may be off, and whether that is as good as it gets."""
+    residual, plain = float(np.linalg.norm(lengths[:d])), float(lengths[:d].sum())
+    rounding = TIE_TOLERANCE * size
+    # Eigenvalue d + 1 is at most its Ritz value plus its residual, if none was missed.
+    gap = values[d - 1] - values[d] - lengths[d] if len(lengths) > d else 0.0
+    if gap <= 0:  # in a tie the angle means nothing; each eigenvalue is within its residual
+        return plain, residual <= rounding
+    uncertainty = float(min(residual**2 / gap, plain))
+    return uncertainty, residual <= max(rounding, min(_ANGLE * gap, np.sqrt(rounding * gap)))
+
+
+def _with_ties(
+    values: FloatArray, vectors: FloatArray, d: int, tolerance: float
+) -> LeadingSubspace:
+    vectors = with_positive_signs(vectors)
+    top = values[: vectors.shape[1]]
+    tied = np.abs(top - top[d - 1]) <= tolerance
+    if not tied[d:].any():
+        return LeadingSubspace(top[:d], vectors[:, :d], d, np.empty((len(vectors), 0)))
+    return LeadingSubspace(top[:d], vectors[:, :d], int(np.argmax(tied)), vectors[:, tied])

@@ -1,0 +1,155 @@
+"""Moments of sparse rows of many features: the rows stay, and stand for the p x p matrices."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.moments.center import Center, check_center
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.groups import Label, label_array, plain_labels, spelled
+from fairspan.moments.intake import EVERY_ROW, Intake
+from fairspan.moments.one_group import check_sizes
+from fairspan.moments.sparse_group import SparseGroup
+from fairspan.moments.sparse_operator import SparseSecondMoments
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMoments:
+    """Weight, mean and variances of each group of sparse rows, and the rows themselves.
+
+    What a fit asks of :class:`GroupMoments`, without matrices of p x p numbers. It refers to all
+    rows, so it cannot be merged, saved or given away as moments can; `matrices()` can.
+
+    Attributes
+    ----------
+    groups : (k,) array
+        Labels in sorted order.
+    counts, weights : (k,) arrays
+    means, variances : (k, p) arrays
+        Of each feature in each group, about the group's own mean.
+    intake : Intake
+    scale : (p,) array or None
+        What the rows are divided by.
+    """
+
+    groups: npt.NDArray[Any]
+    counts: npt.NDArray[np.int64]
+    weights: FloatArray
+    means: FloatArray
+    variances: FloatArray
+    intake: Intake = EVERY_ROW
+    scale: FloatArray | None = None
+    parts: tuple[SparseGroup, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of_groups(cls, parts: Sequence[SparseGroup], intake: Intake) -> "SparseMoments":
+        """Put groups together, sorted by label.
+
+        Raises
+        ------
+        InvalidInput
+            Numbers or weights so large that second moments overflow.
+        """
+        parts = sorted(parts, key=lambda part: part.label)
+        weights = [part.weight for part in parts]
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = np.array([part.mean for part in parts])
+            variances = np.array([part.variances for part in parts])
+            check_sizes(weights, [np.abs(means), np.sqrt(variances)])
+        return cls(
+            label_array([part.label for part in parts]),
+            np.array([part.count for part in parts], dtype=np.int64),
+            np.array(weights),
+            means,
+            variances,
+            intake,
+            parts=tuple(parts),
+        )
+
+    @property
+    def feature_names(self) -> None:
+        """Sparse matrices have no names."""
+        return
+
+    @property
+    def n_features(self) -> int:
+        """p, the number of features."""
+        return int(self.means.shape[1])
+
+    @property
+    def n_groups(self) -> int:
+        """k, the number of groups."""
+        return len(self.groups)
+
+    @property
+    def labels(self) -> list[Label]:
+        """The groups as plain Python values."""
+        return plain_labels(self.groups)
+
+    @property
+    def proportions(self) -> FloatArray:
+        """q_g = n_g / sum of n, shape (k,)."""
+        return np.asarray(self.weights / self.weights.sum())
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """Weighted mean of all rows, shape (p,)."""
+        shift = self.means[0]
+        return np.asarray(shift + self.proportions @ (self.means - shift))
+
+    @cached_property
+    def standard_deviations(self) -> FloatArray:
+        """Pooled standard deviation of each feature (ddof 0) about the mean of all rows, (p,)."""
+        variances = self.proportions @ (self.variances + (self.means - self.mean) ** 2)
+        # A constant column may differ from its mean by rounding; that is not variance.
+        rounding = np.finfo(np.float64).eps * np.abs(self.mean)
+        return np.where(variances > rounding**2, np.sqrt(variances), 0.0)
+
+    def center_point(self, center: Center) -> FloatArray | None:
+        """The point that `center` stands for; None where each group has its own."""
+        check_center(center)
+        if center == "group":
+            return None
+        return self.mean if center == "global" else np.zeros(self.n_features)
+
+    def operator_about(self, point: FloatArray | None) -> SparseSecondMoments:
+        """Second moments about a point, or about each group's own mean if it is None."""
+        offsets = np.zeros_like(self.means) if point is None else self.means - point
+        return SparseSecondMoments(self.parts, self.variances, offsets, self.scale)
+
+    def divided_by(self, scale: FloatArray) -> "SparseMoments":
+        """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
+        return replace(
+            self,
+            means=self.means / scale,
+            variances=self.variances / scale**2,
+            scale=scale if self.scale is None else self.scale * scale,
+        )
+
+    @property
+    def scatters(self) -> FloatArray:
+        """(k, p, p) scatters about each group's own mean, computed now: k p^2 numbers."""
+        return self.matrices().scatters
+
+    def matrices(self) -> GroupMoments:
+        """The same as moments without rows: k p^2 numbers, which can be merged and saved."""
+        scattered = [part.scattered() for part in self.parts]
+        whole = GroupMoments.from_groups(scattered, self.n_features, None, self.intake)
+        return whole if self.scale is None else whole.divided_by(self.scale)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(
+            f"{spelled(label)}: {count}"
+            for label, count in zip(self.labels, self.counts.tolist(), strict=True)
+        )
+        return f"<SparseMoments of {self.n_features} features, rows by group: {sizes}>"
+
+
+Moments = GroupMoments | SparseMoments
+"""What a projection is fitted to and judged by."""
