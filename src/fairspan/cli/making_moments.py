@@ -8,7 +8,7 @@ import click
 
 from fairspan.cli.progress import WithProgress
 from fairspan.cli.reading import Reading
-from fairspan.errors import InvalidInput, warn
+from fairspan.errors import InvalidInput
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.engines.protocol import located
 from fairspan.moments.group_moments import GroupMoments
@@ -42,10 +42,10 @@ def make_moments(
     else:
         complete = _of_sample(rows, partial, reading.sample, reading.seed or 0)
     kept = complete.without_small_groups(min_group_size)
-    _warn_of_tiny_groups(kept)
     write_whole(out, kept.to_bytes())
     partial.unlink(missing_ok=True)
     remove_abandoned(partial)
+    _warn_of_tiny_groups(kept)
     return kept, complete.n_groups - kept.n_groups
 
 
@@ -59,7 +59,7 @@ def merge_moments(files: Sequence[Path], out: Path) -> GroupMoments:
     """
     seen = {file.resolve() for file in files}
     if len(seen) < len(files):
-        warn("The same file is given more than once: its rows count as often.")
+        _warn("The same file is given more than once: its rows count as often.")
     total = GroupMoments.load(files[0])
     for file in files[1:]:
         more = GroupMoments.load(file)
@@ -96,7 +96,11 @@ def _warn_of_tiny_groups(moments: GroupMoments) -> None:
     more = len(tiny) - _MOST_NAMED
     named = ", ".join(f"'{name}'" for name in tiny[:_MOST_NAMED])
     named += f" and {more} more" if more > 0 else ""
-    warn(
+    _warn(
         f"Groups of 1 or 2 rows ({named}): their rows can be read off these moments; "
         "use --min-group-size to leave such groups out."
     )
+
+
+def _warn(message: str) -> None:
+    click.echo(f"fairspan: warning: {message}", err=True)

@@ -1,0 +1,136 @@
+"""Merging files of moments on the command line."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairspan as fs
+from by_hand import assert_moments, moments_by_hand, projector_distance
+from cli.row_folders import COLUMNS, made_rows
+from fairspan.moments.intake import Intake
+
+SITES = ["north", "south", "west"]
+
+
+@pytest.fixture
+def frame():
+    return made_rows(2, 900)
+
+
+@pytest.fixture
+def sites(run, frame, tmp_path):
+    """The moments of three sites; the third has no row of group m."""
+    parts = [frame[:200], frame[200:650], frame[650:][frame[650:]["sex"] == "f"]]
+    for name, part in zip(SITES, parts, strict=True):
+        part[[*COLUMNS, "sex"]].to_csv(tmp_path / f"{name}.csv", index=False)
+        command = ("moments", tmp_path / f"{name}.csv", "--group", "sex")
+        assert run(*command, "-o", tmp_path / name).status == 0
+    return [tmp_path / name for name in SITES], pd.concat(parts)
+
+
+def test_sites_that_exchange_moments_alone_fit_what_the_pooled_rows_give(run, sites, tmp_path):
+    files, pooled = sites
+    pooled[[*COLUMNS, "sex"]].to_csv(tmp_path / "pooled.csv", index=False)
+    merged = run("merge", *files, "-o", tmp_path / "all")
+    assert (merged.status, merged.err) == (0, "")
+    assert f"Merged 3 files into {tmp_path / 'all'}" in merged.out
+    assert_moments(
+        fs.GroupMoments.load(tmp_path / "all"), moments_by_hand(pooled[COLUMNS], pooled["sex"])
+    )
+    run("fit", tmp_path / "all", "-d", 2, "-o", tmp_path / "federated")
+    run("fit", tmp_path / "pooled.csv", "--group", "sex", "-d", 2, "-o", tmp_path / "central")
+    bases = [fs.FairSubspace.load(tmp_path / name).components for name in ("federated", "central")]
+    assert projector_distance(*bases) <= 1e-7
+
+
+def test_the_facts(run, sites, tmp_path):
+    files, pooled = sites
+    facts = run("merge", *files, "-o", tmp_path / "all", "--json").facts
+    assert facts["n_rows"] == len(pooled)
+    assert facts["files"] == list(map(str, files))
+    assert {each["group"]: each["n"] for each in facts["groups"]} == dict(
+        pooled["sex"].value_counts()
+    )
+
+
+def test_one_file_stays_what_it_is(run, sites, tmp_path):
+    (file, *_), _ = sites
+    assert run("merge", file, "-o", tmp_path / "copy").status == 0
+    assert (tmp_path / "copy").read_bytes() == file.read_bytes()
+
+
+def test_a_file_that_is_given_twice_is_counted_twice_and_said_so(run, sites, tmp_path):
+    (file, *_), _ = sites
+    result = run("merge", file, file, "-o", tmp_path / "double")
+    assert "more than once" in result.err
+    once, twice = (fs.GroupMoments.load(path) for path in (file, tmp_path / "double"))
+    np.testing.assert_array_equal(twice.counts, 2 * once.counts)
+
+
+def test_dropped_rows_add_up(run, tmp_path):
+    for name, n_dropped in (("a", 2), ("b", 3)):
+        moments = fs.GroupMoments.from_rows(np.eye(3), list("xxy"))
+        object.__setattr__(moments, "intake", Intake(n_dropped))
+        moments.save(tmp_path / name)
+    result = run("merge", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "c")
+    assert "6 rows, 3 features; 5 rows with missing values left out" in result.out
+
+
+def saved(path, columns, labels, intake=None):
+    X = np.random.default_rng(3).normal(size=(len(labels), len(columns)))
+    moments = fs.GroupMoments.from_rows(pd.DataFrame(X, columns=columns), labels)
+    if intake is not None:
+        object.__setattr__(moments, "intake", intake)
+    moments.save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("columns", "labels", "words"),
+    [
+        (["x", "z", "w"], ["a", "b"], ["'y' missing", "'w' besides"]),
+        (["x"], ["a", "b"], ["'y', 'z' missing"]),
+        (["x", "z", "y"], ["a", "b"], ["in another order, first 'z' where 'y' was"]),
+        (["x", "y", "z"], [1, 2], ["of different types", "text against whole number"]),
+        (
+            ["x", "y", "z"],
+            [("a", 1), ("b", 2)],
+            ["text against 2 attributes (text, whole number)", "('a', 1)"],
+        ),
+        (["y", "x", "z"], [1, 2], ["in another order", "text against whole number"]),
+    ],
+    ids=["missing and extra", "missing", "order", "type", "attributes", "both"],
+)
+def test_what_does_not_fit_is_listed_and_the_file_named(refused, tmp_path, columns, labels, words):
+    a = saved(tmp_path / "a", ["x", "y", "z"], ["a", "b"])
+    same = saved(tmp_path / "same", ["x", "y", "z"], ["b", "c"])
+    other = saved(tmp_path / "other", columns, labels)
+    message = refused("merge", a, same, other, "-o", "{out}")
+    assert message.startswith(f"fairspan: error: {other}: ")
+    assert all(word in message for word in words), message
+
+
+@pytest.mark.parametrize("order", [("whole", "sample"), ("sample", "whole")])
+def test_samples_are_refused_by_name(refused, tmp_path, order):
+    saved(tmp_path / "whole", ["x"], ["a", "b"])
+    saved(tmp_path / "sample", ["x"], ["a", "b"], Intake(0, 500))
+    message = refused("merge", *(tmp_path / name for name in order), "-o", "{out}")
+    assert message.startswith(f"fairspan: error: {tmp_path / 'sample'}: ")
+    assert "random sample" in message
+
+
+def test_files_that_are_no_moments(refused, data, model, tmp_path):
+    good = saved(tmp_path / "good", ["x"], ["a", "b"])
+    assert "is of kind 'fairspan.subspace'" in refused("merge", good, "{model}", "-o", "{out}")
+    assert f"{data} cannot be read" in refused("merge", good, "{data}", "-o", "{out}")
+    assert "is also an input" in refused("merge", good, "-o", good)
+    assert "no text to print" in refused("merge", good, "-o", "-")
+    assert "does not exist" in refused("merge", tmp_path / "none", "-o", "{out}")
+    (tmp_path / "half").write_bytes(good.read_bytes()[:-100])
+    assert f"{tmp_path / 'half'} cannot be read" in refused(
+        "merge", good, tmp_path / "half", "-o", "{out}"
+    )
+
+
+def test_nothing_to_merge(run, tmp_path):
+    assert run("merge", "-o", tmp_path / "m").status == 2

@@ -1,0 +1,174 @@
+"""Making moments on the command line: what is written, printed and refused."""
+
+import numpy as np
+import pytest
+
+import fairspan as fs
+from by_hand import assert_moments, moments_by_hand
+from cli.row_folders import COLUMNS, made_rows, write_folder
+
+
+@pytest.fixture
+def frame():
+    return made_rows(1, 600)
+
+
+@pytest.fixture
+def folder(frame, tmp_path):
+    write_folder(tmp_path / "rows", frame, 3, 70)
+    return tmp_path / "rows"
+
+
+def loaded(path):
+    return fs.GroupMoments.load(path)
+
+
+@pytest.mark.parametrize("jobs", [[], ["--jobs", 2]], ids=["here", "two processes"])
+def test_the_moments_are_those_of_the_rows(run, folder, frame, tmp_path, jobs):
+    out = tmp_path / "m"
+    facts = run(
+        "moments", folder, "--group", "sex", "--exclude", "age", "--weight", "w", "-o", out,
+        *jobs, "--json",
+    ).facts  # fmt: skip
+    expected = moments_by_hand(frame[COLUMNS], frame["sex"], frame["w"])
+    assert_moments(loaded(out), expected)
+    assert facts["feature_names"] == COLUMNS
+    assert (facts["n_rows"], facts["n_dropped"], facts["sampled_from"]) == (600, 0, None)
+    assert facts["groups_left_out"] == 0
+    for group, (label, (count, weight, *_)) in zip(facts["groups"], expected.items(), strict=True):
+        assert (group["group"], group["n"]) == (label, count)
+        np.testing.assert_allclose(group["weight"], weight)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "rows"]
+
+
+def test_what_is_printed(run, folder, frame, tmp_path):
+    result = run("moments", folder, "--group", "sex", "--group", "age", "-o", tmp_path / "m")
+    assert (result.status, result.err) == (0, "")
+    lines = result.out.splitlines()
+    assert lines[0].split() == ["group", "rows", "weight"]
+    counts = frame.groupby(["sex", "age"]).size()
+    assert lines[1].split() == ["f", "/", "20", *[str(counts["f", 20])] * 2]
+    assert "600 rows, 4 features" in result.out
+    assert lines[-1] == f"Saved to {tmp_path / 'm'}"
+
+
+@pytest.mark.parametrize("kind", ["csv", "feather", "parquet"])
+def test_single_files(run, frame, tmp_path, kind):
+    path = tmp_path / f"rows.{kind}"
+    frame.to_csv(path, index=False) if kind == "csv" else getattr(frame, f"to_{kind}")(path)
+    run("moments", path, "--group", "sex", "--features", "[xyz]", "-o", tmp_path / "m")
+    assert_moments(loaded(tmp_path / "m"), moments_by_hand(frame[COLUMNS], frame["sex"]))
+
+
+def test_a_fit_of_the_moments_is_the_fit_of_the_rows(run, folder, tmp_path):
+    run("moments", folder, "--group", "sex", "-o", tmp_path / "m")
+    of_rows = run("fit", folder, "--group", "sex", "-d", 2, "-o", tmp_path / "a", "--json").facts
+    alone = run("fit", tmp_path / "m", "-d", 2, "-o", tmp_path / "b", "--json").facts
+    np.testing.assert_allclose(
+        alone["certificate"]["objective"], of_rows["certificate"]["objective"], rtol=1e-9
+    )
+
+
+def test_small_groups_are_left_out_and_counted_but_not_named(run, frame, tmp_path):
+    frame["sex"] = ["rare"] * 4 + ["odd"] + ["f", "m"] * 297 + ["m"]
+    frame.to_parquet(tmp_path / "rows.parquet")
+    arguments = ("moments", tmp_path / "rows.parquet", "--group", "sex", "-o", tmp_path / "m")
+    whole = run(*arguments)
+    assert whole.err.splitlines() == [
+        "fairspan: warning: Groups of 1 or 2 rows ('odd'): their rows can be read off these "
+        "moments; use --min-group-size to leave such groups out."
+    ]
+    assert "odd" in whole.out
+    large = run(*arguments, "--min-group-size", 5)
+    assert (large.status, large.err) == (0, "")
+    assert "Left out: 2 groups of fewer than 5 rows" in large.out
+    assert "odd" not in large.out + large.err
+    assert "rare" not in large.out + large.err
+    assert loaded(tmp_path / "m").labels == ["f", "m"]
+    assert b"rare" not in (tmp_path / "m").read_bytes()
+    facts = run(*arguments, "--min-group-size", 2, "--json").facts
+    assert facts["groups_left_out"] == 1
+
+
+def test_rows_with_missing_values_are_dropped_and_counted(run, frame, tmp_path):
+    kept = np.ones(600, dtype=bool)
+    kept[[3, 500]] = False
+    frame.loc[3, "x"] = np.nan
+    frame.loc[500, "sex"] = None
+    write_folder(tmp_path / "rows", frame, 2, 100)
+    arguments = ("moments", tmp_path / "rows", "--group", "sex", "-o", tmp_path / "m")
+    assert run(*arguments).status == 2
+    arguments = (*arguments[:-1], tmp_path / "n")  # which no run has begun
+    result = run(*arguments, "--exclude", "[aw]*", "--on-missing", "drop")
+    assert "598 rows, 3 features; 2 rows with missing values left out" in result.out
+    assert loaded(tmp_path / "n").intake.n_dropped == 2
+    assert_moments(
+        loaded(tmp_path / "n"), moments_by_hand(frame[COLUMNS][kept], frame["sex"][kept])
+    )
+
+
+def test_a_sample_says_that_it_is_one(run, folder, frame, tmp_path):
+    arguments = ("moments", folder, "--group", "sex", "-o", tmp_path / "m", "--sample", 50)
+    result = run(*arguments)
+    assert "50 rows, 5 features; a random sample of 600 rows" in result.out
+    assert loaded(tmp_path / "m").intake.sampled_from == 600
+    first = (tmp_path / "m").read_bytes()
+    run(*arguments, "--seed", 0)
+    assert (tmp_path / "m").read_bytes() == first
+    assert run(*arguments, "--seed", 1, "--json").facts["sampled_from"] == 600
+    assert (tmp_path / "m").read_bytes() != first
+
+
+MOMENTS = ("moments", "{data}", "--group", "age", "-o", "{out}")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--sample", 5, "--engine", "dask"], "--sample draws rows here"),
+        (["--sample", 5, "--jobs", 2], "--sample draws rows in one process"),
+        (["--jobs", 2, "--engine", "spark"], "--jobs are processes of this machine"),
+        (["--scheduler", "tcp://here:1"], "--scheduler needs --engine"),
+        (["--seed", 1], "--seed needs --sample"),
+        (["--jobs", 0], "x>=1"),
+        (["--sample", 0], "x>=1"),
+        (["--seed", -1, "--sample", 3], "x>=0"),
+        (["--on-missing", "fill"], "'fill' is not one of 'error', 'drop'"),
+        (["--engine", "ray"], "'ray' is not one of"),
+        (["--weight", "age"], "column"),
+        (["--weight", "height_"], "no column 'height_'"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "command",
+    [MOMENTS, ("audit", *MOMENTS[1:4]), ("fit", *MOMENTS[1:])],
+    ids=["moments", "audit", "fit"],
+)
+def test_options_that_cannot_be(refused, command, options, words):
+    assert words in refused(*command, *options)
+
+
+def test_inputs_and_outputs_that_cannot_be(refused, model, folder, tmp_path):
+    assert "Name the group column with --group" in refused("moments", folder, "-o", "{out}")
+    assert "no text to print" in refused(*MOMENTS[:-1], "-")
+    assert "There is no folder" in refused(*MOMENTS, out="missing/m")
+    assert "is also an input" in refused(*MOMENTS[:-1], folder / "m", data=folder)
+    fs.GroupMoments.from_rows(np.eye(3), ["a", "a", "b"]).save(tmp_path / "some.moments")
+    message = refused(*MOMENTS, data=tmp_path / "some.moments")
+    assert "holds moments already" in message
+    assert "fairspan merge" in message
+
+
+def test_a_minimum_that_no_group_reaches_can_be_lowered_without_reading_again(
+    run, folder, frame, tmp_path
+):
+    arguments = ("moments", folder, "--group", "sex", "-o", tmp_path / "m")
+    result = run(*arguments, "--min-group-size", 1000)
+    assert result.status == 2
+    assert "No group has 1000 rows" in result.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.partial", "rows"]
+    assert run(*arguments, "--min-group-size", 100).status == 0
+    columns = [*COLUMNS, "age", "w"]
+    assert_moments(loaded(tmp_path / "m"), moments_by_hand(frame[columns], frame["sex"]))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "rows"]
