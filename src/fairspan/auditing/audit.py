@@ -24,11 +24,12 @@ from fairspan.auditing.row_errors import standard_errors
 from fairspan.auditing.table import table_of
 from fairspan.errors import InvalidInput, InvalidType, MissingDependency
 from fairspan.metrics import GroupFigures, group_figures
-from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.intake import Intake
+from fairspan.moments.of_rows import moments_of
 from fairspan.moments.sources.protocol import Rows
 from fairspan.moments.sources.registry import rows_of
+from fairspan.moments.sparse_moments import Moments
 from fairspan.problem.disparity import signed_disparity
 
 FloatArray = npt.NDArray[np.float64]
@@ -205,15 +206,13 @@ def audit(
     return audit_moments(audited, moments)
 
 
-def audit_rows(
-    audited: Sequence[Audited], source: Rows, moments: GroupMoments | None = None
-) -> Audit:
+def audit_rows(audited: Sequence[Audited], source: Rows, moments: Moments | None = None) -> Audit:
     """Audit on rows, read twice: for moments (unless they are known) and for intervals."""
     names = next((each.subspace.feature_names for each in audited if each.has_names), None)
     if names is not None:
         source = source.selected(names)
     if moments is None:
-        moments = accumulate(source)
+        moments = moments_of(source)
     judged = [(each.subspace, _judge(each, moments)) for each in audited]
     errors_by_model = standard_errors(source, moments, judged)
     results = [
@@ -259,7 +258,7 @@ def _jackknifed(
     return errors, jackknife(difference, (without[:, high] - without[:, low]).tolist(), pairs)
 
 
-def _judge(each: Audited, moments: GroupMoments) -> GroupFigures:
+def _judge(each: Audited, moments: Moments) -> GroupFigures:
     each.check_groups(moments.labels)
     return group_figures(each.subspace, moments)
 
@@ -267,7 +266,7 @@ def _judge(each: Audited, moments: GroupMoments) -> GroupFigures:
 def _model_audit(
     each: Audited,
     figures: GroupFigures,
-    moments: GroupMoments,
+    moments: Moments,
     errors: Sequence[Estimate],
     difference: Estimate,
 ) -> ModelAudit:
@@ -303,9 +302,7 @@ def _model_audit(
     )
 
 
-def _finished(
-    results: Sequence[ModelAudit], moments: GroupMoments, *, has_intervals: bool
-) -> Audit:
+def _finished(results: Sequence[ModelAudit], moments: Moments, *, has_intervals: bool) -> Audit:
     rows = AuditedRows(
         int(moments.counts.sum()),
         moments.n_features,

@@ -13,6 +13,7 @@ from fairspan.fitting import fit_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, listed, printable
+from fairspan.moments.sparse_moments import Moments, SparseMoments
 from fairspan.subspace import FairSubspace
 
 FloatArray = npt.NDArray[np.float64]
@@ -28,7 +29,7 @@ class Audited:
     ----------
     name : str
     subspace : FairSubspace
-    moments : GroupMoments or None
+    moments : GroupMoments, SparseMoments or None
         Of the rows that it was fitted on, if it carries them.
     n_fitted : int or None
         Number of rows that it was fitted on, if it is known.
@@ -39,7 +40,7 @@ class Audited:
 
     name: str
     subspace: FairSubspace
-    moments: GroupMoments | None
+    moments: Moments | None
     n_fitted: int | None
     is_plain_pca: bool
     baseline: str | None = None
@@ -68,12 +69,12 @@ class Audited:
                 "Check the group column for misspelt or new values, or fit again with that group",
             )
 
-    def was_fitted_on(self, moments: GroupMoments, errors: FloatArray) -> bool:
+    def was_fitted_on(self, moments: Moments, errors: FloatArray) -> bool:
         """Whether these are, as far as figures can tell, the rows it was fitted on.
 
         Parameters
         ----------
-        moments : GroupMoments
+        moments : GroupMoments or SparseMoments
             Of the audited rows.
         errors : (k,) array
             The model's errors on them.
@@ -110,9 +111,7 @@ def models_of(models: Any) -> list[Audited]:
     return _with_plain_beside(audited)
 
 
-def plain_pca(
-    moments: GroupMoments, n_components: int, center: Any, *, scale: bool
-) -> FairSubspace:
+def plain_pca(moments: Moments, n_components: int, center: Any, *, scale: bool) -> FairSubspace:
     """Ordinary PCA of these rows, to be judged about `center`.
 
     Ordinary PCA knows no groups, so with center="group" it is still that of the mean of all rows;
@@ -124,7 +123,7 @@ def plain_pca(
 
 
 def audited_pca(
-    moments: GroupMoments, n_components: int, center: Any, *, scale: bool, name: str = "PCA"
+    moments: Moments, n_components: int, center: Any, *, scale: bool, name: str = "PCA"
 ) -> Audited:
     """Ordinary PCA of these rows under audit, by this name."""
     pca = read_model(name, plain_pca(moments, n_components, center, scale=scale))
@@ -152,7 +151,7 @@ def read_model(name: str, model: Any) -> Audited:
     """A model under audit, by this name."""
     subspace = subspace_of(model)
     moments = getattr(model, "moments_", None)
-    kept = moments if isinstance(moments, GroupMoments) else None
+    kept = moments if isinstance(moments, GroupMoments | SparseMoments) else None
     provenance = subspace.provenance
     if provenance is not None:
         n_fitted: int | None = sum(provenance.counts)

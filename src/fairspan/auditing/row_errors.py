@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from fairspan.metrics import GroupFigures, reference_point
 from fairspan.moments.folds import folded
-from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, LabelCoder
 from fairspan.moments.sources.protocol import RowBlock, Rows, RowSource
+from fairspan.moments.sparse_moments import Moments
 from fairspan.subspace import FairSubspace, squared_residuals
 
 FloatArray = npt.NDArray[np.float64]
@@ -19,7 +19,7 @@ FloatArray = npt.NDArray[np.float64]
 
 def standard_errors(
     rows: Rows,
-    moments: GroupMoments,
+    moments: Moments,
     judged: Sequence[tuple[FairSubspace, GroupFigures]],
 ) -> list[FloatArray]:
     """Standard errors of the groups' mean errors, one (k,) array for each projection.
@@ -32,7 +32,7 @@ def standard_errors(
     ----------
     rows : RowSource or PartedRows
         The rows that `moments` were accumulated from.
-    moments : GroupMoments
+    moments : GroupMoments or SparseMoments
     judged : sequence of (subspace, its figures on these moments)
 
     Returns
@@ -114,7 +114,7 @@ class SquaredDeviations:
         return np.asarray(np.load(BytesIO(contents), allow_pickle=False))
 
 
-def _projection(subspace: FairSubspace, figures: GroupFigures, moments: GroupMoments) -> Projection:
+def _projection(subspace: FairSubspace, figures: GroupFigures, moments: Moments) -> Projection:
     point = reference_point(subspace, moments)
     points = moments.means if point is None else np.asarray(point)[None]
     return Projection(subspace.components, subspace.scale, points, figures.errors)
