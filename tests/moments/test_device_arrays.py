@@ -14,6 +14,7 @@ from fairspan.moments.sources.array_place import on_host
 from fairspan.moments.sources.device_arrays import DeviceRows
 from fairspan.moments.sources.device_moments import BlockPlan
 from fairspan.moments.sources.registry import rows_of
+from moments.source_cases import CASES
 
 # The second lies on a device that numpy cannot read without being told to, as a GPU does.
 KINDS = ["strict", "strict elsewhere", "torch", "jax"]
@@ -46,6 +47,13 @@ def same_place(one, other):
     return type(one) is type(other) and getattr(one, "device", None) == other.device
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_the_contract_of_every_source(there, case):
+    rows = CASES[case]
+    weights = None if rows.weights is None else there(rows.weights)
+    rows.check(there(rows.X), list(rows.labels), weights)
+
+
 @pytest.mark.parametrize("plan", PLANS, ids=["blocks", "strips"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("offset", [3.0, 1e6])
@@ -61,8 +69,17 @@ def test_moments_are_those_of_numpy(there, weighted, offset, plan):
 
 @pytest.mark.parametrize(
     "labels",
-    [CODES, CODES.astype(np.int8), CODES - 2, CODES.astype(np.uint8), CODES == 1, CODES / 2],
-    ids=["int64", "int8", "negative", "uint8", "bool", "float"],
+    [
+        CODES,
+        (CODES * 120 - 128).astype(np.int8),
+        (CODES * 300).astype(np.int16),
+        (CODES - 1) * 2**62,
+        CODES.astype(np.uint8),
+        CODES.astype(np.uint16),
+        CODES == 1,
+        CODES / 2,
+    ],
+    ids=["int64", "int8", "int16", "far apart", "uint8", "uint16", "bool", "float"],
 )
 @pytest.mark.parametrize("plan", [None, PLANS[0]], ids=["one block", "blocks"])
 def test_labels_may_lie_there_too(there, labels, plan):
@@ -211,9 +228,11 @@ def test_labels_and_weights_that_do_not_fit(there):
 
 def test_devices_without_double_precision_are_refused():
     strict = pytest.importorskip("array_api_strict")
-    if "no_float64" not in str(getattr(strict._devices, "ALL_DEVICES", "")):
+    try:
+        device = strict.Device("no_float64")
+    except ValueError:
         pytest.skip("this array-api-strict has no such device")
-    X = strict.ones((3, 2), dtype=strict.float32, device=strict.Device("no_float64"))
+    X = strict.ones((3, 2), dtype=strict.float32, device=device)
     with pytest.raises(InvalidType, match="no double precision is available"):
         GroupMoments.from_rows(X, ["a", "b", "a"])
 

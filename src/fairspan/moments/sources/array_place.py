@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from array_api_compat import array_namespace, device, is_cupy_array, is_torch_array
+from array_api_compat import (
+    array_namespace,
+    device,
+    is_cupy_array,
+    is_pydata_sparse_array,
+    is_torch_array,
+)
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.sources.protocol import check_shape
@@ -36,9 +42,9 @@ class Place:
         InvalidType
             It is no dense array, or its device has no double precision.
         """
-        if str(getattr(array, "layout", "strided")).split(".")[-1] != "strided":
+        if _is_sparse(array):
             raise InvalidType(
-                f"X is a sparse {type(array).__name__} ({array.layout})",
+                f"X is a sparse {type(array).__name__}",
                 "Allowed are dense arrays, and the sparse matrices of scipy",
                 "Convert it, for example to scipy.sparse.csr_array",
             )
@@ -94,6 +100,12 @@ class Place:
     def finite(self, array: Any) -> bool:
         """Whether all numbers are finite; waits for the device."""
         return bool(self.xp.all(self.xp.isfinite(array)))
+
+
+def _is_sparse(array: Any) -> bool:
+    if is_torch_array(array):
+        return str(array.layout) != "torch.strided"
+    return is_pydata_sparse_array(array)
 
 
 def on_host(array: Any) -> npt.NDArray[Any]:

@@ -40,8 +40,8 @@ def grouped_there(place: Place, labels: Any, coder: LabelCoder, first_row: int) 
 
     Only the distinct labels and where each begins among the sorted ones come to the host.
     """
-    xp, is_bool = place.xp, place.xp.isdtype(labels.dtype, "bool")
-    order = xp.argsort(xp.astype(labels, xp.uint8) if is_bool else labels, stable=True)
+    xp = place.xp
+    order = xp.argsort(_sort_keys(xp, labels), stable=True)
     ordered = xp.take(labels, order)
     changes = on_host(xp.nonzero(ordered[1:] != ordered[:-1])[0]) + 1
     starts = np.concatenate([[0], changes])
@@ -52,6 +52,16 @@ def grouped_there(place: Place, labels: Any, coder: LabelCoder, first_row: int) 
         return [OwnRows(codes[0], None, labels.shape[0])]
     bounds = zip(codes, starts.tolist(), stops, strict=True)
     return [OwnRows(code, order[start:stop], stop - start) for code, start, stop in bounds]
+
+
+def _sort_keys(xp: Any, labels: Any) -> Any:
+    """Labels in bytes where they fit, which are sorted by counting."""
+    if xp.isdtype(labels.dtype, "bool"):
+        return xp.astype(labels, xp.uint8)
+    low, high = int(xp.min(labels)), int(xp.max(labels))
+    if high - low > 255:
+        return labels
+    return xp.astype(xp.astype(labels, xp.int64) - low, xp.uint8)
 
 
 def can_group_there(place: Place, labels: Any) -> bool:
