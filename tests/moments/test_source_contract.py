@@ -2,12 +2,16 @@
 
 from dataclasses import replace
 
+import array_api_strict
+import dask.array as da
+import dask.dataframe as dd
 import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, parquet
+from scipy import sparse
 
 from fairspan.moments.engines.processes import Processes
 from fairspan.moments.sources.files import FileRows
@@ -93,6 +97,31 @@ def as_csv(case, folder):
     return folder / "rows.csv", "g", case.weight
 
 
+def as_csr(case, folder):
+    return sparse.csr_array(case.X), list(case.labels), case.weights
+
+
+def as_csc(case, folder):
+    return sparse.csc_matrix(case.X), case.labels, case.weights
+
+
+def as_strict_array(case, folder):
+    return array_api_strict.asarray(case.X), list(case.labels), case.weights
+
+
+def as_torch(case, folder):
+    torch = pytest.importorskip("torch")
+    return torch.asarray(case.X), list(case.labels), case.weights
+
+
+def as_dask_array(case, folder):
+    return da.from_array(case.X, chunks=(90, 4)), case.labels, case.weights
+
+
+def as_dask_frame(case, folder):
+    return dd.from_pandas(case.frame(), npartitions=7, sort=False), "g", case.weight
+
+
 def as_processes(case, folder):
     rows = FileRows.open(
         as_folder(case, folder)[0], ["g"], weight=case.weight, on_missing=case.on_missing
@@ -115,7 +144,14 @@ SOURCES = (
     as_vectors,
     as_feather,
     as_csv,
+    as_csr,
+    as_csc,
+    as_strict_array,
+    as_torch,
+    as_dask_array,
+    as_dask_frame,
 )
+UNNAMED = (as_array, as_columns, as_csr, as_csc, as_strict_array, as_torch, as_dask_array)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -134,7 +170,7 @@ def test_names_of_the_features(source, tmp_path):
     from fairspan import GroupMoments
 
     names = GroupMoments.from_rows(*source(CASES["weights"], tmp_path)).feature_names
-    if source in (as_array, as_columns):
+    if source in UNNAMED:
         assert names is None
     elif source is as_vectors:
         assert names == tuple(f"face[{i}]" for i in range(P))
