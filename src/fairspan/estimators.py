@@ -362,6 +362,8 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         (n, p) array
+            Where the coordinates lie on another device, the same kind of object there, in single
+            precision if they are.
         """
         check_is_fitted(self)
         return self.subspace_.inverse_transform(Z)
@@ -369,7 +371,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def score_samples(self, X: Any) -> FloatArray:
         """Minus the squared reconstruction error of each row, shape (n,).
 
-        In squared units of the features, scaled if `scale`.
+        In squared units of the features, scaled if `scale`; a numpy array wherever the rows lie.
         """
         if is_device_array(X):
             return self._score_there(X)
