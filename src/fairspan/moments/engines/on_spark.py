@@ -62,7 +62,7 @@ class OnSpark:
         InvalidParameter
             There is no master at the address, or a session with another one is active.
         """
-        with _session(self.master) as session:
+        with session_of(self.master) as session:
             for start in range(0, len(parts), _WAVE):
                 wave = list(parts[start : start + _WAVE])
                 numbers = session.range(0, len(wave), 1, len(wave))
@@ -80,7 +80,7 @@ def _read_part(fold: Fold[Any], parts: Sequence[Part], batches: Iterator[Any]) -
 
 
 @contextmanager
-def _session(master: str | None) -> Iterator[Any]:
+def session_of(master: str | None) -> Iterator[Any]:
     """The active session, or one that is stopped afterwards."""
     try:
         from pyspark.sql import SparkSession
