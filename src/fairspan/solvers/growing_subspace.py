@@ -186,6 +186,7 @@ def _missing(
         settled = max(_DIRECTION * float(np.abs(values[:d]).max()), _ROUNDING * size)
         if float(np.linalg.norm(lengths)) > settled:
             lacking.append((off / size, weights, vectors))
+            slack = max(slack, off)
         else:
             gap = max(values[d - 1] - values[d], 0.0) if len(values) > d else 0.0
             slack = max(slack, min(off, float(lengths @ lengths) / gap if gap > 0 else off))
@@ -194,7 +195,7 @@ def _missing(
         lacking.sort(key=lambda each: -each[0])
         chosen = lacking[:_MIXTURES]
         columns += [second.sought(w, d, start=start).vectors for _, w, start in chosen]
-        return np.hstack(columns), np.inf, len(chosen)
+        return np.hstack(columns), slack, len(chosen)
     # From a start of its own, as the subspace may have lost sight of an eigenvector.
     fresh = second.sought(solution.weights, d)
     sum_within = float(space.ritz(solution.weights, d)[0][:d].sum())

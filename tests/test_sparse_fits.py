@@ -1,0 +1,387 @@
+"""Fits, audits and reduced rows of sparse matrices: those of the same rows with all their zeros."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from by_hand import errors_by_hand, projector_distance, relative_error
+from fairspan import (
+    CovarianceParity,
+    ErrorGap,
+    FairPCA,
+    GroupMoments,
+    MeanParity,
+    audit,
+    frontier,
+    metrics,
+)
+from fairspan.errors import Incompatible, InvalidInput, InvalidType
+from fairspan.linalg import leading_subspace, leading_subspace_of
+from fairspan.moments.sparse_moments import SparseMoments
+
+CRITERIA = [
+    "minimax_loss",
+    "minimax_error",
+    "total_error",
+    "disparity",
+    "equal_error",
+    "error_gap",
+    "robust_error_gap",
+    "nash_welfare",
+]
+KINDS = [scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array]
+
+
+def topics(seed=0, n=1200, p=90, groups=("a", "b"), share=0.15):
+    """Rows of words from some topics, which each group uses in its own measure."""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(list(groups), n)
+    sizes = {group: rng.uniform(0.3, 2.0, 6) for group in groups}
+    words = np.abs(rng.standard_normal((6, p))) * (rng.random((6, p)) < 0.4)
+    amounts = rng.exponential(1.0, (n, 6)) * np.array([sizes[label] for label in labels])
+    X = amounts @ words + 0.2 * rng.standard_normal((n, p))
+    return np.where(rng.random((n, p)) < share, X, 0.0), labels, rng.uniform(0.2, 3, n)
+
+
+@pytest.fixture
+def through_rows(monkeypatch):
+    """Few features are treated as many."""
+    monkeypatch.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 5)
+
+
+def assert_same_fit(sparse, dense, *, status="estimated"):
+    assert isinstance(sparse.moments_, SparseMoments) == (status == "estimated")
+    total = dense.moments_.proportions @ np.einsum("gii->g", dense.moments_.second_moments())
+    assert abs(sparse.solution_.objective - dense.solution_.objective) <= 1e-9 * total
+    assert projector_distance(sparse.components_, dense.components_) <= 1e-7
+    assert relative_error(sparse.group_errors_, dense.group_errors_) <= 1e-8
+    assert dense.solution_.status == "optimal"
+    assert sparse.solution_.status == ("optimal" if status == "optimal" else "estimated")
+    assert sparse.solution_.gap <= sparse.solution_.tolerance
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_few_features_are_fitted_by_matrices(kind):
+    X, labels, weights = topics(share=0.05)
+    dense = FairPCA(3).fit(X, sensitive_features=labels, sample_weight=weights)
+    sparse = FairPCA(3).fit(kind(X), sensitive_features=labels, sample_weight=weights)
+    assert_same_fit(sparse, dense, status="optimal")
+
+
+@pytest.mark.usefixtures("through_rows")
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_every_criterion_of_two_groups(criterion, seed):
+    X, labels, _ = topics(seed)
+    kind = KINDS[seed]
+    if criterion == "equal_error":  # within reach where both groups vary as much
+        sizes = [X[labels == label].var(axis=0).sum() for label in "ab"]
+        X[labels == "b"] *= np.sqrt(sizes[0] / sizes[1])
+    dense = FairPCA(4, criterion=criterion).fit(X, sensitive_features=labels)
+    sparse = FairPCA(4, criterion=criterion).fit(kind(X), sensitive_features=labels)
+    assert_same_fit(sparse, dense)
+
+
+@pytest.mark.usefixtures("through_rows")
+def test_equal_errors_that_are_out_of_reach_tell_the_least_gap():
+    X, labels, _ = topics()
+    X[labels == "b"] *= 3
+    told = []
+    for rows in (X, scipy.sparse.csr_array(X)):
+        with pytest.raises(Incompatible, match="no subspace of 2 dimensions") as error:
+            FairPCA(2, criterion="equal_error").fit(rows, sensitive_features=labels)
+        told.append(error.value)
+    assert told[0].args[0] == told[1].args[0]
+    assert "restriction" not in str(told[1])
+
+
+@pytest.mark.usefixtures("through_rows")
+@pytest.mark.parametrize("center", ["group", "none"])
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("criterion", ["minimax_loss", "error_gap"])
+def test_every_centre_weights_and_scaling(criterion, scale, center):
+    X, labels, weights = topics(2)
+    X[:, 4] += 30  # a column without zeros
+    settings = {"criterion": criterion, "scale": scale, "center": center}
+    given = {"sensitive_features": labels, "sample_weight": weights}
+    dense = FairPCA(3, **settings).fit(X, **given)
+    sparse = FairPCA(3, **settings).fit(scipy.sparse.csr_array(X), **given)
+    assert_same_fit(sparse, dense)
+    assert relative_error(sparse.mean_, dense.mean_) <= 1e-12
+    if scale:
+        assert relative_error(sparse.scale_, dense.scale_) <= 1e-12
+
+
+@pytest.mark.usefixtures("through_rows")
+@pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error", "total_error"])
+def test_three_groups(criterion):
+    X, labels, _ = topics(3, groups="abc")
+    dense = FairPCA(3, criterion=criterion).fit(X, sensitive_features=labels)
+    sparse = FairPCA(3, criterion=criterion).fit(
+        scipy.sparse.csr_array(X), sensitive_features=labels
+    )
+    assert_same_fit(sparse, dense)
+
+
+@pytest.mark.usefixtures("through_rows")
+@pytest.mark.parametrize("allow_extra", [False, True])
+def test_a_gap_that_stays_open_is_not_called_estimated(allow_extra):
+    # Three groups, each with a direction of its own: one component cannot serve them equally.
+    rng = np.random.default_rng(0)
+    labels = np.repeat(list("abc"), 200)
+    X = np.zeros((600, 40))
+    X[np.arange(600), rng.integers(0, 40, 600)] = rng.standard_normal(600)
+    X[np.arange(600), np.repeat([0, 1, 2], 200)] += 4 * rng.choice([-1, 1], 600)
+    settings = {"n_components": 1, "allow_extra": allow_extra}
+    dense = FairPCA(**settings).fit(X, sensitive_features=labels)
+    sparse = FairPCA(**settings).fit(scipy.sparse.csr_array(X), sensitive_features=labels)
+    total = float(X.var(axis=0).sum())
+    for what in ("objective", "lower_bound"):
+        mine, theirs = (getattr(each.solution_, what) for each in (sparse, dense))
+        assert abs(mine - theirs) <= 1e-7 * total
+    expected = {"optimal": "estimated"}.get(dense.solution_.status, dense.solution_.status)
+    assert sparse.solution_.status == expected
+    assert len(sparse.components_) == len(dense.components_)
+
+
+@pytest.mark.usefixtures("through_rows")
+def test_a_tie_is_resolved_as_with_matrices():
+    # Mirror images: at equal weights both groups' first directions are tied.
+    side = np.zeros((400, 60))
+    rng = np.random.default_rng(1)
+    side[:, 0] = 3 * rng.standard_normal(400)
+    side[np.arange(400), rng.integers(2, 60, 400)] = 1.0
+    mirrored = side.copy()
+    mirrored[:, [0, 1]] = side[:, [1, 0]]
+    X, labels = np.vstack([side, mirrored]), np.repeat(["a", "b"], 400)
+    dense = FairPCA(1, center="group").fit(X, sensitive_features=labels)
+    sparse = FairPCA(1, center="group").fit(scipy.sparse.csr_array(X), sensitive_features=labels)
+    assert sparse.solution_.status == "estimated"
+    assert relative_error(sparse.group_losses_, dense.group_losses_) <= 1e-9
+
+
+@pytest.mark.usefixtures("through_rows")
+def test_more_components_than_the_rows_span():
+    X, labels, _ = topics(4, n=40, p=60)
+    X[:, 20:] = 0
+    dense = FairPCA(25).fit(X, sensitive_features=labels)
+    sparse = FairPCA(25).fit(scipy.sparse.csr_array(X), sensitive_features=labels)
+    np.testing.assert_allclose(sparse.components_ @ sparse.components_.T, np.eye(25), atol=1e-12)
+    np.testing.assert_allclose(sparse.group_errors_, dense.group_errors_, atol=1e-12)
+
+
+@pytest.mark.usefixtures("through_rows")
+@pytest.mark.filterwarnings("ignore:All rows are of one group")
+@pytest.mark.parametrize("criterion", ["minimax_loss", "total_error", "robust_error_gap"])
+def test_rows_of_zeros_a_single_group_and_all_components(criterion):
+    X, labels, _ = topics(n=30, p=8, share=0.5)
+    for table, groups, d in ((0 * X, labels, 2), (X, ["a"] * 30, 2), (X, labels, 8)):
+        dense = FairPCA(d, criterion=criterion).fit(table, sensitive_features=groups)
+        sparse = FairPCA(d, criterion=criterion).fit(
+            scipy.sparse.csr_array(table), sensitive_features=groups
+        )
+        assert sparse.components_.shape == (d, 8)
+        np.testing.assert_allclose(sparse.group_errors_, dense.group_errors_, atol=1e-12)
+        assert sparse.solution_.status == "estimated"
+
+
+@pytest.mark.usefixtures("through_rows")
+def test_no_groups_on_purpose_is_ordinary_pca():
+    X, _, _ = topics()
+    mine = FairPCA(3, missing_groups="ignore").fit(scipy.sparse.csr_array(X))
+    axes = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2][:3]
+    assert projector_distance(mine.components_, axes) <= 1e-7
+
+
+@pytest.mark.usefixtures("through_rows")
+@pytest.mark.parametrize("solver", ["cutting_plane", "multiplicative", "riemannian"])
+def test_other_solvers(solver):
+    X, labels, _ = topics()
+    criterion = "robust_error_gap" if solver == "riemannian" else "minimax_loss"
+    exact = FairPCA(3, criterion=criterion).fit(X, sensitive_features=labels).solution_
+    fair = FairPCA(3, criterion=criterion, solver=solver, random_state=0, tol=1e-4)
+    found = fair.fit(scipy.sparse.csr_array(X), sensitive_features=labels).solution_
+    total = X.var(axis=0).sum()
+    assert exact.objective - 1e-9 * total <= found.objective <= exact.objective + 1e-2 * total
+    assert found.lower_bound <= exact.objective + 1e-9 * total
+    assert found.status != "optimal"
+    assert found.solver == solver
+
+
+@pytest.mark.usefixtures("through_rows")
+def test_the_same_rows_give_the_same_bits():
+    X, labels, _ = topics(5)
+    X = scipy.sparse.csr_array(X)
+    one, other = (FairPCA(3).fit(X, sensitive_features=labels).components_ for _ in range(2))
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.usefixtures("through_rows")
+@pytest.mark.parametrize("restriction", [MeanParity(), CovarianceParity()])
+def test_what_needs_matrices_says_so(restriction):
+    X, labels, _ = topics()
+    X = scipy.sparse.csr_array(X)
+    with pytest.raises(Incompatible, match="fitted without matrices"):
+        FairPCA(2, restriction=restriction).fit(X, sensitive_features=labels)
+    with pytest.raises(Incompatible, match="a share"):
+        FairPCA(0.5).fit(X, sensitive_features=labels)
+    moments = GroupMoments.from_rows(X, labels)
+    assert isinstance(moments, GroupMoments)
+    FairPCA(2, restriction=restriction).fit_moments(moments)
+    with pytest.raises(InvalidType, match="Allowed is a GroupMoments"):
+        frontier(FairPCA(2).fit(X, sensitive_features=labels).moments_, 2)
+
+
+@pytest.mark.usefixtures("through_rows")
+def test_partial_fit_merges_matrices():
+    X, labels, _ = topics()
+    whole = FairPCA(3).fit(X, sensitive_features=labels)
+    parts = FairPCA(3)
+    for part in (slice(None, 500), slice(500, 800), slice(800, None)):
+        parts.partial_fit(scipy.sparse.csr_array(X[part]), sensitive_features=labels[part])
+    assert_same_fit(parts, whole, status="optimal")
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_transform_and_scores(kind, scale, dtype):
+    X, labels, _ = topics()
+    X = np.round(4 * X).astype(dtype)
+    fair = FairPCA(3, scale=scale).fit(X, sensitive_features=labels)
+    reduced, expected = fair.transform(kind(X)), fair.transform(X)
+    assert type(reduced) is np.ndarray
+    assert reduced.dtype == expected.dtype
+    tolerance = 1e-5 if dtype == np.float32 else 1e-10
+    np.testing.assert_allclose(reduced, expected, atol=tolerance)
+    np.testing.assert_allclose(fair.score_samples(kind(X)), fair.score_samples(X), atol=tolerance)
+    np.testing.assert_allclose(fair.score(kind(X)), fair.score(X), atol=tolerance)
+    np.testing.assert_allclose(
+        fair.subspace_.transform(kind(X)), fair.subspace_.transform(X), atol=tolerance
+    )
+
+
+def test_transform_in_parts(monkeypatch):
+    X, labels, _ = topics()
+    fair = FairPCA(3).fit(X, sensitive_features=labels)
+    monkeypatch.setattr("fairspan.moments.sources.sparse_rows._PART_NUMBERS", 100)
+    np.testing.assert_allclose(fair.transform(scipy.sparse.csr_array(X)), fair.transform(X))
+
+
+def test_rows_that_cannot_be_reduced():
+    X, labels, _ = topics()
+    fair = FairPCA(3).fit(scipy.sparse.csr_array(X), sensitive_features=labels)
+    narrow = scipy.sparse.csr_array(X[:, :-1])
+    for refused in (fair.transform, fair.score_samples):
+        with pytest.raises(ValueError, match="X has 89 features"):
+            refused(narrow)
+    X[3, 2] = np.nan
+    for refused in (fair.transform, fair.score_samples):
+        with pytest.raises(InvalidInput, match="NaN, first in row 3, column 2"):
+            refused(scipy.sparse.csr_array(X))
+
+
+@pytest.mark.usefixtures("through_rows")
+def test_an_audit_has_the_figures_and_intervals_of_the_dense_rows():
+    X, labels, weights = topics()
+    sparse = scipy.sparse.csc_array(X)
+    fair = FairPCA(3).fit(sparse, sensitive_features=labels, sample_weight=weights)
+    mine = audit(fair, sparse, labels, sample_weight=weights)
+    theirs = audit({"fair": fair.subspace_}, X, labels, sample_weight=weights).models[0]
+    assert [model.name for model in mine.models] == ["minimax_loss", "PCA"]
+    for one, other in zip(mine.models[0].groups, theirs.groups, strict=True):
+        for figure in ("total_variance", "best_error", "variance_kept"):
+            assert getattr(one, figure) == pytest.approx(getattr(other, figure), rel=1e-9)
+        for figure in ("value", "low", "high"):
+            ours, known = getattr(one.error, figure), getattr(other.error, figure)
+            assert ours == pytest.approx(known, rel=1e-9)
+        assert one.excess_loss == pytest.approx(other.excess_loss, abs=1e-8 * one.total_variance)
+    by_hand = errors_by_hand(X, labels, fair.components_, fair.mean_, weights)
+    assert relative_error(fair.group_errors_, by_hand) <= 1e-9
+    assert [each.error.value for each in mine.models[0].groups] == pytest.approx(by_hand)
+    assert any("not proven optimal (estimated)" in str(each) for each in mine.findings)
+
+
+@pytest.mark.usefixtures("through_rows")
+def test_metrics_take_sparse_rows():
+    X, labels, _ = topics()
+    fair = FairPCA(3).fit(X, sensitive_features=labels)
+    for figure in (metrics.reconstruction_error, metrics.excess_loss):
+        dense = figure(fair, X, labels)
+        sparse = figure(fair, scipy.sparse.csr_array(X), labels)
+        for label, value in dense.items():
+            assert sparse[label] == pytest.approx(value, rel=1e-8, abs=1e-8)
+
+
+@pytest.mark.parametrize("n_components", [1, 3, 12])
+@pytest.mark.parametrize("p", [12, 400])
+def test_iterations_find_what_lapack_finds(p, n_components):
+    rng = np.random.default_rng(p)
+    matrix = rng.standard_normal((p, p)) * np.linspace(0.1, 1, p)
+    matrix = matrix + matrix.T
+    size = float(np.linalg.norm(matrix, 2))
+    found = leading_subspace_of(lambda block: matrix @ block, p, n_components, size)
+    known = leading_subspace(matrix, n_components)
+    assert relative_error(found.leading.eigenvalues, known.eigenvalues) <= 1e-12
+    assert projector_distance(found.leading.vectors.T, known.vectors.T) <= 1e-7
+    assert found.uncertainty <= 1e-10 * size
+
+
+def test_iterations_find_ties():
+    diagonal = np.concatenate([[5.0], [3.0] * 4, np.linspace(0, 1, 200)])
+    found = leading_subspace_of(lambda block: diagonal[:, None] * block, 205, 3, 5.0)
+    assert found.leading.n_fixed == 1
+    assert found.leading.tied.shape == (205, 4)
+    np.testing.assert_allclose(found.leading.eigenvalues, [5, 3, 3], atol=1e-12)
+
+
+LARGE = """
+import json, resource, sys
+import numpy as np, scipy.sparse
+from fairspan import FairPCA
+rng = np.random.default_rng(0)
+n, p, cells = 200_000, 5_000, 1_000_000
+rows, topic, group = rng.integers(0, n, cells), rng.integers(0, 8, n), rng.integers(0, 2, n)
+own = rng.random(cells) < 0.5
+columns = np.where(own, topic[rows] * 50 + rng.integers(0, 50, cells), rng.integers(0, p, cells))
+serves = group[rows] == topic[rows] % 2
+values = rng.exponential(1.0, cells) * np.where(own, (1 + 0.15 * topic[rows]) * (1 + serves), 1.0)
+X = scipy.sparse.csr_array((values, (rows, columns)), shape=(n, p))
+fair = FairPCA(5).fit(X, sensitive_features=group)
+reduced = fair.transform(X)
+print(json.dumps({
+    "kilobytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    "status": fair.solution_.status,
+    "gap": fair.solution_.gap,
+    "tolerance": fair.solution_.tolerance,
+    "losses": fair.group_losses_.tolist(),
+    "shape": reduced.shape,
+    "mean": float(np.abs(reduced.mean(axis=0)).max()),
+}))
+"""
+
+
+def test_many_rows_and_features_in_little_memory():
+    ran = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, check=True)
+    told = json.loads(ran.stdout)
+    assert told["kilobytes"] < 2_000_000
+    assert told["status"] == "estimated"
+    assert told["gap"] <= told["tolerance"]
+    assert told["losses"][0] == pytest.approx(told["losses"][1], abs=1e-7)
+    assert told["shape"] == [200_000, 5]
+    assert told["mean"] <= 1e-10
+
+
+@pytest.mark.usefixtures("through_rows")
+def test_penalties_prefer_directions_that_no_group_leads_in():
+    X, labels, _ = topics(6)
+    for penalty in (5.0, 100.0):
+        dense = FairPCA(2, criterion=ErrorGap(penalty)).fit(X, sensitive_features=labels)
+        sparse = FairPCA(2, criterion=ErrorGap(penalty)).fit(
+            scipy.sparse.csr_array(X), sensitive_features=labels
+        )
+        assert_same_fit(sparse, dense)
