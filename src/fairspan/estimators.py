@@ -27,7 +27,8 @@ from fairspan.moments.sources.protocol import (
     checked_values,
 )
 from fairspan.moments.sources.registry import is_device_array, rows_of, transformed_there
-from fairspan.moments.sources.sparse_rows import SparseRows, checked_matrix
+from fairspan.moments.sources.sparse_cells import checked_matrix
+from fairspan.moments.sources.sparse_rows import SparseRows
 from fairspan.moments.sparse_moments import Moments, SparseMoments
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.parameters import kind_of
@@ -253,7 +254,8 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : (n, p) array, data frame, path, Arrow stream, or rows already opened
-            Finite numbers. A path is a CSV, Parquet or Arrow file, or a folder of them.
+            Finite numbers; the array may be a scipy sparse matrix, which is never filled. A path is
+            a CSV, Parquet or Arrow file, or a folder of them.
         y : None
             Ignored.
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
@@ -334,13 +336,14 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (n, p) array or data frame
+        X : (n, p) array, sparse matrix or data frame
             A group column that was named at fit is ignored if present.
 
         Returns
         -------
         (n, d) array
-            Of the precision of X (float32 or float64); float64 for data frames. Where the rows lie
+            Of the precision of X (float32 or float64); float64 for data frames; dense for sparse
+            matrices. Where the rows lie
             elsewhere (a cluster, another device), the same kind of object there.
         """
         check_is_fitted(self)

@@ -11,18 +11,18 @@ eigenvalue was missed. So a closed gap is called estimated, not optimal.
 
 from dataclasses import dataclass, replace
 from itertools import permutations
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import Incompatible
-from fairspan.linalg import IterativeSubspace, orthonormal_beside, with_positive_signs
-from fairspan.moments.operators import DenseSecondMoments, SecondMoments
+from fairspan.linalg import with_positive_signs
 from fairspan.problem.criteria import EqualError
 from fairspan.problem.problem import Problem
 from fairspan.soft_projection import is_soft, retained
 from fairspan.solvers.certificate import certified
+from fairspan.solvers.grown_space import GrownSpace, SoughtMoments
 from fairspan.solvers.protocol import Solver
 from fairspan.solvers.solution import Solution, Status
 
@@ -37,15 +37,6 @@ _DIRECTION = 1e-9
 _ROUNDING = 1e-13
 # Mixtures that are looked at in one round; the robust error gap rests on dozens.
 _MIXTURES = 4
-
-
-class SoughtMoments(SecondMoments, Protocol):
-    """Second moments whose leading eigenvectors are found by iteration."""
-
-    def sought(
-        self, weights: FloatArray, n_components: int, *, start: FloatArray | None = None
-    ) -> IterativeSubspace:
-        """Leading eigenvectors of a mixture, and how far their eigenvalue sum may be off."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +70,7 @@ class GrowingSubspace:
         second = cast(SoughtMoments, problem.second_moments)
         size = float(np.abs(second.traces).max())
         goal = max(_SHARE * tolerance / size if size > 0 else 0.0, _ROUNDING)
-        space = _Space.of(second, _start(problem, second))
+        space = GrownSpace.of(second, _start(problem, second))
         n_eigenproblems, slack = 0, np.inf
         for _ in range(_MOST_ROUNDS):
             solution = self._within(problem, space, tolerance, random_state)
@@ -93,7 +84,7 @@ class GrowingSubspace:
         return _finished(problem, space, solution, slack, tolerance, n_eigenproblems)
 
     def _within(
-        self, problem: Problem, space: "_Space", tolerance: float, random_state: Any
+        self, problem: Problem, space: GrownSpace, tolerance: float, random_state: Any
     ) -> Solution:
         inside = replace(problem, second_moments=space.second_moments, unrestricted=problem)
         try:
@@ -106,54 +97,6 @@ class GrowingSubspace:
                 "Allowed are tables where some subspace has equal errors",
                 "Use 'error_gap' with a large penalty, another n_components, or another center",
             ) from error
-
-
-@dataclass(frozen=True, eq=False)
-class _Space:
-    """A subspace W with the images S_gW.
-
-    Attributes
-    ----------
-    full : SoughtMoments
-    basis : (p, m) array
-    images : (k, p, m) array
-    """
-
-    full: SoughtMoments
-    basis: FloatArray
-    images: FloatArray
-
-    @classmethod
-    def of(cls, full: SoughtMoments, columns: FloatArray) -> "_Space":
-        basis = orthonormal_beside(np.empty((full.n_features, 0)), columns)
-        return cls(full, basis, full.applied(basis))
-
-    @property
-    def second_moments(self) -> DenseSecondMoments:
-        """W'S_gW, and what lies outside of W."""
-        products = self.basis.T @ self.images
-        compressed = (products + products.transpose(0, 2, 1)) / 2
-        return DenseSecondMoments(compressed, self.full.residual_variances(self.basis))
-
-    def with_columns(self, columns: FloatArray) -> "_Space":
-        """The same space if they add nothing."""
-        if columns.shape[1] == 0 or self.basis.shape[1] == self.basis.shape[0]:
-            return self
-        fresh = orthonormal_beside(self.basis, columns)
-        fresh = fresh[:, : self.basis.shape[0] - self.basis.shape[1]]
-        if fresh.shape[1] == 0:
-            return self
-        images = np.concatenate([self.images, self.full.applied(fresh)], axis=2)
-        return _Space(self.full, np.hstack([self.basis, fresh]), images)
-
-    def ritz(self, weights: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray, Any]:
-        """Ritz values of a mixture, vectors and residuals of the leading ones."""
-        image = np.tensordot(weights, self.images, axes=1)
-        products = self.basis.T @ image
-        values, turn = np.linalg.eigh((products + products.T) / 2)
-        values, turn = values[::-1], turn[:, ::-1][:, :n_components]
-        vectors = self.basis @ turn
-        return values, vectors, image @ turn - vectors * values[:n_components]
 
 
 def _start(problem: Problem, second: SoughtMoments) -> FloatArray:
@@ -169,44 +112,51 @@ def _start(problem: Problem, second: SoughtMoments) -> FloatArray:
 
 
 def _missing(
-    problem: Problem, space: _Space, solution: Solution, goal: float
+    problem: Problem, space: GrownSpace, solution: Solution, goal: float
 ) -> tuple[FloatArray, float, int]:
     """Directions that the subspace lacks, how far bounds may be off, and eigenproblems solved."""
     second, d = space.full, problem.n_components
     mixtures = [solution.weights]
     if solution.supporting_weights is not None:
         mixtures += list(solution.supporting_weights)
-    lacking: list[tuple[float, FloatArray, FloatArray]] = []
-    slack = 0.0
-    for weights in mixtures:
-        size = float(np.abs(weights) @ second.traces)
-        values, vectors, residuals = space.ritz(weights, d)
-        lengths = np.linalg.norm(residuals, axis=0)
-        off = float(lengths.sum())
-        settled = max(_DIRECTION * float(np.abs(values[:d]).max()), _ROUNDING * size)
-        if float(np.linalg.norm(lengths)) > settled:
-            lacking.append((off / size, weights, vectors))
-            slack = max(slack, off)
-        else:
-            gap = max(values[d - 1] - values[d], 0.0) if len(values) > d else 0.0
-            slack = max(slack, min(off, float(lengths @ lengths) / gap if gap > 0 else off))
+    lacking, slack = _lacking(space, mixtures, d)
     columns = [_pull(space, solution)]
     if lacking:
-        lacking.sort(key=lambda each: -each[0])
-        chosen = lacking[:_MIXTURES]
-        columns += [second.sought(w, d, start=start).vectors for _, w, start in chosen]
-        return np.hstack(columns), slack, len(chosen)
+        columns += [second.sought(w, d, start=start).vectors for w, start in lacking]
+        return np.hstack(columns), slack, len(lacking)
     # From a start of its own, as the subspace may have lost sight of an eigenvector.
     fresh = second.sought(solution.weights, d)
-    sum_within = float(space.ritz(solution.weights, d)[0][:d].sum())
+    sum_within = float(space.ritz(solution.weights, d).values[:d].sum())
     excess = fresh.leading.top_eigenvalue_sum + fresh.uncertainty - sum_within
-    size = float(np.abs(solution.weights) @ second.traces)
-    if excess > goal * size:
+    if excess > goal * float(np.abs(solution.weights) @ second.traces):
         columns.append(fresh.vectors)
     return np.hstack(columns), max(slack, excess, 0.0), 1
 
 
-def _pull(space: _Space, solution: Solution) -> FloatArray:
+def _lacking(
+    space: GrownSpace, mixtures: list[FloatArray], n_components: int
+) -> tuple[list[tuple[FloatArray, FloatArray]], float]:
+    """The mixtures whose eigenvectors lie outside the most, with what is known of these vectors.
+
+    Also by how much an eigenvalue sum may be off, judged by the residuals.
+    """
+    found: list[tuple[float, FloatArray, FloatArray]] = []
+    d, slack = n_components, 0.0
+    for weights in mixtures:
+        size = float(np.abs(weights) @ space.full.traces)
+        values, vectors, residuals = space.ritz(weights, d)
+        lengths = np.linalg.norm(residuals, axis=0)
+        off, squares = float(lengths.sum()), float(lengths @ lengths)
+        if np.sqrt(squares) > max(_DIRECTION * float(np.abs(values[:d]).max()), _ROUNDING * size):
+            found.append((off / size, weights, vectors))
+        elif len(values) > d and values[d - 1] > values[d]:
+            off = min(off, squares / float(values[d - 1] - values[d]))
+        slack = max(slack, off)
+    found.sort(key=lambda each: -each[0])
+    return [(weights, vectors) for _, weights, vectors in found[:_MIXTURES]], slack
+
+
+def _pull(space: GrownSpace, solution: Solution) -> FloatArray:
     """Directions outside of the subspace in which the solution's mixture pulls its basis.
 
     A solution with an open gap need not be made of leading eigenvectors.
@@ -228,7 +178,7 @@ def _coordinates(solution: Solution) -> FloatArray:
 
 def _finished(
     problem: Problem,
-    space: _Space,
+    space: GrownSpace,
     solution: Solution,
     slack: float,
     tolerance: float,

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.accumulate import RunningMoments
@@ -20,18 +19,12 @@ from fairspan.moments.sources.protocol import (
     Projection,
     RowBlock,
     block_rows,
-    check_dtype,
-    check_shape,
-    checked_values,
-    converted,
     row_block,
 )
+from fairspan.moments.sources.sparse_cells import Csr, checked_matrix, row_numbers
 from fairspan.moments.sources.weights import checked_weights
 from fairspan.moments.sparse_group import SparseGroup
 from fairspan.moments.sparse_moments import SparseMoments
-
-# A csr_array, for which scipy has no types.
-Csr = Any
 
 # Where more of the cells are stored, blocks with all their zeros are multiplied faster.
 _SPARSE_UP_TO = 1 / 12
@@ -143,7 +136,7 @@ class SparseRows:
         if self.on_missing == "error" or self.labels is None:
             return self
         missing = self.labels.between(0, self.n_rows).missing
-        missing[_row_numbers(self.matrix)[np.isnan(self.matrix.data)]] = True
+        missing[row_numbers(self.matrix)[np.isnan(self.matrix.data)]] = True
         if not missing.any():
             return self
         kept = np.flatnonzero(~missing)
@@ -198,37 +191,3 @@ def transformed(X: Any, projection: Projection) -> npt.NDArray[Any]:
         # In double precision: in single precision a large mean would cost digits.
         reduced[start : start + size] = matrix[start : start + size] @ directions - offset
     return reduced
-
-
-def checked_matrix(X: Any, *, allow_nan: bool = False) -> Csr:
-    """A sparse matrix as float64 rows without duplicates or stored zeros; never the user's own.
-
-    Raises
-    ------
-    InvalidInput, InvalidType
-        A shape, type or cell that cannot be used.
-    """
-    check_shape(X.shape)
-    check_dtype(X.dtype)
-    rows = scipy.sparse.csr_array(X.tocsr())
-    matrix = scipy.sparse.csr_array(
-        (converted(rows.data).astype(np.float64, copy=False), rows.indices, rows.indptr),
-        shape=rows.shape,
-    )
-    if not (matrix.has_canonical_format and matrix.data.all()):
-        matrix = matrix.copy()
-        with np.errstate(over="ignore", invalid="ignore"):
-            matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-    bad = np.isinf(matrix.data) if allow_nan else ~np.isfinite(matrix.data)
-    if bad.any():
-        first = int(np.argmax(bad))
-        row = int(np.searchsorted(matrix.indptr, first, side="right")) - 1
-        cells = np.zeros((1, int(matrix.indices[first]) + 1))
-        cells[0, -1] = matrix.data[first]
-        checked_values(cells, row, None)
-    return matrix
-
-
-def _row_numbers(matrix: Csr) -> npt.NDArray[np.intp]:
-    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
