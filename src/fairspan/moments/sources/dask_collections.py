@@ -18,6 +18,7 @@ from fairspan.moments.sources.dask_labels import (
 from fairspan.moments.sources.dask_partitions import (
     ArrayPartition,
     FramePartition,
+    columns_of,
     result_of_partition,
 )
 from fairspan.moments.sources.dask_reduced import reduced_array, reduced_data_frame
@@ -162,7 +163,7 @@ def _open_frame(
         on_missing=on_missing,
         everyone=everyone,
     )
-    check_numeric(meta.select(list(chosen.features)).schema)
+    check_numeric(columns_of(meta, chosen.features).schema)
     partitions = _partitions(X)
     labels = weights = None
     if not groups and everyone is None:

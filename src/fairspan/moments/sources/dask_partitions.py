@@ -1,5 +1,6 @@
 """What a task does with one partition of a Dask collection: it opens its rows and folds them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -73,7 +74,7 @@ class FramePartition:
         elif weights is not None:
             weights = checked_weights(weights, len(frame), is_part=True)
         return FrameRows(
-            frame.select(list(chosen.features)),
+            columns_of(frame, chosen.features),
             labels=self._labels(frame, labels),
             weights=weights,
             on_missing=chosen.on_missing,
@@ -169,6 +170,11 @@ def result_of_partition(
             _check_no_rows(weights, "sample_weight")
             return None
         return fold.over(opening.rows(partition, labels, weights))
+
+
+def columns_of(frame: nw.DataFrame[Any], names: Sequence[str]) -> nw.DataFrame[Any]:
+    """Some columns of a pandas data frame, whose names may be numbers."""
+    return nw.from_native(frame.to_native()[list(names)], eager_only=True)
 
 
 def check_width(shape: tuple[int, ...], n_features: int) -> None:

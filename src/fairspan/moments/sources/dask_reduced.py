@@ -7,7 +7,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fairspan.moments.engines.protocol import located
-from fairspan.moments.sources.dask_partitions import check_width
+from fairspan.moments.sources.dask_partitions import check_width, columns_of
 from fairspan.moments.sources.frames import check_numeric, vector_lengths
 from fairspan.moments.sources.protocol import Projection
 from fairspan.moments.sources.vector_columns import collapsed, expanded
@@ -43,7 +43,7 @@ def reduced_data_frame(X: Any, meta: nw.DataFrame[Any], projection: Projection) 
     if projection.feature_names is not None:
         columns = list(collapsed(projection.feature_names, columns, lengths))
     check_width((0, len(expanded(columns, lengths))), projection.components.shape[1])
-    check_numeric(meta.select(columns).schema)
+    check_numeric(columns_of(meta, columns).schema)
     # Where all are needed, each partition is checked by its task, whose error says more.
     chosen = X if columns == meta.columns else X[columns]
     # As a named argument, which Dask hands on as it is.
