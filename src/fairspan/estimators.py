@@ -343,8 +343,8 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         -------
         (n, d) array
             Of the precision of X (float32 or float64); float64 for data frames; dense for sparse
-            matrices. Where the rows lie
-            elsewhere (a cluster, another device), the same kind of object there.
+            matrices. Where the rows lie elsewhere (a cluster, another device), the same kind of
+            object there.
         """
         check_is_fitted(self)
         X = without_columns(X, self._group_columns)

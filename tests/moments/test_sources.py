@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import scipy.sparse
 
 from by_hand import assert_moments, moments_by_hand
 from fairspan import GroupMoments
@@ -33,6 +34,8 @@ TABLES = {
     "list of lists": X.tolist(),
     "list of tuples": [tuple(row) for row in X.tolist()],
     "unmasked": np.ma.masked_array(X),
+    "sparse rows": scipy.sparse.csr_array(X),
+    "sparse columns": scipy.sparse.csc_matrix(X),
     "pandas": pd.DataFrame(X, columns=NAMES),
     "pandas int": pd.DataFrame(X.astype(int), columns=NAMES),
     "pandas Int64": pd.DataFrame(X, columns=NAMES).astype("Int64"),
