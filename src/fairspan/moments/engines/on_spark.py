@@ -120,6 +120,7 @@ def _started(builder: Any, master: str) -> Any:
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     for name, value in settings.items():
         builder = builder.config(name, value)
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkRuntimeError
 
     with _workers_with_this_python(), quiet():
@@ -129,8 +130,11 @@ def _started(builder: Any, master: str) -> Any:
             if "JAVA_GATEWAY_EXITED" not in str(error):
                 raise
             raise _no_java("the one that was found did not start it") from error
-        except Exception as error:  # Java's own, which py4j passes on
-            raise _no_master(master, str(error).strip().splitlines()[0]) from error
+        except Py4JJavaError as error:
+            why = str(error.java_exception.getMessage()).splitlines()[0]
+            if "stopped SparkContext" in why:  # what Spark says in the end, after a minute
+                why = "what is there takes no application"
+            raise _no_master(master, why) from error
     session.sparkContext.setLogLevel("ERROR")
     return session
 

@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -19,8 +19,10 @@ Result = TypeVar("Result")
 # What tasks hand on: the number of the part, and its result or the error that it met.
 OUTCOME = "part int, result binary, error string"
 
-# Results merged by one task: few enough for its memory, as each may be megabytes.
+# Results merged by one task, fewer where they are large: Arrow hands them over side by side, in
+# less than 2 GB, and those of several groups may yet grow.
 _FAN_IN = 8
+_BYTES_AT_A_TIME = 2**29
 
 
 def outcome(
@@ -42,7 +44,7 @@ def outcome(
         Called here, with linear algebra held to one thread, as other tasks run beside this one.
     """
     try:
-        with located(where) if where else _nowhere(), threadpool_limits(1):
+        with located(where) if where else nullcontext(), threadpool_limits(1):
             result = compute()
     except FairspanError as error:
         yield _row(part, None, json.dumps([type(error).__name__, *error.args]))
@@ -74,14 +76,15 @@ def merged_there(outcomes: Any, fold: Fold[Result]) -> Result | None:
     kept = outcomes.persist(StorageLevel.DISK_ONLY)
     try:
         with reported():
-            told = kept.select("part", "error").collect()
+            told = kept.selectExpr("part", "error", "length(result) as size").collect()
         _raise_first(told)
         if not told:
             return None
         last, merged = max(row["part"] for row in told), kept
+        fan_in = max(2, min(_FAN_IN, _BYTES_AT_A_TIME // max(row["size"] for row in told)))
         while last > 0:
-            last //= _FAN_IN
-            numbered = merged.selectExpr("*", f"cast(part div {_FAN_IN} as int) as target")
+            last //= fan_in
+            numbered = merged.selectExpr("*", f"cast(part div {fan_in} as int) as target")
             with quiet():
                 merged = numbered.groupBy("target").applyInArrow(_merging(fold), OUTCOME)
         with reported():
@@ -174,8 +177,3 @@ def _raise_first(rows: list[Any]) -> None:
         name, *parts = json.loads(min(failed, key=lambda row: row["part"])["error"])
         kind = getattr(errors, name, InvalidInput)
         raise kind(*parts)
-
-
-@contextmanager
-def _nowhere() -> Iterator[None]:
-    yield
