@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,14 +27,19 @@ from fairspan.moments.sources.protocol import (
     check_width,
     checked_values,
 )
-from fairspan.moments.sources.registry import is_device_array, rows_of, transformed_there
+from fairspan.moments.sources.registry import (
+    is_device_array,
+    rows_of,
+    scored_there,
+    transformed_there,
+)
 from fairspan.moments.sources.sparse_cells import checked_matrix
 from fairspan.moments.sources.sparse_rows import SparseRows
 from fairspan.moments.sparse_moments import Moments, SparseMoments
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.parameters import kind_of
 from fairspan.settings import changed_settings, check_settings, nested_settings
-from fairspan.subspace import squared_residuals
+from fairspan.subspace import FairSubspace, squared_residuals
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -371,14 +377,18 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self.subspace_.inverse_transform(Z)
 
-    def score_samples(self, X: Any) -> FloatArray:
+    def score_samples(self, X: Any) -> Any:
         """Minus the squared reconstruction error of each row, shape (n,).
 
-        In squared units of the features, scaled if `scale`; a numpy array wherever the rows lie.
+        In squared units of the features, scaled if `scale`; a numpy array wherever the rows lie,
+        but of a Dask collection a Dask array or series, which is computed when it is asked for.
         """
         if is_device_array(X):
             return self._score_there(X)
         check_is_fitted(self)
+        there = scored_there(X, partial(_row_scores, self.subspace_))
+        if there is not None:
+            return there
         if not hasattr(X, "tocsr"):
             return -squared_residuals(self._standardized(self._rows(X)), self.components_)
         rows = SparseRows(checked_matrix(X))
@@ -388,7 +398,8 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`: higher is better."""
-        return float(self.score_samples(X).mean())
+        mean = self.score_samples(X).mean()
+        return float(mean.compute() if hasattr(mean, "compute") else mean)
 
     @property
     def _n_features_out(self) -> int:
@@ -539,6 +550,14 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
 def _matrices(moments: Moments) -> GroupMoments:
     return moments.matrices() if isinstance(moments, SparseMoments) else moments
+
+
+def _row_scores(subspace: FairSubspace, X: Any) -> FloatArray:
+    """`score_samples` without the estimator, whose moments would be sent to every worker."""
+    rows = subspace.rows(X) - np.asarray(subspace.mean)
+    return -squared_residuals(
+        rows if subspace.scale is None else rows / subspace.scale, subspace.components
+    )
 
 
 def _has_groups(X: Any, sensitive_features: Any) -> bool:

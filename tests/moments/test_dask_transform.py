@@ -67,7 +67,7 @@ def test_nothing_is_computed_before_it_is_asked_for():
         NAMED.transform(lazy.assign(a="text"))
     array = da.from_array(X, chunks=100).map_blocks(never, meta=np.empty((0, 0)))
     UNNAMED.transform(array)
-    with pytest.raises(InvalidInput, match="Allowed are rows of 4 features"):
+    with pytest.raises(InvalidInput, match="X has 3 features, but FairSubspace is expecting 4"):
         UNNAMED.transform(array[:, :3])
     with pytest.raises(InvalidType, match="X is a Dask Series"):
         NAMED.transform(lazy["a"])
@@ -94,3 +94,33 @@ def test_on_a_cluster():
         )
         array = da.from_array(X, chunks=100)
         np.testing.assert_allclose(UNNAMED.transform(array).compute(), UNNAMED.transform(X))
+
+
+def test_coordinates_are_brought_back_lazily():
+    coordinates = UNNAMED.transform(X)
+    expected = UNNAMED.inverse_transform(coordinates)
+    lazy = UNNAMED.inverse_transform(da.from_array(coordinates, chunks=(100, 1)))
+    assert isinstance(lazy, da.Array)
+    assert lazy.shape == X.shape
+    np.testing.assert_allclose(lazy.compute(), expected)
+    frames = NAMED.transform(dd.from_pandas(FRAME, npartitions=3))
+    np.testing.assert_allclose(
+        NAMED.inverse_transform(frames).compute(),
+        NAMED.inverse_transform(NAMED.transform(FRAME)),
+    )
+    with pytest.raises(InvalidInput, match="expecting 2 coordinates"):
+        UNNAMED.inverse_transform(da.from_array(X, chunks=100))
+
+
+def test_rows_are_scored_lazily():
+    expected = UNNAMED.score_samples(X)
+    lazy = UNNAMED.score_samples(da.from_array(X, chunks=(100, 3)))
+    assert isinstance(lazy, da.Array)
+    assert lazy.shape == (len(X),)
+    np.testing.assert_allclose(lazy.compute(), expected)
+    assert UNNAMED.score(da.from_array(X, chunks=100)) == pytest.approx(UNNAMED.score(X))
+    whole = dd.from_pandas(FRAME.assign(sex=GROUPS), npartitions=3)
+    series = NAMED.score_samples(whole).compute()
+    pd.testing.assert_index_equal(series.index, FRAME.index)
+    np.testing.assert_allclose(series, NAMED.score_samples(FRAME))
+    assert NAMED.score(whole) == pytest.approx(NAMED.score(FRAME))

@@ -1,6 +1,6 @@
 """Rows in a Dask array or data frame, folded by its workers, one task for each partition."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -22,9 +22,15 @@ from fairspan.moments.sources.dask_partitions import (
     result_of_partition,
 )
 from fairspan.moments.sources.dask_reduced import reduced_array, reduced_data_frame
+from fairspan.moments.sources.dask_restored import (
+    restored_array,
+    scored_array,
+    scored_data_frame,
+)
 from fairspan.moments.sources.frames import check_numeric, frame_of, named_weight, vector_lengths
 from fairspan.moments.sources.labels import Everyone, named_columns
 from fairspan.moments.sources.protocol import (
+    FloatArray,
     Fold,
     OnMissing,
     Projection,
@@ -143,6 +149,27 @@ def transformed(X: Any, projection: Projection) -> Any:
         return reduced_data_frame(X, meta, projection)
     _check_array(X)
     return reduced_array(X, projection)
+
+
+def restored(Z: Any, projection: Projection) -> Any:
+    """Rows in the original features from their coordinates, lazily, as a Dask array (n, p).
+
+    Raises
+    ------
+    InvalidType, InvalidInput
+        As `transformed`.
+    """
+    array = Z if _meta_frame(Z) is None else Z.to_dask_array()
+    _check_array(array)
+    return restored_array(array, projection)
+
+
+def scored(X: Any, score: Callable[[Any], FloatArray]) -> Any:
+    """What a function of rows in memory gives for each row, lazily, as a Dask array or series."""
+    if _meta_frame(X) is not None:
+        return scored_data_frame(X, score)
+    _check_array(X)
+    return scored_array(X, score)
 
 
 def _open_frame(

@@ -14,7 +14,7 @@ from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.chosen_columns import ChosenColumns
 from fairspan.moments.sources.frames import FrameRows
 from fairspan.moments.sources.labels import Labels, labels_of
-from fairspan.moments.sources.protocol import Fold, OnMissing, RowSource
+from fairspan.moments.sources.protocol import Fold, OnMissing, RowSource, check_width
 from fairspan.moments.sources.weights import checked_weights, weights_of_column
 
 Result = TypeVar("Result")
@@ -112,7 +112,7 @@ class ArrayPartition:
 
     def selected(self, names: tuple[str, ...]) -> "ArrayPartition":
         """The same, whose width must fit."""
-        check_width((0, self.n_features), len(names))
+        check_width(self.n_features, len(names), "features")
         return self
 
     def read_from(self, collection: Any) -> Any:
@@ -127,7 +127,7 @@ class ArrayPartition:
         InvalidInput
             Another number of features, or labels or weights of another length.
         """
-        check_width(partition.shape, self.n_features)
+        check_block(partition.shape, self.n_features)
         n_rows = len(partition)
         return ArrayRows(
             partition,
@@ -177,7 +177,7 @@ def columns_of(frame: nw.DataFrame[Any], names: Sequence[str]) -> nw.DataFrame[A
     return nw.from_native(frame.to_native()[list(names)], eager_only=True)
 
 
-def check_width(shape: tuple[int, ...], n_features: int) -> None:
+def check_block(shape: tuple[int, ...], n_features: int) -> None:
     """Make sure that these are rows of p features.
 
     Raises
@@ -188,7 +188,7 @@ def check_width(shape: tuple[int, ...], n_features: int) -> None:
         raise InvalidInput(
             f"X has shape {shape}",
             f"Allowed are rows of {n_features} features",
-            "Pass the columns that the whole array, or the model, has",
+            "Correct the chunks of the array, or the function that makes its blocks",
         )
 
 

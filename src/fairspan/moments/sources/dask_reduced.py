@@ -7,9 +7,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fairspan.moments.engines.protocol import located
-from fairspan.moments.sources.dask_partitions import check_width, columns_of
+from fairspan.moments.sources.dask_partitions import columns_of
 from fairspan.moments.sources.frames import check_numeric, vector_lengths
-from fairspan.moments.sources.protocol import Projection
+from fairspan.moments.sources.protocol import Projection, check_width
 from fairspan.moments.sources.vector_columns import collapsed, expanded
 
 
@@ -21,7 +21,7 @@ def reduced_array(X: Any, projection: Projection) -> Any:
     InvalidInput
         Another number of features.
     """
-    check_width(X.shape, projection.components.shape[1])
+    check_width(X.shape[1], projection.components.shape[1], "features")
     dtype = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)
     return X.rechunk({1: -1}).map_blocks(
         _reduced_block,
@@ -42,7 +42,7 @@ def reduced_data_frame(X: Any, meta: nw.DataFrame[Any], projection: Projection) 
     columns, lengths = meta.columns, vector_lengths(meta.schema)
     if projection.feature_names is not None:
         columns = list(collapsed(projection.feature_names, columns, lengths))
-    check_width((0, len(expanded(columns, lengths))), projection.components.shape[1])
+    check_width(len(expanded(columns, lengths)), projection.components.shape[1], "features")
     check_numeric(columns_of(meta, columns).schema)
     # Where all are needed, each partition is checked by its task, whose error says more.
     chosen = X if columns == meta.columns else X[columns]

@@ -172,6 +172,9 @@ class Projection(Protocol):
     def transform(self, X: Any) -> Any:
         """Reduce an array or a data frame that is in memory."""
 
+    def inverse_transform(self, Z: Any) -> Any:
+        """Bring back an array of coordinates that is in memory."""
+
 
 def check_on_missing(on_missing: object) -> None:
     """Make sure that it is one of the two.

@@ -11,6 +11,7 @@ import numpy as np
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.sources.frames import frame_of
 from fairspan.moments.sources.protocol import (
+    FloatArray,
     OnMissing,
     PartedRows,
     Projection,
@@ -68,7 +69,9 @@ ADAPTERS = (
 _HERE = ("frames", "arrays")
 _READ_ONLY = ("files", "arrow_streams")
 # Those that can bring reduced rows back where they lie.
-_RESTORING = ("device_arrays",)
+_RESTORING = ("device_arrays", "dask_collections")
+# Those that can compute something of each row where it lies, when it is asked for.
+_LAZY = ("dask_collections",)
 
 
 def adapter_for(X: Any) -> Adapter:
@@ -100,6 +103,19 @@ def restored_there(Z: Any, projection: Projection) -> Any | None:
     """Rows brought back from their coordinates where those lie; None if they lie here."""
     adapter = adapter_for(Z)
     return adapter.imported().restored(Z, projection) if adapter.module in _RESTORING else None
+
+
+def scored_there(X: Any, score: Callable[[Any], FloatArray]) -> Any | None:
+    """One number for each row, computed lazily where the rows lie; None if they lie here.
+
+    Parameters
+    ----------
+    X : collection
+    score : callable
+        Of rows in memory; must be fit to be sent to another process.
+    """
+    adapter = adapter_for(X)
+    return adapter.imported().scored(X, score) if adapter.module in _LAZY else None
 
 
 def rows_of(
