@@ -45,7 +45,6 @@ FAIL_WITH_MADE_UP_GROUPS = {
 # All these call fit(X) or fit(X, y), and expect no error, or an error about something else.
 FAIL_WITHOUT_GROUPS = [
     "check_all_zero_sample_weights_error",
-    "check_complex_data",
     "check_dict_unchanged",
     "check_dont_overwrite_parameters",
     "check_dtype_object",
@@ -53,7 +52,6 @@ FAIL_WITHOUT_GROUPS = [
     "check_estimator_sparse_matrix",
     "check_estimator_sparse_tag",
     "check_estimators_dtypes",
-    "check_estimators_empty_data_messages",
     "check_estimators_fit_returns_self",
     "check_estimators_nan_inf",
     "check_estimators_overwrite_params",

@@ -21,7 +21,6 @@ from fairspan.moments.sources.chosen_columns import ChosenColumns
 from fairspan.moments.sources.frames import FrameRows, columns_aside, frame_of, without_columns
 from fairspan.moments.sources.labels import Everyone
 from fairspan.moments.sources.protocol import (
-    PartedRows,
     Rows,
     RowSource,
     check_width,
@@ -29,6 +28,7 @@ from fairspan.moments.sources.protocol import (
 )
 from fairspan.moments.sources.registry import (
     is_device_array,
+    is_opened,
     rows_of,
     scored_there,
     transformed_there,
@@ -416,7 +416,7 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     ) -> tuple[Any, tuple[str, ...]]:
         """One pass over the rows; also the group columns that were taken out of X."""
         check_settings(self)
-        if sensitive_features is None and self.missing_groups == "ignore":
+        if not _has_groups(X, sensitive_features) and self.missing_groups == "ignore":
             sensitive_features = Everyone(_EVERYONE)
         rows = rows_of(X, sensitive_features, sample_weight)
         self._take_features(rows, reset=reset)
@@ -561,7 +561,7 @@ def _row_scores(subspace: FairSubspace, X: Any) -> FloatArray:
 
 
 def _has_groups(X: Any, sensitive_features: Any) -> bool:
-    return sensitive_features is not None or isinstance(X, RowSource | PartedRows)
+    return sensitive_features is not None or is_opened(X)
 
 
 def _columns_aside(

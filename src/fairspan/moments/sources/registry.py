@@ -10,6 +10,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.sources.frames import frame_of
+from fairspan.moments.sources.labels import Everyone
 from fairspan.moments.sources.protocol import (
     FloatArray,
     OnMissing,
@@ -88,7 +89,7 @@ def transformed_there(X: Any, projection: Projection) -> Any | None:
         A path or a stream, whose kind cannot be kept.
     """
     adapter = adapter_for(X)
-    if adapter.module in _READ_ONLY or isinstance(X, RowSource | PartedRows):
+    if adapter.module in _READ_ONLY or is_opened(X):
         raise InvalidType(
             f"X is of type {type(X).__name__}, which reduced rows cannot be written into",
             "Allowed are arrays, data frames, and Dask and Spark collections",
@@ -118,6 +119,11 @@ def scored_there(X: Any, score: Callable[[Any], FloatArray]) -> Any | None:
     return adapter.imported().scored(X, score) if adapter.module in _LAZY else None
 
 
+def is_opened(X: Any) -> bool:
+    """Whether these are rows that an adapter opened already."""
+    return isinstance(X, RowSource | PartedRows)
+
+
 def rows_of(
     X: Any, sensitive_features: Any, sample_weight: Any = None, on_missing: OnMissing = "error"
 ) -> Rows:
@@ -143,17 +149,27 @@ def rows_of(
     InvalidParameter
         Another value of on_missing.
     """
-    if isinstance(X, RowSource | PartedRows):
-        return X
+    if is_opened(X):
+        if sensitive_features is not None or sample_weight is not None:
+            raise InvalidInput(
+                "X is rows already opened, which bring their own groups and weights, and "
+                "sensitive_features or sample_weight beside them",
+                "Allowed are opened rows alone",
+                "Name groups and weights where the rows are opened, for example "
+                'FileRows.open(path, groups=["sex"], weight="w")',
+            )
+        opened: Rows = X
+        return opened
+    check_on_missing(on_missing)
+    open_rows = adapter_for(X).imported().open_rows
     if sensitive_features is None:
+        # What is wrong with the table itself is said first.
+        open_rows(X, Everyone(""), sample_weight, on_missing)
         raise InvalidInput(
             "sensitive_features is missing",
             "Allowed are one group label for each row, or the name of a column of X",
             "Pass sensitive_features=...; for ordinary PCA without groups say "
             'FairPCA(missing_groups="ignore")',
         )
-    check_on_missing(on_missing)
-    rows: Rows = (
-        adapter_for(X).imported().open_rows(X, sensitive_features, sample_weight, on_missing)
-    )
+    rows: Rows = open_rows(X, sensitive_features, sample_weight, on_missing)
     return rows
