@@ -17,15 +17,11 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import listed
 from fairspan.moments.of_rows import moments_of
 from fairspan.moments.sources.arrays import ArrayRows
+from fairspan.moments.sources.checks import check_width, checked_values
 from fairspan.moments.sources.chosen_columns import ChosenColumns
 from fairspan.moments.sources.frames import FrameRows, columns_aside, frame_of, without_columns
 from fairspan.moments.sources.labels import Everyone
-from fairspan.moments.sources.protocol import (
-    Rows,
-    RowSource,
-    check_width,
-    checked_values,
-)
+from fairspan.moments.sources.protocol import Rows, RowSource
 from fairspan.moments.sources.registry import (
     is_device_array,
     is_opened,

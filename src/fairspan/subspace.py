@@ -11,8 +11,8 @@ from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.moments.center import check_center
 from fairspan.moments.groups import Label, plain_labels
 from fairspan.moments.sources.arrays import ArrayRows
+from fairspan.moments.sources.checks import check_width
 from fairspan.moments.sources.frames import FrameRows, frame_of
-from fairspan.moments.sources.protocol import check_width
 from fairspan.moments.sources.registry import restored_there, transformed_there
 from fairspan.soft_projection import is_soft, retained
 from fairspan.storage import read_archive, write_archive

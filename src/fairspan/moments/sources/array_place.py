@@ -16,7 +16,7 @@ from array_api_compat import (
 )
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.moments.sources.protocol import check_shape
+from fairspan.moments.sources.checks import check_shape
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,9 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.groups import listed
+from fairspan.moments.sources.checks import check_dtype, check_shape, checked_values, row_block
 from fairspan.moments.sources.labels import Labels, check_index, labels_of
-from fairspan.moments.sources.protocol import (
-    FloatArray,
-    OnMissing,
-    RowBlock,
-    block_rows,
-    check_dtype,
-    check_shape,
-    checked_values,
-    row_block,
-)
+from fairspan.moments.sources.protocol import FloatArray, OnMissing, RowBlock, block_rows
 from fairspan.moments.sources.weights import checked_weights
 
 

@@ -11,14 +11,9 @@ import narwhals.stable.v2 as nw
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.moments.groups import listed
 from fairspan.moments.sources.arrow_batches import NumericColumns
+from fairspan.moments.sources.checks import check_on_missing, row_block
 from fairspan.moments.sources.labels import Everyone, Labels
-from fairspan.moments.sources.protocol import (
-    OnMissing,
-    RowBlock,
-    block_rows,
-    check_on_missing,
-    row_block,
-)
+from fairspan.moments.sources.protocol import OnMissing, RowBlock, block_rows
 from fairspan.moments.sources.vector_columns import collapsed, expanded
 from fairspan.moments.sources.weights import weights_of_column
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.engines.dask_tree import computed, literal, merged_in_pairs, task
+from fairspan.moments.sources.checks import check_dtype, check_shape
 from fairspan.moments.sources.chosen_columns import ChosenColumns
 from fairspan.moments.sources.dask_labels import (
     labels_by_partition,
@@ -29,14 +30,7 @@ from fairspan.moments.sources.dask_restored import (
 )
 from fairspan.moments.sources.frames import check_numeric, frame_of, named_weight, vector_lengths
 from fairspan.moments.sources.labels import Everyone, named_columns
-from fairspan.moments.sources.protocol import (
-    FloatArray,
-    Fold,
-    OnMissing,
-    Projection,
-    check_dtype,
-    check_shape,
-)
+from fairspan.moments.sources.protocol import FloatArray, Fold, OnMissing, Projection
 
 Result = TypeVar("Result")
 

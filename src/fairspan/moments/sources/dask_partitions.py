@@ -11,10 +11,11 @@ from fairspan.errors import InvalidInput
 from fairspan.moments.engines.protocol import located
 from fairspan.moments.groups import CodedLabels, listed
 from fairspan.moments.sources.arrays import ArrayRows
+from fairspan.moments.sources.checks import check_width
 from fairspan.moments.sources.chosen_columns import ChosenColumns
 from fairspan.moments.sources.frames import FrameRows
 from fairspan.moments.sources.labels import Labels, labels_of
-from fairspan.moments.sources.protocol import Fold, OnMissing, RowSource, check_width
+from fairspan.moments.sources.protocol import Fold, OnMissing, RowSource
 from fairspan.moments.sources.weights import checked_weights, weights_of_column
 
 Result = TypeVar("Result")

@@ -7,7 +7,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fairspan.moments.engines.protocol import located
-from fairspan.moments.sources.protocol import FloatArray, Projection, check_width
+from fairspan.moments.sources.checks import check_width
+from fairspan.moments.sources.protocol import FloatArray, Projection
 
 # What is computed of the rows of one partition.
 Function = Callable[[Any], FloatArray]

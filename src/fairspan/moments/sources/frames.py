@@ -10,16 +10,9 @@ from narwhals.exceptions import DuplicateError
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.groups import listed
+from fairspan.moments.sources.checks import check_shape, checked_values, row_block
 from fairspan.moments.sources.labels import Labels, check_index, labels_of, named_columns
-from fairspan.moments.sources.protocol import (
-    FloatArray,
-    OnMissing,
-    RowBlock,
-    block_rows,
-    check_shape,
-    checked_values,
-    row_block,
-)
+from fairspan.moments.sources.protocol import FloatArray, OnMissing, RowBlock, block_rows
 from fairspan.moments.sources.vector_columns import collapsed, expanded
 from fairspan.moments.sources.weights import checked_weights, weights_of_column
 

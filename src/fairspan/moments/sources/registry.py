@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.moments.sources.checks import check_on_missing
 from fairspan.moments.sources.frames import frame_of
 from fairspan.moments.sources.labels import Everyone
 from fairspan.moments.sources.protocol import (
@@ -18,7 +19,6 @@ from fairspan.moments.sources.protocol import (
     Projection,
     Rows,
     RowSource,
-    check_on_missing,
 )
 
 

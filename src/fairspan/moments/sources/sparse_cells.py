@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from fairspan.moments.sources.protocol import check_dtype, check_shape, checked_values, converted
+from fairspan.moments.sources.checks import check_dtype, check_shape, checked_values, converted
 
 # A csr_array, for which scipy has no types.
 Csr = Any

@@ -12,6 +12,7 @@ from fairspan.moments.accumulate import RunningMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import LabelCoder, listed
 from fairspan.moments.intake import Intake
+from fairspan.moments.sources.checks import row_block
 from fairspan.moments.sources.labels import Labels, labels_of
 from fairspan.moments.sources.protocol import (
     FloatArray,
@@ -19,7 +20,6 @@ from fairspan.moments.sources.protocol import (
     Projection,
     RowBlock,
     block_rows,
-    row_block,
 )
 from fairspan.moments.sources.sparse_cells import Csr, checked_matrix, row_numbers
 from fairspan.moments.sources.weights import checked_weights

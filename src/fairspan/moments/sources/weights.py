@@ -11,9 +11,7 @@ from fairspan.errors import InvalidInput
 FloatArray = npt.NDArray[np.float64]
 
 
-def checked_weights(
-    sample_weight: Any, n_rows: int, *, is_part: bool = False
-) -> FloatArray | None:
+def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -> FloatArray | None:
     """Sample weights as a (n,) float64 array, or None; all may be zero in a part of a table.
 
     Raises
