@@ -54,8 +54,7 @@ def installed(tmp_path: Path) -> Run:
             [*program, *map(str, arguments)],
             capture_output=True,
             cwd=tmp_path,
-            timeout=60,
-            **{"encoding": "utf-8", **keywords},
+            **{"encoding": "utf-8", "timeout": 60, **keywords},
         )
         return Outcome(done.returncode, done.stdout, done.stderr)
 

@@ -25,9 +25,13 @@ def loaded_by(installed, program):
     [
         (["--help"], 0),
         (["fit", "--help"], 0),
+        (["moments", "--help"], 0),
+        (["merge", "--help"], 0),
         (["--version"], 0),
         ([], 2),
         (["audit"], 2),
+        (["merge"], 2),
+        (["moments", ".", "-o", "m", "--group", "g", "--jobs", "2", "--engine", "dask"], 2),
         (["fit", "--criterion", "fairest"], 2),
         (["fit", ".", "-o", "m", "--criterion", "error_gap", "--param", "penalty=much"], 2),
         (["fit", ".", "-o", "m", "--criterion", "disparity", "--param", "penalty=1"], 2),
@@ -58,7 +62,17 @@ def test_the_version_is_that_of_the_package(installed):
 def test_help_names_every_command_and_the_exit_statuses(run):
     result = run("--help")
     assert result.status == 0
-    for word in ("audit", "demo", "fit", "transform", "0 done", "2 bad", "1 internal"):
+    for word in (
+        "audit",
+        "demo",
+        "fit",
+        "merge",
+        "moments",
+        "transform",
+        "0 done",
+        "2 bad",
+        "1 internal",
+    ):
         assert word in result.out
     assert "..." not in result.out.split("Commands:")[1]
 

@@ -7,6 +7,7 @@ import click
 from click.core import ParameterSource
 
 from fairspan.cli import options
+from fairspan.cli.outputs import refuse_overwriting
 from fairspan.cli.parameters import Value
 from fairspan.cli.reading import Reading
 
@@ -101,7 +102,7 @@ def fit(
     as_json: bool,
 ) -> None:
     """Fit fair PCA to DATA and save it; print PCA beside it, and the proof of optimality."""
-    from fairspan.cli.inputs import fair_models, open_input, refuse_overwriting
+    from fairspan.cli.inputs import fair_models, open_input
     from fairspan.cli.output import certificate_facts, certificate_in_words, echo_json
 
     if str(model) == "-":
@@ -132,7 +133,6 @@ def fit(
 @options.JSON
 def transform(model: Path, data: Path, out: Path, as_json: bool) -> None:
     """Reduce DATA with a saved MODEL. Columns are matched by name; no group column is needed."""
-    from fairspan.cli.inputs import refuse_overwriting
     from fairspan.cli.output import echo_json
     from fairspan.cli.transforming import transform_file
 

@@ -10,7 +10,7 @@ from fairspan.auditing.models import Audited, audited_pca, models_of, read_model
 from fairspan.cli.parameters import Value
 from fairspan.cli.progress import WithProgress
 from fairspan.cli.reading import Reading
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, UnknownGroup
+from fairspan.errors import Incompatible, InvalidInput, UnknownGroup
 from fairspan.fitting import Fit, fit_subspace, smallest_dimension
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
@@ -146,34 +146,6 @@ def saved_models(
                     f"Leave out {option}, or fit another model",
                 )
     return models_of(models)
-
-
-def refuse_overwriting(out: Path, *inputs: Path) -> None:
-    """Raise InvalidParameter if the output would replace an input, or has no place to go to."""
-    if str(out) == "-":
-        return
-    if out.exists() and not out.is_file():
-        raise InvalidParameter(
-            f"The output {out} is not an ordinary file",
-            "Allowed is a new name, or a file to be replaced",
-            "Choose another name",
-        )
-    if any(_holds(path, out) for path in inputs):
-        raise InvalidParameter(
-            f"The output {out} is also an input, or lies in the folder that is read",
-            "Allowed is another name",
-            "Choose another name",
-        )
-    if not out.parent.is_dir():
-        raise InvalidParameter(
-            f"There is no folder {out.parent}", "Allowed is a folder that exists", "Make it first"
-        )
-
-
-def _holds(path: Path, out: Path) -> bool:
-    """Whether the output is this file (by any name), or lies in this folder."""
-    same = path.exists() and out.exists() and out.samefile(path)
-    return same or path.resolve() in out.resolve().parents
 
 
 def _with_labels(parameters: Mapping[str, Value], labels: Sequence[Label]) -> dict[str, Any]:

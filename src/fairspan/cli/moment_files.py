@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairspan.cli import options
+from fairspan.cli.outputs import refuse_overwriting
 from fairspan.cli.reading import Reading
 
 if TYPE_CHECKING:
@@ -72,8 +73,6 @@ def merge(files: tuple[Path, ...], out: Path, as_json: bool) -> None:
 def _check_output(out: Path, *inputs: Path) -> None:
     if str(out) == "-":
         raise click.UsageError("Moments are no text to print; name a file with -o.")
-    from fairspan.cli.inputs import refuse_overwriting
-
     refuse_overwriting(out, *inputs)
 
 

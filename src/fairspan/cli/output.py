@@ -4,13 +4,15 @@ import json
 import math
 import textwrap
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairspan.fitting import Fit
 from fairspan.moments.groups import spelled
 from fairspan.problem.nested_parameters import field_values
+
+if TYPE_CHECKING:
+    from fairspan.fitting import Fit
 
 
 def echo_json(facts: dict[str, Any]) -> None:
@@ -18,7 +20,7 @@ def echo_json(facts: dict[str, Any]) -> None:
     click.echo(json.dumps(_without_nan(facts), indent=2, allow_nan=False))
 
 
-def certificate_facts(fit: Fit) -> dict[str, Any]:
+def certificate_facts(fit: "Fit") -> dict[str, Any]:
     """The certificate of a fit as plain values; a bound that is not known is not finite."""
     solution = fit.solution
     return {
@@ -38,7 +40,7 @@ def certificate_facts(fit: Fit) -> dict[str, Any]:
     }
 
 
-def criterion_parameters(fit: Fit) -> dict[str, Any]:
+def criterion_parameters(fit: "Fit") -> dict[str, Any]:
     """The criterion's parameters as they were used, groups as tables print them."""
     criterion, problem = fit.problem.criterion, fit.problem
     values: dict[str, Any] = {}
@@ -51,7 +53,7 @@ def criterion_parameters(fit: Fit) -> dict[str, Any]:
     return values
 
 
-def certificate_in_words(fit: Fit) -> str:
+def certificate_in_words(fit: "Fit") -> str:
     """The certificate as a paragraph of 80 columns."""
     solution, d = fit.solution, fit.problem.n_components
     values = ", ".join(f"{name}={value}" for name, value in criterion_parameters(fit).items())

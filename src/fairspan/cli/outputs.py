@@ -1,0 +1,33 @@
+"""Where results may be written."""
+
+from pathlib import Path
+
+from fairspan.errors import InvalidParameter
+
+
+def refuse_overwriting(out: Path, *inputs: Path) -> None:
+    """Raise InvalidParameter if the output would replace an input, or has no place to go to."""
+    if str(out) == "-":
+        return
+    if out.exists() and not out.is_file():
+        raise InvalidParameter(
+            f"The output {out} is not an ordinary file",
+            "Allowed is a new name, or a file to be replaced",
+            "Choose another name",
+        )
+    if any(_holds(path, out) for path in inputs):
+        raise InvalidParameter(
+            f"The output {out} is also an input, or lies in the folder that is read",
+            "Allowed is another name",
+            "Choose another name",
+        )
+    if not out.parent.is_dir():
+        raise InvalidParameter(
+            f"There is no folder {out.parent}", "Allowed is a folder that exists", "Make it first"
+        )
+
+
+def _holds(path: Path, out: Path) -> bool:
+    """Whether the output is this file (by any name), or lies in this folder."""
+    same = path.exists() and out.exists() and out.samefile(path)
+    return same or path.resolve() in out.resolve().parents

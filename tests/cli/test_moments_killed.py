@@ -1,0 +1,170 @@
+"""Making moments survives SIGKILL at any moment, and then gives the same bytes."""
+
+import multiprocessing
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli.row_folders import made_rows, write_folder
+from fairspan import cli
+from fairspan.moments.accumulate import MomentsFold
+from fairspan.moments.records import Plan, Record
+from fairspan.moments.sources.files import FileRows
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+
+N_KILLS = 20
+# Seconds before a kill; a run takes about one.
+LONGEST = 0.4
+FAIRSPAN = str(Path(sys.executable).with_name("fairspan"))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """400 row groups in 8 files."""
+    write_folder(tmp_path / "rows", made_rows(5, 8000), 8, 20)
+    return tmp_path / "rows"
+
+
+@pytest.fixture
+def command(folder, tmp_path):
+    return ["moments", folder, "--group", "sex", "--weight", "w", "-o", tmp_path / "out"]
+
+
+@pytest.fixture
+def whole(run, command, tmp_path):
+    """What an uninterrupted run writes."""
+    assert run(*command[:-1], tmp_path / "whole").status == 0
+    return (tmp_path / "whole").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def warm():
+    """Starts processes that have imported everything already, so that kills hit the reading."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(
+        [
+            "fairspan.cli",
+            "fairspan.cli.making_moments",
+            "fairspan.moments.stored",
+            "pyarrow.parquet",
+        ]
+    )
+    return context
+
+
+def killed_after(context, command, seconds):
+    """Whether the run was killed at that moment; if not, it was done."""
+    process = context.Process(target=cli.main, args=([*map(str, command)],))
+    process.start()
+    process.join(seconds)
+    process.kill()
+    process.join()
+    assert process.exitcode in (0, -signal.SIGKILL)
+    return process.exitcode != 0
+
+
+def parts_done(partial, folder):
+    if not partial.exists():
+        return 0
+    rows = FileRows.open(folder, ["sex"], weight="w")
+    return Record(partial, Plan.of(rows)).read(MomentsFold())[0]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_runs_that_are_killed_at_random_go_on_to_the_same_bytes(
+    warm, command, folder, whole, tmp_path, seed
+):
+    random = np.random.default_rng(seed)
+    out, partial = tmp_path / "out", tmp_path / "out.partial"
+    n_kills, n_finished, furthest, longest = 0, 0, 0, LONGEST
+    while n_kills < N_KILLS or n_finished == 0:
+        if killed_after(warm, command, random.uniform(0, longest)):
+            n_kills += 1
+            assert not out.exists() or out.read_bytes() == whole
+            done = parts_done(partial, folder)
+            assert done >= furthest or out.exists(), "what was absorbed is not lost"
+            # A machine with much else to do may need longer to get anywhere at all.
+            longest = LONGEST if done > furthest else 1.2 * longest
+            furthest = done
+        else:
+            n_finished += 1
+            assert out.read_bytes() == whole
+            assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "rows", "whole"]
+            out.unlink()
+            furthest = 0
+
+
+def test_a_kill_between_the_output_and_the_end_of_its_record(run, command, whole, tmp_path):
+    out, partial = tmp_path / "out", tmp_path / "out.partial"
+    assert run(*command, "--min-group-size", 10_000).status == 2
+    shutil.copy(partial, tmp_path / "kept")
+    assert run(*command).status == 0
+    (tmp_path / "kept").rename(partial)
+    assert run(*command).status == 0
+    assert out.read_bytes() == whole
+    assert not partial.exists()
+
+
+@pytest.mark.parametrize("jobs", [(2, 1, 2), (1, 2)], ids=str)
+def test_any_number_of_processes_may_go_on(command, folder, whole, tmp_path, jobs):
+    random = np.random.default_rng(len(jobs))
+    partial = tmp_path / "out.partial"
+    for n_jobs in jobs[:-1]:
+        before = parts_done(partial, folder)
+        process = subprocess.Popen([FAIRSPAN, *map(str, command), "--jobs", str(n_jobs)])
+        while process.poll() is None and parts_done(partial, folder) == before:
+            time.sleep(0.01)
+        time.sleep(random.uniform(0, 0.1))
+        process.kill()
+        process.wait()
+    subprocess.run([FAIRSPAN, *map(str, command), "--jobs", str(jobs[-1])], check=True)
+    assert (tmp_path / "out").read_bytes() == whole
+    assert not partial.exists()
+
+
+def test_two_at_once_write_the_same(command, whole, tmp_path):
+    both = [subprocess.Popen([FAIRSPAN, *map(str, command)]) for _ in range(2)]
+    assert [process.wait() for process in both] == [0, 0]
+    assert (tmp_path / "out").read_bytes() == whole
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+from fairspan.cli import main
+main(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("room", [0, 300], ids=["no room", "some room"])
+def test_a_full_disk(installed, warm, command, folder, whole, tmp_path, room):
+    out, partial = tmp_path / "out", tmp_path / "out.partial"
+    seconds = LONGEST / 4
+    while not partial.exists():
+        assert killed_after(warm, command, seconds)
+        seconds *= 1.2
+    before = partial.read_bytes()
+    result = installed(room, *command, code=LIMITED)
+    assert (result.status, result.out) == (2, "")
+    assert f"{partial} cannot be written (File too large)" in result.err
+    assert "Make room" in result.err
+    assert partial.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("out")) == [
+        "out.partial"
+    ]
+    assert installed(*command).status == 0
+    assert out.read_bytes() == whole
+
+
+def test_a_disk_that_is_full_from_the_start(installed, command, tmp_path):
+    result = installed(0, *command, code=LIMITED)
+    assert result.status == 2
+    assert "cannot be written" in result.err
+    assert not any(path.name.startswith("out") for path in tmp_path.iterdir())
