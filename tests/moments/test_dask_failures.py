@@ -161,7 +161,7 @@ LAZY_FRAME = dd.from_pandas(frame(), npartitions=3).map_partitions(never, meta=f
     ("table", "groups", "error", "message"),
     [
         (LAZY_FRAME, "gender", InvalidInput, r"X has no column 'gender'.*'sex'"),
-        (LAZY_FRAME, None, InvalidInput, "sensitive_features is missing"),
+        (LAZY_FRAME[["a", "b"]], None, InvalidInput, "sensitive_features is missing"),
         (LAZY_FRAME.assign(t="a"), "sex", InvalidInput, r"These columns hold no numbers .*'t'"),
         (LAZY_FRAME[["sex"]], "sex", InvalidInput, "No column is left as a feature"),
         (LAZY, "sex", InvalidInput, "but X has no column names"),
