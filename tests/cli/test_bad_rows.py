@@ -33,7 +33,7 @@ def test_whole_columns(refused, table, features, tmp_path, command, changed, wor
 @pytest.mark.parametrize(
     ("column", "cell", "words"),
     [
-        ("height", np.nan, ["NaN, first in row 200", "'height'", "Drop or fill"]),
+        ("height", np.nan, ["NaN, first in row 200", "'height'", "Fill in these"]),
         ("height", np.inf, ["infinity, first in row 200", "'height'"]),
         ("height", -np.inf, ["infinity, first in row 200", "'height'"]),
         ("age", None, ["group label in row 200 is missing", "Drop these rows"]),

@@ -6,6 +6,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.moments.sources.arrow_values import numbers_of
 from fairspan.moments.sources.frames import check_numeric
 
 FloatArray = npt.NDArray[np.float64]
@@ -29,7 +30,7 @@ class NumericColumns:
         import pyarrow as pa
 
         check_numeric(nw.from_native(pa.Table.from_batches([batch]), eager_only=True).schema)
-        self._columns = [_vectors(each) if _is_vector(each) else _numbers(each) for each in batch]
+        self._columns = [_vectors(each) if _is_vector(each) else numbers_of(each) for each in batch]
         self.width = sum(column.shape[1] if column.ndim == 2 else 1 for column in self._columns)
 
     def between(self, start: int, stop: int) -> npt.NDArray[Any]:
@@ -52,21 +53,10 @@ def _is_vector(array: Any) -> bool:
     return hasattr(array.type, "list_size")
 
 
-def _numbers(array: Any) -> npt.NDArray[Any]:
-    import pyarrow as pa
-
-    types = pa.types
-    plain = types.is_integer(array.type) or types.is_floating(array.type)
-    if not plain or (array.null_count and not types.is_floating(array.type)):
-        # Unsafe, as whole numbers beyond 2^53 may lose their last digits.
-        array = array.cast(pa.float64(), safe=False)
-    return np.asarray(array.to_numpy(zero_copy_only=False))
-
-
 def _vectors(array: Any) -> npt.NDArray[Any]:
     length = array.type.list_size
     # Flattened, without the entries of missing vectors.
-    entries = _numbers(array.flatten()).reshape(-1, length)
+    entries = numbers_of(array.flatten()).reshape(-1, length)
     if not array.null_count:
         return entries
     matrix = np.full((len(array), length), np.nan)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.groups import CodedLabels, listed
+from fairspan.moments.sources.arrow_values import numbers_of
 
 # Whole numbers within such a range are coded by a table of the whole range.
 _SMALL_RANGE = 1 << 12
@@ -119,11 +120,11 @@ def _of_arrow(column: Any) -> CodedLabels:
         except NotImplementedError:  # lists and the like: no labels, which the coder says
             return CodedLabels.of(column.to_pylist())
     distinct = column.dictionary.to_pylist()
-    codes = column.indices
-    if codes.null_count or None in distinct:
+    codes = column.indices.cast("int64")  # narrow ones have no room for one code more
+    if codes.null_count:
         codes = codes.fill_null(len(distinct))
         distinct.append(None)
-    return CodedLabels(distinct, codes.to_numpy(zero_copy_only=False).astype(np.intp))
+    return CodedLabels(distinct, numbers_of(codes))
 
 
 def _of_pandas_categories(series: Any) -> CodedLabels:
