@@ -3,15 +3,15 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import CorruptFile, InvalidInput
-from fairspan.moments.center import Center, check_center
-from fairspan.moments.groups import Label, label_array, plain_labels, spelled
+from fairspan.moments.center import Center
+from fairspan.moments.group_means import GroupMeans
+from fairspan.moments.groups import label_array, spelled
 from fairspan.moments.intake import EVERY_ROW, Intake
 from fairspan.moments.mergeable import check_mergeable
 from fairspan.moments.one_group import OneGroup, check_magnitude, merged
@@ -33,7 +33,7 @@ _KIND = "moments"
 
 
 @dataclass(frozen=True, eq=False)
-class GroupMoments:
+class GroupMoments(GroupMeans):
     """Weight, mean and centred scatter of each group of rows.
 
     Moments of parts add up: ``a + b`` holds exactly what one pass over both parts would give, up to
@@ -125,31 +125,9 @@ class GroupMoments:
         return accumulate(rows_of(X, sensitive_features, sample_weight, on_missing))
 
     @property
-    def n_features(self) -> int:
-        """p, the number of features."""
-        return int(self.means.shape[1])
-
-    @property
-    def n_groups(self) -> int:
-        """k, the number of groups."""
-        return len(self.groups)
-
-    @property
-    def proportions(self) -> FloatArray:
-        """q_g = n_g / sum of n, shape (k,)."""
-        return np.asarray(self.weights / self.weights.sum())
-
-    @cached_property
-    def mean(self) -> FloatArray:
-        """Weighted mean of all rows, shape (p,)."""
-        # About the first group's mean, so that a large common offset does not cost digits.
-        shift = self.means[0]
-        return np.asarray(shift + self.proportions @ (self.means - shift))
-
-    @property
-    def labels(self) -> list[Label]:
-        """The groups as plain Python values."""
-        return plain_labels(self.groups)
+    def variances(self) -> FloatArray:
+        """Variance of each feature about each group's own mean (ddof 0), shape (k, p)."""
+        return np.asarray(np.einsum("gii->gi", self.scatters) / self.weights[:, None])
 
     def second_moments(self, center: Center = "global") -> FloatArray:
         """Second moment matrix of each group about the chosen centre, divided by its weight.
@@ -171,13 +149,6 @@ class GroupMoments:
         """
         return self.second_moments_about(self.center_point(center))
 
-    def center_point(self, center: Center) -> FloatArray | None:
-        """The point that `center` stands for; None where each group has its own."""
-        check_center(center)
-        if center == "group":
-            return None
-        return self.mean if center == "global" else np.zeros(self.n_features)
-
     def second_moments_about(self, point: FloatArray | None) -> FloatArray:
         """Second moments about a given point, or about each group's own mean if it is None.
 
@@ -194,15 +165,6 @@ class GroupMoments:
     def operator_about(self, point: FloatArray | None) -> DenseSecondMoments:
         """The same as solvers ask for it."""
         return DenseSecondMoments(self.second_moments_about(point))
-
-    @cached_property
-    def standard_deviations(self) -> FloatArray:
-        """Pooled standard deviation of each feature (ddof 0) about the mean of all rows, (p,)."""
-        within = np.einsum("gii->gi", self.scatters) / self.weights[:, None]
-        variances = self.proportions @ (within + (self.means - self.mean) ** 2)
-        # A constant column may differ from its mean by rounding; that is not variance.
-        rounding = np.finfo(np.float64).eps * np.abs(self.mean)
-        return np.where(variances > rounding**2, np.sqrt(variances), 0.0)
 
     def divided_by(self, scale: FloatArray) -> "GroupMoments":
         """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""

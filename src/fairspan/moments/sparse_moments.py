@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.moments.center import Center, check_center
+from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import Label, label_array, plain_labels, spelled
+from fairspan.moments.groups import label_array, spelled
 from fairspan.moments.intake import EVERY_ROW, Intake
 from fairspan.moments.one_group import check_sizes
 from fairspan.moments.sparse_group import SparseGroup
@@ -20,7 +19,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class SparseMoments:
+class SparseMoments(GroupMeans):
     """Weight, mean and variances of each group of sparse rows, and the rows themselves.
 
     What a fit asks of :class:`GroupMoments`, without matrices of p x p numbers. It refers to all
@@ -76,47 +75,6 @@ class SparseMoments:
     def feature_names(self) -> None:
         """Sparse matrices have no names."""
         return
-
-    @property
-    def n_features(self) -> int:
-        """p, the number of features."""
-        return int(self.means.shape[1])
-
-    @property
-    def n_groups(self) -> int:
-        """k, the number of groups."""
-        return len(self.groups)
-
-    @property
-    def labels(self) -> list[Label]:
-        """The groups as plain Python values."""
-        return plain_labels(self.groups)
-
-    @property
-    def proportions(self) -> FloatArray:
-        """q_g = n_g / sum of n, shape (k,)."""
-        return np.asarray(self.weights / self.weights.sum())
-
-    @cached_property
-    def mean(self) -> FloatArray:
-        """Weighted mean of all rows, shape (p,)."""
-        shift = self.means[0]
-        return np.asarray(shift + self.proportions @ (self.means - shift))
-
-    @cached_property
-    def standard_deviations(self) -> FloatArray:
-        """Pooled standard deviation of each feature (ddof 0) about the mean of all rows, (p,)."""
-        variances = self.proportions @ (self.variances + (self.means - self.mean) ** 2)
-        # A constant column may differ from its mean by rounding; that is not variance.
-        rounding = np.finfo(np.float64).eps * np.abs(self.mean)
-        return np.where(variances > rounding**2, np.sqrt(variances), 0.0)
-
-    def center_point(self, center: Center) -> FloatArray | None:
-        """The point that `center` stands for; None where each group has its own."""
-        check_center(center)
-        if center == "group":
-            return None
-        return self.mean if center == "global" else np.zeros(self.n_features)
 
     def operator_about(self, point: FloatArray | None) -> SparseSecondMoments:
         """Second moments about a point, or about each group's own mean if it is None."""
