@@ -99,3 +99,34 @@ def test_columns_in_another_order_and_of_another_width_are_the_same(tmp_path):
     write(tmp_path, "1.parquet", x=np.array([1, 2], np.int8), y=[0.5, 1], g=["a", "b"])
     write(tmp_path, "2.parquet", g=["b"], y=np.array([2], np.float32), x=[3.0])
     assert values_of(FileRows.open(tmp_path, groups=["g"])).tolist() == [[1, 0.5], [2, 1], [3, 2]]
+
+
+@pytest.mark.parametrize("name", ["--5", "9223372036854775808", "-", "9" * 30])
+def test_folders_of_what_is_no_number_or_too_large_a_one_are_text(tmp_path, name):
+    write(tmp_path, f"g={name}/a.parquet", x=[1.0])
+    write(tmp_path, "g=1/b.parquet", x=[2.0])
+    assert sorted(labels_of(FileRows.open(tmp_path, groups=["g"]))) == sorted([name, "1"])
+
+
+def test_no_value_among_numbers_is_missing(tmp_path):
+    write(tmp_path, "year=__HIVE_DEFAULT_PARTITION__/a.parquet", x=[1.0, 5.0], g=["a", "b"])
+    write(tmp_path, "year=2024/b.parquet", x=[2.0, 4.0], g=["a", "b"])
+    by_year = GroupMoments.from_rows(
+        FileRows.open(tmp_path, ["year"], ["x"], on_missing="drop"), None
+    )
+    assert (by_year.labels, by_year.intake.n_dropped) == ([2024], 2)
+    as_feature = GroupMoments.from_rows(tmp_path, "g", on_missing="drop")
+    assert as_feature.means.tolist() == [[2.0, 2024.0], [4.0, 2024.0]]
+    assert as_feature.intake.n_dropped == 2
+    with pytest.raises(InvalidInput, match="NaN, first in row 0, column 'year'"):
+        GroupMoments.from_rows(tmp_path, "g")
+
+
+def test_a_file_in_which_nothing_is_known_of_a_column(tmp_path):
+    write(tmp_path, "a.parquet", x=[None, None], g=["a", "b"])
+    write(tmp_path, "b.parquet", x=[2.0, 4.0], g=["a", "b"])
+    moments = GroupMoments.from_rows(tmp_path, "g", on_missing="drop")
+    assert moments.means.tolist() == [[2.0], [4.0]]
+    assert moments.intake.n_dropped == 2
+    with pytest.raises(InvalidInput, match=r"a\.parquet, row group 0: .*NaN, first in row 0"):
+        GroupMoments.from_rows(tmp_path, "g")

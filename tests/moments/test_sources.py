@@ -9,6 +9,7 @@ import scipy.sparse
 
 from by_hand import assert_moments, moments_by_hand
 from fairspan import GroupMoments
+from fairspan.errors import InvalidInput
 from fairspan.moments.sources.protocol import RowSource
 from fairspan.moments.sources.registry import rows_of
 
@@ -247,3 +248,51 @@ def test_whole_numbers_beyond_the_exact_ones_are_rounded_not_refused(kind):
     frame = table if kind == "arrow" else table.to_pandas(types_mapper=pd.ArrowDtype)
     moments = GroupMoments.from_rows(frame, ["x", "y"])
     np.testing.assert_array_equal(moments.means[:, 0], float(2**60))
+
+
+@pytest.mark.parametrize("kind", ["arrow", "arrow in pandas", "pandas", "polars", "stream"])
+def test_whole_numbers_beyond_the_exact_ones_may_be_missing_or_weigh(kind):
+    large, weights = [2**60 + 1, None, 2**63 + 7], [7, 2**60 + 1, 2**63 + 7]
+    table = pa.table(
+        {
+            "a": pa.array(large, pa.uint64()),
+            "w": pa.array(weights, pa.uint64()),
+            "g": ["x", "x", "y"],
+        }
+    )
+    kinds = {
+        "arrow": lambda: table,
+        "arrow in pandas": lambda: table.to_pandas(types_mapper=pd.ArrowDtype),
+        "pandas": lambda: pd.DataFrame({name: table[name].to_pylist() for name in "awg"}).astype(
+            {"a": "UInt64", "w": "UInt64"}
+        ),
+        "polars": lambda: pl.from_arrow(table),
+        "stream": table.to_reader,
+    }
+    moments = GroupMoments.from_rows(kinds[kind](), "g", "w", on_missing="drop")
+    assert moments.means.ravel().tolist() == [2.0**60, 2.0**63]
+    assert moments.weights.tolist() == [7.0, 2.0**63]
+    assert moments.intake.n_dropped == 1
+    with pytest.raises(InvalidInput, match="NaN, first in row 1"):
+        GroupMoments.from_rows(kinds[kind](), "g", "w")
+
+
+def test_whole_numbers_that_numpy_has_no_type_for():
+    frame = pl.DataFrame(
+        {
+            "a": pl.Series([1, None, 10**25], dtype=pl.Int128),
+            "w": pl.Series([1, 1, 10**25], dtype=pl.Int128),
+            "g": pl.Series([5, 5, -(10**25)], dtype=pl.Int128),
+        }
+    )
+    moments = GroupMoments.from_rows(frame, "g", "w", on_missing="drop")
+    assert moments.labels == [-(10**25), 5]
+    assert moments.means.ravel().tolist() == [1e25, 1.0]
+    assert moments.weights.tolist() == [1e25, 1.0]
+
+
+@pytest.mark.parametrize("text", ["1.5", b"1.5"])
+def test_weights_that_are_text_among_objects(text):
+    weights = np.array([1.0, text], dtype=object)
+    with pytest.raises(InvalidInput, match="sample_weight holds values that are no numbers"):
+        GroupMoments.from_rows([[1.0], [2.0]], ["x", "y"], weights)

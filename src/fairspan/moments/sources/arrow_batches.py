@@ -29,8 +29,14 @@ class NumericColumns:
     def __init__(self, batch: Any) -> None:
         import pyarrow as pa
 
-        check_numeric(nw.from_native(pa.Table.from_batches([batch]), eager_only=True).schema)
-        self._columns = [_vectors(each) if _is_vector(each) else numbers_of(each) for each in batch]
+        columns = [
+            _missing_numbers(each) if pa.types.is_null(each.type) else each for each in batch
+        ]
+        table = pa.table(columns, names=batch.schema.names)
+        check_numeric(nw.from_native(table, eager_only=True).schema)
+        self._columns = [
+            _vectors(each) if _is_vector(each) else numbers_of(each) for each in columns
+        ]
         self.width = sum(column.shape[1] if column.ndim == 2 else 1 for column in self._columns)
 
     def between(self, start: int, stop: int) -> npt.NDArray[Any]:
@@ -47,6 +53,13 @@ class NumericColumns:
                 matrix[:, position] = column[start:stop]
                 position += 1
         return matrix
+
+
+def _missing_numbers(array: Any) -> Any:
+    # A file in which nothing is known of a column may lie beside others that hold its numbers.
+    import pyarrow as pa
+
+    return pa.nulls(len(array), pa.float64())
 
 
 def _is_vector(array: Any) -> bool:

@@ -82,8 +82,8 @@ def _value(text: str) -> str | None:
 
 
 def _is_whole(text: str) -> bool:
-    # "01" is a name: as a number it would become 1.
-    return text.lstrip("-").isdecimal() and text == str(int(text))
+    # "01" is a name: as a number it would become 1. Arrow has no room for 19 digits or more.
+    return text.removeprefix("-").isdecimal() and text == str(int(text)) and len(text) < 19
 
 
 def _check_alike(first: TableFile, other: TableFile) -> None:

@@ -185,6 +185,6 @@ def with_constant_fields(schema: Any, constants: Constants) -> Any:
 
     for name, value in constants:
         if name not in schema.names:
-            kind = pa.int64() if isinstance(value, int) else pa.string()
+            kind = pa.null() if value is None else pa.scalar(value).type
             schema = schema.append(pa.field(name, kind))
     return schema

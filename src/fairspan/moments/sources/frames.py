@@ -11,6 +11,7 @@ from narwhals.exceptions import DuplicateError
 from fairspan.errors import InvalidInput
 from fairspan.moments.groups import listed
 from fairspan.moments.sources.checks import check_shape, checked_values, row_block
+from fairspan.moments.sources.column_values import float64_of
 from fairspan.moments.sources.labels import Labels, check_index, labels_of, named_columns
 from fairspan.moments.sources.protocol import FloatArray, OnMissing, RowBlock, block_rows
 from fairspan.moments.sources.vector_columns import collapsed, expanded
@@ -223,11 +224,8 @@ def matrix_of(frame: nw.DataFrame[Any]) -> FloatArray:
             matrix[:, start:stop] = _vectors(column)
         elif column.dtype == nw.Object:
             matrix[:, start] = _numbers(column)
-        elif column.dtype.is_integer() and not column.is_null().any():
-            # Arrow refuses to cast whole numbers beyond 2^53, which lose their last digits.
-            matrix[:, start] = column.to_numpy()
         else:
-            matrix[:, start] = column.cast(nw.Float64).to_numpy()
+            matrix[:, start] = float64_of(column)
         start = stop
     return matrix
 

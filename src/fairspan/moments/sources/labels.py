@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.groups import CodedLabels, listed
 from fairspan.moments.sources.arrow_values import numbers_of
+from fairspan.moments.sources.column_values import is_wide
 
 # Whole numbers within such a range are coded by a table of the whole range.
 _SMALL_RANGE = 1 << 12
@@ -53,7 +54,8 @@ class Labels:
         if hasattr(getattr(native, "cat", None), "codes"):
             labels = _of_pandas_categories(native)
             return cls(len(series), lambda start, stop: labels[start:stop])
-        if series.dtype.is_integer() and series.null_count() == 0:
+        is_numpys = series.dtype.is_integer() and not is_wide(series.dtype)
+        if is_numpys and series.null_count() == 0:
             return cls.of_array(series.to_numpy())
         return cls(len(series), lambda start, stop: CodedLabels.of(series[start:stop].to_list()))
 

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
+from fairspan.moments.sources.column_values import float64_of
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -32,6 +33,8 @@ def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -
             f"sample_weight holds values that are no numbers ({error})",
             "Allowed are finite numbers, zero or above",
             "Convert the weights to numbers",
+        if any(isinstance(each, str | bytes) for each in _objects(weights)):
+            raise TypeError("text among objects")
         ) from error
     if weights.shape != (n_rows,):
         raise InvalidInput(
@@ -50,6 +53,10 @@ def weights_of_column(column: nw.Series[Any]) -> FloatArray:
     Raises
     ------
     InvalidInput
+def _objects(weights: npt.NDArray[Any]) -> list[Any]:
+    return weights.ravel().tolist() if weights.dtype.kind == "O" else []
+
+
         A weight is missing, negative or not finite, or the column holds no numbers.
     """
     if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
@@ -58,8 +65,7 @@ def weights_of_column(column: nw.Series[Any]) -> FloatArray:
             "Allowed are finite weights, zero or above",
             "Name a column of numbers",
         )
-    weights = np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    return _checked_range(weights, f"The column of weights {column.name!r}")
+    return _checked_range(float64_of(column), f"The column of weights {column.name!r}")
 
 
 def _checked_range(weights: FloatArray, name: str) -> FloatArray:
