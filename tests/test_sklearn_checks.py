@@ -44,7 +44,6 @@ FAIL_WITH_MADE_UP_GROUPS = {
 
 # All these call fit(X) or fit(X, y), and expect no error, or an error about something else.
 FAIL_WITHOUT_GROUPS = [
-    "check_all_zero_sample_weights_error",
     "check_dict_unchanged",
     "check_dont_overwrite_parameters",
     "check_dtype_object",

@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.errors import CorruptFile
+from fairspan.errors import CorruptFile, InvalidParameter
 
 Contents = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
@@ -56,6 +56,25 @@ def replacing(path: str | os.PathLike[str], *, unique: bool = False) -> Iterator
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn what the operating system says of a file that is written into an error that names it.
+
+    Raises
+    ------
+    InvalidParameter
+        It cannot be written: the disk is full, for example.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InvalidParameter(
+            f"{path} cannot be written ({error.strerror or error})",
+            "Allowed is a place that may be written to, with room for the whole file",
+            "Make room, or name another place",
+        ) from error
 
 
 def remove_abandoned(path: str | os.PathLike[str]) -> None:

@@ -52,6 +52,13 @@ def test_a_group_below_five_percent():
     assert "FS103" not in codes(PCA(1).fit(X), X, np.repeat(["wide", "small"], [285, 15]))
 
 
+def test_many_groups_are_not_all_named():
+    labels = np.arange(len(X)) // 10
+    found = finding("FS103", PCA(1).fit(X), X, labels)
+    assert len(found.groups) == labels.max() + 1
+    assert f"'11' and {labels.max() - 11} more: below" in found.message
+
+
 def test_a_group_without_variance():
     rows = np.vstack([NARROW - NARROW.mean(axis=0), np.zeros((100, 4))])
     labels = np.repeat(["some", "flat"], 100)

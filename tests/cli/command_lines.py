@@ -15,3 +15,11 @@ def replacing(command, **parts):
 BOTH = pytest.mark.parametrize("command", [AUDIT, FIT], ids=["audit", "fit"])
 WRITING = pytest.mark.parametrize("command", [FIT, TRANSFORM], ids=["fit", "transform"])
 ALL = pytest.mark.parametrize("command", [AUDIT, FIT, TRANSFORM], ids=["audit", "fit", "transform"])
+
+# A program that runs a command whose files may not grow beyond so many bytes.
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+from fairspan.cli import main
+main(sys.argv[2:])
+"""

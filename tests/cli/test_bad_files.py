@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 import fairspan as fs
@@ -30,6 +32,13 @@ def test_files(refused, tmp_path, command, name, content, words):
     path.write_bytes(content)
     message = refused(*command, data=path)
     assert all(word in message for word in words), message
+
+
+@ALL
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe(refused, tmp_path, command):
+    os.mkfifo(tmp_path / "rows.csv")  # opened, it would wait for a writer for ever
+    assert "rows.csv is a pipe or a device" in refused(*command, data=tmp_path / "rows.csv")
 
 
 @pytest.mark.parametrize("command", [AUDIT, TRANSFORM], ids=["audit", "transform"])

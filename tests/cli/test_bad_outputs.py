@@ -1,6 +1,9 @@
 import os
+import sys
 
-from cli.command_lines import TRANSFORM, WRITING, replacing
+import pytest
+
+from cli.command_lines import LIMITED, TRANSFORM, WRITING, replacing
 
 
 @WRITING
@@ -29,3 +32,17 @@ def test_outputs_of_transform(refused):
     message = refused(*TRANSFORM, out="out.xlsx")
     assert all(word in message for word in ["'.xlsx'", ".csv, .parquet", "endings"]), message
     assert "both write to standard output" in refused(*replacing(TRANSFORM, out="-"), "--json")
+
+
+@WRITING
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
+@pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
+def test_a_full_disk(installed, data, model, tmp_path, command, ending):
+    out = tmp_path / f"out.{ending}"
+    words = replacing(command, data=data, model=model, out=out)
+    before = sorted(tmp_path.iterdir())
+    result = installed(10, *words, code=LIMITED)
+    assert (result.status, result.out) == (2, "")
+    assert f"{out} cannot be written" in result.err
+    assert "Make room, or name another place" in result.err
+    assert sorted(tmp_path.iterdir()) == before

@@ -52,6 +52,24 @@ def test_what_is_printed(run, folder, frame, tmp_path):
     assert lines[-1] == f"Saved to {tmp_path / 'm'}"
 
 
+def test_names_of_any_width_leave_the_figures_in_line(run, frame, tmp_path):
+    frame = frame[:4].assign(sex=["f" * 300, "日本", "plain", "plain"])
+    frame.to_parquet(tmp_path / "rows.parquet")
+    result = run("moments", tmp_path / "rows.parquet", "--group", "sex", "-o", tmp_path / "m")
+    *table, _, counted, _ = result.out.splitlines()
+    # A terminal shows each of the two characters of Japan in two columns.
+    assert {len(line) + 2 * line.count("日本") for line in table} == {len(table[0])}
+    assert len(table[0]) < 80
+    assert counted == "4 rows, 5 features"
+
+
+def test_one_row(run, frame, tmp_path):
+    frame[["x", "sex"]][:1].to_parquet(tmp_path / "rows.parquet")
+    result = run("moments", tmp_path / "rows.parquet", "--group", "sex", "-o", tmp_path / "m")
+    assert result.out.splitlines()[-2] == "1 row, 1 feature"
+    assert "can be read off" in result.err
+
+
 @pytest.mark.parametrize("kind", ["csv", "feather", "parquet"])
 def test_single_files(run, frame, tmp_path, kind):
     path = tmp_path / f"rows.{kind}"

@@ -177,3 +177,12 @@ def test_one_file_with_another_schema(run, command, folder, frame, tmp_path, cha
     assert (result.status, result.out) == (2, "")
     assert all(word in result.err for word in [str(folder / "02.parquet"), *words]), result.err
     assert sorted(each.name for each in tmp_path.iterdir()) == ["rows"]
+
+
+def test_weights_that_are_all_zero(run, command, frame, folder, tmp_path):
+    for path in folder.iterdir():
+        frame.assign(w=0.0).to_parquet(path)
+    result = run(*command, "--weight", "w")
+    assert (result.status, result.out) == (2, "")
+    assert "at least one row of a weight above zero" in result.err
+    assert not (tmp_path / "m").exists()

@@ -1,6 +1,7 @@
 """Making moments survives SIGKILL at any moment, and then gives the same bytes."""
 
 import multiprocessing
+import os
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cli.command_lines import LIMITED
 from cli.row_folders import made_rows, write_folder
 from fairspan import cli
 from fairspan.moments.accumulate import MomentsFold
@@ -135,14 +137,6 @@ def test_two_at_once_write_the_same(command, whole, tmp_path):
     assert (tmp_path / "out").read_bytes() == whole
 
 
-LIMITED = """
-import resource, sys
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
-from fairspan.cli import main
-main(sys.argv[2:])
-"""
-
-
 @pytest.mark.parametrize("room", [0, 300], ids=["no room", "some room"])
 def test_a_full_disk(installed, warm, command, folder, whole, tmp_path, room):
     out, partial = tmp_path / "out", tmp_path / "out.partial"
@@ -168,3 +162,18 @@ def test_a_disk_that_is_full_from_the_start(installed, command, tmp_path):
     assert result.status == 2
     assert "cannot be written" in result.err
     assert not any(path.name.startswith("out") for path in tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs to see child processes")
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.3])
+def test_an_interruption_from_the_keyboard_is_told_in_one_line(command, tmp_path, seconds):
+    words = [FAIRSPAN, *map(str, command), "--jobs", "3"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while len(children.read_text().split()) < 4:  # three workers, and what tracks resources
+        time.sleep(0.001)
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to workers too
+    said = process.communicate(timeout=60)[1]
+    assert (process.returncode, said.split()) == (1, ["fairspan:", "interrupted"])
+    assert not (tmp_path / "out").exists()

@@ -72,7 +72,10 @@ TABLES = {
     "one dimension": (X[:, 0], InvalidInput, "1 dimension(s), shape (6,)", "Reshape your data"),
     "three dimensions": (X[None], InvalidInput, "3 dimension(s), shape (1, 6, 3)", "Reshape"),
     "a Series": (FRAME["x"], InvalidInput, "1 dimension(s)", "Reshape your data"),
-    "nothing": (None, InvalidInput, "0 dimension(s)", "(n rows, p features)"),
+    "nothing": (None, InvalidType, "of type NoneType", "(n rows, p features)"),
+    "a mapping": ({"x": [1, 2]}, InvalidType, "of type dict", "(n rows, p features)"),
+    "a generator": ((row for row in X), InvalidType, "of type generator", "Read the rows"),
+    "a number": (3.0, InvalidInput, "0 dimension(s)", "(n rows, p features)"),
     "ragged": ([[1, 2], [3]] * 3, InvalidInput, "cannot be read as a table", "equally long"),
     "no rows": (X[:0], InvalidInput, "0 row(s) (shape=(0, 3))", "at least one row"),
     "no rows in pandas": (FRAME[:0], InvalidInput, "0 row(s) (shape=(0, 3))", "at least one row"),
@@ -130,6 +133,11 @@ def test_the_estimator_refuses_the_same_tables_and_stays_unfitted(case):
     assert received in str(error.value)
     assert remedy in str(error.value)
     assert vars(estimator) == vars(FairPCA(1))
+
+
+def test_a_name_of_weights_needs_names_of_columns():
+    with pytest.raises(InvalidInput, match="is the name 'w', but X has no column names"):
+        GroupMoments.from_rows(X, LABELS, "w")
 
 
 @pytest.mark.parametrize("case", WEIGHTS)

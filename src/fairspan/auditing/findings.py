@@ -10,6 +10,8 @@ from fairspan.moments.groups import Label, listed, printable, spelled
 Severity = Literal["info", "warning"]
 
 _SMALL_SHARE = 0.05
+# Groups that one sentence names.
+_MOST_NAMED = 12
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def _small_share(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Fi
     """FS103: below 5 % of the rows."""
     small = [group for group in models[0].groups if group.proportion < _SMALL_SHARE]
     if small:
-        shares = ", ".join(f"{group.proportion:.1%}" for group in small)
+        shares = _first_of([f"{group.proportion:.1%}" for group in small])
         yield Finding(
             "FS103",
             "warning",
@@ -279,7 +281,7 @@ def _labels(groups: Sequence[GroupAudit]) -> tuple[Label, ...]:
 
 
 def _names(groups: Sequence[GroupAudit]) -> str:
-    return ", ".join(_quoted(group.group) for group in groups)
+    return _first_of([_quoted(group.group) for group in groups])
 
 
 def _quoted(label: Label) -> str:
@@ -291,7 +293,13 @@ def _dimensions(model: ModelAudit) -> str:
 
 
 def _counts(groups: Sequence[GroupAudit]) -> str:
-    return ", ".join(str(group.n) for group in groups)
+    return _first_of([str(group.n) for group in groups])
+
+
+def _first_of(texts: Sequence[str]) -> str:
+    """Texts in a row, without those beyond a dozen; `Finding.groups` has all of them."""
+    more = len(texts) - _MOST_NAMED
+    return ", ".join(texts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _interval(end: float | None) -> str:

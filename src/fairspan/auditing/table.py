@@ -24,7 +24,7 @@ def table_of(models: Sequence[ModelAudit], n_features: int) -> str:
     """
     parts = [_lines_of(model) for model in models]
     rows = [_HEADINGS, *(line for lines in parts for line in lines)]
-    widths = [max(_width(row[i]) for row in rows) for i in range(len(_HEADINGS))]
+    widths = [max(terminal_width(row[i]) for row in rows) for i in range(len(_HEADINGS))]
     text = [_laid_out(_HEADINGS, widths)]
     for model, lines in zip(models, parts, strict=True):
         text.append("-" * (sum(widths) + len(widths) - 1))
@@ -68,7 +68,7 @@ def _lines_of(model: ModelAudit) -> list[tuple[str, ...]]:
 
     lines: list[tuple[str, ...]] = [
         (
-            "  " + _cut(printable(spelled(group.group))),
+            "  " + shortened(printable(spelled(group.group))),
             str(group.n),
             figure(group.total_variance),
             shown(group.error.value),
@@ -87,16 +87,19 @@ def _lines_of(model: ModelAudit) -> list[tuple[str, ...]]:
 
 def _laid_out(cells: Sequence[str], widths: Sequence[int]) -> str:
     """Names to the left, figures to the right."""
-    padding = [" " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)]
+    padding = [
+        " " * (width - terminal_width(cell)) for cell, width in zip(cells, widths, strict=True)
+    ]
     figures = (pad + cell for pad, cell in zip(padding[1:], cells[1:], strict=True))
     return " ".join([cells[0] + padding[0], *figures]).rstrip()
 
 
-def _cut(name: str) -> str:
+def shortened(name: str) -> str:
+    """A name that leaves room for figures beside it."""
     return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
 
 
-def _width(text: str) -> int:
+def terminal_width(text: str) -> int:
     """Terminal columns: East Asian wide characters take two, combining marks none."""
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
     marks = sum(unicodedata.combining(char) != 0 for char in text)

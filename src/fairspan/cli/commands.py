@@ -104,6 +104,7 @@ def fit(
     """Fit fair PCA to DATA and save it; print PCA beside it, and the proof of optimality."""
     from fairspan.cli.inputs import fair_models, open_input
     from fairspan.cli.output import certificate_facts, certificate_in_words, echo_json
+    from fairspan.storage import writing
 
     if str(model) == "-":
         raise click.UsageError("A model is no text to print; name a file with -o.")
@@ -111,7 +112,8 @@ def fit(
     table = open_input(data, reading)
     fitted, audited = fair_models(table, n_components, center, standardize, criterion, parameters)
     result = _audited(table, audited)
-    fitted.subspace.save(model)
+    with writing(model):
+        fitted.subspace.save(model)
     if as_json:
         facts = certificate_facts(fitted)
         echo_json({"model": str(model), "certificate": facts, **result.to_dict()})

@@ -96,18 +96,22 @@ def _facts(moments: "GroupMoments", out: Path) -> dict[str, Any]:
 
 def _in_words(moments: "GroupMoments") -> str:
     """One line for each group under a heading, and what is not in."""
+    from fairspan.auditing.table import shortened, terminal_width
     from fairspan.moments.groups import printable, spelled
 
     lines = [("group", "rows", "weight")]
     for label, count, weight in zip(
         moments.labels, moments.counts.tolist(), moments.weights.tolist(), strict=True
     ):
-        lines.append((printable(spelled(label)), f"{count:,}", f"{weight:,.10g}"))
-    widths = [max(len(line[i]) for line in lines) for i in range(3)]
+        lines.append((shortened(printable(spelled(label))), f"{count:,}", f"{weight:,.10g}"))
+    widths = [max(terminal_width(line[i]) for line in lines) for i in range(3)]
     text = [
-        f"{name:{widths[0]}}  {rows:>{widths[1]}}  {weight:>{widths[2]}}"
+        f"{name}{' ' * (widths[0] - terminal_width(name))}  {rows:>{widths[1]}}"
+        f"  {weight:>{widths[2]}}"
         for name, rows, weight in lines
     ]
     n_rows = int(moments.counts.sum())
+    counted = f"{n_rows:,} row{'s' if n_rows > 1 else ''}"
+    features = f"{moments.n_features} feature{'s' if moments.n_features > 1 else ''}"
     intake = f"; {moments.intake}" if str(moments.intake) else ""
-    return "\n".join([*text, "", f"{n_rows:,} rows, {moments.n_features} features{intake}"])
+    return "\n".join([*text, "", f"{counted}, {features}{intake}"])

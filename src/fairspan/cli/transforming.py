@@ -10,7 +10,7 @@ from typing import Any
 from fairspan.cli.progress import WithProgress
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.moments.sources.files import FileRows
-from fairspan.storage import replacing
+from fairspan.storage import replacing, writing
 from fairspan.subspace import FairSubspace
 
 _WRITERS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow"}
@@ -71,5 +71,5 @@ def _writer(kind: str, out: Path, schema: Any) -> Iterator[Any]:
         with csv.CSVWriter(sys.stdout.buffer, schema) as writer:
             yield writer
         return
-    with replacing(out) as partial, openers[kind](str(partial), schema) as writer:
+    with writing(out), replacing(out) as partial, openers[kind](str(partial), schema) as writer:
         yield writer

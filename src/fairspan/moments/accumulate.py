@@ -10,7 +10,7 @@ from fairspan.errors import InvalidInput
 from fairspan.moments.folds import folded
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, LabelCoder
-from fairspan.moments.intake import Intake
+from fairspan.moments.intake import EVERY_ROW, Intake
 from fairspan.moments.one_group import OneGroup
 from fairspan.moments.sources.protocol import OwnMoments, RowBlock, Rows, RowSource
 
@@ -39,13 +39,18 @@ def accumulate(rows: Rows) -> GroupMoments:
     """
     moments = folded(rows, MomentsFold())
     if moments is None or moments.n_groups == 0:
-        left_out = "" if moments is None else f" ({moments.intake})"
-        raise InvalidInput(
-            f"There are no rows{left_out}",
-            "Allowed is at least one row",
-            "Check the file or the filter",
-        )
+        raise no_rows(EVERY_ROW if moments is None else moments.intake)
     return moments
+
+
+def no_rows(intake: Intake) -> InvalidInput:
+    """What to raise where no row is left, or none that counts."""
+    left_out = f" ({intake})" if str(intake) else ""
+    return InvalidInput(
+        f"There are no rows{left_out}",
+        "Allowed is at least one row of a weight above zero",
+        "Check the file, the filter or the weights",
+    )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What a fit or an audit needs of rows: matrices, or the rows where these would get large."""
 
-from fairspan.errors import InvalidInput
-from fairspan.moments.accumulate import accumulate
+from fairspan.moments.accumulate import accumulate, no_rows
+from fairspan.moments.intake import EVERY_ROW
 from fairspan.moments.sources.protocol import Rows, StayingRows
 from fairspan.moments.sparse_moments import Moments
 
@@ -21,10 +21,5 @@ def moments_of(rows: Rows) -> Moments:
         return accumulate(rows)
     moments = rows.staying()
     if moments is None or moments.n_groups == 0:
-        left_out = "" if moments is None else f" ({moments.intake})"
-        raise InvalidInput(
-            f"There are no rows{left_out}",
-            "Allowed is at least one row",
-            "Check the file or the filter",
-        )
+        raise no_rows(EVERY_ROW if moments is None else moments.intake)
     return moments

@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
+from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.moments.fingerprints import Fingerprint, differences
 from fairspan.moments.groups import listed
 from fairspan.moments.sources.files import FileRows
 from fairspan.moments.sources.protocol import Fold
-from fairspan.storage import archive_bytes, read_archive, remove_abandoned, replacing
+from fairspan.storage import archive_bytes, read_archive, remove_abandoned, replacing, writing
 
 Result = TypeVar("Result")
 
@@ -159,16 +159,10 @@ def write_whole(path: Path, contents: bytes) -> None:
     InvalidParameter
         It cannot be written: the disk is full, for example.
     """
-    try:
+    with writing(path):
         remove_abandoned(path)
         with replacing(path, unique=True) as partial:
             partial.write_bytes(contents)
-    except OSError as error:
-        raise InvalidParameter(
-            f"{path} cannot be written ({error.strerror or error})",
-            f"Allowed is a place with room for {len(contents):,} bytes",
-            "Make room, or name another place",
-        ) from error
 
 
 def _name(path: Path, root: Path) -> str:

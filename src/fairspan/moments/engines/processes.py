@@ -2,11 +2,13 @@
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -41,10 +43,11 @@ class Processes:
         # Spawned, as a forked process inherits locks that threads of this one may hold.
         context = multiprocessing.get_context("spawn")
         n_workers = min(self.jobs, max(len(parts), 1))
-        with ProcessPoolExecutor(n_workers, context, _end_with_parent) as pool:
+        with ProcessPoolExecutor(n_workers, context, _begin_worker) as pool:
             try:
                 for part in waiting:
-                    running.append(pool.submit(result_in_worker, fold, part))
+                    with _interruption_held():  # submitting may start a worker
+                        running.append(pool.submit(result_in_worker, fold, part))
                     if len(running) >= _AHEAD * self.jobs:
                         yield 1, running.popleft().result()
                 while running:
@@ -59,6 +62,27 @@ class Processes:
                 ) from error
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _interruption_held() -> Iterator[None]:
+    """Hold Ctrl-C back for a moment, and in workers started now until they can take it."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin_worker() -> None:
+    # Ctrl-C reaches workers too: they end, and the traceback of each would tell nobody anything.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    _end_with_parent()
 
 
 def _end_with_parent() -> None:

@@ -120,10 +120,17 @@ def _as_array(values: Any) -> Any:
             "Fill in or drop the masked rows first",
         )
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
     except ValueError as error:  # rows of different lengths
         raise InvalidInput(
             f"X cannot be read as a table ({error})",
             "Allowed is an array of shape (n rows, p features)",
             "Make all rows equally long",
         ) from error
+    if array.ndim == 0 and array.dtype.kind in "OSU":
+        raise InvalidType(
+            f"X is of type {type(values).__name__}, which holds no rows here",
+            "Allowed are arrays and data frames of shape (n rows, p features)",
+            "Read the rows into one of these first",
+        )
+    return array

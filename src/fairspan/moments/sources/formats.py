@@ -107,6 +107,12 @@ def open_table(path: Path) -> TableFile:
         raise InvalidInput(
             f"There is no file {path}", "Allowed is a file or folder that exists", "Check the path"
         )
+    if not (path.is_dir() or path.is_file()):
+        raise InvalidInput(
+            f"{path} is a pipe or a device",
+            "Allowed are files and folders, since rows are read more than once",
+            "Write the rows to a file first",
+        )
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:

@@ -22,19 +22,25 @@ def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -
     """
     if sample_weight is None:
         return None
+    if isinstance(sample_weight, str):
+        raise InvalidInput(
+            f"sample_weight is the name {sample_weight!r}, but X has no column names",
+            "Allowed are the name of a column of X, or one weight for each row",
+            "Pass X as a data frame, or pass the weights themselves",
+        )
     try:
         weights = np.asarray(sample_weight)
         if np.ma.is_masked(sample_weight) or weights.dtype.kind not in "fiubO":
             # numpy would drop a mask or an imaginary part, and read text and dates as numbers.
             raise TypeError(f"masked, or of type {weights.dtype}")
+        if any(isinstance(each, str | bytes) for each in _objects(weights)):
+            raise TypeError("text among objects")
         weights = weights.astype(np.float64, copy=False)
     except (ValueError, TypeError) as error:
         raise InvalidInput(
             f"sample_weight holds values that are no numbers ({error})",
             "Allowed are finite numbers, zero or above",
             "Convert the weights to numbers",
-        if any(isinstance(each, str | bytes) for each in _objects(weights)):
-            raise TypeError("text among objects")
         ) from error
     if weights.shape != (n_rows,):
         raise InvalidInput(
@@ -47,16 +53,16 @@ def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -
     return _checked_range(weights, "sample_weight")
 
 
+def _objects(weights: npt.NDArray[Any]) -> list[Any]:
+    return weights.ravel().tolist() if weights.dtype.kind == "O" else []
+
+
 def weights_of_column(column: nw.Series[Any]) -> FloatArray:
     """Sample weights in a column of a table, or of a part of it, where all may be zero.
 
     Raises
     ------
     InvalidInput
-def _objects(weights: npt.NDArray[Any]) -> list[Any]:
-    return weights.ravel().tolist() if weights.dtype.kind == "O" else []
-
-
         A weight is missing, negative or not finite, or the column holds no numbers.
     """
     if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
