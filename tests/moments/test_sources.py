@@ -296,3 +296,21 @@ def test_weights_that_are_text_among_objects(text):
     weights = np.array([1.0, text], dtype=object)
     with pytest.raises(InvalidInput, match="sample_weight holds values that are no numbers"):
         GroupMoments.from_rows([[1.0], [2.0]], ["x", "y"], weights)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, np.asarray])
+def test_missing_numbers_among_objects(kind):
+    rows = kind(pd.DataFrame({"a": [1, 2, 3], "b": [True, pd.NA, False]}, dtype=object))
+    moments = GroupMoments.from_rows(rows, ["x", "x", "y"], on_missing="drop")
+    assert moments.means.tolist() == [[1.0, 1.0], [3.0, 0.0]]
+    assert moments.intake.n_dropped == 1
+    with pytest.raises(InvalidInput, match="NaN, first in row 1"):
+        GroupMoments.from_rows(rows, ["x", "x", "y"])
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, np.asarray])
+@pytest.mark.parametrize("odd", ["2", b"2", np.datetime64("2020-01-01"), 2j])
+def test_what_is_no_number_among_objects(kind, odd):
+    rows = kind(pd.DataFrame({"a": [1.5, odd], "b": [1, 2]}, dtype=object))
+    with pytest.raises(InvalidInput, match="no numbers"):
+        GroupMoments.from_rows(rows, ["x", "y"])

@@ -148,17 +148,26 @@ def converted(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if values.dtype.kind in "fiub":
         return values
     # numpy would read digits in text, dates and the real part of complex numbers as numbers.
-    for kind in set(map(type, values.ravel().tolist())):
+    kinds = set(map(type, values.ravel().tolist()))
+    for kind in kinds:
         if issubclass(kind, _NO_NUMBERS):
             raise InvalidInput(
                 f"X holds no numbers but values of type {kind.__name__}", _ALLOWED, _ENCODE
             )
+    if any(kind.__name__ == "NAType" for kind in kinds):
+        values = _with_nan(values)
     try:
         return values.astype(np.float64)
     except (ValueError, OverflowError) as error:
         raise InvalidInput(f"X holds no numbers ({error})", _ALLOWED, _ENCODE) from error
     except TypeError as error:
         raise InvalidType(f"X holds no numbers ({error})", _ALLOWED, _ENCODE) from error
+
+
+def _with_nan(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Objects with NaN in place of pandas' NA, which numpy cannot convert."""
+    entries = [np.nan if type(each).__name__ == "NAType" else each for each in values.ravel()]
+    return np.array(entries, dtype=object).reshape(values.shape)
 
 
 def check_shape(shape: tuple[int, ...]) -> None:

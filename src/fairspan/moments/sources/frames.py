@@ -8,9 +8,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from narwhals.exceptions import DuplicateError
 
-from fairspan.errors import InvalidInput
+from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.groups import listed
-from fairspan.moments.sources.checks import check_shape, checked_values, row_block
+from fairspan.moments.sources.checks import check_shape, checked_values, converted, row_block
 from fairspan.moments.sources.column_values import float64_of
 from fairspan.moments.sources.labels import Labels, check_index, labels_of, named_columns
 from fairspan.moments.sources.protocol import FloatArray, OnMissing, RowBlock, block_rows
@@ -268,10 +268,10 @@ def _vectors(column: Any) -> FloatArray:
 
 def _numbers(column: Any) -> FloatArray:
     try:
-        return np.asarray(column.to_numpy().astype(np.float64))
-    except (ValueError, TypeError, OverflowError) as error:
+        return converted(column.to_numpy())
+    except (InvalidInput, InvalidType) as error:
         raise InvalidInput(
-            f"The column {column.name!r} holds values that are no numbers ({error})",
+            f"The column {column.name!r} holds values that are no numbers ({error.args[0]})",
             "Allowed are numbers and truth values",
             "Leave this column out or encode it as numbers",
         ) from error
