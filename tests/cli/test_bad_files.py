@@ -35,6 +35,27 @@ def test_files(refused, tmp_path, command, name, content, words):
 
 
 @ALL
+def test_a_name_that_is_not_utf8(refused, table, tmp_path, command):
+    path = tmp_path / os.fsdecode(b"r\xff.parquet")
+    try:
+        table.to_parquet(tmp_path / "rows.parquet")
+        (tmp_path / "rows.parquet").rename(path)
+    except (OSError, UnicodeError):
+        pytest.skip("this file system takes no such names")
+    assert "r\\udcff.parquet' is not UTF-8" in refused(*command, data=path)
+
+
+@ALL
+def test_a_name_that_a_terminal_would_obey(refused, tmp_path, command):
+    try:
+        (tmp_path / "a\x1b[31m\nb.parquet").touch()
+    except OSError:
+        pytest.skip("this file system takes no such names")
+    message = refused(*command, data=tmp_path / "a\x1b[31m\nb.parquet")
+    assert "a?[31m?b.parquet cannot be read" in message
+
+
+@ALL
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_pipe(refused, tmp_path, command):
     os.mkfifo(tmp_path / "rows.csv")  # opened, it would wait for a writer for ever

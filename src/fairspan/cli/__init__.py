@@ -56,7 +56,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
             sys.stderr.close()
             return _INTERNAL_FAILURE
         except (FairspanError, OSError) as error:
-            click.echo(f"fairspan: error: {error}", err=True)
+            from fairspan.moments.groups import printable  # takes its time
+
+            # Names of files may hold what a terminal would obey.
+            click.echo(f"fairspan: error: {printable(str(error))}", err=True)
             return _BAD_INPUT
         return 0
 

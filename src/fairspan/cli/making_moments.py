@@ -38,7 +38,12 @@ def make_moments(
     rows = reading.opened(data)
     partial = out.with_name(out.name + ".partial")
     if reading.sample is None:
-        complete = accumulate(ResumableRows(_telling(rows), partial))
+        try:
+            complete = accumulate(ResumableRows(_telling(rows), partial))
+        except KeyboardInterrupt:
+            if partial.exists():
+                _warn(f"{partial} keeps what was absorbed; the same command goes on from there.")
+            raise
     else:
         complete = _of_sample(rows, partial, reading.sample, reading.seed or 0)
     kept = complete.without_small_groups(min_group_size)

@@ -71,5 +71,11 @@ def _writer(kind: str, out: Path, schema: Any) -> Iterator[Any]:
         with csv.CSVWriter(sys.stdout.buffer, schema) as writer:
             yield writer
         return
-    with writing(out), replacing(out) as partial, openers[kind](str(partial), schema) as writer:
+    # Opened here, as Arrow takes only names in UTF-8.
+    with (
+        writing(out),
+        replacing(out) as partial,
+        partial.open("wb") as file,
+        openers[kind](file, schema) as writer,
+    ):
         yield writer

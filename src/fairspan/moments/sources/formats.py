@@ -126,6 +126,12 @@ def open_table(path: Path) -> TableFile:
 
 def open_file(path: Path, kind: str, constants: Constants) -> TableFile:
     """Open one file; `constants` are columns that its place in a folder stands for."""
+    if not _is_utf8(str(path)):
+        raise InvalidInput(
+            f"The name {str(path)!a} is not UTF-8",
+            "Allowed are files whose names are, as Arrow opens no other",
+            "Rename the file or its folder",
+        )
     with reading(path):
         table: TableFile = import_module(_READERS[kind]).opened(path, constants)
     if len(set(table.columns)) < len(table.columns):
@@ -136,6 +142,14 @@ def open_file(path: Path, kind: str, constants: Constants) -> TableFile:
             "Rename them",
         )
     return table
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def kind_by_name(path: Path) -> str | None:
