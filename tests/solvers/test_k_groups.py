@@ -329,6 +329,19 @@ def test_a_step_without_curvature_does_not_overflow():
     np.testing.assert_allclose(multipliers.sum(), 1)
 
 
+def test_newtons_step_where_ties_leave_little_curvature_anywhere():
+    rng = np.random.default_rng(0)
+    p, d = 40, 3
+    basis, complement = np.eye(p)[:, :d], np.eye(p)[:, d:]
+    curvatures = np.zeros((p - d, d))
+    curvatures[:4] = rng.uniform(1, 2, (4, d))
+    slopes = np.where(curvatures > 0, rng.standard_normal((2, p - d, d)), 0.0)
+    model = _Model(basis, complement, np.array([1.0, 1.0]), slopes, curvatures)
+    step, multipliers = model.newton_step(np.array([0.5, 0.5]))
+    assert np.isfinite(step).all()
+    np.testing.assert_allclose(multipliers.sum(), 1)
+
+
 @pytest.mark.parametrize("unit", [1e-13, 1.0, 1e13])
 @pytest.mark.parametrize("criterion", [MinimaxLoss(), MinimaxError()], ids=str)
 def test_weights_prove_the_bound_in_any_unit(criterion, unit):

@@ -93,7 +93,9 @@ class _Model:
         order = np.argsort(np.abs(curvatures), axis=None)[:_FLATTEST]
         flat.flat[order] = True
         curved, soft = np.where(flat, 0.0, slopes), slopes[:, flat]
-        inverse = 1 / np.where(flat, 1.0, curvatures)
+        # Where ties leave more coordinates without any curvature, the step goes along the others.
+        divisible = ~flat & (np.abs(curvatures) > np.finfo(float).eps)
+        inverse = np.divide(1.0, curvatures, out=np.zeros_like(curvatures), where=divisible)
         n, s = len(active), int(flat.sum())
         system = np.zeros((n + 1 + s, n + 1 + s))
         system[:n, :n] = 2 * _inner(curved, curved * inverse)
