@@ -255,9 +255,11 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (n, p) array, data frame, path, Arrow stream, or rows already opened
-            Finite numbers; the array may be a scipy sparse matrix, which is never filled. A path is
-            a CSV, Parquet or Arrow file, or a folder of them.
+        X : (n, p) table of finite numbers
+            Whatever `GroupMoments.from_rows` takes: an array (also a scipy sparse matrix, which is
+            never filled, or one on a GPU), a data frame, a Dask or Spark collection, an Arrow
+            stream, the path of a CSV, Parquet or Arrow file or of a folder of them, or rows already
+            opened.
         y : None
             Ignored.
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import fairspan as fs
-from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 
 FRAME = pd.DataFrame(np.random.default_rng(0).standard_normal((300, 3)), columns=list("xyz"))
 FRAME["g"] = np.where(FRAME["x"] > 0.3, "a", "b")
@@ -58,3 +58,12 @@ def test_reduced_rows_of_a_stream_have_nowhere_to_go():
     fair = fs.FairPCA(2).fit(FRAME, sensitive_features="g")
     with pytest.raises(TypeError, match="fairspan transform MODEL DATA"):
         fair.transform(TABLE.to_reader())
+
+
+@pytest.mark.parametrize("method", ["score_samples", "score", "transform"])
+@pytest.mark.parametrize("kind", ["path", "stream"])
+def test_what_can_only_be_read_is_neither_scored_nor_transformed(method, kind):
+    model = fs.FairPCA(2).fit(TABLE, sensitive_features="g")
+    rows = "rows.csv" if kind == "path" else duckdb.from_arrow(TABLE)
+    with pytest.raises(InvalidType, match="Allowed are arrays, data frames"):
+        getattr(model, method)(rows)

@@ -124,3 +124,10 @@ def test_rows_without_labels():
     sample = sampled(rows_of(X, LABELS).joined(None), 10)
     (block,) = sample.blocks()
     assert (block.labels, block.weights) == (None, None)
+
+
+def test_where_every_row_is_dropped_the_error_counts_them(tmp_path):
+    pd.DataFrame({"x": [np.nan] * 7, "g": ["a", "b"] * 3 + ["a"]}).to_csv(tmp_path / "r.csv")
+    rows = FileRows.open(tmp_path / "r.csv", ["g"], ["x"], on_missing="drop")
+    with pytest.raises(InvalidInput, match=r"no rows \(7 rows with missing values left out\)"):
+        accumulate(sampled(rows, 3))

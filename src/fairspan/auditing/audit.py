@@ -145,10 +145,10 @@ def audit(
         with center="group" is judged about each group's own mean, a bare array about the mean of
         the audited rows. Beside a FairPCA, ordinary PCA of the rows that it was fitted on is added
         under the name "PCA", judged about the same centre.
-    X : (n, p) array or data frame
-        Training or held-out rows.
+    X : (n, p) table of finite numbers
+        Training or held-out rows, as `GroupMoments.from_rows` takes them.
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
-    sample_weight : (n,) array-like, optional
+    sample_weight : (n,) array-like, or column name of X, optional
         Taken as sampling weights by the intervals.
     moments : GroupMoments, or sequence of them, instead of rows
         One object gives no intervals; a sequence of at least two blocks gives jackknife intervals.

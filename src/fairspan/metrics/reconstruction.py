@@ -119,9 +119,9 @@ def reconstruction_error(
     Parameters
     ----------
     model : see the module's first lines
-    X : (n, p) array or data frame
+    X : (n, p) table of finite numbers, as `GroupMoments.from_rows` takes it
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
-    sample_weight : (n,) array-like, optional
+    sample_weight : (n,) array-like, or column name of X, optional
 
     Returns
     -------

@@ -73,6 +73,8 @@ _READ_ONLY = ("files", "arrow_streams")
 _RESTORING = ("device_arrays", "dask_collections")
 # Those that can compute something of each row where it lies, when it is asked for.
 _LAZY = ("dask_collections",)
+# Those of whose rows a number each would have nowhere to go.
+_WITHOUT_NUMBERS = (*_READ_ONLY, "spark_frames")
 
 
 def adapter_for(X: Any) -> Adapter:
@@ -114,8 +116,19 @@ def scored_there(X: Any, score: Callable[[Any], FloatArray]) -> Any | None:
     X : collection
     score : callable
         Of rows in memory; must be fit to be sent to another process.
+
+    Raises
+    ------
+    InvalidType
+        A path, a stream or a Spark data frame.
     """
     adapter = adapter_for(X)
+    if adapter.module in _WITHOUT_NUMBERS or is_opened(X):
+        raise InvalidType(
+            f"X is of type {type(X).__name__}, whose rows are read group by group only",
+            "Allowed are arrays, data frames and Dask collections",
+            "Read the rows into one of these, or let audit(model, X, ...) compare groups",
+        )
     return adapter.imported().scored(X, score) if adapter.module in _LAZY else None
 
 

@@ -89,15 +89,19 @@ class SampledRows:
 
     def moments(self) -> "GroupMoments | None":
         """Moments of each group, which say that they are of a sample; None if there are no rows."""
-        from fairspan.moments.accumulate import RunningMoments  # which reads sources
+        from fairspan.moments.accumulate import RunningMoments  # these read sources
+        from fairspan.moments.group_moments import GroupMoments
 
         running = RunningMoments(self.feature_names)
         for block in self.blocks():
             running.absorb(block)
         moments = running.finished()
-        if moments is None:
+        intake = Intake(self.n_dropped, self.drawn_from)
+        if moments is not None:
+            return replace(moments, intake=intake)
+        if not self.n_dropped:
             return None
-        return replace(moments, intake=Intake(self.n_dropped, self.drawn_from))
+        return GroupMoments.from_groups([], self.n_features, self.feature_names, intake)
 
 
 def sampled(rows: RowSource, size: int, seed: int = 0) -> SampledRows:
