@@ -11,6 +11,7 @@ import scipy.sparse
 from by_hand import errors_by_hand, projector_distance, relative_error
 from fairspan import (
     CovarianceParity,
+    Disparity,
     ErrorGap,
     FairPCA,
     GroupMoments,
@@ -385,3 +386,18 @@ def test_penalties_prefer_directions_that_no_group_leads_in():
             scipy.sparse.csr_array(X), sensitive_features=labels
         )
         assert_same_fit(sparse, dense)
+
+
+@pytest.mark.usefixtures("through_rows")
+@pytest.mark.parametrize("seed", range(6))
+def test_the_group_that_pca_serves_worse_where_it_leaves_no_error(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((8, 12)) * (rng.random((8, 12)) < 0.15)
+    labels = np.array(list("abababab"))
+    disparity = Disparity(0.5)
+    dense = FairPCA(7, criterion=disparity).fit(X, sensitive_features=labels)
+    sparse = FairPCA(7, criterion=disparity).fit(
+        scipy.sparse.csr_array(X), sensitive_features=labels
+    )
+    scale = np.abs(dense.group_errors_).max()
+    assert abs(sparse.solution_.objective - dense.solution_.objective) <= 1e-9 * scale

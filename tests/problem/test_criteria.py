@@ -106,6 +106,13 @@ def test_the_protected_group_is_by_default_the_one_that_pca_serves_worse():
     np.testing.assert_allclose(problem.pieces.coefficients, [[0.5 * 0.25 + 0.5, 0.5 * 0.75 - 0.5]])
 
 
+@pytest.mark.parametrize("noise", [0.0, 1e-15, -1e-15])
+def test_rounding_does_not_choose_the_protected_group(noise):
+    # PCA keeps the first two features and leaves both groups without error.
+    first, second = np.diag([3.0, 1.0, noise / 2, 0.0]), np.diag([2.0, 5.0, -noise / 2, 0.0])
+    assert problem_of([first, second], 2, Disparity(0.5)).served_worse_by_pca == 1
+
+
 @pytest.mark.parametrize(
     ("penalty", "radius", "holds"), [(0.2, 9.0, True), (0.5, 0.9, True), (0.5, 9.0, False)]
 )

@@ -16,6 +16,9 @@ from fairspan.problem.pieces import Pieces
 
 FloatArray = npt.NDArray[np.float64]
 
+# Errors within this share of the variance are the same, to eigenvectors found by iteration.
+_ALIKE = 1e-9
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -90,11 +93,15 @@ class Problem:
 
     @cached_property
     def served_worse_by_pca(self) -> int:
-        """Index of the group that ordinary PCA leaves with the largest error."""
+        """Index of the group that ordinary PCA leaves with the largest error.
+
+        The last of those that share it: rounding must not choose, as where PCA leaves no error.
+        """
         if self.unrestricted is not None:
             return self.unrestricted.served_worse_by_pca
         errors = self.errors(self.pooled_optimum.vectors)
-        return int(np.flatnonzero(errors == errors.max())[-1])
+        alike = _ALIKE * float(self.second_moments.traces.max())
+        return int(np.flatnonzero(errors >= errors.max() - alike)[-1])
 
     @cached_property
     def group_optima(self) -> tuple[LeadingSubspace, ...]:
