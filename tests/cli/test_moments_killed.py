@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -164,13 +165,24 @@ def test_a_disk_that_is_full_from_the_start(installed, command, tmp_path):
     assert not any(path.name.startswith("out") for path in tmp_path.iterdir())
 
 
+def children_of(process):
+    """Numbers of the processes that any thread of a process started."""
+    found = []
+    for task in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):  # the thread has ended
+            found += task.read_text().split()
+    return found
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs to see child processes")
 @pytest.mark.parametrize("seconds", [0.0, 0.1, 0.3])
-def test_an_interruption_from_the_keyboard_is_told_without_tracebacks(command, tmp_path, seconds):
-    words = [FAIRSPAN, *map(str, command), "--jobs", "3"]
+@pytest.mark.parametrize("engine", [["--jobs", "3"], ["--engine", "dask"]], ids=["jobs", "dask"])
+def test_an_interruption_from_the_keyboard_is_told_without_tracebacks(
+    command, tmp_path, engine, seconds
+):
+    words = [FAIRSPAN, *map(str, command), *engine]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    while len(children.read_text().split()) < 4:  # three workers, and what tracks resources
+    while len(children_of(process.pid)) < 2:  # what tracks resources, and a worker
         time.sleep(0.001)
     time.sleep(seconds)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to workers too

@@ -17,6 +17,7 @@ from fairspan.moments.engines.dask_tree import (
     survivors_only,
     task,
 )
+from fairspan.moments.engines.interruptions import interruption_held
 from fairspan.moments.engines.protocol import Part, result_in_worker
 from fairspan.moments.sources.protocol import Fold
 
@@ -92,10 +93,9 @@ def _connected(address: str | None) -> Iterator[Any]:
         else:
             yield present
             return
-        with (
-            distributed.LocalCluster(threads_per_worker=1, dashboard_address=None) as cluster,
-            distributed.Client(cluster, set_as_default=False) as client,
-        ):
+        with interruption_held():
+            cluster = distributed.LocalCluster(threads_per_worker=1, dashboard_address=None)
+        with cluster, distributed.Client(cluster, set_as_default=False) as client:
             yield client
         return
     with _client_of(distributed, address) as client:

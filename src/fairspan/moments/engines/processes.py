@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
 from fairspan.errors import FairspanError
+from fairspan.moments.engines.interruptions import interruption_held
 from fairspan.moments.engines.protocol import Part, result_in_worker
 from fairspan.moments.sources.protocol import Fold
 
@@ -46,7 +46,7 @@ class Processes:
         with ProcessPoolExecutor(n_workers, context, _begin_worker) as pool:
             try:
                 for part in waiting:
-                    with _interruption_held():  # submitting may start a worker
+                    with interruption_held():  # submitting may start a worker
                         running.append(pool.submit(result_in_worker, fold, part))
                     if len(running) >= _AHEAD * self.jobs:
                         yield 1, running.popleft().result()
@@ -62,19 +62,6 @@ class Processes:
                 ) from error
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _interruption_held() -> Iterator[None]:
-    """Hold Ctrl-C back for a moment, and in workers started now until they can take it."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin_worker() -> None:
