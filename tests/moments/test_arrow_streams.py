@@ -67,3 +67,8 @@ def test_what_can_only_be_read_is_neither_scored_nor_transformed(method, kind):
     rows = "rows.csv" if kind == "path" else duckdb.from_arrow(TABLE)
     with pytest.raises(InvalidType, match="Allowed are arrays, data frames"):
         getattr(model, method)(rows)
+
+
+def test_a_single_batch_is_a_table():
+    fair = fs.FairPCA(2).fit(TABLE.combine_chunks().to_batches()[0], sensitive_features="g")
+    assert fair.moments_.counts.sum() == len(FRAME)

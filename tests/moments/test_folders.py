@@ -130,3 +130,10 @@ def test_a_file_in_which_nothing_is_known_of_a_column(tmp_path):
     assert moments.intake.n_dropped == 2
     with pytest.raises(InvalidInput, match=r"a\.parquet, row group 0: .*NaN, first in row 0"):
         GroupMoments.from_rows(tmp_path, "g")
+
+
+def test_labels_of_another_type_in_one_file_are_named(tmp_path):
+    write(tmp_path, "1.parquet", x=[1.0], g=[1])
+    write(tmp_path, "2.parquet", x=[1.0], g=[1.0])
+    with pytest.raises(InvalidInput, match=r"2\.parquet, row group 0: The groups are of different"):
+        GroupMoments.from_rows(tmp_path, "g")

@@ -57,7 +57,13 @@ def result_in_worker(fold: Fold[Result], part: Part) -> Result | None:
 
 def total(engine: Engine, fold: Fold[Result], parts: Sequence[Part]) -> Result | None:
     """The fold's result over all parts; None if there are no rows."""
-    return merged_in_order(fold, (result for _, result in engine.results(fold, parts)))
+    result: Result | None = None
+    n_done = 0
+    for count, more in engine.results(fold, parts):
+        with located(parts[n_done].where):  # where it does not fit to what came before
+            result = merged_in_order(fold, [more], result)
+        n_done += count
+    return result
 
 
 @contextmanager

@@ -45,6 +45,12 @@ def _comes_from(package: str) -> Callable[[Any], bool]:
     return lambda X: any(cls.__module__.split(".")[0] == package for cls in type(X).__mro__)
 
 
+def _is_stream(X: Any) -> bool:
+    """Whether it exports a table as an Arrow stream; a single column does so too, and is none."""
+    is_column = hasattr(X, "__array__") and not hasattr(X, "schema")
+    return hasattr(X, "__arrow_c_stream__") and not is_column
+
+
 def is_device_array(X: Any) -> bool:
     """Whether it is an array of another package than numpy, which may lie on a GPU."""
     if isinstance(X, np.ndarray | np.generic):
@@ -59,9 +65,7 @@ ADAPTERS = (
     Adapter("dask_collections", _comes_from("dask")),
     Adapter("spark_frames", _comes_from("pyspark")),
     Adapter("frames", lambda X: frame_of(X) is not None),
-    Adapter(
-        "arrow_streams", lambda X: hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__")
-    ),
+    Adapter("arrow_streams", _is_stream),
     Adapter("device_arrays", is_device_array),
     Adapter("arrays", lambda X: True),
 )
