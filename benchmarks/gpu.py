@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from fairspan import FairPCA, GroupMoments
 from fairspan.moments.accumulate import accumulate
-from fairspan.moments.sources.device_moments import BlockPlan
+from fairspan.moments.sources.device.moments import BlockPlan
 from fairspan.moments.sources.registry import rows_of
 from results import append, machine, table_of
 

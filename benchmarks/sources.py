@@ -22,7 +22,7 @@ from fairspan import GroupMoments
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.engines.on_dask import OnDask
 from fairspan.moments.engines.processes import Processes
-from fairspan.moments.sources.files import FileRows
+from fairspan.moments.sources.files.file_rows import FileRows
 from results import append, machine, seconds_of, table_of
 
 FILES, GROUPS = 20, ("a", "b", "c")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fairspan.auditing.audit import audit as audit
     from fairspan.estimators import FairPCA as FairPCA
     from fairspan.moments.group_moments import GroupMoments as GroupMoments
-    from fairspan.moments.sources.files import FileRows as FileRows
+    from fairspan.moments.sources.files.file_rows import FileRows as FileRows
     from fairspan.problem.criteria import Disparity as Disparity
     from fairspan.problem.criteria import EqualError as EqualError
     from fairspan.problem.criteria import ErrorGap as ErrorGap
@@ -44,7 +44,7 @@ _HOMES = {
     "FairPCA": "fairspan.estimators",
     "FairSubspace": "fairspan.subspace",
     "GroupMoments": "fairspan.moments.group_moments",
-    "FileRows": "fairspan.moments.sources.files",
+    "FileRows": "fairspan.moments.sources.files.file_rows",
     "Disparity": "fairspan.problem.criteria",
     "EqualError": "fairspan.problem.criteria",
     "ErrorGap": "fairspan.problem.criteria",

@@ -29,9 +29,9 @@ from fairspan.moments.sources.registry import (
     scored_there,
     transformed_there,
 )
-from fairspan.moments.sources.sparse_cells import checked_matrix
-from fairspan.moments.sources.sparse_rows import SparseRows
-from fairspan.moments.sparse_moments import Moments, SparseMoments
+from fairspan.moments.sources.sparse.cells import checked_matrix
+from fairspan.moments.sources.sparse.rows import SparseRows
+from fairspan.moments.sparse.moments import Moments, SparseMoments
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.parameters import kind_of
 from fairspan.settings import changed_settings, check_settings, nested_settings

@@ -12,7 +12,7 @@ from fairspan.linalg import leading_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import listed
-from fairspan.moments.sparse_moments import Moments, SparseMoments
+from fairspan.moments.sparse.moments import Moments, SparseMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.problem import Problem, check_n_components

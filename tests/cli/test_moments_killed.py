@@ -17,8 +17,8 @@ from cli.command_lines import LIMITED
 from cli.row_folders import made_rows, write_folder
 from fairspan import cli
 from fairspan.moments.accumulate import MomentsFold
-from fairspan.moments.records import Plan, Record
-from fairspan.moments.sources.files import FileRows
+from fairspan.moments.resuming.records import Plan, Record
+from fairspan.moments.sources.files.file_rows import FileRows
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 
@@ -80,11 +80,10 @@ def parts_done(partial, folder):
     return Record(partial, Plan.of(rows)).read(MomentsFold())[0]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 def test_runs_that_are_killed_at_random_go_on_to_the_same_bytes(
-    warm, command, folder, whole, tmp_path, seed
+    warm, command, folder, whole, tmp_path
 ):
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     out, partial = tmp_path / "out", tmp_path / "out.partial"
     n_kills, n_finished, furthest, longest = 0, 0, 0, LONGEST
     while n_kills < N_KILLS or n_finished == 0:

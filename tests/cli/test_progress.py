@@ -18,7 +18,7 @@ from fairspan.moments.accumulate import accumulate
 from fairspan.moments.engines.processes import Processes
 from fairspan.moments.engines.protocol import InThisProcess
 from fairspan.moments.sources.arrays import ArrayRows
-from fairspan.moments.sources.files import FileRows
+from fairspan.moments.sources.files.file_rows import FileRows
 
 
 class Terminal(io.StringIO):

@@ -41,7 +41,9 @@ def assert_same_figures(ours, expected):
 )
 def test_any_engine_gives_the_same_figures(installed, folder, tmp_path, command, engine):
     if engine[-1] == "spark":
-        pytest.importorskip("pyspark")
+        pytest.importorskip(
+            "pyspark", reason="the extra 'spark' is not installed; run: ./run spark"
+        )
         if not has_java():
             pytest.skip("there is no Java")
     if engine[-1] == "dask":
@@ -110,8 +112,9 @@ def test_dropped_rows_are_counted_in_every_output(run, frame, tmp_path, command,
     assert rows["sampled_from"] == (897 if sample else None)
 
 
-def test_a_scheduler_that_is_not_there(refused):
+def test_a_scheduler_that_is_not_there(refused, monkeypatch):
     pytest.importorskip("distributed")
+    monkeypatch.setattr("fairspan.moments.engines.on_dask._SECONDS_TO_CONNECT", 1)
     command = ("moments", "{data}", "--group", "age", "-o", "{out}")
     message = refused(*command, "--engine", "dask", "--scheduler", "tcp://127.0.0.1:1")
     assert "No Dask scheduler answers at 'tcp://127.0.0.1:1'" in message

@@ -10,9 +10,9 @@ from by_hand import assert_moments, moments_by_hand, projector_distance, random_
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit, metrics
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.moments.accumulate import accumulate
-from fairspan.moments.sources.array_place import on_host
-from fairspan.moments.sources.device_arrays import DeviceRows
-from fairspan.moments.sources.device_moments import BlockPlan
+from fairspan.moments.sources.device.arrays import DeviceRows
+from fairspan.moments.sources.device.moments import BlockPlan
+from fairspan.moments.sources.device.place import on_host
 from fairspan.moments.sources.registry import rows_of
 from moments.source_cases import CASES
 
@@ -339,7 +339,8 @@ def test_sparse_tensors_and_things_that_are_no_arrays(torch):
 
 def test_only_sums_leave_the_device(torch, monkeypatch):
     """No block of rows is brought to the host, however many there are."""
-    from fairspan.moments.sources import device_groups, device_moments
+    from fairspan.moments.sources.device import groups as device_groups
+    from fairspan.moments.sources.device import moments as device_moments
 
     sizes = []
 

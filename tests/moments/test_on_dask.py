@@ -14,7 +14,7 @@ from fairspan.errors import InvalidInput, InvalidParameter, MissingDependency
 from fairspan.moments.accumulate import MomentsFold, accumulate
 from fairspan.moments.engines import on_dask
 from fairspan.moments.engines.on_dask import OnDask
-from fairspan.moments.sources.files import FileRows
+from fairspan.moments.sources.files.file_rows import FileRows
 from moments.dask_cluster import rows, running_cluster
 
 X, GROUPS, WEIGHTS = rows()
@@ -78,7 +78,8 @@ def test_an_error_names_file_and_column(client, tmp_path):
         accumulate(on(client.scheduler.address, path))
 
 
-def test_a_scheduler_that_is_not_there(tmp_path):
+def test_a_scheduler_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.setattr("fairspan.moments.engines.on_dask._SECONDS_TO_CONNECT", 1)
     path = folder_of(tmp_path / "rows")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"

@@ -10,9 +10,9 @@ from fairspan.auditing.row_errors import SquaredDeviations
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.moments.accumulate import MomentsFold, accumulate
 from fairspan.moments.engines.protocol import Engine, InThisProcess
-from fairspan.moments.records import Plan, Record
-from fairspan.moments.resuming import ResumableRows
-from fairspan.moments.sources.files import FileRows
+from fairspan.moments.resuming.records import Plan, Record
+from fairspan.moments.resuming.resumable_rows import ResumableRows
+from fairspan.moments.sources.files.file_rows import FileRows
 
 
 class PowerCut(BaseException):

@@ -9,7 +9,7 @@ from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.intake import Intake
 from fairspan.moments.sources import protocol
-from fairspan.moments.sources.files import FileRows
+from fairspan.moments.sources.files.file_rows import FileRows
 from fairspan.moments.sources.registry import rows_of
 from fairspan.moments.sources.sampling import sampled
 

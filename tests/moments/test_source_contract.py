@@ -14,7 +14,7 @@ from pyarrow import csv, feather, parquet
 from scipy import sparse
 
 from fairspan.moments.engines.processes import Processes
-from fairspan.moments.sources.files import FileRows
+from fairspan.moments.sources.files.file_rows import FileRows
 from moments.source_cases import CASES, NAMES, P
 
 

@@ -15,7 +15,7 @@ from by_hand import assert_moments, moments_by_hand, random_rows
 from fairspan.errors import InvalidInput, InvalidParameter, MissingDependency
 from fairspan.moments.accumulate import MomentsFold, accumulate
 from fairspan.moments.engines.on_spark import OnSpark
-from fairspan.moments.sources.files import FileRows
+from fairspan.moments.sources.files.file_rows import FileRows
 from moments.spark_session import session_or_skip
 
 spark = pytest.fixture(scope="module", name="spark")(session_or_skip)
@@ -89,7 +89,7 @@ ALONE = """
 import sys
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.engines.on_spark import OnSpark
-from fairspan.moments.sources.files import FileRows
+from fairspan.moments.sources.files.file_rows import FileRows
 from dataclasses import replace
 from fairspan.errors import FairspanError
 rows = replace(FileRows.open(sys.argv[1], ["g"]), engine=OnSpark(sys.argv[2] or None))

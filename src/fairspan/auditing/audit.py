@@ -29,7 +29,7 @@ from fairspan.moments.intake import Intake
 from fairspan.moments.of_rows import moments_of
 from fairspan.moments.sources.protocol import Rows
 from fairspan.moments.sources.registry import rows_of
-from fairspan.moments.sparse_moments import Moments
+from fairspan.moments.sparse.moments import Moments
 from fairspan.problem.disparity import signed_disparity
 
 FloatArray = npt.NDArray[np.float64]

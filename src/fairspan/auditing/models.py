@@ -13,7 +13,7 @@ from fairspan.fitting import fit_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, listed, printable
-from fairspan.moments.sparse_moments import Moments, SparseMoments
+from fairspan.moments.sparse.moments import Moments, SparseMoments
 from fairspan.subspace import FairSubspace
 
 FloatArray = npt.NDArray[np.float64]

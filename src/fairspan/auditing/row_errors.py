@@ -11,7 +11,7 @@ from fairspan.metrics import GroupFigures, reference_point
 from fairspan.moments.folds import folded
 from fairspan.moments.groups import Label, LabelCoder
 from fairspan.moments.sources.protocol import RowBlock, Rows, RowSource
-from fairspan.moments.sparse_moments import Moments
+from fairspan.moments.sparse.moments import Moments
 from fairspan.subspace import FairSubspace, squared_residuals
 
 FloatArray = npt.NDArray[np.float64]

@@ -15,7 +15,7 @@ from fairspan.fitting import Fit, fit_subspace, smallest_dimension
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, listed, spelled
-from fairspan.moments.sources.files import FileRows
+from fairspan.moments.sources.files.file_rows import FileRows
 from fairspan.moments.sources.protocol import Rows
 from fairspan.moments.sources.sampling import SampledRows, sampled
 from fairspan.problem.named_criteria import criterion_of

@@ -13,9 +13,9 @@ from fairspan.moments.accumulate import accumulate
 from fairspan.moments.engines.protocol import located
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import printable, spelled
-from fairspan.moments.records import write_whole
-from fairspan.moments.resuming import ResumableRows
-from fairspan.moments.sources.files import FileRows
+from fairspan.moments.resuming.records import write_whole
+from fairspan.moments.resuming.resumable_rows import ResumableRows
+from fairspan.moments.sources.files.file_rows import FileRows
 from fairspan.moments.sources.sampling import sampled
 from fairspan.storage import is_archive, remove_abandoned
 

@@ -8,7 +8,7 @@ from typing import TextIO, TypeVar
 
 from fairspan.cli.progress_line import ProgressLine
 from fairspan.moments.engines.protocol import Engine, InThisProcess, Part
-from fairspan.moments.sources.files import FileRows
+from fairspan.moments.sources.files.file_rows import FileRows
 from fairspan.moments.sources.protocol import Fold, RowBlock, RowSource
 
 Result = TypeVar("Result")

@@ -8,7 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from fairspan.moments.engines.protocol import Engine
-    from fairspan.moments.sources.files import FileRows
+    from fairspan.moments.sources.files.file_rows import FileRows
 
 _CHOICE_OF_COLUMNS = {"groups", "features", "exclude"}
 
@@ -76,7 +76,7 @@ class Reading:
         """The rows of a file or folder."""
         from dataclasses import replace
 
-        from fairspan.moments.sources.files import FileRows
+        from fairspan.moments.sources.files.file_rows import FileRows
 
         if not self.groups:
             raise click.UsageError("Name the group column with --group COL.")

@@ -15,7 +15,7 @@ from fairspan.errors import InvalidInput
 from fairspan.moments.groups import Label, listed
 from fairspan.moments.of_rows import moments_of
 from fairspan.moments.sources.registry import rows_of
-from fairspan.moments.sparse_moments import Moments
+from fairspan.moments.sparse.moments import Moments
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.problem import Problem

@@ -3,7 +3,7 @@
 from fairspan.moments.accumulate import accumulate, no_rows
 from fairspan.moments.intake import EVERY_ROW
 from fairspan.moments.sources.protocol import Rows, StayingRows
-from fairspan.moments.sparse_moments import Moments
+from fairspan.moments.sparse.moments import Moments
 
 # Beyond this many features k matrices cost more, in time and memory, than products with the rows.
 MATRICES_UP_TO = 1500

@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.moments.groups import listed
-from fairspan.moments.sources.arrow_batches import NumericColumns
+from fairspan.moments.sources.arrow.batches import NumericColumns
 from fairspan.moments.sources.checks import check_on_missing, row_block
 from fairspan.moments.sources.labels import Everyone, Labels
 from fairspan.moments.sources.protocol import OnMissing, RowBlock, block_rows

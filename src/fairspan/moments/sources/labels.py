@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.groups import CodedLabels, listed
-from fairspan.moments.sources.arrow_values import numbers_of
+from fairspan.moments.sources.arrow.values import numbers_of
 from fairspan.moments.sources.column_values import is_wide
 
 # Whole numbers within such a range are coded by a table of the whole range.

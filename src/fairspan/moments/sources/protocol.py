@@ -11,7 +11,7 @@ from fairspan.moments.groups import CodedLabels
 
 if TYPE_CHECKING:
     from fairspan.moments.group_moments import GroupMoments
-    from fairspan.moments.sparse_moments import SparseMoments
+    from fairspan.moments.sparse.moments import SparseMoments
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -60,23 +60,23 @@ def is_device_array(X: Any) -> bool:
 
 # The first that takes an object reads it; numpy reads whatever is left.
 ADAPTERS = (
-    Adapter("files", lambda X: isinstance(X, str | PathLike)),
-    Adapter("sparse_rows", lambda X: hasattr(X, "tocsr")),
-    Adapter("dask_collections", _comes_from("dask")),
+    Adapter("files.file_rows", lambda X: isinstance(X, str | PathLike)),
+    Adapter("sparse.rows", lambda X: hasattr(X, "tocsr")),
+    Adapter("dask.collections", _comes_from("dask")),
     Adapter("spark_frames", _comes_from("pyspark")),
     Adapter("frames", lambda X: frame_of(X) is not None),
-    Adapter("arrow_streams", _is_stream),
-    Adapter("device_arrays", is_device_array),
+    Adapter("arrow.streams", _is_stream),
+    Adapter("device.arrays", is_device_array),
     Adapter("arrays", lambda X: True),
 )
 
 # Those whose rows are in memory as numpy or a data frame, and those that can only be read.
 _HERE = ("frames", "arrays")
-_READ_ONLY = ("files", "arrow_streams")
+_READ_ONLY = ("files.file_rows", "arrow.streams")
 # Those that can bring reduced rows back where they lie.
-_RESTORING = ("device_arrays", "dask_collections")
+_RESTORING = ("device.arrays", "dask.collections")
 # Those that can compute something of each row where it lies, when it is asked for.
-_LAZY = ("dask_collections",)
+_LAZY = ("dask.collections",)
 # Those of whose rows a number each would have nowhere to go.
 _WITHOUT_NUMBERS = (*_READ_ONLY, "spark_frames")
 

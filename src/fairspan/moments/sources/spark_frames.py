@@ -18,7 +18,7 @@ from fairspan.moments.engines.spark_jobs import (
     partition_number,
 )
 from fairspan.moments.groups import listed
-from fairspan.moments.sources.arrow_streams import ArrowStream
+from fairspan.moments.sources.arrow.streams import ArrowStream
 from fairspan.moments.sources.chosen_columns import ChosenColumns, named_columns_only
 from fairspan.moments.sources.protocol import Fold, OnMissing, Projection
 

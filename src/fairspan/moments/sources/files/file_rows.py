@@ -12,9 +12,9 @@ from fairspan.moments.sources.chosen_columns import (
     named_columns_only,
     vector_lengths_of,
 )
-from fairspan.moments.sources.formats import FilePart, TableFile, open_table, reading
+from fairspan.moments.sources.files.formats import FilePart, TableFile, open_table, reading
+from fairspan.moments.sources.files.reading_ahead import ahead
 from fairspan.moments.sources.protocol import Fold, OnMissing, RowBlock, block_rows
-from fairspan.moments.sources.reading_ahead import ahead
 
 Result = TypeVar("Result")
 

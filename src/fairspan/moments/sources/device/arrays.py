@@ -12,16 +12,16 @@ from fairspan.errors import InvalidInput
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import LabelCoder, listed
 from fairspan.moments.intake import Intake
-from fairspan.moments.sources.array_place import Place, checked_array, on_host, spans
 from fairspan.moments.sources.checks import row_block
-from fairspan.moments.sources.device_groups import (
+from fairspan.moments.sources.device.groups import (
     OwnRows,
     can_group_there,
     grouped_here,
     grouped_there,
 )
-from fairspan.moments.sources.device_moments import BlockPlan, DeviceMoments
-from fairspan.moments.sources.device_projection import restored, transformed
+from fairspan.moments.sources.device.moments import BlockPlan, DeviceMoments
+from fairspan.moments.sources.device.place import Place, checked_array, on_host, spans
+from fairspan.moments.sources.device.projection import restored, transformed
 from fairspan.moments.sources.labels import Labels, labels_of
 from fairspan.moments.sources.protocol import FloatArray, OnMissing, RowBlock, block_rows
 from fairspan.moments.sources.weights import checked_weights

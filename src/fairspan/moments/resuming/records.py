@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fairspan.errors import CorruptFile, InvalidInput
-from fairspan.moments.fingerprints import Fingerprint, differences
 from fairspan.moments.groups import listed
-from fairspan.moments.sources.files import FileRows
+from fairspan.moments.resuming.fingerprints import Fingerprint, differences
+from fairspan.moments.sources.files.file_rows import FileRows
 from fairspan.moments.sources.protocol import Fold
 from fairspan.storage import archive_bytes, read_archive, remove_abandoned, replacing, writing
 

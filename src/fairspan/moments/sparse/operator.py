@@ -10,7 +10,7 @@ import numpy.typing as npt
 from fairspan.linalg import IterativeSubspace, LeadingSubspace, leading_subspace_of
 from fairspan.moments.operators import CANCELLING
 from fairspan.moments.sources.protocol import block_rows
-from fairspan.moments.sparse_group import SparseGroup
+from fairspan.moments.sparse.group import SparseGroup
 from fairspan.soft_projection import softened
 
 FloatArray = npt.NDArray[np.float64]

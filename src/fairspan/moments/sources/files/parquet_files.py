@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairspan.moments.sources.formats import (
+from fairspan.moments.sources.files.formats import (
     Constants,
     TableFile,
     reading,

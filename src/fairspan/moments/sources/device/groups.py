@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.moments.groups import CodedLabels, LabelCoder
-from fairspan.moments.sources.array_place import Place, on_host
+from fairspan.moments.sources.device.place import Place, on_host
 from fairspan.moments.sources.protocol import FloatArray
 
 Indices = npt.NDArray[np.intp]

@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from fairspan.moments.engines.protocol import located
 from fairspan.moments.sources.checks import check_width
-from fairspan.moments.sources.dask_partitions import columns_of
+from fairspan.moments.sources.dask.partitions import columns_of
 from fairspan.moments.sources.frames import check_numeric, vector_lengths
 from fairspan.moments.sources.protocol import Projection
 from fairspan.moments.sources.vector_columns import collapsed, expanded

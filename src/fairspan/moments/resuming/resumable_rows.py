@@ -9,10 +9,10 @@ from typing import TypeVar
 from threadpoolctl import threadpool_limits
 
 from fairspan.errors import FairspanError
-from fairspan.moments.fingerprints import check_not_changed
 from fairspan.moments.folds import merged_in_order
-from fairspan.moments.records import Plan, Record
-from fairspan.moments.sources.files import FileRows
+from fairspan.moments.resuming.fingerprints import check_not_changed
+from fairspan.moments.resuming.records import Plan, Record
+from fairspan.moments.sources.files.file_rows import FileRows
 from fairspan.moments.sources.protocol import Fold
 
 Result = TypeVar("Result")

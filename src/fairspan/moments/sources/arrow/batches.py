@@ -6,7 +6,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.moments.sources.arrow_values import numbers_of
+from fairspan.moments.sources.arrow.values import numbers_of
 from fairspan.moments.sources.frames import check_numeric
 
 FloatArray = npt.NDArray[np.float64]

@@ -12,8 +12,8 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import label_array, spelled
 from fairspan.moments.intake import EVERY_ROW, Intake
 from fairspan.moments.one_group import check_sizes
-from fairspan.moments.sparse_group import SparseGroup
-from fairspan.moments.sparse_operator import SparseSecondMoments
+from fairspan.moments.sparse.group import SparseGroup
+from fairspan.moments.sparse.operator import SparseSecondMoments
 
 FloatArray = npt.NDArray[np.float64]
 

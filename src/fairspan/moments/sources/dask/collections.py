@@ -11,19 +11,19 @@ from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.engines.dask_tree import computed, literal, merged_in_pairs, task
 from fairspan.moments.sources.checks import check_dtype, check_shape
 from fairspan.moments.sources.chosen_columns import ChosenColumns
-from fairspan.moments.sources.dask_labels import (
+from fairspan.moments.sources.dask.labels import (
     labels_by_partition,
     row_sizes,
     weights_by_partition,
 )
-from fairspan.moments.sources.dask_partitions import (
+from fairspan.moments.sources.dask.partitions import (
     ArrayPartition,
     FramePartition,
     columns_of,
     result_of_partition,
 )
-from fairspan.moments.sources.dask_reduced import reduced_array, reduced_data_frame
-from fairspan.moments.sources.dask_restored import (
+from fairspan.moments.sources.dask.reduced import reduced_array, reduced_data_frame
+from fairspan.moments.sources.dask.restored import (
     restored_array,
     scored_array,
     scored_data_frame,

@@ -21,10 +21,10 @@ from fairspan.moments.sources.protocol import (
     RowBlock,
     block_rows,
 )
-from fairspan.moments.sources.sparse_cells import Csr, checked_matrix, row_numbers
+from fairspan.moments.sources.sparse.cells import Csr, checked_matrix, row_numbers
 from fairspan.moments.sources.weights import checked_weights
-from fairspan.moments.sparse_group import SparseGroup
-from fairspan.moments.sparse_moments import SparseMoments
+from fairspan.moments.sparse.group import SparseGroup
+from fairspan.moments.sparse.moments import SparseMoments
 
 # Where more of the cells are stored, blocks with all their zeros are multiplied faster.
 _SPARSE_UP_TO = 1 / 12

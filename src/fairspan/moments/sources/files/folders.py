@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.groups import listed
-from fairspan.moments.sources.formats import Constants, TableFile, kind_by_name, open_file
+from fairspan.moments.sources.files.formats import Constants, TableFile, kind_by_name, open_file
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 

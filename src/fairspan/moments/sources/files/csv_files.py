@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.errors import InvalidInput
-from fairspan.moments.sources.formats import (
+from fairspan.moments.sources.files.formats import (
     Constants,
     TableFile,
     reading,

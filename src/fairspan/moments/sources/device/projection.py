@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.moments.sources.array_place import Place, checked_array, on_host, spans
 from fairspan.moments.sources.checks import check_width, checked_values
-from fairspan.moments.sources.device_moments import BlockPlan
+from fairspan.moments.sources.device.moments import BlockPlan
+from fairspan.moments.sources.device.place import Place, checked_array, on_host, spans
 from fairspan.moments.sources.protocol import Projection
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from fairspan.moments.groups import Label
 from fairspan.moments.one_group import OneGroup
-from fairspan.moments.sources.array_place import Place, on_host, spans
-from fairspan.moments.sources.device_groups import OwnRows
+from fairspan.moments.sources.device.groups import OwnRows
+from fairspan.moments.sources.device.place import Place, on_host, spans
 from fairspan.moments.sources.protocol import FloatArray
 
 _FEWEST_BLOCK_ROWS = 512

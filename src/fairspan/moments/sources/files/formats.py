@@ -18,9 +18,9 @@ _SUFFIXES = {
 _MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow"}
 # Each has a function `opened(path, constants)`.
 _READERS = {
-    "csv": "fairspan.moments.sources.csv_files",
-    "parquet": "fairspan.moments.sources.parquet_files",
-    "arrow": "fairspan.moments.sources.arrow_files",
+    "csv": "fairspan.moments.sources.files.csv_files",
+    "parquet": "fairspan.moments.sources.files.parquet_files",
+    "arrow": "fairspan.moments.sources.files.arrow_files",
 }
 
 _ALLOWED = (
@@ -118,7 +118,7 @@ def open_table(path: Path) -> TableFile:
     except ImportError as error:
         raise MissingDependency.for_extra("pyarrow", "arrow", f"Reading {path}") from error
     if path.is_dir():
-        from fairspan.moments.sources.folders import open_folder
+        from fairspan.moments.sources.files.folders import open_folder
 
         return open_folder(path)
     return open_file(path, _kind(path), ())

@@ -1,0 +1,1 @@
+"""Passes over files that go on where they were interrupted."""

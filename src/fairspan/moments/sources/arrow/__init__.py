@@ -1,0 +1,1 @@
+"""Rows in Arrow memory: streams, their batches, and the numbers in them."""

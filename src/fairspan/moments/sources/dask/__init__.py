@@ -1,0 +1,1 @@
+"""Rows in Dask collections, read and reduced by the workers."""

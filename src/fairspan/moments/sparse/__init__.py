@@ -1,0 +1,1 @@
+"""Moments of sparse rows of many features, without p x p matrices."""
