@@ -2,40 +2,30 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
 from fairspan.errors import InvalidInput, InvalidType, warn
 from fairspan.fitting import Fit, check_dimension, fit_subspace
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import listed
 from fairspan.moments.of_rows import moments_of
-from fairspan.moments.sources.arrays import ArrayRows
-from fairspan.moments.sources.checks import check_width, checked_values
 from fairspan.moments.sources.chosen_columns import ChosenColumns
-from fairspan.moments.sources.frames import FrameRows, columns_aside, frame_of, without_columns
+from fairspan.moments.sources.frames import columns_aside
 from fairspan.moments.sources.labels import Everyone
-from fairspan.moments.sources.protocol import Rows, RowSource
+from fairspan.moments.sources.protocol import Rows
 from fairspan.moments.sources.registry import (
-    is_device_array,
     is_opened,
     rows_of,
-    scored_there,
-    transformed_there,
 )
-from fairspan.moments.sources.sparse.cells import checked_matrix
-from fairspan.moments.sources.sparse.rows import SparseRows
 from fairspan.moments.sparse.moments import Moments, SparseMoments
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.parameters import kind_of
+from fairspan.projecting import ProjectsRows, set_features, take_features
 from fairspan.settings import changed_settings, check_settings, nested_settings
-from fairspan.subspace import FairSubspace, squared_residuals
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -43,7 +33,11 @@ FloatArray = npt.NDArray[np.float64]
 _EVERYONE = "all"
 
 
-class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class FairPCA(
+    ProjectsRows,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     """Principal component analysis with a fairness criterion in place of the total error.
 
     Finds the d-dimensional subspace that minimises a criterion of the groups' reconstruction errors
@@ -331,73 +325,9 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
         check_settings(self)
         with self._all_or_nothing():
-            self._set_features(moments.n_features, moments.feature_names)
+            set_features(self, moments.n_features, moments.feature_names)
             self._fit(moments, (), has_groups=True)
         return self
-
-    def transform(self, X: Any) -> Any:
-        """Coordinates in the subspace; no group label is looked at.
-
-        Parameters
-        ----------
-        X : (n, p) array, sparse matrix or data frame
-            A group column that was named at fit is ignored if present.
-
-        Returns
-        -------
-        (n, d) array
-            Of the precision of X (float32 or float64); float64 for data frames; dense for sparse
-            matrices. Where the rows lie elsewhere (a cluster, another device), the same kind of
-            object there.
-        """
-        check_is_fitted(self)
-        X = without_columns(X, self._group_columns)
-        there = transformed_there(X, self.subspace_)
-        if there is not None:
-            return there
-        rows = self._rows(X)
-        reduced = self._standardized(rows) @ self.components_.T
-        return reduced.astype(np.float32) if rows.dtype == np.float32 else reduced
-
-    def inverse_transform(self, Z: Any) -> Any:
-        """Rows in the original features from their coordinates.
-
-        Parameters
-        ----------
-        Z : (n, d) array
-
-        Returns
-        -------
-        (n, p) array
-            Where the coordinates lie on another device, the same kind of object there, in single
-            precision if they are.
-        """
-        check_is_fitted(self)
-        return self.subspace_.inverse_transform(Z)
-
-    def score_samples(self, X: Any) -> Any:
-        """Minus the squared reconstruction error of each row, shape (n,).
-
-        In squared units of the features, scaled if `scale`; a numpy array wherever the rows lie,
-        but of a Dask collection a Dask array or series, which is computed when it is asked for.
-        """
-        if is_device_array(X):
-            return self._score_there(X)
-        check_is_fitted(self)
-        there = scored_there(X, partial(_row_scores, self.subspace_))
-        if there is not None:
-            return there
-        if not hasattr(X, "tocsr"):
-            return -squared_residuals(self._standardized(self._rows(X)), self.components_)
-        rows = SparseRows(checked_matrix(X))
-        self._take_features(rows, reset=False)
-        blocks = (self._standardized(block.values) for block in rows.blocks())
-        return -np.concatenate([squared_residuals(each, self.components_) for each in blocks])
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean of `score_samples`: higher is better."""
-        mean = self.score_samples(X).mean()
-        return float(mean.compute() if hasattr(mean, "compute") else mean)
 
     @property
     def _n_features_out(self) -> int:
@@ -417,40 +347,11 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if not _has_groups(X, sensitive_features) and self.missing_groups == "ignore":
             sensitive_features = Everyone(_EVERYONE)
         rows = rows_of(X, sensitive_features, sample_weight)
-        self._take_features(rows, reset=reset)
+        take_features(self, rows, reset=reset)
         check_dimension(self.n_components, self.n_features_in_)
         # Parts can be merged as matrices only.
         moments = moments_of(rows) if reset else accumulate(rows)
         return moments, _columns_aside(rows, X, sensitive_features, sample_weight)
-
-    def _take_features(self, rows: Rows, *, reset: bool) -> None:
-        """Set number and names of the features, or make sure that they are those set before."""
-        if isinstance(rows, ArrayRows):
-            validate_data(self, rows.array, reset=reset, skip_check_array=True)
-        elif isinstance(rows, FrameRows):
-            validate_data(self, rows.frame.to_native(), reset=reset, skip_check_array=True)
-        elif isinstance(rows, SparseRows):
-            validate_data(self, rows.matrix, reset=reset, skip_check_array=True)
-        elif reset:
-            self._set_features(rows.n_features, rows.feature_names)
-        else:
-            names = getattr(self, "feature_names_in_", None)
-            known = None if names is None else tuple(names)
-            if (rows.n_features, rows.feature_names) != (self.n_features_in_, known):
-                raise InvalidInput(
-                    f"The rows have {rows.n_features} features"
-                    + ("" if rows.feature_names is None else f", {listed(rows.feature_names)}"),
-                    f"Allowed are the {self.n_features_in_} features of the rows before"
-                    + ("" if known is None else f", {listed(known)}"),
-                    "Choose the same columns in the same order",
-                )
-
-    def _set_features(self, n_features: int, names: tuple[str, ...] | None) -> None:
-        self.n_features_in_ = n_features
-        if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
 
     def _check_same_kind_of_rows(self, *, has_groups: bool) -> None:
         if has_groups != self._has_groups:
@@ -517,45 +418,12 @@ class FairPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.solution_ = fit.solution
         self.solver_ = fit.solution.solver
 
-    def _rows(self, X: Any) -> Any:
-        """Checked rows, in float32 or float64."""
-        check_is_fitted(self)
-        if frame_of(X) is None:
-            array = ArrayRows(X).array
-            validate_data(self, array, reset=False, skip_check_array=True)
-            return checked_values(array, 0, None, keep_float32=True)
-        features = without_columns(X, self._group_columns)
-        validate_data(self, features, reset=False, skip_check_array=True)
-        return self.subspace_.rows(features)
-
-    def _standardized(self, rows: Any) -> FloatArray:
-        """Centred and scaled in float64: in single precision a large mean would cost digits."""
-        centred = rows - self.mean_
-        return np.asarray(centred if self.scale_ is None else centred / self.scale_)
-
-    def _score_there(self, X: Any) -> FloatArray:
-        """Scores of rows on another device, brought here block by block."""
-        check_is_fitted(self)
-        rows = rows_of(X, Everyone(_EVERYONE))
-        check_width(rows.n_features, self.n_features_in_, "features")
-        assert isinstance(rows, RowSource)
-        blocks = (self._standardized(block.values) for block in rows.blocks())
-        return -np.concatenate([squared_residuals(each, self.components_) for each in blocks])
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
 
 
 def _matrices(moments: Moments) -> GroupMoments:
     return moments.matrices() if isinstance(moments, SparseMoments) else moments
-
-
-def _row_scores(subspace: FairSubspace, X: Any) -> FloatArray:
-    """`score_samples` without the estimator, whose moments would be sent to every worker."""
-    rows = subspace.rows(X) - np.asarray(subspace.mean)
-    return -squared_residuals(
-        rows if subspace.scale is None else rows / subspace.scale, subspace.components
-    )
 
 
 def _has_groups(X: Any, sensitive_features: Any) -> bool:

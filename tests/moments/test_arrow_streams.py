@@ -34,7 +34,7 @@ def test_partial_fits_of_readers_add_up():
     whole = fs.FairPCA(2).fit(FRAME, sensitive_features="g")
     np.testing.assert_allclose(fair.group_errors_, whole.group_errors_, rtol=1e-9)
     other = TABLE.select(["y", "x", "z", "g"])
-    with pytest.raises(InvalidInput, match="Allowed are the 3 features of the rows before, 'x'"):
+    with pytest.raises(InvalidInput, match="Allowed are the features of the rows before, 'x'"):
         fair.partial_fit(other.to_reader(), sensitive_features="g")
 
 

@@ -268,7 +268,7 @@ def test_another_width_is_refused(there):
             use(there(ROWS.X[:, :5]))
     with pytest.raises(InvalidInput, match="X has 3 coordinates"):
         model.inverse_transform(there(np.ones((4, 3))))
-    with pytest.raises(InvalidInput, match="The rows have 5 features"):
+    with pytest.raises(InvalidInput, match="X has 5 features"):
         model.partial_fit(there(ROWS.X[:, :5]), sensitive_features=CODES)
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fairspan import FileRows, GroupMoments
-from fairspan.errors import InvalidInput
+from fairspan.errors import FairspanWarning, InvalidInput
 from moments.file_rows import labels_of, values_of
 
 
@@ -137,3 +137,10 @@ def test_labels_of_another_type_in_one_file_are_named(tmp_path):
     write(tmp_path, "2.parquet", x=[1.0], g=[1.0])
     with pytest.raises(InvalidInput, match=r"2\.parquet, row group 0: The groups are of different"):
         GroupMoments.from_rows(tmp_path, "g")
+
+
+def test_files_that_are_passed_over_are_named(tmp_path):
+    write(tmp_path, "1.parquet", x=[1.0], g=["a"])
+    write(tmp_path, "2.parquet", x=[1.0], g=["b"]).rename(tmp_path / "2")
+    with pytest.warns(FairspanWarning, match="passed over .* '2'"):
+        FileRows.open(tmp_path, groups=["g"])

@@ -314,3 +314,11 @@ def test_what_is_no_number_among_objects(kind, odd):
     rows = kind(pd.DataFrame({"a": [1.5, odd], "b": [1, 2]}, dtype=object))
     with pytest.raises(InvalidInput, match="no numbers"):
         GroupMoments.from_rows(rows, ["x", "y"])
+
+
+def test_a_column_is_not_both_group_and_weight(tmp_path):
+    frame = pd.DataFrame({"x": [1.0, 2.0], "g": [1, 2]})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    for table in (frame, tmp_path / "rows.csv"):
+        with pytest.raises(InvalidInput, match="'g' is named as a group and as the weight"):
+            GroupMoments.from_rows(table, "g", "g")

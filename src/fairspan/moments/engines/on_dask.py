@@ -1,6 +1,7 @@
 """Parts read by the workers of a Dask cluster."""
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -94,7 +95,11 @@ def _connected(address: str | None) -> Iterator[Any]:
             yield present
             return
         with interruption_held():
-            cluster = distributed.LocalCluster(threads_per_worker=1, dashboard_address=None)
+            # Any free port will do for diagnostics. Workers that end may still log that their
+            # scheduler has ended; what matters is raised.
+            cluster = distributed.LocalCluster(
+                threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
+            )
         with cluster, distributed.Client(cluster, set_as_default=False) as client:
             yield client
         return

@@ -15,7 +15,7 @@ from fairspan.moments.sources.checks import check_on_missing, row_block
 from fairspan.moments.sources.labels import Everyone, Labels
 from fairspan.moments.sources.protocol import OnMissing, RowBlock, block_rows
 from fairspan.moments.sources.vector_columns import collapsed, expanded
-from fairspan.moments.sources.weights import weights_of_column
+from fairspan.moments.sources.weights import check_apart, weights_of_column
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ class ChosenColumns:
         check_on_missing(on_missing)
         aside = (*groups, *([] if weight is None else [weight]))
         _check_present(aside, available)
+        check_apart(groups, weight)
         others = [name for name in available if name not in aside]
         if features:
             chosen = [name for name in others if any(fnmatchcase(name, f) for f in features)]

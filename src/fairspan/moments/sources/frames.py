@@ -15,7 +15,7 @@ from fairspan.moments.sources.column_values import float64_of
 from fairspan.moments.sources.labels import Labels, check_index, labels_of, named_columns
 from fairspan.moments.sources.protocol import FloatArray, OnMissing, RowBlock, block_rows
 from fairspan.moments.sources.vector_columns import collapsed, expanded
-from fairspan.moments.sources.weights import checked_weights, weights_of_column
+from fairspan.moments.sources.weights import check_apart, checked_weights, weights_of_column
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,7 @@ def open_rows(
     assert frame is not None
     names = named_columns(frame, sensitive_features)
     weight = named_weight(frame, sample_weight)
+    check_apart(names, *weight)
     features = FrameRows(frame.drop([*names, *weight]))
     if names:
         features = replace(features, set_aside=frame.select(names))

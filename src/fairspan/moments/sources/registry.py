@@ -77,6 +77,8 @@ _READ_ONLY = ("files.file_rows", "arrow.streams")
 _RESTORING = ("device.arrays", "dask.collections")
 # Those that can compute something of each row where it lies, when it is asked for.
 _LAZY = ("dask.collections",)
+# Those of which only some rows are brought here, or filled, at a time.
+_IN_BLOCKS = ("device.arrays", "sparse.rows")
 # Those of whose rows a number each would have nowhere to go.
 _WITHOUT_NUMBERS = (*_READ_ONLY, "spark_frames")
 
@@ -110,6 +112,11 @@ def restored_there(Z: Any, projection: Projection) -> Any | None:
     """Rows brought back from their coordinates where those lie; None if they lie here."""
     adapter = adapter_for(Z)
     return adapter.imported().restored(Z, projection) if adapter.module in _RESTORING else None
+
+
+def is_scored_in_blocks(X: Any) -> bool:
+    """Whether scores are made block by block, as its rows would not fit here as numbers."""
+    return adapter_for(X).module in _IN_BLOCKS
 
 
 def scored_there(X: Any, score: Callable[[Any], FloatArray]) -> Any | None:

@@ -1,5 +1,6 @@
 """Sample weights beside the rows, or in a column of the table."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -55,6 +56,21 @@ def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -
 
 def _objects(weights: npt.NDArray[Any]) -> list[Any]:
     return weights.ravel().tolist() if weights.dtype.kind == "O" else []
+
+
+def check_apart(groups: Sequence[str], weight: str | None = None) -> None:
+    """Make sure that no column is both group and weight.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    if weight in groups:
+        raise InvalidInput(
+            f"The column {weight!r} is named as a group and as the weight",
+            "Allowed is a column of weights beside those of groups",
+            "Name another column, or leave the weight out",
+        )
 
 
 def weights_of_column(column: nw.Series[Any]) -> FloatArray:

@@ -19,7 +19,7 @@ from fairspan.moments.sources.protocol import Fold, OnMissing, RowBlock, block_r
 Result = TypeVar("Result")
 
 # Columns are decoded a few blocks at a time, which spreads their overhead.
-_BLOCKS_AT_A_TIME = 4
+_BLOCKS_AT_A_TIME = 8
 
 
 @dataclass(frozen=True)

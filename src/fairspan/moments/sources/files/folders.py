@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from fairspan.errors import InvalidInput
+from fairspan.errors import InvalidInput, warn
 from fairspan.moments.groups import listed
 from fairspan.moments.sources.files.formats import Constants, TableFile, kind_by_name, open_file
 
@@ -25,8 +25,15 @@ def open_folder(folder: Path) -> TableFile:
     InvalidInput
         No files, files of several kinds, or files that differ in columns or in their types.
     """
-    files = sorted(path for path in folder.rglob("*") if _is_data(path.relative_to(folder)))
-    files = [path for path in files if path.is_file() and kind_by_name(path) is not None]
+    found = sorted(path for path in folder.rglob("*") if _is_data(path.relative_to(folder)))
+    found = [path for path in found if path.is_file()]
+    files = [path for path in found if kind_by_name(path) is not None]
+    if files and len(files) < len(found):
+        others = [path.name for path in found if path not in files]
+        warn(
+            f"{folder}: files are passed over whose names end like no file of rows: "
+            f"{listed(others)}. Rename them if they hold rows."
+        )
     kinds = sorted({str(kind_by_name(path)) for path in files})
     if len(kinds) != 1:
         raise InvalidInput(

@@ -1,0 +1,171 @@
+"""What a fitted estimator does with new rows: reduce them, bring them back, and score them."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fairspan.errors import InvalidInput
+from fairspan.moments.groups import listed
+from fairspan.moments.sources.arrays import ArrayRows
+from fairspan.moments.sources.checks import check_width, checked_values
+from fairspan.moments.sources.frames import FrameRows, frame_of, without_columns
+from fairspan.moments.sources.labels import Everyone
+from fairspan.moments.sources.protocol import Rows, RowSource
+from fairspan.moments.sources.registry import (
+    is_scored_in_blocks,
+    rows_of,
+    scored_there,
+    transformed_there,
+)
+from fairspan.moments.sources.sparse.rows import SparseRows
+from fairspan.subspace import FairSubspace, squared_residuals
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class ProjectsRows(TransformerMixin):  # type: ignore[misc]
+    """The part of an estimator that needs a subspace, and never a group label.
+
+    Attributes
+    ----------
+    subspace_ : FairSubspace
+    """
+
+    components_: FloatArray
+    mean_: FloatArray
+    scale_: FloatArray | None
+    subspace_: FairSubspace
+    n_features_in_: int
+    # Columns that were named as groups or weights at fit, and are no features.
+    _group_columns: tuple[str, ...]
+
+    def transform(self, X: Any) -> Any:
+        """Coordinates in the subspace; no group label is looked at.
+
+        Parameters
+        ----------
+        X : (n, p) array, sparse matrix or data frame
+            A group column that was named at fit is ignored if present.
+
+        Returns
+        -------
+        (n, d) array
+            Of the precision of X (float32 or float64); float64 for data frames; dense for sparse
+            matrices. Where the rows lie elsewhere (a cluster, another device), the same kind of
+            object there.
+        """
+        check_is_fitted(self)
+        X = without_columns(X, self._group_columns)
+        there = transformed_there(X, self.subspace_)
+        if there is not None:
+            return there
+        rows = self._rows(X)
+        reduced = self._standardized(rows) @ self.components_.T
+        return reduced.astype(np.float32) if rows.dtype == np.float32 else reduced
+
+    def inverse_transform(self, Z: Any) -> Any:
+        """Rows in the original features from their coordinates.
+
+        Parameters
+        ----------
+        Z : (n, d) array
+
+        Returns
+        -------
+        (n, p) array
+            Where the coordinates lie elsewhere, the same kind of object there, in single precision
+            if they are.
+        """
+        check_is_fitted(self)
+        return self.subspace_.inverse_transform(Z)
+
+    def score_samples(self, X: Any) -> Any:
+        """Minus the squared reconstruction error of each row, shape (n,).
+
+        In squared units of the features, scaled if `scale`; a numpy array wherever the rows lie,
+        but of a Dask collection a Dask array or series, which is computed when it is asked for.
+        """
+        check_is_fitted(self)
+        there = scored_there(X, partial(_row_scores, self.subspace_))
+        if there is not None:
+            return there
+        if not is_scored_in_blocks(X):
+            return -squared_residuals(self._standardized(self._rows(X)), self.components_)
+        rows = rows_of(X, Everyone(""))
+        assert isinstance(rows, RowSource)
+        take_features(self, rows, reset=False)
+        blocks = (self._standardized(block.values) for block in rows.blocks())
+        return -np.concatenate([squared_residuals(each, self.components_) for each in blocks])
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples`: higher is better."""
+        mean = self.score_samples(X).mean()
+        return float(mean.compute() if hasattr(mean, "compute") else mean)
+
+    def _rows(self, X: Any) -> Any:
+        """Checked rows, in float32 or float64."""
+        if frame_of(X) is None:
+            array = ArrayRows(X).array
+            validate_data(self, array, reset=False, skip_check_array=True)
+            return checked_values(array, 0, None, keep_float32=True)
+        features = without_columns(X, self._group_columns)
+        validate_data(self, features, reset=False, skip_check_array=True)
+        return self.subspace_.rows(features)
+
+    def _standardized(self, rows: Any) -> FloatArray:
+        """Centred and scaled in float64: in single precision a large mean would cost digits."""
+        centred = rows - self.mean_
+        return np.asarray(centred if self.scale_ is None else centred / self.scale_)
+
+
+def take_features(estimator: Any, rows: Rows, *, reset: bool) -> None:
+    """Set number and names of the features, or make sure that they are those set before.
+
+    Raises
+    ------
+    InvalidInput
+        Other features than before; for rows in memory it is scikit-learn's own ValueError.
+    """
+    if isinstance(rows, ArrayRows):
+        validate_data(estimator, rows.array, reset=reset, skip_check_array=True)
+    elif isinstance(rows, FrameRows):
+        validate_data(estimator, rows.frame.to_native(), reset=reset, skip_check_array=True)
+    elif isinstance(rows, SparseRows):
+        validate_data(estimator, rows.matrix, reset=reset, skip_check_array=True)
+    elif reset:
+        set_features(estimator, rows.n_features, rows.feature_names)
+    elif rows.feature_names is None:
+        check_width(rows.n_features, estimator.n_features_in_, "features")
+    else:
+        _check_same_names(rows.feature_names, getattr(estimator, "feature_names_in_", None))
+
+
+def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None) -> None:
+    """Set number and names of the features, or no names."""
+    estimator.n_features_in_ = n_features
+    if names is not None:
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+def _check_same_names(names: tuple[str, ...], known: Any) -> None:
+    if known is None or names != tuple(known):
+        before = "without names" if known is None else f"of the rows before, {listed(tuple(known))}"
+        raise InvalidInput(
+            f"The rows have {len(names)} features, {listed(names)}",
+            f"Allowed are the features {before}",
+            "Choose the same columns in the same order",
+        )
+
+
+def _row_scores(subspace: FairSubspace, X: Any) -> FloatArray:
+    """`score_samples` without the estimator, whose moments would be sent to every worker."""
+    rows = subspace.rows(X) - np.asarray(subspace.mean)
+    return -squared_residuals(
+        rows if subspace.scale is None else rows / subspace.scale, subspace.components
+    )
