@@ -16,6 +16,9 @@ from fairspan.moments.sources.protocol import PartedRows
 from fairspan.moments.sources.registry import rows_of
 from moments.dask_cluster import rows, running_cluster
 
+# Older Dask warns where a test asks for another scheduler than the cluster on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler")
+
 X, GROUPS, WEIGHTS = rows()
 NAMES = ["a", "b", "c", "d"]
 AGES = np.random.default_rng(5).choice([20, 40], len(X))

@@ -25,6 +25,9 @@ from moments.dask_cluster import (
     slow_block,
 )
 
+# Older Dask warns where a test asks for another scheduler than the cluster on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler")
+
 X, GROUPS, WEIGHTS = rows()
 NAMES = ["a", "b", "c", "d"]
 

@@ -171,7 +171,15 @@ def test_rows_with_missing_cells_or_groups_can_be_dropped(share):
         (scipy.sparse.csr_array((0, 3)), InvalidInput, "0 row"),
         (scipy.sparse.csr_array((3, 0)), InvalidInput, "0 feature"),
         (scipy.sparse.csr_array(np.eye(3) * 1j), InvalidInput, "complex"),
-        (scipy.sparse.coo_array(np.arange(3.0)), InvalidInput, "1 dimension"),
+        pytest.param(
+            scipy.sparse.coo_array(np.arange(3.0)),
+            InvalidInput,
+            "1 dimension",
+            marks=pytest.mark.skipif(
+                len(scipy.sparse.coo_array(np.arange(3.0)).shape) == 2,
+                reason="older scipy makes a single row of it",
+            ),
+        ),
         (scipy.sparse.csr_array(np.eye(4)), InvalidInput, "lengths differ"),
         (scipy.sparse.csr_array(np.eye(3) * 1e200), InvalidInput, "overflow"),
     ],
