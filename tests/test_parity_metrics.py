@@ -354,3 +354,8 @@ def test_huge_weights_and_many_resamples_are_no_trouble():
         )
     plain = metrics.statistical_parity(LABELS, SEX, sample_weight=WEIGHTS, n_bootstrap=0)
     np.testing.assert_allclose(parity.distribution, plain.distribution, rtol=1e-12)
+
+
+def test_signed_bias_of_a_path_is_refused():
+    with pytest.raises(InvalidType, match="X is the path 'people"):
+        metrics.signed_bias(len, "people.parquet", "sex", "female")

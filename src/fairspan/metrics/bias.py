@@ -1,6 +1,7 @@
 """Label bias: how much more often the rest gets the good outcome than the protected group."""
 
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -202,6 +203,12 @@ def signed_bias(
             "predict is neither a function nor a model with a method predict",
             "Allowed is what gives one label for each row of X",
             "Pass model.predict",
+        )
+    if isinstance(X, str | PathLike):
+        raise InvalidType(
+            f"X is the path {str(X)!r}",
+            "Allowed are rows in memory, of the kind that predict takes",
+            "Read the file into a data frame first",
         )
     frame = frame_of(X)
     if frame is not None and (names := named_columns(frame, sensitive_features)):

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.moments.groups import listed
 from fairspan.moments.sources.checks import check_dtype, check_shape, checked_values, row_block
 from fairspan.moments.sources.labels import Labels, check_index, labels_of
 from fairspan.moments.sources.protocol import FloatArray, OnMissing, RowBlock, block_rows
+from fairspan.moments.sources.unnamed import UnnamedRows
 from fairspan.moments.sources.weights import checked_weights
 
 
 @dataclass(frozen=True)
-class ArrayRows:
+class ArrayRows(UnnamedRows):
     """Rows of an (n, p) array.
 
     Parameters
@@ -35,19 +35,9 @@ class ArrayRows:
         check_dtype(self.array.dtype)
 
     @property
-    def feature_names(self) -> None:
-        """Arrays have no names."""
-        return
-
-    @property
-    def n_features(self) -> int:
-        """p, the number of features."""
-        return int(self.array.shape[1])
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.array.shape[0])
+    def shape(self) -> tuple[int, ...]:
+        """(n, p)."""
+        return tuple(self.array.shape)
 
     def joined(
         self, labels: Labels | None, sample_weight: Any = None, on_missing: OnMissing = "error"
@@ -55,22 +45,6 @@ class ArrayRows:
         """The same rows with labels and weights."""
         weights = checked_weights(sample_weight, self.n_rows)
         return replace(self, labels=labels, weights=weights, on_missing=on_missing)
-
-    def selected(self, names: tuple[str, ...]) -> "ArrayRows":
-        """Arrays have no names: the same rows, whose width must fit.
-
-        Raises
-        ------
-        InvalidInput
-            Another number of columns.
-        """
-        if self.array.shape[1] != len(names):
-            raise InvalidInput(
-                f"X has {self.array.shape[1]} features",
-                f"The model was fitted on {len(names)}: {listed(names)}",
-                "Pass the columns that it was fitted on",
-            )
-        return self
 
     def values(self) -> FloatArray:
         """All rows at once, checked, shape (n, p)."""

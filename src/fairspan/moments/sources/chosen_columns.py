@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Protocol, Self
 
 import narwhals.stable.v2 as nw
 
@@ -167,6 +167,37 @@ class ChosenColumns:
         if self.everyone is not None:
             return Labels.constant(self.everyone, len(frame))
         return Labels.of_columns(frame, self.groups) if self.groups else None
+
+
+class RowsByColumns(Protocol):
+    """What frozen dataclasses of rows that are read by the names of columns have in common.
+
+    Attributes
+    ----------
+    chosen : ChosenColumns
+    """
+
+    chosen: ChosenColumns
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features."""
+        return self.chosen.feature_names
+
+    @property
+    def n_features(self) -> int:
+        """p, the number of features."""
+        return len(self.feature_names)
+
+    def selected(self, names: tuple[str, ...]) -> Self:
+        """The same rows with these features, in this order.
+
+        Raises
+        ------
+        InvalidInput
+            A column is missing.
+        """
+        return replace(self, chosen=self.chosen.selected(names))  # type: ignore[type-var]
 
 
 def vector_lengths_of(schema: Any) -> dict[str, int]:

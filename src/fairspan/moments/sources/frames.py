@@ -10,6 +10,7 @@ from narwhals.exceptions import DuplicateError
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.groups import listed
+from fairspan.moments.sources.arrow.values import vectors_of
 from fairspan.moments.sources.checks import check_shape, checked_values, converted, row_block
 from fairspan.moments.sources.column_values import float64_of
 from fairspan.moments.sources.labels import Labels, check_index, labels_of, named_columns
@@ -25,14 +26,11 @@ class FrameRows:
     Parameters
     ----------
     frame : narwhals DataFrame
-    first_row : int
-        Number of the frame's first row in a larger table.
     set_aside : narwhals DataFrame or None
         Group columns of the same table, which are features only if asked for by name.
     """
 
     frame: nw.DataFrame[Any]
-    first_row: int = field(default=0, kw_only=True)
     labels: Labels | None = field(default=None, kw_only=True)
     weights: FloatArray | None = field(default=None, kw_only=True)
     on_missing: OnMissing = field(default="error", kw_only=True)
@@ -91,7 +89,7 @@ class FrameRows:
         for start in range(0, self.n_rows, size):
             stop = min(start + size, self.n_rows)
             yield row_block(
-                self.first_row + start,
+                start,
                 matrix_of(self.frame[start:stop]),
                 None if self.labels is None else self.labels.between(start, stop),
                 None if self.weights is None else self.weights[start:stop],
@@ -254,17 +252,7 @@ def _vectors(column: Any) -> FloatArray:
     native = column.to_native()
     if not hasattr(native, "combine_chunks"):
         return np.asarray(column.to_numpy(), dtype=np.float64)
-    import pyarrow as pa
-    from pyarrow import compute
-
-    # Without the entries of missing vectors.
-    entries = compute.list_flatten(native).cast(pa.float64(), safe=False).to_numpy()
-    vectors = np.asarray(entries).reshape(-1, native.type.list_size)
-    if not native.null_count:
-        return vectors
-    matrix = np.full((len(native), native.type.list_size), np.nan)
-    matrix[native.is_valid().to_numpy()] = vectors
-    return matrix
+    return np.asarray(vectors_of(native.combine_chunks()), dtype=np.float64)
 
 
 def _numbers(column: Any) -> FloatArray:

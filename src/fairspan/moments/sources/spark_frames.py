@@ -1,7 +1,7 @@
 """Rows in a Spark DataFrame, read by Spark's own workers; only merged results leave them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from fairspan.moments.engines.spark_jobs import (
 )
 from fairspan.moments.groups import listed
 from fairspan.moments.sources.arrow.streams import ArrowStream
-from fairspan.moments.sources.chosen_columns import ChosenColumns, named_columns_only
+from fairspan.moments.sources.chosen_columns import ChosenColumns, RowsByColumns, named_columns_only
 from fairspan.moments.sources.protocol import Fold, OnMissing, Projection
 
 Result = TypeVar("Result")
@@ -32,7 +32,7 @@ _ONE_ENTRY_ONE_COLUMN = (
 
 
 @dataclass(frozen=True, eq=False)
-class SparkRows:
+class SparkRows(RowsByColumns):
     """Rows of a Spark DataFrame, whose groups and weights are columns of it.
 
     Attributes
@@ -46,26 +46,6 @@ class SparkRows:
     frame: Any
     chosen: ChosenColumns
     n_rows: int | None = None
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the features."""
-        return self.chosen.feature_names
-
-    @property
-    def n_features(self) -> int:
-        """p, the number of features."""
-        return len(self.feature_names)
-
-    def selected(self, names: tuple[str, ...]) -> "SparkRows":
-        """The same rows with these features, in this order.
-
-        Raises
-        ------
-        InvalidInput
-            A column is missing.
-        """
-        return replace(self, chosen=self.chosen.selected(names))
 
     def folded(self, fold: Fold[Result]) -> Result | None:
         """The fold's result over all partitions; None if there are no rows.

@@ -6,7 +6,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.moments.sources.arrow.values import numbers_of
+from fairspan.moments.sources.arrow.values import numbers_of, vectors_of
 from fairspan.moments.sources.frames import check_numeric
 
 FloatArray = npt.NDArray[np.float64]
@@ -35,7 +35,7 @@ class NumericColumns:
         table = pa.table(columns, names=batch.schema.names)
         check_numeric(nw.from_native(table, eager_only=True).schema)
         self._columns = [
-            _vectors(each) if _is_vector(each) else numbers_of(each) for each in columns
+            vectors_of(each) if _is_vector(each) else numbers_of(each) for each in columns
         ]
         self.width = sum(column.shape[1] if column.ndim == 2 else 1 for column in self._columns)
 
@@ -64,14 +64,3 @@ def _missing_numbers(array: Any) -> Any:
 
 def _is_vector(array: Any) -> bool:
     return hasattr(array.type, "list_size")
-
-
-def _vectors(array: Any) -> npt.NDArray[Any]:
-    length = array.type.list_size
-    # Flattened, without the entries of missing vectors.
-    entries = numbers_of(array.flatten()).reshape(-1, length)
-    if not array.null_count:
-        return entries
-    matrix = np.full((len(array), length), np.nan)
-    matrix[array.is_valid().to_numpy(zero_copy_only=False)] = entries
-    return matrix

@@ -1,12 +1,13 @@
 """Rows in anything that exports an Arrow stream: DuckDB, Ibis, readers of record batches."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from fairspan.errors import InvalidInput, MissingDependency
 from fairspan.moments.sources.chosen_columns import (
     ChosenColumns,
+    RowsByColumns,
     named_columns_only,
     vector_lengths_of,
 )
@@ -14,7 +15,7 @@ from fairspan.moments.sources.protocol import OnMissing, RowBlock, block_rows
 
 
 @dataclass(frozen=True)
-class ArrowStream:
+class ArrowStream(RowsByColumns):
     """Rows of an object with the method ``__arrow_c_stream__``, read in its own batches.
 
     Attributes
@@ -34,20 +35,6 @@ class ArrowStream:
     n_rows: int | None = None
     counts: list[int] = field(default_factory=list, repr=False, compare=False)
     opened: list[Any] = field(default_factory=list, repr=False, compare=False)
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the features."""
-        return self.chosen.feature_names
-
-    @property
-    def n_features(self) -> int:
-        """p, the number of features."""
-        return len(self.feature_names)
-
-    def selected(self, names: tuple[str, ...]) -> "ArrowStream":
-        """The same rows with these features, in this order."""
-        return replace(self, chosen=self.chosen.selected(names))
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning.

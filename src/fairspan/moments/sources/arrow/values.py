@@ -26,3 +26,15 @@ def numbers_of(array: Any) -> npt.NDArray[Any]:
         return values[array.offset : array.offset + len(array)]
     # Unsafe, as whole numbers beyond 2^53 may lose their last digits.
     return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+
+
+def vectors_of(array: Any) -> npt.NDArray[Any]:
+    """Vectors of a fixed-size list array below each other, (r, length); NaN where missing."""
+    length = array.type.list_size
+    # Flattened, without the entries of missing vectors.
+    entries = numbers_of(array.flatten()).reshape(-1, length)
+    if not array.null_count:
+        return entries
+    matrix = np.full((len(array), length), np.nan)
+    matrix[array.is_valid().to_numpy(zero_copy_only=False)] = entries
+    return matrix

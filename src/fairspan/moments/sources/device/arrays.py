@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.errors import InvalidInput
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import LabelCoder, listed
+from fairspan.moments.groups import LabelCoder
 from fairspan.moments.intake import Intake
 from fairspan.moments.sources.checks import row_block
 from fairspan.moments.sources.device.groups import (
@@ -24,13 +23,14 @@ from fairspan.moments.sources.device.place import Place, checked_array, on_host,
 from fairspan.moments.sources.device.projection import restored, transformed
 from fairspan.moments.sources.labels import Labels, labels_of
 from fairspan.moments.sources.protocol import FloatArray, OnMissing, RowBlock, block_rows
+from fairspan.moments.sources.unnamed import UnnamedRows
 from fairspan.moments.sources.weights import checked_weights
 
 __all__ = ["DeviceRows", "open_rows", "restored", "transformed"]
 
 
 @dataclass(frozen=True)
-class DeviceRows:
+class DeviceRows(UnnamedRows):
     """Rows of an (n, p) array that may lie on a GPU.
 
     Attributes
@@ -56,35 +56,9 @@ class DeviceRows:
     plan: BlockPlan = field(kw_only=True)
 
     @property
-    def feature_names(self) -> None:
-        """Arrays have no names."""
-        return
-
-    @property
-    def n_features(self) -> int:
-        """p, the number of features."""
-        return int(self.array.shape[1])
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.array.shape[0])
-
-    def selected(self, names: tuple[str, ...]) -> "DeviceRows":
-        """Arrays have no names: the same rows, whose width must fit.
-
-        Raises
-        ------
-        InvalidInput
-            Another number of columns.
-        """
-        if self.n_features != len(names):
-            raise InvalidInput(
-                f"X has {self.n_features} features",
-                f"The model was fitted on {len(names)}: {listed(names)}",
-                "Pass the columns that it was fitted on",
-            )
-        return self
+    def shape(self) -> tuple[int, ...]:
+        """(n, p)."""
+        return tuple(self.array.shape)
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning, on the host."""

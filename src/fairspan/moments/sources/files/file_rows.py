@@ -9,6 +9,7 @@ from fairspan.errors import warn
 from fairspan.moments.engines.protocol import Engine, InThisProcess, located, total
 from fairspan.moments.sources.chosen_columns import (
     ChosenColumns,
+    RowsByColumns,
     named_columns_only,
     vector_lengths_of,
 )
@@ -23,7 +24,7 @@ _BLOCKS_AT_A_TIME = 8
 
 
 @dataclass(frozen=True)
-class FileRows:
+class FileRows(RowsByColumns):
     """Rows of CSV, Parquet or Arrow files, read in batches, part by part.
 
     Attributes
@@ -93,16 +94,6 @@ class FileRows:
         return cls(table, chosen)
 
     @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the features."""
-        return self.chosen.feature_names
-
-    @property
-    def n_features(self) -> int:
-        """p, the number of features."""
-        return len(self.feature_names)
-
-    @property
     def n_rows(self) -> int | None:
         """Number of rows; None for CSV, where only reading tells."""
         return self.table.n_rows
@@ -119,16 +110,6 @@ class FileRows:
         return [
             FileRows(replace(self.table, parts=(part,)), self.chosen) for part in self.table.parts
         ]
-
-    def selected(self, names: tuple[str, ...]) -> "FileRows":
-        """The same rows with these features, in this order.
-
-        Raises
-        ------
-        InvalidInput
-            A column is missing.
-        """
-        return replace(self, chosen=self.chosen.selected(names))
 
     def folded(self, fold: Fold[Result]) -> Result | None:
         """The fold's result over all parts; None if there are no rows."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from fairspan.errors import InvalidInput
 from fairspan.moments.accumulate import RunningMoments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import LabelCoder, listed
+from fairspan.moments.groups import LabelCoder
 from fairspan.moments.intake import Intake
 from fairspan.moments.sources.checks import row_block
 from fairspan.moments.sources.labels import Labels, labels_of
@@ -22,6 +22,7 @@ from fairspan.moments.sources.protocol import (
     block_rows,
 )
 from fairspan.moments.sources.sparse.cells import Csr, checked_matrix, row_numbers
+from fairspan.moments.sources.unnamed import UnnamedRows
 from fairspan.moments.sources.weights import checked_weights
 from fairspan.moments.sparse.group import SparseGroup
 from fairspan.moments.sparse.moments import SparseMoments
@@ -33,7 +34,7 @@ _PART_NUMBERS = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class SparseRows:
+class SparseRows(UnnamedRows):
     """Rows of a sparse matrix.
 
     Attributes
@@ -51,35 +52,9 @@ class SparseRows:
     on_missing: OnMissing = field(default="error", kw_only=True)
 
     @property
-    def feature_names(self) -> None:
-        """Sparse matrices have no names."""
-        return
-
-    @property
-    def n_features(self) -> int:
-        """p, the number of features."""
-        return int(self.matrix.shape[1])
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.matrix.shape[0])
-
-    def selected(self, names: tuple[str, ...]) -> "SparseRows":
-        """Sparse matrices have no names: the same rows, whose width must fit.
-
-        Raises
-        ------
-        InvalidInput
-            Another number of columns.
-        """
-        if self.n_features != len(names):
-            raise InvalidInput(
-                f"X has {self.n_features} features",
-                f"The model was fitted on {len(names)}: {listed(names)}",
-                "Pass the columns that it was fitted on",
-            )
-        return self
+    def shape(self) -> tuple[int, ...]:
+        """(n, p)."""
+        return tuple(self.matrix.shape)
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning, a few hundred at a time with all their zeros."""
