@@ -77,6 +77,10 @@ class Solution:
         The bounds after each step.
     solver : str
         Name of the solver.
+    eigen : {"dense", "projected", "matrix-free", "thin"}
+        How its eigenproblems were solved: of p x p matrices by LAPACK; inside a small subspace, the
+        bound proven in all p dimensions; inside one without matrices (sparse rows of many
+        features); or in the coordinates of the rows, of which there are fewer than features.
     violation : float
         By how much the groups' errors differ where the criterion wants them equal; otherwise 0.
     theorem_3_2 : bool or None
@@ -111,6 +115,7 @@ class Solution:
     violation: float = 0.0
     theorem_3_2: bool | None = None
     supporting_weights: FloatArray | None = None
+    eigen: str = "dense"
 
     @property
     def gap(self) -> float:
