@@ -11,13 +11,17 @@ from fairspan.linalg.dense import (
     with_positive_signs,
 )
 from fairspan.linalg.iterative import IterativeSubspace, leading_subspace_of, orthonormal_beside
+from fairspan.linalg.sum_bounds import cholesky_ceiling, frobenius_ceiling, top_sum_bound
 
 __all__ = [
     "TIE_TOLERANCE",
     "IterativeSubspace",
     "LeadingSubspace",
+    "cholesky_ceiling",
+    "frobenius_ceiling",
     "leading_subspace",
     "leading_subspace_of",
     "orthonormal_beside",
+    "top_sum_bound",
     "with_positive_signs",
 ]

@@ -35,12 +35,15 @@ class LeadingSubspace:
     tied : (p, m) array
         Orthonormal basis of the eigenspace of eigenvalue d, m > d - n_fixed, if it reaches beyond
         column d; empty (m = 0) if the leading subspace is unique.
+    gap : float
+        Eigenvalue d minus eigenvalue d + 1; infinite if d = p.
     """
 
     eigenvalues: FloatArray
     vectors: FloatArray
     n_fixed: int
     tied: FloatArray
+    gap: float
 
     @property
     def top_eigenvalue_sum(self) -> float:
@@ -101,13 +104,15 @@ def leading_subspace(
     values, vectors = _decompose(matrix, min(n_components + 1, n_features))
     tolerance = max(tie_tolerance, TIE_TOLERANCE * np.abs(matrix).sum(axis=0).max())
     cut = values[n_components - 1]
-    if n_components == n_features or cut - values[n_components] > tolerance:
+    gap = np.inf if n_components == n_features else float(cut - values[n_components])
+    if gap > tolerance:
         kept = vectors[:, :n_components]
         return LeadingSubspace(
             values[:n_components],
             with_positive_signs(kept),
             n_components,
             np.empty((n_features, 0)),
+            gap,
         )
     if len(values) < n_features:
         values, vectors = _decompose(matrix, n_features)
@@ -120,6 +125,7 @@ def leading_subspace(
         vectors[:, :n_components],
         int(np.argmax(tied)),
         vectors[:, tied],
+        gap,
     )
 
 

@@ -30,6 +30,8 @@ _MOST_BLOCKS = 24
 _FEWEST_COLUMNS = 160
 # Directions that keep less than this of their length beside the basis are rounding.
 _DEPENDENT = 1e-10
+# Of columns that are nearly dependent on each other, what their products can resolve.
+_RESOLVED = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +48,15 @@ class IterativeSubspace:
         the residuals, if no eigenvalue was missed.
     n_products : int
         Columns that the operator was applied to.
+    beyond : float
+        About the largest eigenvalue that the vectors do not hold.
     """
 
     leading: LeadingSubspace
     vectors: FloatArray
     uncertainty: float
     n_products: int
+    beyond: float
 
 
 def leading_subspace_of(
@@ -62,6 +67,8 @@ def leading_subspace_of(
     *,
     start: FloatArray | None = None,
     tie_tolerance: float = 0.0,
+    sum_goal: float | None = None,
+    n_vectors: int | None = None,
 ) -> IterativeSubspace:
     """Eigenvectors of the d largest eigenvalues of a symmetric operator.
 
@@ -74,9 +81,14 @@ def leading_subspace_of(
     size : float
         A bound on the absolute eigenvalues, for what counts as rounding.
     start : (p, m) array, optional
-        Directions near the eigenvectors; some fixed ones are added in any case.
+        Directions near the eigenvectors; without a `sum_goal` some fixed ones are added.
     tie_tolerance : float
         As of :func:`fairspan.linalg.leading_subspace`.
+    sum_goal : float, optional
+        Enough, as an uncertainty of the sum of the d largest eigenvalues; then ties need not be
+        settled. Otherwise the subspace is found as exactly as float64 can tell.
+    n_vectors : int, optional
+        How many vectors are wanted; d and a few more if left out.
 
     Returns
     -------
@@ -93,16 +105,20 @@ def leading_subspace_of(
     d, p = n_components, n_features
     block = min(d + _GUARD, p)
     most = min(p, max(_MOST_BLOCKS * block, _FEWEST_COLUMNS))
-    fixed = np.random.default_rng(0).standard_normal((p, block))
-    beside = np.empty((p, 0)) if start is None else start
-    basis = orthonormal_beside(np.empty((p, 0)), np.hstack([beside, fixed])[:, :p])
+    # What is proven elsewhere needs no directions beside those that are known.
+    fixed = block if start is None or sum_goal is None else 0
+    basis = _first_basis(p, fixed, start)
     images, n_products = operator(basis), basis.shape[1]
     for _ in range(_MOST_ROUNDS):
         values, coordinates = _ritz(basis, images)
         vectors = basis @ coordinates[:, :block]
         residuals = images @ coordinates[:, :block] - vectors * values[:block]
         lengths = np.linalg.norm(residuals, axis=0)
-        uncertainty, settled = _judged(values, lengths, d, size)
+        if sum_goal is None:
+            uncertainty, settled = _judged(values, lengths, d, size)
+        else:
+            uncertainty = _sum_uncertainty(values, residuals, d)
+            settled = uncertainty <= sum_goal
         if settled or basis.shape[1] == p:
             break
         if basis.shape[1] + block > most:
@@ -115,7 +131,11 @@ def leading_subspace_of(
         n_products += fresh.shape[1]
     tie = max(tie_tolerance, TIE_TOLERANCE * size)
     leading = _with_ties(values, vectors, d, tie)
-    return IterativeSubspace(leading, vectors, uncertainty, n_products)
+    wanted = min(n_vectors or block, basis.shape[1])
+    if wanted != block:
+        vectors = basis @ coordinates[:, :wanted]
+    beyond = float(values[wanted]) if len(values) > wanted else float(values[-1])
+    return IterativeSubspace(leading, vectors, uncertainty, n_products, beyond)
 
 
 def orthonormal_beside(basis: FloatArray, columns: FloatArray) -> FloatArray:
@@ -132,14 +152,29 @@ def orthonormal_beside(basis: FloatArray, columns: FloatArray) -> FloatArray:
            [1.],
            [0.]])
     """
+    columns = _unit(columns, 0.0)
+    columns = _unit(columns - basis @ (basis.T @ columns), _DEPENDENT)
+    # Twice: what was nearly inside the basis, or nearly dependent, has lost its digits.
+    for _ in range(2):
+        columns = columns - basis @ (basis.T @ columns)
+        values, turn = np.linalg.eigh(columns.T @ columns)
+        kept = values > _RESOLVED * values.max(initial=0.0)
+        columns = columns @ (turn[:, kept] / np.sqrt(values[kept]))
+    return np.asarray(columns)
+
+
+def _unit(columns: FloatArray, least: float) -> FloatArray:
+    """Columns longer than `least`, at unit length."""
     lengths = np.linalg.norm(columns, axis=0)
-    columns = columns[:, lengths > 0] / lengths[lengths > 0]
-    rest = columns - basis @ (basis.T @ columns)
-    axes, sizes, _ = np.linalg.svd(rest, full_matrices=False)
-    axes = axes[:, sizes > _DEPENDENT]
-    # Once more: what was nearly inside the basis has lost its digits.
-    axes -= basis @ (basis.T @ axes)
-    return np.linalg.qr(axes)[0]
+    kept = lengths > least
+    return np.asarray(columns[:, kept] / lengths[kept])
+
+
+def _first_basis(p: int, n_fixed: int, start: FloatArray | None) -> FloatArray:
+    """The span of the start and of fixed directions, so that nothing is out of sight."""
+    fixed = np.random.default_rng(0).standard_normal((p, n_fixed))
+    beside = np.empty((p, 0)) if start is None else start
+    return orthonormal_beside(np.empty((p, 0)), np.hstack([beside, fixed])[:, :p])
 
 
 def _ritz(basis: FloatArray, images: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -160,12 +195,29 @@ def _judged(values: FloatArray, lengths: FloatArray, d: int, size: float) -> tup
     return uncertainty, residual <= max(rounding, min(_ANGLE * gap, np.sqrt(rounding * gap)))
 
 
+def _sum_uncertainty(values: FloatArray, residuals: FloatArray, d: int) -> float:
+    """By how much the sum of the d largest may be off, if no eigenvalue was missed.
+
+    As :func:`fairspan.linalg.sum_bounds.top_sum_bound`, with the next Ritz value for the ceiling.
+    """
+    block = residuals.shape[1]
+    if len(values) <= block:
+        return np.inf
+    distance = values[d - 1] - values[block]
+    if distance <= 0:
+        return np.inf
+    compressed = np.diag(values[:block]) + residuals.T @ residuals / distance
+    raised = np.linalg.eigvalsh(compressed)[::-1][:d]
+    return max(float(raised.sum() - values[:d].sum()), 0.0)
+
+
 def _with_ties(
     values: FloatArray, vectors: FloatArray, d: int, tolerance: float
 ) -> LeadingSubspace:
     vectors = with_positive_signs(vectors)
     top = values[: vectors.shape[1]]
     tied = np.abs(top - top[d - 1]) <= tolerance
+    gap = float(values[d - 1] - values[d]) if len(values) > d else np.inf
     if not tied[d:].any():
-        return LeadingSubspace(top[:d], vectors[:, :d], d, np.empty((len(vectors), 0)))
-    return LeadingSubspace(top[:d], vectors[:, :d], int(np.argmax(tied)), vectors[:, tied])
+        return LeadingSubspace(top[:d], vectors[:, :d], d, np.empty((len(vectors), 0)), gap)
+    return LeadingSubspace(top[:d], vectors[:, :d], int(np.argmax(tied)), vectors[:, tied], gap)

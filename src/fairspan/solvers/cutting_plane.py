@@ -6,12 +6,12 @@ input). So both sides are computed: the bound, by cutting planes on the dual, an
 by descent. Their gap is reported; it is called optimal only if it is closed.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fairspan.problem.criteria import EqualError, NashWelfare
-from fairspan.problem.parameters import check_choice
 from fairspan.problem.problem import Problem
+from fairspan.solvers.eigen_path import check_eigen, projected_solver
 from fairspan.solvers.equal_error import solve_equal_error
 from fairspan.solvers.nash import NashSearch
 from fairspan.solvers.piecewise_search import PiecewiseSearch
@@ -25,8 +25,9 @@ class CuttingPlane:
 
     Parameters
     ----------
-    eigen : {"auto", "dense"}
-        How eigenproblems are solved; both are dense LAPACK.
+    eigen : {"auto", "dense", "projected"}
+        As of :class:`fairspan.BoundarySearch`. With more than two groups "auto" does not project
+        the robust error gap, whose bound it could only estimate.
 
     Raises
     ------
@@ -56,7 +57,7 @@ class CuttingPlane:
     name: ClassVar[str] = "cutting_plane"
 
     def __post_init__(self) -> None:
-        check_choice("eigen", self.eigen, ("auto", "dense"))
+        check_eigen(self.eigen)
 
     def objection(self, problem: Problem) -> str | None:
         """None: it takes every problem."""
@@ -83,6 +84,9 @@ class CuttingPlane:
             EqualError where no subspace with equal errors was found; NashWelfare where a group has
             no variance.
         """
+        projected = projected_solver(self.eigen, problem, lambda: replace(self, eigen="dense"))
+        if projected is not None:
+            return projected.solve(problem, tolerance)
         if problem.pieces is not None:
             search: PiecewiseSearch | NashSearch | RobustSearch
             search = PiecewiseSearch(problem, problem.pieces, tolerance)
