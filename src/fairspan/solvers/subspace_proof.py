@@ -54,7 +54,7 @@ class SubspaceProof:
 
     def uncertainty_of_losses(self, space: GrownSpace) -> float:
         """By how much excess losses may be underestimated, where the criterion is made of them."""
-        if not self.losses_count:
+        if not (self.is_proven and self.losses_count):
             return 0.0
         d, best = self.problem.n_components, self.problem.best_errors
         assumed = self.problem.second_moments.traces - best

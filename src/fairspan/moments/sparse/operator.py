@@ -91,6 +91,8 @@ class SparseSecondMoments:
         *,
         start: FloatArray | None = None,
         tie_tolerance: float = 0.0,
+        sum_goal: float | None = None,
+        n_vectors: int | None = None,
     ) -> IterativeSubspace:
         """The same, with how far the eigenvalue sum may be off.
 
@@ -102,6 +104,10 @@ class SparseSecondMoments:
         start : (p, m) array, optional
             Directions near the eigenvectors.
         tie_tolerance : float
+        sum_goal : float, optional
+            Enough, as an uncertainty of the eigenvalue sum.
+        n_vectors : int, optional
+            How many are wanted; some more than d if left out.
         """
         return leading_subspace_of(
             lambda block: self._mixed(weights, block),
@@ -110,6 +116,8 @@ class SparseSecondMoments:
             float(np.abs(weights) @ self.traces),
             start=start,
             tie_tolerance=tie_tolerance,
+            sum_goal=sum_goal,
+            n_vectors=n_vectors,
         )
 
     def _mixed(self, weights: FloatArray, block: FloatArray) -> FloatArray:
