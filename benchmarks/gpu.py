@@ -1,32 +1,37 @@
 """Moments and a minimax fit of rows that lie on a GPU, beside what the GPU itself can do.
 
-    python benchmarks/gpu.py [--rows 20000000] [--features 200] [--groups 2] [--append FILE]
+    ./run bench --only gpu
+    python -m benchmarks.gpu [--rows 20000000] [--features 200] [--groups 2]
 
 Rows are float32 torch tensors on the device, labels int64 there too. In the same run it measures
 how fast the device copies memory and multiplies matrices in float64. The time that the moments
 need at least is the larger of: reading each number once at the copy's bandwidth, and 2 n p^2
-float64 operations at the speed of the product of two large square matrices. Without a GPU it runs
-on the CPU, with fewer rows, and says so.
+float64 operations at the speed of the product of two large square matrices. Without a GPU the
+first skips; the second runs on the CPU, with fewer rows, and says so.
 """
 
 import argparse
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import torch
 from threadpoolctl import threadpool_limits
 
+from benchmarks.effort import Effort, SkippedError
+from benchmarks.report import Measured
+from benchmarks.results import machine, table_of
 from fairspan import FairPCA, GroupMoments
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.sources.device.moments import BlockPlan
 from fairspan.moments.sources.registry import rows_of
-from results import append, machine, table_of
 
 REPETITIONS = 5
+PACKAGES = ("fairspan", "numpy", "torch")
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,8 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What fairspan needed, in seconds."""
+class Seconds:
+    """What fairspan needed."""
 
     moments: float
     fit: float
@@ -77,7 +82,7 @@ def limits_of(device: torch.device) -> Limits:
         a = torch.rand((size, size), dtype=dtype, device=device)
         b = torch.rand((size, size), dtype=dtype, device=device)
         out = torch.empty_like(a)
-        seconds = seconds_of(lambda a=a, b=b, out=out: torch.matmul(a, b, out=out), device)
+        seconds = seconds_of(partial(torch.matmul, a, b, out=out), device)
         speeds[dtype] = 2 * size**3 / seconds
     return Limits(copy, speeds[torch.float32], speeds[torch.float64])
 
@@ -108,18 +113,18 @@ def check(X: torch.Tensor, labels: torch.Tensor) -> None:
     assert error <= 1e-9, f"the moments differ from numpy's by {error}"
 
 
-def measure(X: torch.Tensor, labels: torch.Tensor, plan: BlockPlan | None) -> Measured:
+def seconds_needed(X: torch.Tensor, labels: torch.Tensor, plan: BlockPlan | None) -> Seconds:
     """Time one pass over the rows, and a fit on what it gave."""
     device = X.device
-    rows = rows_of(X, labels)
-    rows = rows if plan is None else replace(rows, plan=plan)
+    opened: Any = rows_of(X, labels)
+    rows = opened if plan is None else replace(opened, plan=plan)
     seconds = seconds_of(lambda: accumulate(rows), device)
     moments, model = accumulate(rows), FairPCA(min(10, X.shape[1]))
     fit = seconds_of(lambda: model.fit_moments(moments), device)
-    return Measured(seconds, fit, model.solution_.gap, model.solution_.status)
+    return Seconds(seconds, fit, model.solution_.gap, model.solution_.status)
 
 
-def report(X: torch.Tensor, limits: Limits, measured: Measured) -> str:
+def report(X: torch.Tensor, limits: Limits, measured: Seconds) -> str:
     """The measured times beside the binding limit, in Markdown."""
     n, p = X.shape
     moved, operations = X.nbytes, 2 * n * p * p
@@ -151,35 +156,49 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--groups", type=int, default=2)
     parser.add_argument("--block-numbers", type=int, help="numbers in a block, to find the best")
     parser.add_argument("--tiles", type=int, help="tiles under way at once, to find the best")
-    parser.add_argument("--append", type=Path, metavar="FILE", help="add a dated section to it")
     return parser.parse_args()
+
+
+def measure(effort: Effort) -> Measured:
+    """The usual rows, on a GPU.
+
+    Raises
+    ------
+    SkippedError
+        There is none.
+    """
+    if not torch.cuda.is_available():
+        raise SkippedError("there is no GPU that PyTorch can use")
+    return Measured(compare(1_000_000 if effort.quick else 20_000_000), PACKAGES)
+
+
+def compare(
+    n: int, p: int = 200, k: int = 2, numbers: int | None = None, tiles: int | None = None
+) -> str:
+    """Make rows, check the moments, and time them with a fit."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    is_gpu = device.type == "cuda"
+    X, labels = rows_on(device, n, p, k)
+    check(X, labels)
+    opened: Any = rows_of(X, labels)
+    usual = opened.plan
+    plan = replace(usual, numbers=numbers or usual.numbers, tiles=tiles or usual.tiles)
+    with threadpool_limits(1):
+        text = report(X, limits_of(device), seconds_needed(X, labels, plan))
+    name = torch.cuda.get_device_name(device) if is_gpu else f"CPU ({platform.machine()})"
+    driver = f", CUDA {torch.version.cuda}" if is_gpu else ""
+    return f"{name}{driver}: {n:,} x {p} float32, {k} groups; {plan}\n\n{text}"
 
 
 def main() -> None:
     """Parse, measure, print."""
     options = parsed()
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    is_gpu = device.type == "cuda"
+    is_gpu = torch.cuda.is_available()
     if not is_gpu:
         print("There is no GPU: these are figures of the CPU, for checking this program only\n")
     n = options.rows or (20_000_000 if is_gpu else 200_000)
-    X, labels = rows_on(device, n, options.features, options.groups)
-    check(X, labels)
-    usual = rows_of(X, labels).plan
-    plan = replace(
-        usual,
-        numbers=options.block_numbers or usual.numbers,
-        tiles=options.tiles or usual.tiles,
-    )
-    with threadpool_limits(1):
-        text = report(X, limits_of(device), measure(X, labels, plan))
-    name = torch.cuda.get_device_name(device) if is_gpu else f"CPU ({platform.machine()})"
-    driver = f", CUDA {torch.version.cuda}" if is_gpu else ""
-    title = f"Arrays on {name}: {n:,} x {options.features} float32, {options.groups} groups"
-    text = f"{machine(('fairspan', 'numpy', 'torch'))}{driver}; {plan}\n\n{text}"
-    print(f"{title}\n\n{text}")
-    if options.append:
-        append(title, text, options.append)
+    text = compare(n, options.features, options.groups, options.block_numbers, options.tiles)
+    print(f"{machine(PACKAGES)}\n\n{text}")
 
 
 if __name__ == "__main__":

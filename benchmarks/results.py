@@ -1,15 +1,20 @@
-"""What every benchmark shares: the machine in words, a table, and the file of results."""
+"""What every benchmark shares: medians in turns, the machine in words, tables."""
 
 import os
 import platform
+import sys
 from collections.abc import Callable, Sequence
-from datetime import date
-from importlib.metadata import version
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import TypeVar
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
+# With more than this times the best time of its kind, a run takes part in fewer turns.
+_SLOW = 5.0
+
+_Found = TypeVar("_Found")
 
 
 def seconds_of(runs: dict[str, Callable[[], object]], repetitions: int) -> dict[str, float]:
@@ -17,16 +22,48 @@ def seconds_of(runs: dict[str, Callable[[], object]], repetitions: int) -> dict[
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repetitions):
         for name, run in runs.items():
-            start = perf_counter()
-            run()
-            times[name].append(perf_counter() - start)
+            times[name].append(timed(run)[0])
     return {name: median(each) for name, each in times.items()}
 
 
+def timed(run: Callable[[], _Found]) -> tuple[float, _Found]:
+    """Seconds of one run, and what it returned."""
+    start = perf_counter()
+    found = run()
+    return perf_counter() - start, found
+
+
+def seconds_and_turns(
+    runs: dict[str, Callable[[], object]], repetitions: int, spared: Sequence[str] = ()
+) -> tuple[dict[str, float], dict[str, int]]:
+    """Median time of each run in turns, and in how many turns it took part, after a warm-up.
+
+    Runs whose names are in `spared` are compared after the warm-up: those more than five times
+    slower than the fastest of them take part in two turns only.
+    """
+    first = {name: timed(run)[0] for name, run in runs.items()}
+    fastest = min((first[name] for name in spared), default=0.0)
+    turns = {
+        name: min(2, repetitions)
+        if name in spared and first[name] > _SLOW * fastest
+        else repetitions
+        for name in runs
+    }
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for turn in range(repetitions):
+        for name, run in runs.items():
+            if turn < turns[name]:
+                times[name].append(timed(run)[0])
+    return {name: median(each) for name, each in times.items()}, turns
+
+
 def machine(packages: Sequence[str]) -> str:
-    """Processor, cores, and versions."""
-    versions = ", ".join(f"{name} {version(name)}" for name in packages)
-    return f"{_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, {versions}"
+    """Processor, cores, memory, and versions of the packages that are installed."""
+    versions = ", ".join(f"{name} {found}" for name in packages if (found := _version(name)))
+    return (
+        f"{_processor()}, {os.cpu_count()} cores, {_memory():.0f} GB, "
+        f"Python {platform.python_version()}, {versions}"
+    )
 
 
 def table_of(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -35,10 +72,25 @@ def table_of(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def append(title: str, text: str, path: Path = RESULTS) -> None:
-    """Add a dated section to the file of results."""
-    before = path.read_text() if path.exists() else "# Measured\n"
-    path.write_text(f"{before.rstrip()}\n\n## {title}, {date.today()}\n\n{text.rstrip()}\n")
+def shown_seconds(seconds: float) -> str:
+    """Three digits, in the unit that suits: ms below a second."""
+    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def announce(what: str) -> None:
+    """Say on stderr what is being measured, as some of it takes minutes."""
+    print(f"{datetime.now():%H:%M:%S} {what}", file=sys.stderr, flush=True)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _memory() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
 
 
 def _processor() -> str:

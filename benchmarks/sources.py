@@ -1,6 +1,7 @@
 """Moments of the same rows from files, beside NumPy on rows in memory, and Dask.
 
-    python benchmarks/sources.py [--rows 5000000] [--features 50] [--folder DIR] [--append]
+    ./run bench --only sources
+    python -m benchmarks.sources [--rows 5000000] [--features 50] [--folder DIR]
 
 Writes the rows as Parquet (20 files) unless the folder holds them already. Ratios within one run
 are what counts; GB/s are of float64 values.
@@ -8,28 +9,34 @@ are what counts; GB/s are of float64 values.
 
 import argparse
 import logging
-import multiprocessing
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from distributed import Client, LocalCluster
 from pyarrow import parquet
 from threadpoolctl import threadpool_limits
 
+from benchmarks.effort import Effort
+from benchmarks.isolation import process
+from benchmarks.report import Measured
+from benchmarks.results import announce, machine, seconds_of, table_of
 from fairspan import GroupMoments
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.engines.on_dask import OnDask
 from fairspan.moments.engines.processes import Processes
 from fairspan.moments.sources.files.file_rows import FileRows
-from results import append, machine, seconds_of, table_of
 
 FILES, GROUPS = 20, ("a", "b", "c")
+PACKAGES = ("fairspan", "numpy", "pyarrow", "dask")
+# It has no types.
+distributed: Any = import_module("distributed")
 
 _PEAK = """
 import re, sys
@@ -105,26 +112,32 @@ def moments_of_files(rows: FileRows) -> GroupMoments:
 def seconds_on_dask(rows: FileRows, repetitions: int) -> float:
     """On a cluster that is there before, as it is where people use one; apart from the other runs,
     as its scheduler works in this process."""
-    cluster = LocalCluster(
+    cluster = distributed.LocalCluster(
         n_workers=2,
         threads_per_worker=1,
         dashboard_address="127.0.0.1:0",
         silence_logs=logging.CRITICAL,
     )
-    with cluster, Client(cluster):
+    with cluster, distributed.Client(cluster):
         on_dask = replace(rows, engine=OnDask(None))
         accumulate(on_dask)  # imports
         return seconds_of({"dask": lambda: accumulate(on_dask)}, repetitions)["dask"]
 
 
-def process() -> ProcessPoolExecutor:
-    """A process of its own: rows held in memory slow down whatever else a process does."""
-    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+def measure(effort: Effort) -> Measured:
+    """Write rows to a folder that is removed afterwards, and compare."""
+    n, p = (200_000 if effort.quick else 5_000_000), 50
+    with TemporaryDirectory() as temporary:
+        announce("writing Parquet files")
+        write_rows(Path(temporary), n, p)
+        text = compare(Path(temporary), min(effort.repetitions, 5))
+    return Measured(text, PACKAGES)
 
 
-def measure(folder: Path, repetitions: int) -> str:
+def compare(folder: Path, repetitions: int) -> str:
     """All runs, as a table."""
     rows = FileRows.open(folder, ["g"])
+    shape = f"{rows.n_rows:,} x {rows.n_features} float64, {len(GROUPS)} groups, {FILES} files."
     by_two = replace(rows, engine=Processes(2))
     with process() as memory, process() as files:
         n_bytes = memory.submit(hold, folder).result()
@@ -132,7 +145,7 @@ def measure(folder: Path, repetitions: int) -> str:
         moments = files.submit(moments_of_files, rows).result()
         for scatter, wanted in zip(moments.scatters, expected, strict=True):
             assert np.linalg.norm(scatter - wanted) <= 1e-9 * np.linalg.norm(wanted)
-        runs = {
+        runs: dict[str, Callable[[], object]] = {
             "bare read (pyarrow)": lambda: files.submit(bare_read, folder).result(),
             "NumPy, rows in memory": lambda: memory.submit(numpy_moments).result(),
             "fairspan, rows in memory": lambda: memory.submit(moments_in_memory).result(),
@@ -154,7 +167,7 @@ def measure(folder: Path, repetitions: int) -> str:
         [sys.executable, "-c", _PEAK, str(folder)], check=True, capture_output=True, text=True
     ).stdout.strip()
     return (
-        f"{table}\n\nDask over one process: {dask:.2f}. "
+        f"{shape}\n\n{table}\n\nDask over one process: {dask:.2f}. "
         f"Peak memory of the process that reads files: {float(peak):.2f} GB."
     )
 
@@ -166,20 +179,13 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=50)
     parser.add_argument("--folder", type=Path, help="where the rows are, or are to be written")
     parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--append", action="store_true", help="add to RESULTS.md")
     options = parser.parse_args()
     with TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         if not any(folder.glob("*.parquet")):
             write_rows(folder, options.rows, options.features)
-        rows = FileRows.open(folder, ["g"])
-        title = f"Sources: {rows.n_rows:,} x {rows.n_features} float64, {len(GROUPS)} groups"
-        text = measure(folder, options.repetitions)
-    text = f"{machine(('fairspan', 'numpy', 'pyarrow', 'dask'))}\n\n{text}"
-    print(f"{title}\n\n{text}")
-    if options.append:
-        append(title, text)
+        print(f"{machine(PACKAGES)}\n\n{compare(folder, options.repetitions)}")
 
 
 if __name__ == "__main__":
