@@ -84,7 +84,9 @@ class CuttingPlane:
             EqualError where no subspace with equal errors was found; NashWelfare where a group has
             no variance.
         """
-        projected = projected_solver(self.eigen, problem, lambda: replace(self, eigen="dense"))
+        projected = projected_solver(
+            self.eigen, problem, tolerance, lambda: replace(self, eigen="dense")
+        )
         if projected is not None:
             return projected.solve(problem, tolerance)
         if problem.pieces is not None:

@@ -44,6 +44,10 @@ _FIRST = 1e-6
 _LOOSE = 1e5
 # What float64 can resolve, as a share of the trace.
 _ROUNDING = 1e-13
+# The angle between the leading eigenvectors found and the true ones, where there is a gap.
+_ANGLE = 1e-8
+# Rounds that may be spent on that angle alone: the weights move within the gap that is allowed.
+_SHARPENED = 2
 # Mixtures that join W in one round; the robust error gap rests on dozens.
 _MIXTURES = 4
 # Directions in which a solution is pulled out of W, as a share of the pull.
@@ -99,7 +103,7 @@ class _Growth:
         self.n_eigenproblems = 0
         self.least = _ROUNDING * float(self.second.traces.max())
         self.beyond = np.zeros(problem.n_groups)
-        self.n_first = 0
+        self.n_first = self.n_sharpened = 0
 
     def run(self) -> Solution:
         """Solve within, and grow, until nothing is lacking."""
@@ -109,7 +113,9 @@ class _Growth:
         # Branch and bound takes dozens of steps, and what it finds first is not in all dimensions.
         branches = isinstance(self.problem.criterion, RobustErrorGap)
         tolerance = self.tolerance * (_LOOSE if branches else 1.0)
+        wider = space
         for _ in range(_MOST_ROUNDS):
+            space = wider
             solution = self._within(space, tolerance)
             mixtures = _mixtures_of(solution)
             if proof.is_proven and proof.losses_count:
@@ -125,7 +131,6 @@ class _Growth:
                 wider = self._wider(space, mixtures, proof.missing(space, mixtures, goal))
             if wider is space:
                 break
-            space = wider
         self.n_eigenproblems += proof.n_eigenproblems
         return self._finished(space, solution, proof)
 
@@ -135,7 +140,8 @@ class _Growth:
         """With these columns; where it gets large, only what it began with and is needed now."""
         d, n_new = self.problem.n_components, columns.shape[1]
         most = max(_MOST_DIMENSIONS * d, self.n_first + 2 * (d + _GUARD))
-        if n_new == 0 or self.problem.pieces is None or space.n_dimensions + n_new <= most:
+        bounded = isinstance(self.second, DenseSecondMoments) and self.problem.pieces is not None
+        if n_new == 0 or not bounded or space.n_dimensions + n_new <= most:
             return space.with_columns(columns)
         known = space.ritz_vectors(mixtures[0], min(d + _GUARD, space.n_dimensions))
         return space.first(self.n_first).with_columns(np.hstack([known, columns]))
@@ -222,27 +228,38 @@ class _Growth:
         goal: float,
     ) -> FloatArray:
         """Directions that W lacks, as far as its own residuals tell."""
-        d = self.problem.n_components
-        n_looked_at = min(d + _GUARD, space.n_dimensions)
-        found: list[tuple[float, FloatArray]] = []
-        for weights in mixtures:
-            within = space.mixture(weights)
-            # As if W held all of the leading eigenvectors and some more.
-            values = within.top_values(n_looked_at)
-            distance, squares = float(values[d - 1] - values[-1]), within.residual(d)
-            excess = squares / distance if distance > 0 else np.sqrt(squares * d)
-            if excess > _MARGIN * goal:
-                found.append((excess, weights))
+        n_looked_at = min(self.problem.n_components + _GUARD, space.n_dimensions)
+        found: list[tuple[float, float, FloatArray]] = []
+        for index, weights in enumerate(mixtures):
+            # The answer is made of the first one's eigenvectors, so these are to be exact too.
+            exact = index == 0 and self.n_sharpened < _SHARPENED
+            excess, wanted = self._estimated(space, weights, _MARGIN * goal, exact=exact)
+            if excess > wanted:
+                found.append((excess / wanted, max(_FIRST * excess, wanted / 4), weights))
         found.sort(key=lambda each: -each[0])
+        self.n_sharpened += all(wanted < _MARGIN * goal / 4 for _, wanted, _ in found)
         # A closed gap within needs its leading eigenvectors only.
         settled = solution.status == Status.OPTIMAL and isinstance(self.second, DenseSecondMoments)
         columns = [space.basis[:, :0] if settled else _pull(space, solution)]
-        for excess, weights in found[:_MIXTURES]:
+        for _, sum_goal, weights in found[:_MIXTURES]:
             start = space.ritz_vectors(weights, n_looked_at)
-            columns.append(
-                self._sought(weights, max(_FIRST * excess, _MARGIN * goal / 4), d, start)
-            )
+            columns.append(self._sought(weights, sum_goal, self.problem.n_components, start))
         return np.hstack(columns)
+
+    def _estimated(
+        self, space: GrownSpace, weights: FloatArray, wanted: float, *, exact: bool
+    ) -> tuple[float, float]:
+        """What W lacks of an eigenvalue sum, if it holds all leading vectors; and what it may."""
+        d, within = self.problem.n_components, space.mixture(weights)
+        values = within.top_values(min(d + _GUARD, space.n_dimensions))
+        distance, squares = float(values[d - 1] - values[-1]), within.residual(d)
+        if distance <= 0:
+            return float(np.sqrt(squares * d)), wanted
+        if exact:
+            rounding = _ROUNDING * float(np.abs(weights) @ self.second.traces)
+            residual = max(_ANGLE * float(values[d - 1] - values[d]), rounding)
+            wanted = min(wanted, residual**2 / distance)
+        return squares / distance, wanted
 
     def _finished(self, space: GrownSpace, solution: Solution, proof: SubspaceProof) -> Solution:
         """The solution in all dimensions, with a bound lowered by what W may lack."""
@@ -273,7 +290,7 @@ class _Growth:
     def _lower_bound(self, space: GrownSpace, solution: Solution, proof: SubspaceProof) -> float:
         problem, lines = self.problem, solution.supporting_weights
         slack = np.array([proof.excess(weights) for weights in _mixtures_of(solution)])
-        if lines is None or problem.n_groups != 2:
+        if lines is None or problem.n_groups != 2 or not slack.any():
             bound = solution.lower_bound - self._fall(space, solution) * float(slack.max())
             return bound - proof.uncertainty_of_losses(space)
         criterion = cast(RobustErrorGap, problem.criterion)

@@ -67,7 +67,7 @@ class MixtureWithin:
     def residual(self, n: int) -> float:
         """Sum of the squared residuals of the n leading Ritz vectors."""
         vectors = self.top_vectors(n)
-        return float(np.vdot(vectors, self.residual_gram @ vectors))
+        return max(float(np.vdot(vectors, self.residual_gram @ vectors)), 0.0)
 
     def _leading(self, n: int) -> tuple[FloatArray, FloatArray]:
         if self._found is None or len(self._found[0]) < n:
@@ -79,6 +79,8 @@ class MixtureWithin:
 
     def excess(self, n_components: int, ceiling: float) -> float:
         """By how much t_d(M) may exceed that of H, if `ceiling` bounds M beside W."""
+        if self.n_beside == 0:
+            return 0.0
         bound = top_sum_bound(
             self.compressed, self.residual_gram, n_components, ceiling, self.n_beside
         )

@@ -144,5 +144,7 @@ def _needed(within: MixtureWithin, n_components: int, goal: float) -> float:
     """The largest ceiling with which the excess stays within the goal."""
     d = n_components
     cut, squares = float(within.top_values(d)[-1]), within.residual(d)
+    if goal <= 0:
+        return cut
     # Below a share of the goal for each component, eigenvalues beside do not matter.
     return max(cut - max(2 * squares / goal, _ROOM * abs(cut)), goal / (4 * d))
