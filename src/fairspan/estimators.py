@@ -12,7 +12,7 @@ from fairspan.errors import InvalidInput, InvalidType, warn
 from fairspan.fitting import Fit, check_dimension, fit_subspace
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import moments_of
+from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.sources.chosen_columns import ChosenColumns
 from fairspan.moments.sources.frames import columns_aside
 from fairspan.moments.sources.labels import Everyone
@@ -21,7 +21,6 @@ from fairspan.moments.sources.registry import (
     is_opened,
     rows_of,
 )
-from fairspan.moments.sparse.moments import Moments, SparseMoments
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.parameters import kind_of
 from fairspan.projecting import ProjectsRows, set_features, take_features
@@ -129,9 +128,10 @@ class FairPCA(
         for a group without variance.
     disparity_ : float
         Two groups: error of the second minus error of the first. More: the largest pairwise gap.
-    moments_ : GroupMoments or SparseMoments
-        The latter where sparse rows have more than 1500 features: it refers to the rows, so save
-        `subspace_` rather than the estimator, and `solution_` is called estimated.
+    moments_ : GroupMoments, SparseMoments or ThinMoments
+        The latter two of more than 1500 features, where rows are sparse, or in memory and fewer
+        than their features. They refer to the rows, which must stay as they are, so save
+        `subspace_` rather than the estimator. From sparse rows `solution_` is called estimated.
     subspace_ : FairSubspace
         The projection alone, to save or ship.
     solution_ : Solution
@@ -288,7 +288,7 @@ class FairPCA(
 
         The result is that of one `fit` on all rows, up to rounding. A group that appears only now
         joins. Parameters are those of `fit`. Moments are merged as k matrices of p x p numbers,
-        also those of sparse rows.
+        also those of sparse rows, and of rows that are fewer than their features.
 
         Returns
         -------
@@ -423,7 +423,7 @@ class FairPCA(
 
 
 def _matrices(moments: Moments) -> GroupMoments:
-    return moments.matrices() if isinstance(moments, SparseMoments) else moments
+    return moments if isinstance(moments, GroupMoments) else moments.matrices()
 
 
 def _has_groups(X: Any, sensitive_features: Any) -> bool:

@@ -1,7 +1,7 @@
 """From moments to a certified subspace: the road that estimator, audit and command line share."""
 
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,15 @@ from fairspan.linalg import leading_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import listed
-from fairspan.moments.sparse.moments import Moments, SparseMoments
+from fairspan.moments.of_rows import Moments
+from fairspan.moments.sparse.moments import SparseMoments
+from fairspan.moments.thin.coordinates import InCoordinates
+from fairspan.moments.thin.moments import ThinMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.restrictions import Restriction, restriction_of
+from fairspan.problem.restrictions_in_coordinates import in_coordinates
 from fairspan.solvers.choose import solver_of
 from fairspan.solvers.growing_subspace import GrowingSubspace
 from fairspan.solvers.restricted import Solved, Task
@@ -34,13 +38,15 @@ class Fit:
     Attributes
     ----------
     problem : Problem
-        Without the restriction, if there is one.
+        Without the restriction, if there is one; in coordinates, if it was solved in such.
     solution : Solution
     subspace : FairSubspace
     errors, losses : (k,) arrays
         e_g and l_g of each group, in squared (scaled) units of the features.
     component_variances : (k, r) array
         Variance of each group that each component keeps.
+    coordinates : InCoordinates or None
+        Those of the problem, where it was not solved in the features.
     """
 
     problem: Problem
@@ -49,6 +55,13 @@ class Fit:
     errors: FloatArray
     losses: FloatArray
     component_variances: FloatArray
+    coordinates: InCoordinates | None = None
+
+    def in_features(self, basis: FloatArray) -> FloatArray:
+        """A basis of the problem as columns of the features, (p, r)."""
+        if self.coordinates is None:
+            return basis
+        return self.coordinates.in_features(basis, self.problem.n_components)
 
 
 def fit_subspace(
@@ -68,9 +81,9 @@ def fit_subspace(
 
     Parameters
     ----------
-    moments : GroupMoments or SparseMoments
-        The latter takes a whole number of components and no restriction, and its solutions are
-        called estimated.
+    moments : GroupMoments, SparseMoments or ThinMoments
+        Sparse ones take a whole number of components and no restriction, and their solutions are
+        called estimated. Thin ones are solved in the coordinates of the rows.
     n_components : int or float
         d, from 1 to p; or a share, above 0 and below 1, of every group's variance: then the
         smallest d at which this criterion leaves every group that share.
@@ -113,8 +126,14 @@ def fit_subspace(
         solve_with = GrowingSubspace(solve_with)
     divisor = _scale(moments) if scale else None
     scaled = moments if divisor is None else moments.divided_by(divisor)
-    second_moments = scaled.operator_about(scaled.center_point(center))
     whole = isinstance(n_components, numbers.Integral)
+    thin: InCoordinates | None = None
+    if isinstance(scaled, ThinMoments):
+        thin = InCoordinates.of(scaled, n_components, center)
+        scaled, point, n_components = thin.frame.moments, thin.point, thin.n_components
+    else:
+        point = scaled.center_point(center)
+    second_moments = scaled.operator_about(point)
     problem = Problem(
         second_moments,
         moments.labels,
@@ -125,10 +144,11 @@ def fit_subspace(
     )
     if hide is not None:
         hide.check(moments.labels, chosen, allow_extra=bool(allow_extra))
+    within = hide if hide is None or thin is None else in_coordinates(hide, thin)
     task = Task(
         problem,
         second_moments,
-        hide,
+        within,
         scaled.means,
         np.empty(0) if isinstance(scaled, SparseMoments) else _covariances(scaled, hide),
         solve_with,
@@ -136,7 +156,7 @@ def fit_subspace(
         random_state,
     )
     solved = task.at(int(n_components)) if whole else task.keeping(float(n_components))
-    return _fit_of(solved, moments, divisor, center, hide)
+    return _fit_of(solved, moments, divisor, center, hide, thin)
 
 
 def check_dimension(n_components: object, n_features: int) -> None:
@@ -187,10 +207,17 @@ def _fit_of(
     divisor: FloatArray | None,
     center: Center,
     restriction: Restriction | None,
+    coordinates: InCoordinates | None,
 ) -> Fit:
     problem, solution, basis = solved.problem, solved.solution, solved.basis
     errors = problem.errors(basis)
     losses = np.maximum(errors - problem.best_errors, 0.0)
+    variances = np.einsum("gii->gi", problem.second_moments.compressed(basis))
+    if coordinates is not None:
+        columns = coordinates.in_features(solution.components.T, problem.n_components)
+        components = np.ascontiguousarray(columns.T)
+        solution = replace(solution, components=components, eigen="thin")
+        variances = np.pad(variances, ((0, 0), (0, len(components) - basis.shape[1])))
     mean = np.zeros(moments.n_features) if center == "none" else moments.mean
     provenance = Provenance(
         criterion=problem.criterion.name,
@@ -209,8 +236,7 @@ def _fit_of(
     subspace = FairSubspace(
         solution.components, mean, divisor, center, moments.feature_names, provenance
     )
-    variances = np.einsum("gii->gi", problem.second_moments.compressed(basis))
-    return Fit(problem, solution, subspace, errors, losses, np.array(variances))
+    return Fit(problem, solution, subspace, errors, losses, np.array(variances), coordinates)
 
 
 def _covariances(moments: GroupMoments, restriction: Restriction | None) -> FloatArray:

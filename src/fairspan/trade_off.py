@@ -18,6 +18,7 @@ from fairspan.fitting import Fit, fit_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, spelled
+from fairspan.moments.thin.moments import ThinMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.criterion_names import CRITERION_NAMES
 from fairspan.problem.parameters import check_flag, check_number, kind_of
@@ -99,7 +100,7 @@ class Frontier:
     n_eigenproblems: int
     _points: tuple[BoundaryPoint, ...] = field(repr=False)
     _pca: Fit = field(repr=False)
-    _scaled_moments: GroupMoments = field(repr=False)
+    _scaled_moments: GroupMoments | ThinMoments = field(repr=False)
 
     def subspace(self, i: int) -> FairSubspace:
         """The subspace of vertex i, of exactly d orthonormal components.
@@ -127,7 +128,8 @@ class Frontier:
                 "Choose one of the rows of errors",
             )
         basis = by_pooled_variance(self._pca.problem, self._points[i].basis)
-        components = np.ascontiguousarray(basis.T)
+        columns = self._pca.in_features(basis)
+        components = np.ascontiguousarray(columns.T)
         return replace(self._pca.subspace, components=components, provenance=None)
 
     def frame(self) -> Any:
@@ -215,7 +217,7 @@ class Frontier:
 
 
 def frontier(
-    moments: GroupMoments,
+    moments: GroupMoments | ThinMoments,
     n_components: int,
     center: Center = "global",
     *,
@@ -232,7 +234,7 @@ def frontier(
     Parameters
     ----------
     moments : GroupMoments
-        Of two groups.
+        Of two groups; or what a FairPCA holds of rows that are fewer than their features.
     n_components : int
         d, from 1 to p.
     center : {"global", "group", "none"}
@@ -267,7 +269,7 @@ def frontier(
     >>> curve.place("minimax_error").errors.round(3)
     array([0.8, 0.8])
     """
-    if not isinstance(moments, GroupMoments):
+    if not isinstance(moments, GroupMoments | ThinMoments):
         raise InvalidType(
             f"moments is {kind_of(moments)}",
             "Allowed is a GroupMoments",
@@ -295,7 +297,7 @@ def frontier(
         losses=np.maximum(errors - problem.best_errors, 0.0),
         total_errors=errors @ problem.proportions,
         groups=tuple(moments.labels),
-        n_components=problem.n_components,
+        n_components=int(n_components),
         center=center,
         largest_height=vertices.largest_height,
         n_eigenproblems=vertices.n_eigenproblems,

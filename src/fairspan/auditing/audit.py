@@ -26,10 +26,9 @@ from fairspan.errors import InvalidInput, InvalidType, MissingDependency
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.intake import Intake
-from fairspan.moments.of_rows import moments_of
+from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.sources.protocol import Rows
 from fairspan.moments.sources.registry import rows_of
-from fairspan.moments.sparse.moments import Moments
 from fairspan.problem.disparity import signed_disparity
 
 FloatArray = npt.NDArray[np.float64]

@@ -11,9 +11,8 @@ from fairspan.accepted_models import subspace_of
 from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.fitting import fit_subspace
 from fairspan.moments.center import Center
-from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, listed, printable
-from fairspan.moments.sparse.moments import Moments, SparseMoments
+from fairspan.moments.of_rows import Moments
 from fairspan.subspace import FairSubspace
 
 FloatArray = npt.NDArray[np.float64]
@@ -29,7 +28,7 @@ class Audited:
     ----------
     name : str
     subspace : FairSubspace
-    moments : GroupMoments, SparseMoments or None
+    moments : GroupMoments, SparseMoments, ThinMoments or None
         Of the rows that it was fitted on, if it carries them.
     n_fitted : int or None
         Number of rows that it was fitted on, if it is known.
@@ -74,7 +73,7 @@ class Audited:
 
         Parameters
         ----------
-        moments : GroupMoments or SparseMoments
+        moments : GroupMoments, SparseMoments or ThinMoments
             Of the audited rows.
         errors : (k,) array
             The model's errors on them.
@@ -151,7 +150,7 @@ def read_model(name: str, model: Any) -> Audited:
     """A model under audit, by this name."""
     subspace = subspace_of(model)
     moments = getattr(model, "moments_", None)
-    kept = moments if isinstance(moments, GroupMoments | SparseMoments) else None
+    kept = moments if isinstance(moments, Moments) else None
     provenance = subspace.provenance
     if provenance is not None:
         n_fitted: int | None = sum(provenance.counts)

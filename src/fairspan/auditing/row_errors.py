@@ -10,8 +10,8 @@ import numpy.typing as npt
 from fairspan.metrics import GroupFigures, reference_point
 from fairspan.moments.folds import folded
 from fairspan.moments.groups import Label, LabelCoder
+from fairspan.moments.of_rows import Moments
 from fairspan.moments.sources.protocol import RowBlock, Rows, RowSource
-from fairspan.moments.sparse.moments import Moments
 from fairspan.subspace import FairSubspace, squared_residuals
 
 FloatArray = npt.NDArray[np.float64]
@@ -32,7 +32,7 @@ def standard_errors(
     ----------
     rows : RowSource or PartedRows
         The rows that `moments` were accumulated from.
-    moments : GroupMoments or SparseMoments
+    moments : GroupMoments, SparseMoments or ThinMoments
     judged : sequence of (subspace, its figures on these moments)
 
     Returns

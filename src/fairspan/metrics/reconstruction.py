@@ -13,9 +13,10 @@ import numpy.typing as npt
 from fairspan.accepted_models import subspace_of
 from fairspan.errors import InvalidInput
 from fairspan.moments.groups import Label, listed
-from fairspan.moments.of_rows import moments_of
+from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.sources.registry import rows_of
-from fairspan.moments.sparse.moments import Moments
+from fairspan.moments.thin.coordinates import with_basis
+from fairspan.moments.thin.moments import ThinMoments
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.problem import Problem
@@ -63,7 +64,7 @@ def group_figures(subspace: FairSubspace, moments: Moments) -> GroupFigures:
     Parameters
     ----------
     subspace : FairSubspace
-    moments : GroupMoments or SparseMoments
+    moments : GroupMoments, SparseMoments or ThinMoments
         In the units of the features, unscaled.
 
     Returns
@@ -80,9 +81,12 @@ def group_figures(subspace: FairSubspace, moments: Moments) -> GroupFigures:
     if subspace.scale is not None:
         moments = moments.divided_by(subspace.scale)
         point = None if point is None else point / subspace.scale
+    basis = subspace.basis
+    if isinstance(moments, ThinMoments):
+        moments, point, basis = with_basis(moments, point, basis, subspace.dimension)
     second = moments.operator_about(point)
     problem = Problem(second, moments.labels, moments.weights, subspace.dimension, TotalError())
-    errors = problem.errors(subspace.basis)
+    errors = problem.errors(basis)
     return GroupFigures(moments.labels, second.traces, errors, problem.best_errors)
 
 

@@ -1,25 +1,47 @@
 """What a fit or an audit needs of rows: matrices, or the rows where these would get large."""
 
 from fairspan.moments.accumulate import accumulate, no_rows
+from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.intake import EVERY_ROW
+from fairspan.moments.sources.arrays import ArrayRows
+from fairspan.moments.sources.frames import FrameRows
 from fairspan.moments.sources.protocol import Rows, StayingRows
-from fairspan.moments.sparse.moments import Moments
+from fairspan.moments.sparse.moments import SparseMoments
+from fairspan.moments.thin.moments import ThinMoments
+from fairspan.moments.thin.of_rows import thin_moments
+
+Moments = GroupMoments | SparseMoments | ThinMoments
+"""What a projection is fitted to and judged by."""
 
 # Beyond this many features k matrices cost more, in time and memory, than products with the rows.
 MATRICES_UP_TO = 1500
 
 
 def moments_of(rows: Rows) -> Moments:
-    """Moments of each group; they refer to the rows where these are sparse and have many features.
+    """Moments of each group; beyond some features they may refer to the rows.
+
+    That is so where the rows are sparse, or in memory here and fewer than their features.
 
     Raises
     ------
     InvalidInput
         As :func:`fairspan.moments.accumulate.accumulate`.
     """
-    if not isinstance(rows, StayingRows) or rows.n_features <= MATRICES_UP_TO:
+    if rows.n_features <= MATRICES_UP_TO:
         return accumulate(rows)
-    moments = rows.staying()
-    if moments is None or moments.n_groups == 0:
-        raise no_rows(EVERY_ROW if moments is None else moments.intake)
-    return moments
+    if isinstance(rows, StayingRows):
+        sparse = rows.staying()
+        if sparse is None or sparse.n_groups == 0:
+            raise no_rows(EVERY_ROW if sparse is None else sparse.intake)
+        return sparse
+    if isinstance(rows, ArrayRows | FrameRows) and _is_thin(rows):
+        values = rows.array if isinstance(rows, ArrayRows) else rows.values()
+        assert rows.labels is not None
+        labels = rows.labels.between(0, rows.n_rows)
+        return thin_moments(values, labels, rows.weights, rows.feature_names)
+    return accumulate(rows)
+
+
+def _is_thin(rows: ArrayRows | FrameRows) -> bool:
+    """Whether all rows are to be taken, they have groups, and their coordinates are fewer."""
+    return rows.on_missing == "error" and rows.labels is not None and rows.n_rows < rows.n_features

@@ -107,7 +107,3 @@ class SparseMoments(GroupMeans):
             for label, count in zip(self.labels, self.counts.tolist(), strict=True)
         )
         return f"<SparseMoments of {self.n_features} features, rows by group: {sizes}>"
-
-
-Moments = GroupMoments | SparseMoments
-"""What a projection is fitted to and judged by."""

@@ -1,0 +1,1 @@
+"""Moments of rows that are fewer than their features, without p x p matrices."""

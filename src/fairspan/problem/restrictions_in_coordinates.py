@@ -1,0 +1,53 @@
+"""Restrictions that count directions, where most of the features' directions are left out.
+
+Rows that are fewer than their features have coordinates in which most directions without variance
+are left out (see :mod:`fairspan.moments.thin`). A restriction counts those as well: along them the
+groups look alike.
+"""
+
+import numbers
+from dataclasses import replace
+
+from fairspan.errors import Incompatible
+from fairspan.moments.thin.coordinates import InCoordinates
+from fairspan.problem.mean_free_directions import mean_free_directions
+from fairspan.problem.restrictions import CovarianceParity, Restriction
+
+
+def in_coordinates(restriction: Restriction, within: InCoordinates) -> Restriction:
+    """The restriction of coordinates that stands for that of all features.
+
+    Raises
+    ------
+    Incompatible
+        Fewer directions are left than components or directions were asked for, or it is not said
+        how many.
+    """
+    counts = isinstance(restriction, CovarianceParity) and restriction.is_exact
+    if not counts and not restriction.is_exact:
+        return restriction
+    moments, n_features = within.frame.moments, within.frame.n_features
+    free = mean_free_directions(moments.means, moments.second_moments("group"), 1)
+    most = n_features - moments.n_features + free.shape[1]
+    least = int(within.asked) if isinstance(within.asked, numbers.Integral) else 1
+    if least > most:
+        raise Incompatible(
+            f"n_components is {least} with {restriction!r}",
+            f"Allowed is at most {most}: of {n_features} features, the means of "
+            f"{moments.n_groups} groups differ along {n_features - most} direction(s)",
+            "Choose fewer components, or leave the restriction out",
+        )
+    if not isinstance(restriction, CovarianceParity) or not counts or moments.n_groups == 1:
+        return restriction
+    wanted = restriction.n_directions
+    if wanted is None or not least <= wanted <= most:
+        varying = within.frame.n_known
+        raise Incompatible(
+            f"{restriction!r} was asked for with rows that vary along only {varying} of "
+            f"{n_features} directions",
+            f"Allowed is a number n_directions from {least} to {most}; unless it is above "
+            f"{n_features - varying}, no direction with variance needs to be among them",
+            "Choose such a number, or another n_components",
+        )
+    inside = int(within.n_components) if isinstance(within.asked, numbers.Integral) else 1
+    return replace(restriction, n_directions=max(wanted - within.n_left, inside))

@@ -1,0 +1,488 @@
+"""Fits of rows that are fewer than their features: in coordinates, those of p x p matrices."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.decomposition import PCA
+
+from by_hand import errors_by_hand, projector_distance, relative_error
+from fairspan import (
+    CovarianceParity,
+    Disparity,
+    ErrorGap,
+    FairPCA,
+    GroupMoments,
+    MeanParity,
+    audit,
+    frontier,
+    metrics,
+    regression,
+)
+from fairspan.errors import Incompatible, InvalidInput, InvalidType
+from fairspan.moments.thin.moments import ThinMoments
+
+CRITERIA = [
+    "minimax_loss",
+    "minimax_error",
+    "total_error",
+    "disparity",
+    "equal_error",
+    "error_gap",
+    "robust_error_gap",
+    "nash_welfare",
+]
+CENTERS = ["global", "group", "none"]
+
+
+@pytest.fixture(autouse=True)
+def few_features_are_many(monkeypatch):
+    monkeypatch.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 5)
+
+
+def rows(seed=0, n=14, p=22, groups=("a", "b"), rank=None, offset=0.0):
+    """Rows of groups that differ in shape and place, each group with as many as any other."""
+    rng = np.random.default_rng(seed)
+    labels = np.array(list(groups))[np.arange(n) % len(groups)]
+    shape = rng.uniform(0.3, 3.0, (len(groups), p))
+    X = rng.standard_normal((n, p)) * shape[np.arange(n) % len(groups)]
+    X += 0.7 * rng.standard_normal((len(groups), p))[np.arange(n) % len(groups)]
+    if rank is not None:
+        X = X[:, :rank] @ rng.standard_normal((rank, p))
+    return X + offset * rng.uniform(0.5, 1, p), labels, rng.uniform(0.3, 3.0, n)
+
+
+def both(X, labels, weights=None, *, d=3, **settings):
+    """The fit in coordinates, and that of matrices."""
+    given = {"sensitive_features": labels, "sample_weight": weights}
+    thin = FairPCA(d, **settings).fit(X, **given)
+    assert isinstance(thin.moments_, ThinMoments)
+    moments = GroupMoments.from_rows(X, labels, weights)
+    return thin, FairPCA(d, **settings).fit_moments(moments)
+
+
+def assert_same_fit(thin, dense, *, rtol=1e-9, same_subspace=True):
+    total = dense.explained_variance_.sum() / dense.explained_variance_ratio_.sum()
+    assert thin.solution_.eigen == "thin"
+    assert thin.solution_.status == dense.solution_.status
+    assert thin.solution_.gap <= thin.solution_.tolerance
+    unit = 1.0 if "nash" in str(dense.criterion) else total
+    assert abs(thin.solution_.objective - dense.solution_.objective) <= rtol * unit
+    assert abs(thin.solution_.lower_bound - dense.solution_.lower_bound) <= 2e-9 * unit
+    d = dense.n_components_
+    np.testing.assert_allclose(thin.components_ @ thin.components_.T, np.eye(d), atol=1e-12)
+    assert relative_error(thin.mean_, dense.mean_) <= 1e-14
+    assert thin.groups_.tolist() == dense.groups_.tolist()
+    if not same_subspace:
+        return
+    assert projector_distance(thin.components_, dense.components_) <= 1e-7
+    np.testing.assert_allclose(thin.components_, dense.components_, atol=1e-6)
+    # Near an optimum of logarithms, errors may trade places within the tolerance.
+    slack = 1e-6 if "nash" in str(dense.criterion) else 1e-8
+    for what in ("group_errors_", "group_losses_", "explained_variance_"):
+        mine, theirs = getattr(thin, what), getattr(dense, what)
+        assert np.abs(mine - theirs).max() <= slack * total
+    for what in ("explained_variance_ratio_", "group_explained_variance_ratio_"):
+        np.testing.assert_allclose(getattr(thin, what), getattr(dense, what), atol=slack)
+
+
+@pytest.mark.parametrize("center", CENTERS)
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_every_criterion_and_centre(criterion, center):
+    X, labels, _ = rows()
+    assert_same_fit(*both(X, labels, criterion=criterion, center=center))
+
+
+@pytest.mark.parametrize("center", CENTERS)
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("criterion", ["minimax_loss", "error_gap", "disparity"])
+def test_weights_scaling_and_absent_rows(criterion, scale, center):
+    X, labels, weights = rows(1)
+    weights[[2, 5]] = 0.0
+    thin, dense = both(X, labels, weights, criterion=criterion, scale=scale, center=center)
+    assert_same_fit(thin, dense)
+    assert thin.moments_.counts.tolist() == [6, 6]
+    if scale:
+        assert relative_error(thin.scale_, dense.scale_) <= 1e-12
+
+
+@pytest.mark.parametrize("center", CENTERS)
+@pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error", "total_error", "error_gap"])
+def test_three_groups(criterion, center):
+    X, labels, _ = rows(2, n=18, p=25, groups="abc")
+    assert_same_fit(*both(X, labels, criterion=criterion, center=center))
+
+
+@pytest.mark.parametrize("allow_extra", [False, True])
+def test_gaps_that_stay_open_and_soft_projections(allow_extra):
+    # Each group has a direction of its own: one component cannot serve them equally.
+    rng = np.random.default_rng(0)
+    X = 0.05 * rng.standard_normal((12, 20))
+    X[np.arange(12), np.arange(12) % 3] += np.repeat([3.0, -3.0], 6)
+    labels = np.array(list("abc"))[np.arange(12) % 3]
+    thin, dense = both(X, labels, d=1, allow_extra=allow_extra)
+    total = X.var(axis=0).sum()
+    for what in ("objective", "lower_bound"):
+        mine, theirs = (getattr(each.solution_, what) for each in (thin, dense))
+        assert abs(mine - theirs) <= 1e-7 * total
+    assert thin.solution_.status == dense.solution_.status
+    assert thin.components_.shape == dense.components_.shape
+    lengths = np.linalg.norm(thin.components_, axis=1)
+    np.testing.assert_allclose(lengths, np.linalg.norm(dense.components_, axis=1), atol=1e-4)
+    figures = metrics.reconstruction_error(thin.subspace_, X, labels)
+    assert list(figures.values()) == pytest.approx(thin.group_errors_.tolist(), rel=1e-9)
+
+
+@pytest.mark.parametrize("center", CENTERS)
+@pytest.mark.parametrize("criterion", ["minimax_loss", "error_gap", "equal_error"])
+def test_an_offset_of_a_million_deviations_costs_no_digits(criterion, center):
+    X, labels, _ = rows(3)
+    X = np.round(X * 2**20) / 2**20  # so that the offset rounds nothing
+    offset = 2.0**20 * np.arange(1, X.shape[1] + 1)
+    plain = FairPCA(3, criterion=criterion, center=center).fit(X, sensitive_features=labels)
+    far = FairPCA(3, criterion=criterion, center=center).fit(X + offset, sensitive_features=labels)
+    if center == "none":
+        dense = FairPCA(3, criterion=criterion, center=center)
+        dense.fit_moments(GroupMoments.from_rows(X + offset, labels))
+        assert_same_fit(far, dense, same_subspace=False)
+        return
+    assert projector_distance(far.components_, plain.components_) <= 1e-8
+    assert relative_error(far.group_errors_, plain.group_errors_) <= 1e-9
+    assert far.solution_.status == "optimal"
+
+
+@pytest.mark.parametrize("center", CENTERS)
+@pytest.mark.parametrize("criterion", CRITERIA[:6])
+def test_rows_of_low_rank(criterion, center):
+    X, labels, _ = rows(4, rank=5)
+    assert_same_fit(*both(X, labels, d=2, criterion=criterion, center=center))
+
+
+@pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error"])
+def test_repeated_rows_are_weights(criterion):
+    X, labels, _ = rows(5, n=8, p=26)
+    times = np.array([1, 2, 3, 1, 2, 1, 3, 2])
+    repeated = FairPCA(2, criterion=criterion).fit(
+        np.repeat(X, times, axis=0), sensitive_features=np.repeat(labels, times)
+    )
+    weighted = FairPCA(2, criterion=criterion).fit(
+        X, sensitive_features=labels, sample_weight=times
+    )
+    assert projector_distance(repeated.components_, weighted.components_) <= 1e-7
+    assert relative_error(repeated.group_errors_, weighted.group_errors_) <= 1e-9
+
+
+@pytest.mark.parametrize("d", [6, 7, 12, 16, 21, 22])
+@pytest.mark.parametrize("criterion", [*CRITERIA[:6], ErrorGap(50.0), Disparity(0.05)])
+def test_more_components_than_the_rows_span(criterion, d):
+    # Six directions vary: beyond them, the others fill up, unless the criterion wants none.
+    X, labels, _ = rows(6, n=14, rank=6)
+    try:
+        thin, dense = both(X, labels, d=d, criterion=criterion)
+    except Incompatible:
+        moments = GroupMoments.from_rows(X, labels)
+        with pytest.raises(Incompatible, match="no subspace"):
+            FairPCA(d, criterion=criterion).fit_moments(moments)
+        return
+    assert_same_fit(thin, dense, same_subspace=False)
+    errors = errors_by_hand(X, labels, thin.components_, thin.mean_)
+    total = X.var(axis=0).sum()
+    np.testing.assert_allclose(thin.group_errors_, errors, atol=1e-9 * total)
+    np.testing.assert_allclose(thin.group_errors_, dense.group_errors_, atol=1e-8 * total)
+
+
+@pytest.mark.parametrize("penalty", [5.0, 100.0])
+def test_penalties_that_prefer_directions_without_variance(penalty):
+    X, labels, _ = rows(7)
+    X[labels == "b"] *= 0.1
+    thin, dense = both(X, labels, d=4, criterion=ErrorGap(penalty))
+    assert_same_fit(thin, dense, same_subspace=False)
+    np.testing.assert_allclose(thin.group_errors_, dense.group_errors_, rtol=1e-7)
+    signed, known = both(X, labels, d=4, criterion=Disparity(0.0, protected="b"))
+    assert_same_fit(signed, known, same_subspace=False)
+    # Nothing may be kept of the other group where the protected one varies less.
+    np.testing.assert_allclose(signed.group_errors_, known.group_errors_, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:All rows are of one group")
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("d", [1, 4, 11])
+def test_a_single_group_is_principal_component_analysis(d, weighted):
+    X, _, _ = rows(8, n=12, p=40)
+    repeats = np.arange(12) % 3 + 1 if weighted else np.ones(12, dtype=int)
+    known = PCA(d, svd_solver="full").fit(np.repeat(X, repeats, axis=0))
+    mine = FairPCA(d, missing_groups="ignore").fit(X, sample_weight=repeats)
+    n = repeats.sum()
+    np.testing.assert_allclose(
+        mine.explained_variance_, known.explained_variance_ * (n - 1) / n, rtol=1e-10
+    )
+    assert projector_distance(mine.components_, known.components_) <= 1e-7
+    np.testing.assert_allclose(np.abs(mine.components_ @ known.components_.T), np.eye(d), atol=1e-7)
+    np.testing.assert_allclose(mine.mean_, known.mean_, rtol=1e-12)
+
+
+def test_a_wide_range_of_units_keeps_its_digits():
+    # A column of currency holds all but 1e-13 of the variance.
+    X, labels, _ = rows(9, n=14, p=30)
+    X[:, 4] *= 1e7
+    thin, dense = both(X, labels, d=5, criterion="total_error")
+    axes = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2][:5]
+    assert projector_distance(thin.components_, axes) <= 1e-7
+    by_hand = errors_by_hand(X, labels, axes, X.mean(axis=0))
+    assert relative_error(thin.group_errors_, by_hand) <= 1e-6
+    assert thin.solution_.objective <= dense.solution_.objective * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("center", CENTERS)
+@pytest.mark.parametrize("share", [0.3, 0.7, 0.95, 0.9999])
+@pytest.mark.parametrize("criterion", ["minimax_loss", "disparity"])
+def test_a_share_of_variance(criterion, share, center):
+    X, labels, _ = rows(10, n=10, p=13)
+    try:
+        thin, dense = both(X, labels, d=share, criterion=criterion, center=center)
+    except Incompatible:
+        moments = GroupMoments.from_rows(X, labels)
+        with pytest.raises(Incompatible, match="the group served worst"):
+            FairPCA(share, criterion=criterion, center=center).fit_moments(moments)
+        return
+    assert thin.n_components_ == dense.n_components_
+    assert (thin.group_explained_variance_ratio_.sum(axis=1) >= share - 1e-9).all()
+    # A direction without variance is any of many.
+    unique = criterion == "minimax_loss" and thin.n_components_ < 9
+    assert_same_fit(thin, dense, same_subspace=unique)
+
+
+@pytest.mark.parametrize("center", CENTERS)
+@pytest.mark.parametrize(
+    "restriction",
+    [MeanParity(), MeanParity(0.5), CovarianceParity(21), CovarianceParity(18)],
+)
+def test_restrictions(restriction, center):
+    X, labels, _ = rows(11)
+    thin, dense = both(
+        X, labels, d=2, criterion="total_error", restriction=restriction, center=center
+    )
+    assert_same_fit(thin, dense)
+    differences = thin.components_ @ (X[labels == "a"].mean(axis=0) - X[labels == "b"].mean(axis=0))
+    limit = getattr(restriction, "tolerance", None) or 0.0
+    assert np.linalg.norm(differences) <= limit + 1e-9
+    assert repr(restriction) == thin.subspace_.provenance.restriction
+
+
+@pytest.mark.parametrize("criterion", ["minimax_loss", "error_gap"])
+def test_mean_parity_of_three_groups_at_an_offset(criterion):
+    X, labels, _ = rows(12, n=15, groups="abc")
+    settings = {"criterion": criterion, "restriction": MeanParity()}
+    thin, dense = both(X, labels, d=3, **settings)
+    assert_same_fit(thin, dense)
+    far = FairPCA(3, **settings).fit(X + 2.0**20, sensitive_features=labels)
+    assert projector_distance(far.components_, thin.components_) <= 1e-6
+
+
+def test_means_that_agree_take_no_direction_away():
+    X, labels, _ = rows(13)
+    for label in "ab":
+        X[labels == label] -= X[labels == label].mean(axis=0)
+    X = np.round(X * 2**10) / 2**10
+    X[-2:] -= X[::2].sum(axis=0), X[1::2].sum(axis=0)
+    X += 2.0**20
+    free = FairPCA(3).fit(X, sensitive_features=labels)
+    hidden = FairPCA(3, restriction=MeanParity()).fit(X, sensitive_features=labels)
+    assert projector_distance(free.components_, hidden.components_) <= 1e-7
+
+
+def test_restrictions_that_cannot_be_met_tell_numbers_of_the_features():
+    X, labels, _ = rows(14)
+    fair = {"sensitive_features": labels}
+    with pytest.raises(Incompatible, match="at most 21: of 22 features"):
+        FairPCA(22, restriction=MeanParity()).fit(X, **fair)
+    with pytest.raises(Incompatible, match=r"vary along only 13 of 22.*from 2 to 21.*above 9"):
+        FairPCA(2, restriction=CovarianceParity()).fit(X, **fair)
+    with pytest.raises(Incompatible, match="from 5 to 21"):
+        FairPCA(5, restriction=CovarianceParity(4)).fit(X, **fair)
+
+
+@pytest.mark.parametrize("solver", ["cutting_plane", "multiplicative", "riemannian"])
+def test_other_solvers(solver):
+    X, labels, _ = rows(15)
+    criterion = "robust_error_gap" if solver == "riemannian" else "minimax_loss"
+    exact = FairPCA(3, criterion=criterion).fit(X, sensitive_features=labels).solution_
+    fair = FairPCA(3, criterion=criterion, solver=solver, random_state=0, tol=1e-4)
+    found = fair.fit(X, sensitive_features=labels).solution_
+    total = X.var(axis=0).sum()
+    assert exact.objective - 1e-9 * total <= found.objective <= exact.objective + 5e-2 * total
+    assert found.lower_bound <= exact.objective + 1e-9 * total
+    assert (found.solver, found.eigen) == (solver, "thin")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, bool, object])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_numbers_of_any_kind_in_any_order(dtype, order):
+    X, labels, _ = rows(16)
+    X = np.asarray(np.round(2 * X) if dtype != np.float32 else X, order=order).astype(dtype)
+    before = X.copy()
+    thin, dense = both(X, labels, d=3)
+    assert_same_fit(thin, dense)
+    np.testing.assert_array_equal(X, before)
+
+
+def test_data_frames_keep_their_names():
+    X, labels, _ = rows(17)
+    frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])]).assign(group=labels)
+    named = FairPCA(3).fit(frame, sensitive_features="group")
+    assert isinstance(named.moments_, ThinMoments)
+    assert named.moments_.feature_names == tuple(frame.columns[:-1])
+    plain = FairPCA(3).fit(X, sensitive_features=labels)
+    np.testing.assert_allclose(named.components_, plain.components_, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:These columns are constant")
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("d", [1, 4, 12])
+def test_rows_that_are_all_equal(d, scale):
+    X = np.full((6, 12), 3.7)
+    for center in CENTERS:
+        thin, dense = both(X, list("aabbab"), d=d, scale=scale, center=center)
+        assert thin.components_.shape == (d, 12)
+        np.testing.assert_allclose(thin.components_ @ thin.components_.T, np.eye(d), atol=1e-12)
+        np.testing.assert_allclose(thin.group_errors_, dense.group_errors_, atol=1e-12)
+        assert thin.solution_.status == dense.solution_.status
+
+
+def test_a_group_of_equal_rows_has_no_logarithm():
+    X, labels, _ = rows(18)
+    X[labels == "b"] = X[1]
+    with pytest.raises(Incompatible, match="without variance"):
+        FairPCA(2, criterion="nash_welfare", center="group", solver="cutting_plane").fit(
+            X, sensitive_features=labels
+        )
+
+
+def test_the_same_rows_give_the_same_bits():
+    X, labels, _ = rows(19)
+    for d in (3, 20):
+        one, other = (FairPCA(d).fit(X, sensitive_features=labels).components_ for _ in range(2))
+        np.testing.assert_array_equal(one, other)
+
+
+def test_partial_fit_merges_matrices():
+    X, labels, _ = rows(20)
+    whole = FairPCA(3).fit_moments(GroupMoments.from_rows(X, labels))
+    parts = FairPCA(3)
+    for part in (slice(None, 6), slice(6, 9), slice(9, None)):
+        parts.partial_fit(X[part], sensitive_features=labels[part])
+    assert isinstance(parts.moments_, GroupMoments)
+    assert projector_distance(parts.components_, whole.components_) <= 1e-7
+    assert relative_error(parts.group_errors_, whole.group_errors_) <= 1e-9
+
+
+@pytest.mark.parametrize("center", CENTERS)
+@pytest.mark.parametrize("scale", [False, True])
+def test_an_audit_has_the_figures_of_the_matrices(scale, center):
+    X, labels, weights = rows(21)
+    fair = FairPCA(3, center=center, scale=scale)
+    fair.fit(X, sensitive_features=labels, sample_weight=weights)
+    held_out = rows(22)[0]
+    for table in (X, held_out):
+        moments = GroupMoments.from_rows(table, labels, weights)
+        mine = audit(fair, table, labels, sample_weight=weights)
+        theirs = audit(fair, moments=moments)
+        assert [each.name for each in mine.models] == ["minimax_loss", "PCA"]
+        for one, other in zip(mine.models, theirs.models, strict=True):
+            for mine_of, known in zip(one.groups, other.groups, strict=True):
+                assert mine_of.error.value == pytest.approx(known.error.value, rel=1e-9)
+                assert mine_of.best_error == pytest.approx(known.best_error, rel=1e-9)
+                assert mine_of.total_variance == pytest.approx(known.total_variance, rel=1e-9)
+    assert mine.models[0].fitted_here is False
+
+
+def test_metrics_of_any_subspace():
+    X, labels, _ = rows(23)
+    anything = np.linalg.qr(np.random.default_rng(0).standard_normal((22, 18)))[0].T
+    errors = metrics.reconstruction_error(anything, X, labels)
+    expected = errors_by_hand(X, labels, anything, X.mean(axis=0))
+    assert list(errors.values()) == pytest.approx(expected.tolist(), rel=1e-10)
+    losses = metrics.excess_loss(anything, X, labels)
+    assert list(losses.values()) == pytest.approx(expected.tolist(), rel=1e-10)
+
+
+def test_the_trade_off_of_two_groups():
+    X, labels, _ = rows(24)
+    moments = FairPCA(2).fit(X, sensitive_features=labels).moments_
+    known = frontier(moments.matrices(), 2)
+    curve = frontier(moments, 2)
+    np.testing.assert_allclose(curve.errors, known.errors, rtol=1e-8)
+    np.testing.assert_allclose(
+        curve.subspace(3).components, known.subspace(3).components, atol=1e-7
+    )
+    assert curve.place("minimax_loss").on_frontier
+    assert curve.n_components == 2
+
+
+def test_what_takes_matrices_says_so():
+    X, labels, _ = rows(25)
+    moments = FairPCA(2).fit(X, sensitive_features=labels).moments_
+    for refused in (
+        lambda: FairPCA(2).fit_moments(moments),
+        lambda: regression.least_squares(moments, 0),
+        lambda: audit(FairPCA(2).fit(X, sensitive_features=labels), moments=moments),
+    ):
+        with pytest.raises(InvalidType, match=r"Allowed (is|are) a GroupMoments"):
+            refused()
+
+
+def test_rows_that_cannot_be_fitted():
+    X, labels, weights = rows(26)
+    fair = FairPCA(2)
+    for value, what in ((np.nan, "NaN"), (np.inf, "infinity")):
+        broken = X.copy()
+        broken[3, 7] = value
+        with pytest.raises(InvalidInput, match=f"{what}, first in row 3, column 7"):
+            fair.fit(broken, sensitive_features=labels)
+        weights[3] = 0.0
+        with pytest.raises(InvalidInput, match=f"{what}, first in row 3, column 7"):
+            fair.fit(broken, sensitive_features=labels, sample_weight=weights)
+    for scale in (False, True):
+        with pytest.raises(InvalidInput, match="overflow"):
+            FairPCA(2, scale=scale).fit(1e160 * X, sensitive_features=labels)
+    with pytest.raises(InvalidInput, match="label"):
+        fair.fit(X, sensitive_features=[None, *labels[1:]])
+
+
+WIDE = """
+import json, resource
+import numpy as np
+from fairspan import FairPCA
+rng = np.random.default_rng(0)
+n, p = 500, 20_000
+groups = rng.integers(0, 2, n)
+X = rng.standard_normal((n, 12)) * np.linspace(6, 1, 12) @ rng.standard_normal((12, p))
+X[groups == 1] += rng.standard_normal(p)
+X += rng.standard_normal((n, p))
+fair = FairPCA(10).fit(X, sensitive_features=groups)
+print(json.dumps({
+    "kilobytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    "status": fair.solution_.status,
+    "eigen": fair.solution_.eigen,
+    "gap": fair.solution_.gap / fair.solution_.tolerance,
+    "losses": fair.group_losses_.tolist(),
+    "errors": fair.group_errors_.tolist(),
+    "orthonormal": float(np.abs(fair.components_ @ fair.components_.T - np.eye(10)).max()),
+    "residuals": [float(((lambda R: (R - R @ fair.components_.T @ fair.components_) ** 2)(
+        X[groups == g] - X.mean(axis=0))).sum(axis=1).mean()) for g in (0, 1)],
+}))
+"""
+
+
+def test_many_features_in_little_memory():
+    ran = subprocess.run([sys.executable, "-c", WIDE], capture_output=True, text=True, check=True)
+    told = json.loads(ran.stdout)
+    assert told["kilobytes"] < 1_000_000
+    assert (told["status"], told["eigen"]) == ("optimal", "thin")
+    assert told["gap"] <= 1
+    assert told["losses"][0] == pytest.approx(told["losses"][1], rel=1e-6)
+    assert told["errors"] == pytest.approx(told["residuals"], rel=1e-9)
+    assert told["orthonormal"] <= 1e-12
