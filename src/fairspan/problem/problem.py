@@ -10,9 +10,10 @@ import numpy.typing as npt
 from fairspan.errors import InvalidParameter
 from fairspan.linalg import LeadingSubspace
 from fairspan.moments.groups import Label
-from fairspan.moments.operators import SecondMoments
+from fairspan.moments.operators import CANCELLING, SecondMoments
 from fairspan.problem.criteria import Criterion, NashWelfare
 from fairspan.problem.pieces import Pieces
+from fairspan.problem.spectrum import Spectra
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -39,6 +40,9 @@ class Problem:
     unrestricted : Problem or None
         The same without the restriction to some directions, where there is one: excess losses, and
         what ordinary PCA does, are those of all directions.
+    decompositions : Spectra, optional
+        Those known of the second moments. `dataclasses.replace` hands them on, so that other
+        dimensions and criteria need not solve these eigenproblems again.
     """
 
     second_moments: SecondMoments
@@ -48,10 +52,20 @@ class Problem:
     criterion: Criterion
     allow_extra: bool = False
     unrestricted: "Problem | None" = None
+    decompositions: Spectra | None = None
 
     def __post_init__(self) -> None:
         check_n_components(self.n_components, self.second_moments.n_features)
         self.criterion.check(self.labels)
+        known = self.decompositions
+        if known is None or known.second_moments is not self.second_moments:
+            object.__setattr__(self, "decompositions", Spectra(self.second_moments))
+
+    @property
+    def spectra(self) -> Spectra:
+        """Decompositions of mixtures of the second moments, each solved once."""
+        assert self.decompositions is not None
+        return self.decompositions
 
     @property
     def n_groups(self) -> int:
@@ -89,7 +103,7 @@ class Problem:
     @cached_property
     def pooled_optimum(self) -> LeadingSubspace:
         """The leading eigenvectors of the pooled second moment: ordinary PCA."""
-        return self.second_moments.leading(self.proportions, self.n_components)
+        return self.spectra.leading(self.proportions, self.n_components)
 
     @cached_property
     def served_worse_by_pca(self) -> int:
@@ -107,7 +121,7 @@ class Problem:
     def group_optima(self) -> tuple[LeadingSubspace, ...]:
         """The best d-dimensional subspace of each group alone: k eigenproblems, solved once."""
         return tuple(
-            self.second_moments.leading(alone, self.n_components) for alone in np.eye(self.n_groups)
+            self.spectra.leading(alone, self.n_components) for alone in np.eye(self.n_groups)
         )
 
     @cached_property
@@ -115,7 +129,15 @@ class Problem:
         """e*_g = tr S_g - t_d(S_g), the error of each group's own optimum, shape (k,)."""
         if self.unrestricted is not None:
             return self.unrestricted.best_errors
-        return np.array([self.errors(best.vectors)[g] for g, best in enumerate(self.group_optima)])
+        traces, d = self.second_moments.traces, self.n_components
+        if self.spectra.are_shared(d):
+            sums = [self.spectra.known(each).top_sum(d) for each in np.eye(self.n_groups)]
+        else:
+            sums = [best.top_eigenvalue_sum for best in self.group_optima]
+        least = np.asarray(traces - sums)
+        for g in np.flatnonzero(least <= CANCELLING * traces):
+            least[g] = self.errors(self.group_optima[g].vectors)[g]
+        return least
 
     def errors(self, basis: FloatArray) -> FloatArray:
         """e_g(V) = tr S_g - tr(V'S_gV) of each group, never below zero, shape (k,)."""

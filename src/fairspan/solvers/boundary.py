@@ -19,7 +19,8 @@ from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.branch_and_bound import BranchAndBound
 from fairspan.solvers.certificate import certified, mixture_bound, resolution
-from fairspan.solvers.segment import LargestOfTwo, Question, Reach, SegmentSearch
+from fairspan.solvers.questions import LargestOfTwo, Question, Reach
+from fairspan.solvers.segment import SegmentSearch
 from fairspan.solvers.solution import Solution, TracePoint
 
 FloatArray = npt.NDArray[np.float64]
@@ -150,15 +151,15 @@ def _largest_of_two(problem: Problem, pieces: Pieces, tolerance: float) -> Solut
         LargestOfTwo(pieces.coefficients, pieces.references(problem.second_moments.traces)),
         tolerance,
     )
-    alone = (pieces.coefficients == np.eye(2)).all()
-    second, first = (
-        search.face_at(t, problem.group_optima[1 - int(t)] if alone else None) for t in (0.0, 1.0)
-    )
-    left = search.end_at(0.0, second, second.high)
-    right = search.end_at(1.0, first, first.low)
-    # At an end with the sign turned, the piece minimised there is the larger one: optimal.
-    if left.excess < 0 < right.excess:
-        search.close(left, right)
+    # At an end with the sign turned, the piece minimised there is the larger one: optimal. That of
+    # the larger reference is the likelier one, and then the other end need not be looked at.
+    ends = {}
+    for which in (1, 0) if search.question.target > 0 else (0, 1):
+        # Of an edge at an end, the point nearer to the other end.
+        ends[which] = search.end_at(search.touch(float(which)), -np.inf if which else np.inf)
+        if ends[which].excess <= 0 if which else ends[which].excess >= 0:
+            return _certified(problem, search, tolerance)
+    search.close(ends[0], ends[1])
     return _certified(problem, search, tolerance)
 
 
@@ -178,7 +179,7 @@ def _equal_error(problem: Problem, tolerance: float) -> Solution:
         exactly=True,
     )
     search = _search(problem, question, tolerance)
-    search.close_on_target(pca)
+    search.close_on_target()
     if search.best.violation > max(tolerance, search.resolution):
         remedy = "Use 'error_gap' with a large penalty, another n_components, or another center"
         if problem.unrestricted is None:
@@ -225,6 +226,7 @@ def _search(problem: Problem, question: Question, tolerance: float) -> SegmentSe
         tolerance,
         share=tolerance / total if total > 0 else 0.0,
         resolution=resolution(problem),
+        spectra=problem.spectra,
     )
 
 

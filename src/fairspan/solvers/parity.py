@@ -17,7 +17,8 @@ from fairspan.problem.restrictions import MeanParity, Restriction
 from fairspan.solvers.certificate import certified, resolution
 from fairspan.solvers.covariance_program import best_within, upper_bound
 from fairspan.solvers.protocol import Solver
-from fairspan.solvers.segment import Reach, SegmentSearch
+from fairspan.solvers.questions import Reach
+from fairspan.solvers.segment import SegmentSearch
 from fairspan.solvers.solution import Solution, TracePoint
 
 FloatArray = npt.NDArray[np.float64]

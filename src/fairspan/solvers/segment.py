@@ -3,21 +3,23 @@
 A segment of weights w(t), t from 0 to 1, walks along the boundary of conv W, W the set of
 (c_1(V), c_2(V)): one eigenproblem a step. The position h.c does not decrease on the way. Where it
 jumps over the target, the leading subspace is tied, and the edge between both sides is walked along
-(:mod:`fairspan.solvers.face`). What is asked is a :class:`Question`: which bound a weight proves,
-and what a subspace is worth.
+(:mod:`fairspan.solvers.face`). What is asked is a :class:`fairspan.solvers.questions.Question`.
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from fairspan.linalg import LeadingSubspace
 from fairspan.moments.operators import SecondMoments
+from fairspan.problem.spectrum import Spectra
 from fairspan.solvers.bracket import Bracket, BracketEnd
 from fairspan.solvers.face import Face
+from fairspan.solvers.questions import Question, Worth
 from fairspan.solvers.solution import TracePoint
+from fairspan.solvers.touching import Segment, Touch
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -26,128 +28,8 @@ FloatArray = npt.NDArray[np.float64]
 _TIE_SHARE = 1 / 16
 # Bisection alone would reach float64's resolution in 53 steps.
 _MAX_STEPS = 120
-
-
-class Worth(NamedTuple):
-    """What a subspace is worth.
-
-    Attributes
-    ----------
-    value : float
-        What is minimised.
-    violation : float
-        By how much a constraint is missed; 0 without one.
-    cuts : (2,) array
-        Its dual function is (t, 1 - t) times these.
-    """
-
-    value: float
-    violation: float
-    cuts: FloatArray
-
-
-class Question(Protocol):
-    """What is minimised over V, and how weights bound it."""
-
-    @property
-    def ends(self) -> tuple[FloatArray, FloatArray]:
-        """The weights w(0) and w(1)."""
-
-    @property
-    def direction(self) -> FloatArray:
-        """h; the position of a subspace is h.c."""
-
-    @property
-    def target(self) -> float:
-        """The position looked for."""
-
-    def bound(self, t: float, top_eigenvalue_sum: float) -> float:
-        """Lower bound on the optimum from t_d of the mixture w(t)."""
-
-    def worth(self, captured: FloatArray) -> Worth:
-        """What a subspace with these captured variances is worth."""
-
-
-@dataclass(frozen=True, eq=False)
-class LargestOfTwo:
-    """min over V of max_i (R_i - A_i.c): optimal where both pieces agree, or at an end.
-
-    Attributes
-    ----------
-    coefficients : (2, 2) array
-        A, one row for each piece.
-    references : (2,) array
-        R.
-    """
-
-    coefficients: FloatArray
-    references: FloatArray
-
-    @property
-    def ends(self) -> tuple[FloatArray, FloatArray]:
-        """Each piece alone."""
-        return self.coefficients[1], self.coefficients[0]
-
-    @property
-    def direction(self) -> FloatArray:
-        """The difference of both pieces."""
-        return np.asarray(self.coefficients[0] - self.coefficients[1])
-
-    @property
-    def target(self) -> float:
-        """Where both pieces agree."""
-        return float(self.references[0] - self.references[1])
-
-    def bound(self, t: float, top_eigenvalue_sum: float) -> float:
-        """The mixture of the pieces, at its least."""
-        return float(t * self.references[0] + (1 - t) * self.references[1]) - top_eigenvalue_sum
-
-    def worth(self, captured: FloatArray) -> Worth:
-        """The larger piece."""
-        pieces = self.references - self.coefficients @ captured
-        return Worth(float(pieces.max()), 0.0, pieces)
-
-
-@dataclass(frozen=True, eq=False)
-class Reach:
-    """min over V of reference - a.c subject to h.c = target, or >= target.
-
-    Attributes
-    ----------
-    objective : (2,) array
-        a.
-    reference : float
-    direction : (2,) array
-        h, turned so that the optimum without the constraint lies below the target.
-    target : float
-    exactly : bool
-        Whether positions beyond the target are a violation.
-    """
-
-    objective: FloatArray
-    reference: float
-    direction: FloatArray
-    target: float
-    exactly: bool
-
-    @property
-    def ends(self) -> tuple[FloatArray, FloatArray]:
-        """From the objective alone to the constraint alone."""
-        return self.objective, self.direction
-
-    def bound(self, t: float, top_eigenvalue_sum: float) -> float:
-        """Of (1 - t) times the objective plus t times the constraint's slack."""
-        if t == 1:
-            return -np.inf
-        mixture = (1 - t) * self.reference + t * self.target - top_eigenvalue_sum
-        return float(mixture / (1 - t))
-
-    def worth(self, captured: FloatArray) -> Worth:
-        """The objective, and how far the constraint is from being met."""
-        excess = float(self.direction @ captured - self.target)
-        value = self.reference - float(self.objective @ captured)
-        violation = abs(excess) if self.exactly else max(-excess, 0.0)
-        return Worth(value, violation, np.array([-excess, value]))
+# Turning a basis onto the target: each correction gains the digits that the step has.
+_MOST_CORRECTIONS = 4
 
 
 @dataclass
@@ -168,6 +50,8 @@ class SegmentSearch:
         may then still be larger than the loss of ordinary PCA.
     resolution : float
         Gaps below it are rounding.
+    spectra : Spectra, optional
+        What is known of these second moments.
     """
 
     second_moments: SecondMoments
@@ -176,12 +60,18 @@ class SegmentSearch:
     tolerance: float
     share: float
     resolution: float
+    spectra: Spectra | None = None
     n_eigenproblems: int = 0
     lower: float = -np.inf
-    best: Worth = field(default_factory=lambda: Worth(np.inf, np.inf, np.empty(0)))
+    best: Worth = field(default_factory=lambda: Worth(np.inf, np.inf, (np.inf, np.inf), -np.inf))
     weights: FloatArray = field(default_factory=lambda: np.empty(2))
     basis: FloatArray = field(default_factory=lambda: np.empty(0))
     trace: list[TracePoint] = field(default_factory=list)
+
+    @cached_property
+    def _segment(self) -> Segment:
+        spectra = self.spectra or Spectra(self.second_moments)
+        return Segment(spectra, self.n_components, self.question.ends)
 
     @property
     def goal(self) -> float:
@@ -194,70 +84,109 @@ class SegmentSearch:
         meets = self.best.violation <= self.resolution
         return meets and self.best.value - self.lower <= self.goal
 
-    def face_at(self, t: float, known: LeadingSubspace | None = None) -> Face:
-        """Leading subspaces of the mixture w(t), and the bound that they prove."""
-        start, end = self.question.ends
-        weights = (1 - t) * start + t * end
+    def touch(self, t: float) -> Touch:
+        """Solve the eigenproblem at a weight, and take the bound that it proves."""
         goal = self.goal if np.isfinite(self.best.value) else self.resolution
-        tie = _TIE_SHARE * goal / self.n_components
-        leading = known or self.second_moments.leading(weights, self.n_components, tie)
+        touch = self._segment.touch(t, _TIE_SHARE * goal / self.n_components)
         self.n_eigenproblems += 1
-        bound = self.question.bound(t, leading.top_eigenvalue_sum)
+        end, start = self.question.references
+        bound = self.question.bound(t, t * end + (1 - t) * start - touch.top_sum)
         if bound > self.lower:
-            self.lower, self.weights = bound, weights
-        return Face.of(self.second_moments, weights, leading, self.question.direction)
+            self.lower, self.weights = bound, self._segment.weights(t)
+        return touch
 
-    def try_basis(self, basis: FloatArray) -> Worth:
-        """Take a subspace if it is the best so far; return what it is worth."""
-        worth = self.question.worth(self.second_moments.captured_variances(basis))
+    def try_basis(self, basis: FloatArray, captured: tuple[float, float] | None = None) -> Worth:
+        """Take a subspace if it is the best so far; return what it is worth.
+
+        Parameters
+        ----------
+        basis : (p, d) array
+        captured : tuple of 2 floats, optional
+            Of the mixtures at the start and at the end, if it is known.
+        """
+        first, last = captured or self._segment.captured(basis)
+        end, start = self.question.references
+        worth = self.question.worth((end - last, start - first))
         if self._rank(worth) < self._rank(self.best):
             self.best, self.basis = worth, basis
         self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.best.value))
         return worth
 
-    def end_at(self, t: float, face: Face, position: float) -> BracketEnd:
-        """Try the subspace at a position of the face at w(t)."""
-        worth = self.try_basis(face.basis_at(position))
-        return BracketEnd(t, position - self.question.target, worth.cuts)
+    def end_at(self, touch: Touch, target: float) -> BracketEnd:
+        """The leading subspace at a weight whose position is nearest to a target."""
+        if touch.tied:
+            return self._end_on(self._face(touch, touch.tied), touch, target)
+        worth = self.try_basis(touch.basis, touch.captured)
+        return BracketEnd(touch.weight, worth.excess, worth.cut, touch.curvature)
 
     def close(self, left: BracketEnd, right: BracketEnd) -> None:
         """Narrow the bracket until the gap is closed or no weight is left between its ends."""
-        bracket, target = Bracket(left, right), self.question.target
+        bracket, target = Bracket(left, right, self.question.pole), self.question.target
         for _ in range(_MAX_STEPS):
-            t = bracket.next_weight()
-            if self.closed or t is None:
+            t = None if self.closed else bracket.next_weight()
+            if t is None:
                 return
-            face = self.face_at(t)
-            if face.low <= target <= face.high:
-                self.try_basis(face.basis_at(target))
-                # On an edge no other weight can do better; at a point the gap tells.
-                if face.leading.is_tied:
-                    return
-            bracket.narrow(self.end_at(t, face, face.low if face.low > target else face.high))
+            touch = self.touch(t)
+            if touch.tied:
+                face = self._face(touch, touch.tied)
+                end = self._end_on(face, touch, target)
+                if face.low <= target <= face.high:
+                    return  # on an edge no other weight can do better
+            else:
+                end = self.end_at(touch, target)
+                if not self.closed:
+                    self._turn_onto_target(touch, end, bracket.rate(end))
+            bracket.narrow(end)
 
-    def close_on_target(self, start: LeadingSubspace | None = None) -> None:
-        """Reach the target from w(0), or leave the position nearest to it as the best.
-
-        Parameters
-        ----------
-        start : LeadingSubspace, optional
-            That of w(0), if it is known.
-        """
-        first = self.face_at(0.0, start)
-        target = self.question.target
-        left = self.end_at(0.0, first, min(max(target, first.low), first.high))
+    def close_on_target(self) -> None:
+        """Reach the target from w(0), or leave the position nearest to it as the best."""
+        left = self.end_at(self.touch(0.0), self.question.target)
         if left.excess >= -self.resolution:
             return
-        # At the other end the weights are the direction itself: along it that face does not move,
-        # so ties there are left to the objective.
-        objective, direction = self.question.ends
-        furthest = self.second_moments.leading(direction, self.n_components)
-        self.n_eigenproblems += 1
-        face = Face.of(self.second_moments, direction, furthest, objective)
-        worth = self.try_basis(face.basis_at(face.high))
-        excess = furthest.top_eigenvalue_sum - target
+        last = self.touch(1.0)
+        end = self.question.references[0]
+        if last.tied:
+            # There the weights are the direction itself: along it that face does not move, so ties
+            # are left to the objective.
+            weights, objective = self._segment.ends[1], self._segment.ends[0]
+            face = Face.of(self.second_moments, weights, last.tied, objective)
+            worth = self.try_basis(face.basis_at(face.high))
+        else:
+            worth = self.try_basis(last.basis, last.captured)
+        excess = last.top_sum - end
         if excess > -self.resolution:
-            self.close(left, BracketEnd(1.0, max(excess, self.resolution), worth.cuts))
+            excess = max(excess, self.resolution)
+            self.close(left, BracketEnd(1.0, excess, worth.cut, last.curvature))
+
+    def _face(self, touch: Touch, tied: LeadingSubspace) -> Face:
+        weights = self._segment.weights(touch.weight)
+        return Face.of(self.second_moments, weights, tied, self.question.direction)
+
+    def _end_on(self, face: Face, touch: Touch, target: float) -> BracketEnd:
+        worth = self.try_basis(face.basis_at(min(max(target, face.low), face.high)))
+        return BracketEnd(touch.weight, worth.excess, worth.cut)
+
+    def _turn_onto_target(self, touch: Touch, end: BracketEnd, rate: float | None) -> None:
+        """Turn the basis onto the target, where the bound at this weight is near enough.
+
+        The bound is short of the best one by a term of second order in the distance to the root,
+        the turned basis by one of fourth order.
+        """
+        if not rate or not end.curvature:
+            return
+        scale = rate / end.curvature
+        short = end.excess**2 / (2 * end.curvature * scale**3)
+        turning = touch.turning() if short <= self.goal else None
+        if turning is None:
+            return
+        step = -end.excess / rate
+        for _ in range(_MOST_CORRECTIONS):
+            if abs(step) > turning.largest:
+                return
+            worth = self.try_basis(turning.basis_at(touch.basis, step))
+            if self.closed:
+                return
+            step -= worth.excess / rate
 
     def _rank(self, worth: Worth) -> tuple[float, float]:
         return max(worth.violation - self.resolution, 0.0), worth.value
