@@ -110,7 +110,7 @@ def report(results: list[Result], left_out: list[str], effort: Effort) -> str:
         ["case", "fair fit", "of it moments", *SOLVERS],
         [_time_line(each) for each in results],
     )
-    notes = ["A star marks the fastest; (2) a run that is over five times slower, taken twice."]
+    notes = ["A star marks the fastest; (2) one over five times slower, which was run only twice."]
     if effort.quick:
         notes.append("Quick: fewer rows and turns; goals are for the whole cases.")
     if left_out:
@@ -159,5 +159,6 @@ def _rival(result: Result, solver: str) -> str:
     if solver not in found.rivals:
         return why_not(solver, result.shape, result.case.d) or ""
     star = " *" if solver == found.best else ""
-    few = f" ({found.turns[solver]})" if found.turns[solver] < found.turns[found.best] else ""
+    turns = found.turns[solver]
+    few = f" ({turns})" if turns < found.turns[found.best] else ""
     return shown_seconds(found.rivals[solver]) + few + star

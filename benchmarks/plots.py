@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 # Okabe and Ito's blue and vermilion, which differ for all kinds of colour blindness.
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#6E6E6E"
@@ -42,17 +42,23 @@ def draw_curves(
 ) -> None:
     """Seconds against a size, both logarithmic, with each curve's fitted exponent."""
     axes = figure.add_subplot()
+    symbol = label.partition(",")[0]
     styles = ((BLUE, "o", "-"), (VERMILION, "s", "--"))
     for (name, seconds), (colour, marker, line) in zip(curves.items(), styles, strict=True):
         power = exponent(values, seconds)
         axes.plot(
             values, seconds, color=colour, marker=marker, linestyle=line, markersize=6,
-            label=f"{name}: grows like {label.split()[0]}$^{{{power:.2f}}}$",
+            label=f"{name}: grows like {symbol}$^{{{power:.2f}}}$",
         )  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel=label, ylabel="seconds", title=title)
     axes.xaxis.set_major_locator(FixedLocator(list(values)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    # Ticks at 1, 2 and 5 times the powers of ten; there is at least one, however short the axis.
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=30))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_ylim(min(map(min, curves.values())) / 1.5, max(map(max, curves.values())) * 3)
     axes.grid(which="major", color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.legend(frameon=False)

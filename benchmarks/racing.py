@@ -29,7 +29,7 @@ class Race:
     rivals : dict of str to float
         Solver of scikit-learn's PCA to its time.
     turns : dict of str to int
-        In how many turns each rival took part, after a warm-up.
+        How many times of each rival count.
     gap : float
         Of the certificate, as a share of the total variance.
     status, eigen : str

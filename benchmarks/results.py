@@ -11,7 +11,7 @@ from statistics import median
 from time import perf_counter
 from typing import TypeVar
 
-# With more than this times the best time of its kind, a run takes part in fewer turns.
+# A run that takes more than this times the best of its kind takes part in fewer turns.
 _SLOW = 5.0
 
 _Found = TypeVar("_Found")
@@ -36,25 +36,22 @@ def timed(run: Callable[[], _Found]) -> tuple[float, _Found]:
 def seconds_and_turns(
     runs: dict[str, Callable[[], object]], repetitions: int, spared: Sequence[str] = ()
 ) -> tuple[dict[str, float], dict[str, int]]:
-    """Median time of each run in turns, and in how many turns it took part, after a warm-up.
+    """Median time of each run in turns, and how many times count, after a warm-up.
 
-    Runs whose names are in `spared` are compared after the warm-up: those more than five times
-    slower than the fastest of them take part in two turns only.
+    Runs whose names are in `spared` are compared after the warm-up: of those more than five times
+    slower than the fastest of them, the warm-up counts, and one turn more.
     """
     first = {name: timed(run)[0] for name, run in runs.items()}
     fastest = min((first[name] for name in spared), default=0.0)
-    turns = {
-        name: min(2, repetitions)
-        if name in spared and first[name] > _SLOW * fastest
-        else repetitions
-        for name in runs
-    }
-    times: dict[str, list[float]] = {name: [] for name in runs}
+    slow = {name for name in spared if first[name] > _SLOW * fastest}
+    times = {name: [first[name]] if name in slow else [] for name in runs}
     for turn in range(repetitions):
         for name, run in runs.items():
-            if turn < turns[name]:
+            if turn == 0 or name not in slow:
                 times[name].append(timed(run)[0])
-    return {name: median(each) for name, each in times.items()}, turns
+    return {name: median(each) for name, each in times.items()}, {
+        name: len(each) for name, each in times.items()
+    }
 
 
 def machine(packages: Sequence[str]) -> str:

@@ -15,6 +15,8 @@ from benchmarks.report import Measured
 from benchmarks.results import announce, shown_seconds, table_of
 from benchmarks.rows import made
 
+_REPETITIONS = 5
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -120,6 +122,7 @@ def curves(effort: Effort) -> list[Curve]:
 
 def measure(effort: Effort) -> Measured:
     """Every curve in a process of its own."""
+    effort = replace(effort, repetitions=1 if effort.quick else _REPETITIONS)
     found, left_out = [], []
     for curve in curves(effort):
         announce(f"scaling in {curve.label}")
