@@ -323,10 +323,11 @@ def test_nash_welfare_of_one_group_without_variance_is_told(solver):
 def test_a_step_without_curvature_does_not_overflow():
     # Second moments that are multiples of the identity leave slopes of rounding, and no curvature.
     frame, slopes = np.eye(3), np.array([[[1e3], [0.0]], [[0.0], [-1e3]]])
-    model = _Model(frame[:, :1], frame[:, 1:], np.array([2.0, 1.0]), slopes, np.zeros((2, 1)))
-    step, multipliers = model.safe_step()
-    assert np.isfinite(step).all()
-    np.testing.assert_allclose(multipliers.sum(), 1)
+    scores = np.array([2.0, 1.0])
+    model = _Model(frame[:, :1], frame[:, 1:], scores, np.eye(2), slopes, np.zeros((2, 1)))
+    step = model.safe_step(scores)
+    assert np.isfinite(step.along).all()
+    np.testing.assert_allclose(step.multipliers.sum(), 1)
 
 
 def test_newtons_step_where_ties_leave_little_curvature_anywhere():
@@ -336,10 +337,11 @@ def test_newtons_step_where_ties_leave_little_curvature_anywhere():
     curvatures = np.zeros((p - d, d))
     curvatures[:4] = rng.uniform(1, 2, (4, d))
     slopes = np.where(curvatures > 0, rng.standard_normal((2, p - d, d)), 0.0)
-    model = _Model(basis, complement, np.array([1.0, 1.0]), slopes, curvatures)
-    step, multipliers = model.newton_step(np.array([0.5, 0.5]))
-    assert np.isfinite(step).all()
-    np.testing.assert_allclose(multipliers.sum(), 1)
+    scores = np.array([1.0, 1.0])
+    model = _Model(basis, complement, scores, np.eye(2), slopes, curvatures)
+    step = model.newton_step(np.array([0.5, 0.5]), scores)
+    assert np.isfinite(step.along).all()
+    np.testing.assert_allclose(step.multipliers.sum(), 1)
 
 
 @pytest.mark.parametrize("unit", [1e-13, 1.0, 1e13])

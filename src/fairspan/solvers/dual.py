@@ -11,29 +11,37 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.errors import InvalidInput
+from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.certificate import mixture_bound
-from fairspan.solvers.simplex_program import least_on_simplex
 
 FloatArray = npt.NDArray[np.float64]
-
-# A gap at eigenvalue d below this share of the largest eigenvalue counts as none.
-_NO_GAP = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Atom:
-    """A subspace, and the variance of each group that it captures.
+    """A subspace, or a soft one, and the variance of each group that it captures.
 
     Attributes
     ----------
-    basis : (p, d) array
+    basis : (p, r) array
+        P = BB': d orthonormal columns; of a soft one r > d orthogonal columns of length at most 1.
     captured : (k,) array
+        <S_g, P>.
     """
 
     basis: FloatArray
     captured: FloatArray
+
+    def leading(self, n_components: int) -> FloatArray:
+        """The d longest columns, at unit length: leading eigenvectors of P, shape (p, d)."""
+        if self.basis.shape[1] == n_components:
+            return self.basis
+        lengths = np.linalg.norm(self.basis, axis=0)
+        longest = np.argsort(-lengths, kind="stable")[:n_components]
+        return np.asarray(self.basis[:, longest] / lengths[longest])
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +61,27 @@ class DualPoint:
     multipliers: FloatArray
     bound: float
     atom: Atom
+
+
+@dataclass(frozen=True, eq=False)
+class DualSpectrum:
+    """The dual at one point, with all eigenvectors of the mixture.
+
+    Attributes
+    ----------
+    multipliers : (m,) array
+        On the simplex.
+    bound : float
+        D(m).
+    values : (p,) array
+        Eigenvalues, largest first.
+    vectors : (p, p) array
+    """
+
+    multipliers: FloatArray
+    bound: float
+    values: FloatArray
+    vectors: FloatArray
 
 
 class Dual:
@@ -98,29 +127,38 @@ class Dual:
         bound = mixture_bound(self.references, multipliers, leading.top_eigenvalue_sum)
         return DualPoint(multipliers, bound, self.atom(leading.vectors))
 
-    def newton(self, multipliers: FloatArray) -> tuple[DualPoint, FloatArray | None]:
-        """Evaluate, and maximise the second-order model of the dual over the simplex.
-
-        One eigenproblem, for all eigenvectors: with eigenvalues a_j of the d leading ones v_j and
-        b_i of the others u_i, the Hessian of t_d in w is
-        2 sum_(j, i) (v_j'S_g u_i)(v_j'S_h u_i) / (a_j - b_i). Without a gap at eigenvalue d there
-        is no Hessian, and the second value is None.
-        """
-        second, d = self.second_moments, self.n_components
+    def spectrum(self, multipliers: FloatArray) -> DualSpectrum:
+        """Evaluate: one eigenproblem, for all eigenvectors."""
         multipliers = on_simplex(multipliers)
-        spectrum = second.leading(self.weights(multipliers), second.n_features)
+        values, vectors = eigenvectors_of(self.second_moments, self.weights(multipliers))
         self.n_eigenproblems += 1
-        values, vectors = spectrum.eigenvalues, spectrum.vectors
-        bound = mixture_bound(self.references, multipliers, float(values[:d].sum()))
-        point = DualPoint(multipliers, bound, self.atom(vectors[:, :d]))
-        gaps = values[:d, None] - values[None, d:]
-        if gaps.size == 0 or gaps.min() <= _NO_GAP * np.abs(values).max():
-            return point, None
-        mixed = np.einsum("gpd,pi->gdi", second.applied(vectors[:, :d]), vectors[:, d:])
-        curvature = 2 * np.einsum("gdi,hdi->gh", mixed, mixed / gaps)
-        quadratic = self.coefficients @ curvature @ self.coefficients.T
-        slope = self.pieces_at(point.atom.captured)
-        return point, least_on_simplex(quadratic, -slope - quadratic @ multipliers)
+        top_sum = float(values[: self.n_components].sum())
+        bound = mixture_bound(self.references, multipliers, top_sum)
+        return DualSpectrum(multipliers, bound, values, vectors)
+
+
+def eigenvectors_of(
+    second_moments: SecondMoments, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """All eigenvalues of sum_g weights_g S_g, largest first, and the eigenvectors.
+
+    Raises
+    ------
+    InvalidInput
+        The mixture is not finite.
+    """
+    if not isinstance(second_moments, DenseSecondMoments):
+        whole = second_moments.leading(weights, second_moments.n_features)
+        return whole.eigenvalues, whole.vectors
+    mixture = second_moments.mixture(weights)
+    if not np.isfinite(mixture).all():
+        raise InvalidInput(
+            "The second moments hold NaN or infinity",
+            "Allowed are finite numbers",
+            "Rescale the columns if their squares overflow (values beyond 1e150)",
+        )
+    values, vectors = np.linalg.eigh(mixture)
+    return values[::-1], vectors[:, ::-1]
 
 
 def on_simplex(multipliers: FloatArray) -> FloatArray:

@@ -5,6 +5,8 @@ prove a bound. The gap they leave is narrowed by the relaxation from below and b
 from above.
 """
 
+from itertools import chain
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,6 +21,9 @@ from fairspan.solvers.rounding import affine_scores, descend_from_each, starts_a
 from fairspan.solvers.solution import Solution, TracePoint
 
 FloatArray = npt.NDArray[np.float64]
+
+# The relaxation converges so fast that this share of the tolerance takes one step more.
+_AIM = 1e-3
 
 
 class PiecewiseSearch:
@@ -63,17 +68,20 @@ class PiecewiseSearch:
         return self.upper - self.lower <= self.tolerance
 
     def run(self, start: FloatArray | None = None) -> None:
-        """Descend from a basis (ordinary PCA's); if the gap stays open, relax and descend again."""
-        self.descend_from(self.problem.pooled_optimum.vectors if start is None else start)
+        """Relax; if no atom is the answer, descend from what that found, and from a basis."""
+        # Half for the relaxation leaves half for the descent.
+        self.relaxation.run(self.tolerance / 2, aim=_AIM * self.tolerance)
+        self._take_atom()
         if self.closed:
             return
-        # Half for the relaxation leaves half for the descent.
-        self.relaxation.run(self.tolerance / 2)
         # With two groups the relaxed solution itself, reduced, has d dimensions.
         soft = self.soft_basis()
         if not len(soft.shares):
             self.descend_from(soft.whole)
-        descend_from_each(self, starts_around(self.relaxation, self.problem.n_components))
+        first = self.problem.pooled_optimum.vectors if start is None else start
+        descend_from_each(
+            self, chain(starts_around(self.relaxation, self.problem.n_components), [first])
+        )
 
     def descend_from(self, start: FloatArray) -> None:
         """Take the local optimum below a subspace, and the bound of its multipliers."""
@@ -84,6 +92,18 @@ class PiecewiseSearch:
             self.relaxation.start = local.multipliers
             self.relaxation.atoms.append(self.dual.atom(local.basis))
             self.relaxation.take(self.dual.at(local.multipliers))
+        self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
+
+    def _take_atom(self) -> None:
+        """Take the relaxation's best subspace, without a descent."""
+        relaxation, problem = self.relaxation, self.problem
+        assert relaxation.best is not None
+        assert relaxation.nearest is not None
+        basis = relaxation.nearest.basis
+        value = float(self.scores(problem.errors(basis))[0].max())
+        if value < self.upper:
+            multipliers = relaxation.best.multipliers
+            self.best = LocalOptimum(basis, value, self.dual.weights(multipliers), multipliers, 0)
         self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
 
     def soft_basis(self) -> SoftBasis:

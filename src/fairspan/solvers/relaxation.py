@@ -1,28 +1,43 @@
-"""The relaxed problem of k groups: cutting planes on the dual, stabilised, with Newton steps.
+"""The relaxed problem of k groups: Newton's method on the dual, with its kinks in the model.
 
-Every dual point gives an atom, a subspace V_j. The master program mixes the atoms, P = sum c_j
-V_jV_j', so that the largest piece is least; its own multipliers are the next dual point. Master
-programs alone jump about, so the point half-way to the best one is evaluated too; and where
-eigenvalue d is not tied, Newton's method on the dual converges at once.
+The dual is smooth where eigenvalue d is not tied, and there Newton's method with a proximal term
+converges in a few eigenproblems. Where eigenvalues cross as the multipliers move, or are tied at
+the optimum, those around the cut enter the model as a block (:mod:`fairspan.solvers.
+spectral_model`), whose shares give the relaxed solution too. Should rounding or a tie of many
+eigenvalues stall that, cutting planes go on: every dual point gives an atom, a subspace V_j; the
+master program mixes them, P = sum c_j V_jV_j', so that the largest piece is least; its own
+multipliers, and the point half-way to the best one, come next.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import scipy.optimize
 
-from fairspan.solvers.dual import Atom, Dual, DualPoint
+from fairspan.solvers.dual import Atom, Dual, DualPoint, DualSpectrum, on_simplex
 from fairspan.solvers.solution import TracePoint
+from fairspan.solvers.spectral_model import SpectralModel, block_around
 
 FloatArray = npt.NDArray[np.float64]
 
 _MAX_ROUNDS = 1000
 # HiGHS stops at 1e-7 by default, which would stall the gap there.
 _LINEAR_PROGRAM = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-# A Newton step is worth another one if it shrinks the gap to this share.
-_WORTHWHILE = 0.5
+# A step is taken if the bound rises by this share of what the model promised.
+_RISES = 0.1
+# A block costs a program of some milliseconds: as long as eigenproblems are cheaper, this many
+# steps may fail without one.
+_LARGEST_BLOCK, _CHEAP_FEATURES, _FAILURES = 6, 150, 5
+# The model's own program is solved to this share of the tolerance.
+_PROGRAM = 1e-6
+# Rises below this share of the references are rounding; but the relaxed solution, whose value is
+# off by the first order of the multipliers, may need a few more steps.
+_NOTHING, _POLISHING = 1e-14, 4
+_MOST_STEPS = 80
+# Weights that sum to this share of the pieces' coefficients are nothing.
+_CANCELS = 1e-12
 # Where this many rounds leave more than this share of the gap, rounding is in the way.
 _STALL, _PROGRESS = 60, 0.9
 
@@ -38,6 +53,11 @@ class Relaxation:
         Subspaces to start from; more are found.
     start : (m,) array, optional
         Multipliers to begin with; uniform if left out.
+
+    Attributes
+    ----------
+    nearest : Atom or None
+        The best subspace of exactly d dimensions that a dual point gave.
     """
 
     dual: Dual
@@ -47,6 +67,7 @@ class Relaxation:
     upper: float = np.inf
     mixture: FloatArray = field(default_factory=lambda: np.ones(1))
     mixed: list[Atom] = field(default_factory=list)
+    nearest: Atom | None = None
     trace: list[TracePoint] = field(default_factory=list)
 
     @property
@@ -77,10 +98,16 @@ class Relaxation:
     def take(self, point: DualPoint) -> None:
         """Take the bound and the atom of a dual point."""
         self.atoms.append(point.atom)
+        if self.nearest is None or self.value(point.atom) < self.value(self.nearest):
+            self.nearest = point.atom
         if point.bound > self.lower:
             self.best = point
         self.consider([point.atom], np.ones(1))
         self.trace.append(TracePoint(self.dual.n_eigenproblems, self.lower, self.upper))
+
+    def value(self, atom: Atom) -> float:
+        """The largest piece at an atom."""
+        return float(self.dual.pieces_at(atom.captured).max())
 
     def consider(self, atoms: Sequence[Atom], mixture: FloatArray) -> None:
         """Take a mixture of atoms if it is the best so far."""
@@ -91,42 +118,45 @@ class Relaxation:
             self.upper, self.mixture = value, mixture[used]
             self.mixed = [atoms[int(j)] for j in used]
 
-    def run(self, tolerance: float, rounds: int = _MAX_ROUNDS) -> None:
-        """Narrow the gap to the tolerance (absolute), as far as rounding and `rounds` let it."""
-        multipliers, by_newton, patience = self._start(), True, 1
+    def run(self, tolerance: float, rounds: int = _MAX_ROUNDS, aim: float | None = None) -> None:
+        """Narrow the gap to the tolerance (absolute), as far as rounding and `rounds` let it.
+
+        Steps that converge fast go on to the gap `aim`, if it is given.
+        """
+        start = self._start()
+        if self.gap > tolerance:
+            ascent = _Ascent(self, tolerance if aim is None else aim)
+            ascent.run(start, min(rounds, _MOST_STEPS))
+        if self.gap > tolerance:
+            self._cut(tolerance, rounds)
+
+    def _cut(self, tolerance: float, rounds: int) -> None:
+        """Cutting planes."""
         reference = np.inf
         for step in range(rounds):
             if step % _STALL == 0:
                 if self.gap > _PROGRESS * reference:
                     return
                 reference = self.gap
-            before, following = self.gap, None
-            if by_newton:
-                point, following = self.dual.newton(multipliers)
-            else:
-                point = self.dual.at(multipliers)
-            self.take(point)
-            if self.gap <= tolerance:
-                return
-            if following is not None and self.gap < _WORTHWHILE * before:
-                multipliers, patience = following, 1
-                continue
-            if by_newton:
-                patience *= 2
             multipliers = self._mix()
             if self.gap <= tolerance:
                 return
             assert self.best is not None
-            self.take(self.dual.at((multipliers + self.best.multipliers) / 2))
-            if self.gap <= tolerance:
-                return
-            by_newton = step % patience == 0
+            for each in (multipliers, (multipliers + self.best.multipliers) / 2):
+                self.take(self.dual.at(each))
+                if self.gap <= tolerance:
+                    return
 
     def _start(self) -> FloatArray:
-        m = len(self.dual.references)
         for atom in self.atoms:
             self.consider([atom], np.ones(1))
-        return np.full(m, 1 / m) if self.start is None else self.start
+        if self.start is not None:
+            return self.start
+        m = len(self.dual.references)
+        even = np.full(m, 1 / m)
+        # Where even ones cancel, all eigenvalues are tied at zero.
+        cancels = np.abs(even @ self.dual.coefficients) < _CANCELS * np.abs(self.dual.coefficients)
+        return even if not cancels.all() else on_simplex(np.linspace(1.0, m, m))
 
     def _mix(self) -> FloatArray:
         """Solve the master program; take its mixture and return its multipliers."""
@@ -138,6 +168,75 @@ class Relaxation:
             recent = len(self.atoms) - 10 * (k + 5)
             self.atoms = [atom for j, atom in enumerate(self.atoms) if shares[j] > 0 or j >= recent]
         return multipliers
+
+
+@dataclass
+class _Ascent:
+    """Newton's method on the dual.
+
+    Attributes
+    ----------
+    damping : float
+        Of the proximal term, damping |step|^2 / 2.
+    """
+
+    relaxation: Relaxation
+    tolerance: float
+    damping: float = 0.0
+    n_failures: int = 0
+
+    def run(self, start: FloatArray, steps: int) -> None:
+        """Climb until the gap is closed, or the model promises nothing more."""
+        model = self._at(start)
+        shares, n = model.hard, len(start)
+        self.relaxation.take(_point(model))
+        curvature = model.curvature(shares)
+        size = float(np.abs(self.relaxation.dual.references).max())
+        polished = 0
+        for _ in range(steps):
+            damped = curvature + self.damping * np.eye(n)
+            found, shares, promise = model.best(damped, _PROGRAM * self.tolerance)
+            self.relaxation.consider([model.atom(shares)], np.ones(1))
+            nothing = _NOTHING * size
+            polished += promise <= nothing
+            if self.relaxation.gap <= self.tolerance or polished > _POLISHING:
+                return
+            ahead = self._at(on_simplex(found))
+            self.relaxation.take(_point(ahead))
+            carried = ahead.carried(model, shares)
+            self.relaxation.consider([ahead.atom(carried)], np.ones(1))
+            if self.relaxation.gap <= self.tolerance:
+                return
+            rise = ahead.center.bound - model.center.bound
+            length = float((found - model.center.multipliers) @ (found - model.center.multipliers))
+            # The curvature along the step that its end would have been right for.
+            secant = self.damping + 2 * (promise - rise) / length if promise > nothing else 0.0
+            if rise >= _RISES * promise - nothing:
+                model, shares, self.damping = ahead, carried, max(secant, 0.0)
+            else:
+                self.damping = max(2 * self.damping, secant)
+                self.n_failures += 1
+                block = self._block(model.center)
+                if block != model.block:
+                    model = replace(model, block=block)
+                    shares, self.damping = model.hard, 0.0
+            curvature = model.curvature(shares)
+
+    def _at(self, multipliers: FloatArray) -> SpectralModel:
+        dual = self.relaxation.dual
+        center = dual.spectrum(multipliers)
+        return SpectralModel(dual, center, self._block(center))
+
+    def _block(self, center: DualSpectrum) -> tuple[int, int]:
+        d, p = self.relaxation.dual.n_components, len(center.values)
+        if d == p or (p < _CHEAP_FEATURES and self.n_failures < _FAILURES):
+            return d, d
+        return block_around(center.values, d, _LARGEST_BLOCK)
+
+
+def _point(model: SpectralModel) -> DualPoint:
+    center = model.center
+    return DualPoint(center.multipliers, center.bound, model.atom(model.hard))
 
 
 def best_mixture(values: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -91,7 +91,7 @@ class RobustSearch:
                 self.lower = lower
                 self.weights = relaxation.dual.weights(relaxation.best.multipliers)
             for atom in relaxation.mixed:
-                self._descend_from(atom.basis)
+                self._descend_from(atom.leading(self.problem.n_components))
             width = high - low
             if self.closed or self.n_eigenproblems > _MOST_EIGENPROBLEMS:
                 return

@@ -115,7 +115,7 @@ def starts_around(relaxation: Relaxation, n_components: int) -> Iterator[FloatAr
         mixed = rng.standard_normal((len(values), n_components))
         yield np.linalg.qr((vectors * np.sqrt(values)) @ mixed)[0]
         if turn < len(largest):
-            yield relaxation.mixed[largest[turn]].basis
+            yield relaxation.mixed[largest[turn]].leading(n_components)
 
 
 def _nash(errors: FloatArray, traces: FloatArray) -> tuple[FloatArray, FloatArray]:
