@@ -215,7 +215,8 @@ class _Growth:
             return 1 / weight
         if isinstance(criterion, RobustErrorGap):
             errors = space.second_moments.residual_variances(_coordinates(solution))
-            errors = np.maximum(errors, _ROUNDING * self.second.traces)
+            least = max(_ROUNDING * float(self.second.traces.max()), np.finfo(float).tiny)
+            errors = np.maximum(errors, least)
             slopes = criterion.gradients(errors, self.problem)
             return max(float(np.abs(slopes).sum(axis=1).max()), 1.0)
         return 1.0
@@ -291,7 +292,8 @@ class _Growth:
         problem, lines = self.problem, solution.supporting_weights
         slack = np.array([proof.excess(weights) for weights in _mixtures_of(solution)])
         if lines is None or problem.n_groups != 2 or not slack.any():
-            bound = solution.lower_bound - self._fall(space, solution) * float(slack.max())
+            fall = self._fall(space, solution) if slack.any() else 0.0
+            bound = solution.lower_bound - fall * float(slack.max())
             return bound - proof.uncertainty_of_losses(space)
         criterion = cast(RobustErrorGap, problem.criterion)
         d = problem.n_components
