@@ -49,7 +49,7 @@ class Result:
 
 def cases(effort: Effort) -> list[Case]:
     """The seven; quick ones have fewer rows."""
-    lfw = partial(faces, 3000 if effort.quick else None)
+    lfw = partial(faces, 2000 if effort.quick else None)
     tall = partial(made, 100_000 if effort.quick else 2_000_000, 50)
     wide = partial(made, 200 if effort.quick else 500, 2000 if effort.quick else 20_000)
     credit = partial(table, "default_credit", "education", integer_labels=True)

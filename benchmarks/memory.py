@@ -35,7 +35,7 @@ def measure(effort: Effort) -> Measured:
     """Every fit in a fresh process."""
     lines, left_out = [], []
     for case in (each for each in cases(effort) if each.name in _NAMES):
-        for name in (FAIR, *_PLAIN):
+        for name in (FAIR, *_PLAIN[: 1 if effort.quick else None]):
             announce(f"memory, {case.name}, {name}")
             try:
                 lines.append(_line(case, name, alone(effort.limit, peak_of, case, name)))

@@ -42,12 +42,11 @@ class Measured:
     figures: Mapping[str, Callable[["Figure"], None]] = field(default_factory=dict)
 
 
-def section_of(measured: Measured) -> str:
-    """The body of a section: date, machine, text, and where its plots are."""
+def section_of(measured: Measured, note: str = "") -> str:
+    """The body of a section: date, machine, a note if any, text, and where its plots are."""
+    head = " ".join([f"{date.today()}. {machine(measured.packages)}.", note]).strip()
     plots = [f"![{name}]({_PLOTS}/{name}.png)" for name in measured.figures]
-    return "\n\n".join(
-        [f"{date.today()}. {machine(measured.packages)}.", measured.text.strip(), *plots]
-    )
+    return "\n\n".join([head, measured.text.strip(), *plots])
 
 
 def sections_in(path: Path) -> dict[str, str]:

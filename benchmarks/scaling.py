@@ -15,7 +15,7 @@ from benchmarks.report import Measured
 from benchmarks.results import announce, shown_seconds, table_of
 from benchmarks.rows import made
 
-_REPETITIONS = 5
+_REPETITIONS = 3
 
 
 @dataclass(frozen=True)

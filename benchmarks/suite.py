@@ -1,5 +1,6 @@
 """The benchmarks by name, and how some or all of them are run and written down."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -8,6 +9,9 @@ from pathlib import Path
 from benchmarks.effort import Effort, SkippedError
 from benchmarks.report import Measured, section_of, sections_in, write_figures, write_sections
 from benchmarks.results import announce
+
+# Load per core above which times are not to be trusted.
+_BUSY = 0.4
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,9 @@ def run(chosen: Sequence[Benchmark], effort: Effort, results: Path | None) -> No
 
     Sections of benchmarks that were not chosen, or that cannot run here, stay as they were.
     """
-    before = {} if results is None else sections_in(results)
+    before, busy = {} if results is None else sections_in(results), busy_note()
+    if busy:
+        announce(busy)
     sections = {each.title: before[each.title] for each in SUITE if each.title in before}
     for benchmark in chosen:
         announce(benchmark.title)
@@ -68,7 +74,7 @@ def run(chosen: Sequence[Benchmark], effort: Effort, results: Path | None) -> No
             body = f"Skipped: {error}."
             sections.setdefault(benchmark.title, body)
         else:
-            body = section_of(measured)
+            body = section_of(measured, busy)
             sections[benchmark.title] = body
             if results is not None:
                 write_figures(measured, results)
@@ -76,3 +82,14 @@ def run(chosen: Sequence[Benchmark], effort: Effort, results: Path | None) -> No
         if results is not None:
             ordered = {each.title: sections[each.title] for each in SUITE if each.title in sections}
             write_sections(ordered, results)
+
+
+def busy_note() -> str:
+    """What to say where other programs keep this machine busy; empty where they do not."""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load < _BUSY * cores:
+        return ""
+    return (
+        f"The machine was busy when this began (load {load:.1f} on {cores} cores): threads that "
+        "wait for each other make even ratios unreliable."
+    )

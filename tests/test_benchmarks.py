@@ -25,7 +25,7 @@ from benchmarks.effort import Effort, SkippedError  # noqa: E402
 from benchmarks.isolation import alone  # noqa: E402
 from benchmarks.plots import exponent  # noqa: E402
 from benchmarks.racing import SOLVERS, race, why_not  # noqa: E402
-from benchmarks.report import Measured, sections_in, write_figures  # noqa: E402
+from benchmarks.report import Measured, section_of, sections_in, write_figures  # noqa: E402
 from benchmarks.results import seconds_and_turns, table_of  # noqa: E402
 from benchmarks.rows import made  # noqa: E402
 
@@ -227,3 +227,11 @@ def test_the_certificate_in_a_race_is_that_of_the_estimator():
     X, labels = made(60, 8)
     fair = FairPCA(2).fit(X, sensitive_features=labels)
     assert race((X, labels), 2, TOY).n_eigenproblems == fair.solution_.n_eigenproblems
+
+
+@pytest.mark.parametrize(("load", "says"), [(0.0, False), (1e3, True)])
+def test_results_say_where_the_machine_was_busy(load, says, monkeypatch):
+    monkeypatch.setattr(suite.os, "getloadavg", lambda: (load, 0.0, 0.0))
+    note = suite.busy_note()
+    assert bool(note) == says
+    assert note in section_of(Measured("text"), note)
