@@ -21,8 +21,10 @@ from fairspan.moments.groups import Label, spelled
 from fairspan.moments.thin.moments import ThinMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.criterion_names import CRITERION_NAMES
+from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.parameters import check_flag, check_number, kind_of
 from fairspan.problem.problem import check_n_components
+from fairspan.solvers.auto import Auto
 from fairspan.solvers.certificate import by_pooled_variance
 from fairspan.solvers.frontier_vertices import frontier_vertices
 from fairspan.solvers.trade_off_boundary import BoundaryPoint
@@ -31,6 +33,8 @@ from fairspan.subspace import FairSubspace
 FloatArray = npt.NDArray[np.float64]
 
 _LEAST_TOLERANCE = 1e-9
+# Largest gap of a criterion's answer, as a share of the total variance.
+_TOLERANCE = 1e-9
 # How near the curve a criterion's answer must be to lie on it, as a share of the total variance.
 _ON_CURVE = 1e-8
 
@@ -100,7 +104,6 @@ class Frontier:
     n_eigenproblems: int
     _points: tuple[BoundaryPoint, ...] = field(repr=False)
     _pca: Fit = field(repr=False)
-    _scaled_moments: GroupMoments | ThinMoments = field(repr=False)
 
     def subspace(self, i: int) -> FairSubspace:
         """The subspace of vertex i, of exactly d orthonormal components.
@@ -179,16 +182,17 @@ class Frontier:
         InvalidParameter, InvalidType, UnknownGroup
             No criterion, or one for other groups.
         """
-        fit = fit_subspace(
-            self._scaled_moments, self.n_components, criterion=criterion, center=self.center
-        )
-        slack = _ON_CURVE * fit.problem.total_variance
-        distance = _distance(fit.errors, self.errors)
+        # What is known of the moments serves every criterion.
+        problem = replace(self._pca.problem, criterion=criterion_of(criterion))
+        solution = Auto().solve(problem, _TOLERANCE * problem.unit)
+        errors = problem.errors(solution.components.T)
+        slack = _ON_CURVE * problem.total_variance
+        distance = _distance(errors, self.errors)
         # Past an end, the error that is least there has risen again and the other one as well.
         first, last = self.errors[0], self.errors[-1]
-        between = fit.errors[1] <= first[1] + slack and fit.errors[0] <= last[0] + slack
+        between = errors[1] <= first[1] + slack and errors[0] <= last[0] + slack
         on_frontier = bool(between and distance <= self.largest_height + slack)
-        return Placed(fit.problem.criterion, fit.errors, on_frontier, distance)
+        return Placed(problem.criterion, errors, on_frontier, distance)
 
     def landmarks(self) -> tuple[Placed, ...]:
         """Where every criterion with its defaults lies; those without an answer are left out.
@@ -286,7 +290,6 @@ def frontier(
     check_n_components(n_components, moments.n_features)
     # Ordinary PCA brings the problem, the mean and the scale.
     pca = fit_subspace(moments, n_components, criterion="total_error", center=center, scale=scale)
-    divisor = pca.subspace.scale
     problem = pca.problem
     vertices = frontier_vertices(problem, float(tolerance) * problem.total_variance)
     errors = np.array([point.errors for point in vertices.points])
@@ -303,7 +306,6 @@ def frontier(
         n_eigenproblems=vertices.n_eigenproblems,
         _points=vertices.points,
         _pca=pca,
-        _scaled_moments=moments if divisor is None else moments.divided_by(divisor),
     )
 
 

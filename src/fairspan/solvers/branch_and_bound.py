@@ -3,13 +3,15 @@
 On each sector of the boundary (see :mod:`fairspan.solvers.trade_off_boundary`) every score is at
 least the affine function through its values at the vertices, since it is concave there. The least
 of the larger of these affine functions is found at a vertex or where two of them cross on a side.
-The sector with the least bound is split along the direction of its chord, which reaches the point
-furthest from the chord, until the least bound meets the best value.
+The sector with the least bound is split (see :mod:`fairspan.solvers.splitting`) until the least
+bound meets the best value.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from heapq import heappop, heappush
-from itertools import combinations, count
+from itertools import combinations, count, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +19,9 @@ import numpy.typing as npt
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.certificate import resolution
+from fairspan.solvers.robust_scores import Point, RobustScores
 from fairspan.solvers.solution import TracePoint
+from fairspan.solvers.splitting import Near, Splitting, errors_of
 from fairspan.solvers.trade_off_boundary import (
     BoundaryPoint,
     Sector,
@@ -64,12 +68,19 @@ class BranchAndBound:
         """The gap to reach."""
         total = self.problem.total_variance
         relative = self.tolerance / total * self.upper if total > 0 else 0.0
-        return max(min(self.tolerance, relative), resolution(self.problem))
+        return max(min(self.tolerance, relative), self._resolution)
 
-    @property
-    def _criterion(self) -> RobustErrorGap:
-        assert isinstance(self.problem.criterion, RobustErrorGap)
-        return self.problem.criterion
+    @cached_property
+    def _splitting(self) -> Splitting:
+        return Splitting(self._scores)
+
+    @cached_property
+    def _resolution(self) -> float:
+        return resolution(self.problem)
+
+    @cached_property
+    def _scores(self) -> RobustScores:
+        return RobustScores(self.problem)
 
     def run(self) -> None:
         """Split sectors until the gap is closed."""
@@ -77,8 +88,8 @@ class BranchAndBound:
         for _ in range(_MAX_STEPS):
             if self.upper - self.lower <= self.goal:
                 return
-            _, _, sector = heappop(self._open)
-            parts = self._split(sector)
+            bound, _, sector = heappop(self._open)
+            parts = self._split(sector, bound)
             self._add(parts)
 
     def _first_angles(self) -> list[float]:
@@ -87,7 +98,8 @@ class BranchAndBound:
         A criterion that weighs a group's error negatively may reach beyond the Pareto frontier,
         which is the arc from 0 to 90 degrees.
         """
-        criterion, q = self._criterion, self.problem.proportions
+        criterion, q = self.problem.criterion, self.problem.proportions
+        assert isinstance(criterion, RobustErrorGap)
         pooled = float(np.arctan2(q[1], q[0]))
         angles = {0.0, pooled, _QUARTER}
         if not _EIGHTH / 2 < pooled < _QUARTER - _EIGHTH / 2:
@@ -113,22 +125,24 @@ class BranchAndBound:
         """
         if not np.isfinite(self.upper):
             return 0.0
-        slopes = np.abs(self._criterion.gradients(self.best.errors, self.problem)).sum(axis=1)
-        return _TIE_SHARE * self.goal / (self.problem.n_components * float(slopes.max()))
+        slopes = (self._scores.gradient(errors_of(self.best), which) for which in (0, 1))
+        steepest = max(abs(first) + abs(second) for first, second in slopes)
+        return _TIE_SHARE * self.goal / (self.problem.n_components * steepest)
 
     def _try(self, point: BoundaryPoint) -> None:
-        value = self.problem.criterion.value(point.errors, self.problem)
+        value = max(self._scores.at(errors_of(point)))
         if value < self.upper:
             self.upper, self.best = value, point
 
-    def _split(self, sector: Sector) -> list[Sector]:
+    def _split(self, sector: Sector, bound: float) -> list[Sector]:
         first, last = sector.first, sector.last
         if sector.is_edge:
             middle = (first.position + last.position) / 2
             point = point_on(self.problem, first.angle, first.face, middle)
             self._try(point)
             return [Sector(first, point, None), Sector(point, last, None)]
-        contact = self._touch(sector.chord_angle)
+        near = Near(self.best, self.upper - bound, self.goal)
+        contact = self._touch(self._splitting.angle(sector, near))
         return sectors_through([(first, first), contact, (last, last)])
 
     def _add(self, sectors: list[Sector]) -> None:
@@ -138,38 +152,40 @@ class BranchAndBound:
 
     def _bound(self, sector: Sector) -> float:
         """Lower bound of the largest score on a sector."""
-        corners = [sector.first.foot, sector.last.foot]
+        feet = [sector.first.foot, sector.last.foot]
         if sector.corner is not None:
-            corners.insert(1, sector.corner)
-        polygon = clipped_to_positive(np.array(corners))
-        scores = self._criterion.scores(polygon, self.problem)
+            feet.insert(1, sector.corner)
+        corners = [(float(x), float(y)) for x, y in feet]
+        scores = [self._scores.at(corner) for corner in clipped_to_positive(corners)]
         if len(scores) < 3:
             return least_of_largest(scores)
-        return min(least_of_largest(scores[[0, i, i + 1]]) for i in range(1, len(scores) - 1))
+        parts = ([scores[0], *pair] for pair in pairwise(scores[1:]))
+        return min(least_of_largest(part) for part in parts)
 
 
-def clipped_to_positive(polygon: FloatArray) -> FloatArray:
-    """The part of a convex (n, 2) polygon where neither error is negative."""
+def clipped_to_positive(polygon: list[Point]) -> list[Point]:
+    """The part of a convex polygon where neither error is negative."""
     for axis in (0, 1):
+        if min(corner[axis] for corner in polygon) >= 0:
+            continue
         kept = []
-        for a, b in zip(polygon, np.roll(polygon, -1, axis=0), strict=True):
+        for a, b in pairwise([*polygon, polygon[0]]):
             if a[axis] >= 0:
                 kept.append(a)
             if (a[axis] < 0) != (b[axis] < 0):
                 share = a[axis] / (a[axis] - b[axis])
-                crossing = a + share * (b - a)
-                crossing[axis] = 0.0
-                kept.append(crossing)
-        polygon = np.array(kept)
+                other = a[1 - axis] + share * (b[1 - axis] - a[1 - axis])
+                kept.append((other, 0.0) if axis else (0.0, other))
+        polygon = kept
     return polygon
 
 
-def least_of_largest(scores: FloatArray) -> float:
+def least_of_largest(scores: Sequence[Sequence[float]] | FloatArray) -> float:
     """Least of the largest of affine functions on a simplex, from their values at its vertices.
 
     Parameters
     ----------
-    scores : (n, m) array
+    scores : n rows of m numbers
         Value of function j at vertex i; at most two functions.
 
     Returns
@@ -177,10 +193,11 @@ def least_of_largest(scores: FloatArray) -> float:
     float
         Attained at a vertex, or on a side where two functions cross.
     """
-    candidates = [float(scores.max(axis=1).min())]
+    least = min(max(row) for row in scores)
     for u, v in combinations(scores, 2):
-        difference = (u[0] - u[-1], v[0] - v[-1])
-        if difference[0] * difference[1] < 0:
-            share = difference[0] / (difference[0] - difference[1])
-            candidates.append(float((u + share * (v - u)).max()))
-    return min(candidates)
+        before, after = u[0] - u[-1], v[0] - v[-1]
+        if before * after < 0:
+            share = before / (before - after)
+            crossing = max(a + share * (b - a) for a, b in zip(u, v, strict=True))
+            least = min(least, crossing)
+    return float(least)

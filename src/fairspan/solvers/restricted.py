@@ -172,8 +172,9 @@ class Task:
         p, traces = self.problem.n_features, self.second_moments.traces
         needed = 1
         for group in np.flatnonzero(_varying(traces)):
+            # Solving for each dimension asks for the same decompositions.
             alone = np.eye(len(traces))[group]
-            kept = np.cumsum(self.second_moments.leading(alone, p).eigenvalues)
+            kept = np.cumsum(self.problem.spectra.known(alone).values[::-1])
             reached = np.flatnonzero(kept >= (share - _ROUNDING) * traces[group])
             needed = max(needed, int(reached[0]) + 1 if len(reached) else p)
         return needed

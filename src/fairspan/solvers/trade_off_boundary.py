@@ -14,12 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.problem.problem import Problem
+from fairspan.problem.spectrum import Spectrum, mixture_of
 from fairspan.solvers.face import Face
 
 FloatArray = npt.NDArray[np.float64]
 
 # Lines closer in angle than this (radians) are taken as one: their crossing is rounding.
 _SAME_ANGLE = 1e-12
+# Weights at an angle are those of ordinary PCA up to the rounding of sine and cosine.
+_SAME_WEIGHTS = 1e-15
 # A subspace that misses its supporting line by less than this share of the variances touches it.
 _ROUNDING = 1e-14
 
@@ -107,12 +110,26 @@ def points_at(
     problem: Problem, angle: float, tie_tolerance: float
 ) -> tuple[BoundaryPoint, BoundaryPoint]:
     """Both ends of the boundary's contact with one supporting line; the same twice at a point."""
-    weights = weights_at(angle)
-    leading = problem.second_moments.leading(weights, problem.n_components, tie_tolerance)
+    weights, d = weights_at(angle), problem.n_components
+    if problem.spectra.are_whole(d):
+        leading = _spectrum(problem, weights).leading(d, tie_tolerance, signed=False)
+    else:
+        leading = problem.second_moments.leading(weights, d, tie_tolerance)
     along = np.array([-weights[1], weights[0]])
     face = Face.of(problem.second_moments, weights, leading, along)
     first = point_on(problem, angle, face, face.low)
     return first, first if face.low == face.high else point_on(problem, angle, face, face.high)
+
+
+def _spectrum(problem: Problem, weights: FloatArray) -> Spectrum:
+    """The groups' own, and that of ordinary PCA, are shared with other criteria and dimensions."""
+    if np.count_nonzero(weights) == 1 and weights.max() == 1:
+        return problem.spectra.known(weights)
+    q = problem.proportions
+    if abs(float(weights[0] * q[1] - weights[1] * q[0])) <= _SAME_WEIGHTS * float(weights @ q):
+        pooled = problem.spectra.known(q)
+        return Spectrum(pooled.values * (float(weights.sum()) / float(q.sum())), pooled.vectors)
+    return Spectrum(*np.linalg.eigh(mixture_of(problem.second_moments, weights)))
 
 
 def point_on(problem: Problem, angle: float, face: Face, position: float) -> BoundaryPoint:
