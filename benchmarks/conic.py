@@ -33,11 +33,11 @@ def measure(effort: Effort) -> Measured:
             lines += conic_lines(p)
     explained = (
         f"Two groups, {N} made rows, d = {D}, minimax loss, from moments, one thread. The "
-        "relaxation is written in cvxpy (time includes cvxpy's own) with each conic solver's default "
-        "tolerances; `Semidefinite()` is the paper's Algorithm 1 whole: Clarabel to 1e-10, then "
-        "the linear program. Ratios are of their time over ours, which is exact and proven (goal "
-        "at p = 60: 1000 times Clarabel). *Off* is how far their value lies from ours: a "
-        "relaxation solved inaccurately can lie below what any subspace reaches."
+        "relaxation is written in cvxpy (time includes cvxpy's own) with each conic solver's "
+        "default tolerances; `Semidefinite()` is the paper's Algorithm 1 whole: Clarabel to "
+        "1e-10, then the linear program. Ratios are of their time over ours, which is exact and "
+        "proven (goal at p = 60: 1000 times Clarabel). *Off* is how far their value lies "
+        "from ours: a relaxation solved inaccurately can lie below what any subspace reaches."
     )
     header = ["p", "by", "seconds", "ratio", "off", "status"]
     return Measured(
