@@ -129,9 +129,10 @@ class FairPCA(
     disparity_ : float
         Two groups: error of the second minus error of the first. More: the largest pairwise gap.
     moments_ : GroupMoments, SparseMoments or ThinMoments
-        The latter two of more than 1500 features, where rows are sparse, or in memory and fewer
-        than their features. They refer to the rows, which must stay as they are, so save
-        `subspace_` rather than the estimator. From sparse rows `solution_` is called estimated.
+        SparseMoments where sparse rows have more than 1500 features: `solution_` is then called
+        estimated. ThinMoments where rows in memory have more than 500 features, and are at most
+        0.8 times as many. Both refer to the rows, which must stay as they are, so save `subspace_`
+        rather than the estimator; `moments_.matrices()` can be merged and saved.
     subspace_ : FairSubspace
         The projection alone, to save or ship.
     solution_ : Solution

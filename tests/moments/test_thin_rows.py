@@ -8,7 +8,7 @@ import pytest
 
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
-from fairspan.moments.of_rows import MATRICES_UP_TO, moments_of
+from fairspan.moments.of_rows import THIN_BEYOND, moments_of
 from fairspan.moments.sources.registry import rows_of
 from fairspan.moments.thin.coordinates import InCoordinates
 from fairspan.moments.thin.moments import ThinMoments
@@ -20,7 +20,7 @@ WIDE = random_rows(0, n=9, p=30)
 
 @pytest.fixture
 def few_features_are_many(monkeypatch):
-    monkeypatch.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 5)
+    monkeypatch.setattr("fairspan.moments.of_rows.THIN_BEYOND", 5)
 
 
 def thin(X, labels, weights=None):
@@ -133,9 +133,9 @@ def test_labels_of_several_attributes_in_the_order_of_matrices():
 
 def test_which_rows_stay(monkeypatch):
     X, labels = WIDE.X, WIDE.labels
-    assert MATRICES_UP_TO == 1500
+    assert THIN_BEYOND == 500
     assert isinstance(moments_of(rows_of(X, labels)), GroupMoments)
-    monkeypatch.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 5)
+    monkeypatch.setattr("fairspan.moments.of_rows.THIN_BEYOND", 5)
     assert isinstance(moments_of(rows_of(X, labels)), ThinMoments)
-    assert isinstance(moments_of(rows_of(X[:, :9], labels)), GroupMoments)
+    assert isinstance(moments_of(rows_of(X[:, :11], labels)), GroupMoments)
     assert isinstance(moments_of(rows_of(X, labels, None, "drop")), GroupMoments)

@@ -13,23 +13,27 @@ from fairspan.moments.thin.of_rows import thin_moments
 Moments = GroupMoments | SparseMoments | ThinMoments
 """What a projection is fitted to and judged by."""
 
-# Beyond this many features k matrices cost more, in time and memory, than products with the rows.
+# Beyond this many features k matrices cost more, in time and memory, than products with the rows
+# where these are sparse.
 MATRICES_UP_TO = 1500
+# Beyond this many features matrices cost more than a few hundredths of a second, and coordinates of
+# rows less than matrices, if the rows are no more than this share of the features: measured, half
+# as much for half as many rows as features, a twentieth for a tenth.
+THIN_BEYOND = 500
+_THIN_SHARE = 0.8
 
 
 def moments_of(rows: Rows) -> Moments:
     """Moments of each group; beyond some features they may refer to the rows.
 
-    That is so where the rows are sparse, or in memory here and fewer than their features.
+    That is so where the rows are sparse, or in memory here and clearly fewer than their features.
 
     Raises
     ------
     InvalidInput
         As :func:`fairspan.moments.accumulate.accumulate`.
     """
-    if rows.n_features <= MATRICES_UP_TO:
-        return accumulate(rows)
-    if isinstance(rows, StayingRows):
+    if isinstance(rows, StayingRows) and rows.n_features > MATRICES_UP_TO:
         sparse = rows.staying()
         if sparse is None or sparse.n_groups == 0:
             raise no_rows(EVERY_ROW if sparse is None else sparse.intake)
@@ -43,5 +47,6 @@ def moments_of(rows: Rows) -> Moments:
 
 
 def _is_thin(rows: ArrayRows | FrameRows) -> bool:
-    """Whether all rows are to be taken, they have groups, and their coordinates are fewer."""
-    return rows.on_missing == "error" and rows.labels is not None and rows.n_rows < rows.n_features
+    """Whether all rows are to be taken, have groups, and are clearly fewer than their features."""
+    few = rows.n_rows <= _THIN_SHARE * rows.n_features and rows.n_features > THIN_BEYOND
+    return few and rows.on_missing == "error" and rows.labels is not None
