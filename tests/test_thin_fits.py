@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.decomposition import PCA
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.preprocessing import StandardScaler
 
 from by_hand import errors_by_hand, projector_distance, relative_error
 from fairspan import (
@@ -222,6 +223,17 @@ def test_a_single_group_is_principal_component_analysis(d, weighted):
     assert projector_distance(mine.components_, known.components_) <= 1e-7
     np.testing.assert_allclose(np.abs(mine.components_ @ known.components_.T), np.eye(d), atol=1e-7)
     np.testing.assert_allclose(mine.mean_, known.mean_, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:All rows are of one group")
+def test_a_single_group_about_the_origin_and_scaled():
+    X, _, _ = rows(27, n=12, p=40, offset=2.0)
+    known = TruncatedSVD(3, algorithm="arpack").fit(X).components_
+    mine = FairPCA(3, center="none", missing_groups="ignore").fit(X)
+    assert projector_distance(mine.components_, known) <= 1e-7
+    known = PCA(3, svd_solver="full").fit(StandardScaler().fit_transform(X)).components_
+    mine = FairPCA(3, scale=True, missing_groups="ignore").fit(X)
+    assert projector_distance(mine.components_, known) <= 1e-7
 
 
 def test_a_wide_range_of_units_keeps_its_digits():
