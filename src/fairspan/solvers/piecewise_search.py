@@ -73,6 +73,10 @@ class PiecewiseSearch:
         self.relaxation.run(self.tolerance / 2, aim=_AIM * self.tolerance)
         self._take_atom()
         if self.closed:
+            # Where a soft projection met the bound first, the subspace can still be made precise.
+            if self.upper - self.lower > _AIM * self.tolerance:
+                assert self.best is not None
+                self.descend_from(self.best.basis)
             return
         # With two groups the relaxed solution itself, reduced, has d dimensions.
         soft = self.soft_basis()

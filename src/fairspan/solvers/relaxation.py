@@ -58,6 +58,8 @@ class Relaxation:
     ----------
     nearest : Atom or None
         The best subspace of exactly d dimensions that a dual point gave.
+    settled : (SpectralModel, (r, r) array) or None
+        Where Newton's method was last, and the shares there.
     """
 
     dual: Dual
@@ -68,6 +70,7 @@ class Relaxation:
     mixture: FloatArray = field(default_factory=lambda: np.ones(1))
     mixed: list[Atom] = field(default_factory=list)
     nearest: Atom | None = None
+    settled: tuple[SpectralModel, FloatArray] | None = None
     trace: list[TracePoint] = field(default_factory=list)
 
     @property
@@ -100,9 +103,9 @@ class Relaxation:
         self.atoms.append(point.atom)
         if self.nearest is None or self.value(point.atom) < self.value(self.nearest):
             self.nearest = point.atom
+            self.consider([point.atom], np.ones(1))
         if point.bound > self.lower:
             self.best = point
-        self.consider([point.atom], np.ones(1))
         self.trace.append(TracePoint(self.dual.n_eigenproblems, self.lower, self.upper))
 
     def value(self, atom: Atom) -> float:
@@ -125,10 +128,13 @@ class Relaxation:
         """
         start = self._start()
         if self.gap > tolerance:
-            ascent = _Ascent(self, tolerance if aim is None else aim)
-            ascent.run(start, min(rounds, _MOST_STEPS))
+            _Ascent(self, tolerance if aim is None else aim).run(start, min(rounds, _MOST_STEPS))
         if self.gap > tolerance:
             self._cut(tolerance, rounds)
+
+    def climb(self, worth: float, steps: int) -> None:
+        """Raise the bound alone, as long as a step promises to by more than `worth`."""
+        _Ascent(self, 0.0, worth).run(self._start(), steps)
 
     def _cut(self, tolerance: float, rounds: int) -> None:
         """Cutting planes."""
@@ -152,6 +158,8 @@ class Relaxation:
             self.consider([atom], np.ones(1))
         if self.start is not None:
             return self.start
+        if self.atoms:
+            return self._mix()
         m = len(self.dual.references)
         even = np.full(m, 1 / m)
         # Where even ones cancel, all eigenvalues are tied at zero.
@@ -182,6 +190,7 @@ class _Ascent:
 
     relaxation: Relaxation
     tolerance: float
+    worth: float = 0.0
     damping: float = 0.0
     n_failures: int = 0
 
@@ -189,6 +198,7 @@ class _Ascent:
         """Climb until the gap is closed, or the model promises nothing more."""
         model = self._at(start)
         shares, n = model.hard, len(start)
+        self.relaxation.settled = (model, shares)
         self.relaxation.take(_point(model))
         curvature = model.curvature(shares)
         size = float(np.abs(self.relaxation.dual.references).max())
@@ -196,15 +206,19 @@ class _Ascent:
         for _ in range(steps):
             damped = curvature + self.damping * np.eye(n)
             found, shares, promise = model.best(damped, _PROGRAM * self.tolerance)
-            self.relaxation.consider([model.atom(shares)], np.ones(1))
+            if model.has_block:
+                self.relaxation.consider([model.atom(shares)], np.ones(1))
             nothing = _NOTHING * size
             polished += promise <= nothing
             if self.relaxation.gap <= self.tolerance or polished > _POLISHING:
                 return
+            if promise <= self.worth:
+                return
             ahead = self._at(on_simplex(found))
             self.relaxation.take(_point(ahead))
             carried = ahead.carried(model, shares)
-            self.relaxation.consider([ahead.atom(carried)], np.ones(1))
+            if ahead.has_block:
+                self.relaxation.consider([ahead.atom(carried)], np.ones(1))
             if self.relaxation.gap <= self.tolerance:
                 return
             rise = ahead.center.bound - model.center.bound
@@ -213,6 +227,7 @@ class _Ascent:
             secant = self.damping + 2 * (promise - rise) / length if promise > nothing else 0.0
             if rise >= _RISES * promise - nothing:
                 model, shares, self.damping = ahead, carried, max(secant, 0.0)
+                self.relaxation.settled = (model, shares)
             else:
                 self.damping = max(2 * self.damping, secant)
                 self.n_failures += 1

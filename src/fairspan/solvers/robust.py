@@ -31,7 +31,9 @@ _SHRINKS = 0.9
 # Sides of the box are bounded to this share of its width.
 _SIDE = 1e-2
 # Bounds and sides hold wherever the relaxed problem is left; rounding can stall it for long.
-_BOUND_ROUNDS, _SIDE_ROUNDS = 150, 30
+_BOUND_ROUNDS, _SIDE_STEPS = 150, 6
+# Of the penalty on the value, at least this share to begin with.
+_LEAST_SHARE = 0.01
 # With many groups the box is shrunk slowly; this many end the search after the round.
 _MOST_EIGENPROBLEMS = 4000
 # Errors are uncertain by this share of the variance, and the sides of the box are moved by it.
@@ -80,24 +82,51 @@ class RobustSearch:
         return max(self.tolerance, resolution(self.problem, errors))
 
     def run(self) -> None:
-        """Descend from several starts, then shrink the box of errors until the gap is closed."""
-        for start in self._starts():
+        """Descend, then shrink the box of errors until the gap is closed.
+
+        If that leaves a gap, descend from random starts too, and go on from what they find.
+        """
+        first = self.problem.pooled_optimum.vectors
+        for start in (first, *(optimum.vectors for optimum in self.problem.group_optima)):
             self._descend_from(start)
-        low, high = self._first_box()
-        for _ in range(_ROUNDS):
-            relaxation, lower = self._relaxed(self.chords(low, high), self.goal / 4, _BOUND_ROUNDS)
-            assert relaxation.best is not None
-            if lower > self.lower:
-                self.lower = lower
-                self.weights = relaxation.dual.weights(relaxation.best.multipliers)
+        self.n_eigenproblems += 1 + self.problem.n_groups
+        box = self._narrowed(self._first_box())
+        if self.closed:
+            return
+        before, rng = self.upper, np.random.default_rng(0)
+        for _ in range(_RANDOM_STARTS):
+            self._descend_from(np.linalg.qr(rng.standard_normal(first.shape))[0])
+        if self.upper < before:
+            self._narrowed(box)
+
+    def _narrowed(self, box: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Bound and shrink in turn, as long as that helps."""
+        low, high = box
+        for step in range(_ROUNDS):
+            relaxation = self._bounded(low, high)
             for atom in relaxation.mixed:
-                self._descend_from(atom.leading(self.problem.n_components))
-            width = high - low
+                start = atom.leading(self.problem.n_components)
+                # Later ones lie where earlier ones led to, unless they are better at once.
+                if step == 0 or self.problem.value(start) < self.upper:
+                    self._descend_from(start)
             if self.closed or self.n_eigenproblems > _MOST_EIGENPROBLEMS:
-                return
-            low, high = self._shrunk(low, high)
+                break
+            width = high - low
+            low, high = self._shrunk(low, high, relaxation)
             if (high - low).sum() > _SHRINKS * width.sum():
-                return
+                break
+        return low, high
+
+    def _bounded(self, low: FloatArray, high: FloatArray) -> Relaxation:
+        """Solve the relaxed problem of the chords of a box, and take its bound."""
+        relaxation, rounding = self._relaxation(self.chords(low, high))
+        relaxation.run(max(self.goal / 4, float(rounding.max())), _BOUND_ROUNDS)
+        lower = self._proven(relaxation, rounding)
+        if lower > self.lower:
+            assert relaxation.best is not None
+            self.lower = lower
+            self.weights = relaxation.dual.weights(relaxation.best.multipliers)
+        return relaxation
 
     def solution(self, solver: str) -> Solution:
         """The best subspace with the bound."""
@@ -123,14 +152,6 @@ class RobustSearch:
         slopes = np.where(wide, (at_high - at_low) / np.where(wide, width, 1.0), weights)
         return Pieces(slopes, (slopes * low - at_low).sum(axis=1))
 
-    def _starts(self) -> list[FloatArray]:
-        problem, rng = self.problem, np.random.default_rng(0)
-        shape = (problem.n_features, problem.n_components)
-        drawn = [np.linalg.qr(rng.standard_normal(shape))[0] for _ in range(_RANDOM_STARTS)]
-        own = [optimum.vectors for optimum in problem.group_optima]
-        self.n_eigenproblems += 1 + len(own)
-        return [problem.pooled_optimum.vectors, *own, *drawn]
-
     def _descend_from(self, start: FloatArray) -> None:
         local = descend(self.problem, scores_of(self.problem), start)
         self.n_eigenproblems += local.n_eigenproblems
@@ -155,35 +176,53 @@ class RobustSearch:
         low, high = second.traces - own, second.traces - np.array(least)
         return np.maximum(low - self._unsure, 0.0), np.maximum(high, 0.0) + self._unsure
 
-    def _shrunk(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _shrunk(
+        self, low: FloatArray, high: FloatArray, relaxation: Relaxation
+    ) -> tuple[FloatArray, FloatArray]:
         """Bounds on the errors of every subspace in the box that is not worse than the best."""
         chords, ahead, unsure = self.chords(low, high), self.upper + self.goal, self._unsure
+        assert relaxation.best is not None
+        assert relaxation.settled is not None
+        model, shares = relaxation.settled
+        stiffness = np.diag(model.group_curvature(shares))
+        open_gap = max(self.upper - relaxation.lower, self.goal)
         low, high = low.copy(), high.copy()
         for group, alone in enumerate(np.eye(len(low))):
             width = high[group] - low[group]
             if width <= 4 * unsure[group]:
                 continue
-            # Beyond the best value the side is paid for, so it is no constraint but a penalty.
-            price = min(width / max(self.upper - self.lower, self.goal), _HIGHEST_PRICE)
+            # Beyond the best value the side is paid for, so it is no constraint but a penalty: that
+            # which bounds it best if the bound bends there as at its own optimum, and up to twice.
+            wanted = float(np.sqrt(stiffness[group] / (2 * open_gap)))
+            price = min(max(2 * wanted, width / open_gap), _HIGHEST_PRICE)
+            share = min(max(wanted / price, _LEAST_SHARE), 1.0)
+            start = np.append(1 - share, share * relaxation.best.multipliers)
             for sign in (1.0, -1.0):
                 rows = np.vstack([sign * alone, sign * alone + price * chords.coefficients])
                 offsets = np.append(0.0, price * (chords.offsets + ahead))
-                _, bound = self._relaxed(Pieces(rows, offsets), _SIDE * width, _SIDE_ROUNDS)
-                side = bound - unsure[group]
+                side = self._side(Pieces(rows, offsets), start, _SIDE * width) - unsure[group]
                 if sign > 0:
                     low[group] = max(low[group], side)
                 else:
                     high[group] = min(high[group], -side)
         return low, np.maximum(high, low)
 
-    def _relaxed(self, pieces: Pieces, tolerance: float, rounds: int) -> tuple[Relaxation, float]:
-        """The relaxed problem, and its bound less what rounding may have added."""
-        dual = Dual(self.problem, pieces)
+    def _side(self, pieces: Pieces, start: FloatArray, worth: float) -> float:
+        """A lower bound of some pieces."""
+        relaxation, rounding = self._relaxation(pieces)
+        relaxation.start = start
+        relaxation.climb(worth, _SIDE_STEPS)
+        return self._proven(relaxation, rounding)
+
+    def _relaxation(self, pieces: Pieces) -> tuple[Relaxation, FloatArray]:
+        """The relaxed problem, and what rounding may add to the bound of each piece."""
         variances = np.abs(pieces.coefficients) @ self.problem.second_moments.traces
         rounding = _ROUNDING * (variances + np.abs(pieces.offsets))
-        relaxation = Relaxation(dual, list(self._atoms))
-        relaxation.run(max(tolerance, float(rounding.max())), rounds)
+        return Relaxation(Dual(self.problem, pieces), list(self._atoms)), rounding
+
+    def _proven(self, relaxation: Relaxation, rounding: FloatArray) -> float:
+        """The bound of a relaxed problem, less what rounding may have added; its atoms are kept."""
         assert relaxation.best is not None
-        self.n_eigenproblems += dual.n_eigenproblems
+        self.n_eigenproblems += relaxation.dual.n_eigenproblems
         self._atoms = [*self._atoms, *relaxation.mixed][-60:]
-        return relaxation, relaxation.lower - float(relaxation.best.multipliers @ rounding)
+        return relaxation.lower - float(relaxation.best.multipliers @ rounding)

@@ -21,8 +21,6 @@ FloatArray = npt.NDArray[np.float64]
 
 # Gaps of eigenvalues below this share of the variances in the pieces are not divided by.
 _NO_GAP = 1e-14
-# Bisections until shares that sum to a whole number are found to rounding.
-_BISECTIONS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +45,11 @@ class SpectralModel:
     def rank(self) -> int:
         """j: how many of the d dimensions are shared out among the block."""
         return self.dual.n_components - self.block[0]
+
+    @property
+    def has_block(self) -> bool:
+        """Whether the cut lies inside a block."""
+        return self.block[0] < self.block[1]
 
     @cached_property
     def _images(self) -> FloatArray:
@@ -75,6 +78,8 @@ class SpectralModel:
     def atom(self, shares: FloatArray) -> Atom:
         """VV' + QYQ'."""
         low, high = self.block
+        if not self.has_block:
+            return Atom(self.center.vectors[:, :low], self.fixed)
         captured = self.fixed + np.tensordot(self.blocks, shares, axes=2)
         above, around = self.center.vectors[:, :low], self.center.vectors[:, low:high]
         if shares is self.hard:
@@ -85,6 +90,8 @@ class SpectralModel:
 
     def carried(self, other: "SpectralModel", shares: FloatArray) -> FloatArray:
         """Shares of another model's block, as this one's: the nearest in its own eigenvectors."""
+        if not self.has_block:
+            return self.hard
         (low, high), whole = self.block, other.block[0]
         overlap = self.center.vectors[:, low:high].T @ other.center.vectors[:, : other.block[1]]
         above, around = overlap[:, :whole], overlap[:, whole:]
@@ -93,6 +100,11 @@ class SpectralModel:
 
     def curvature(self, shares: FloatArray) -> FloatArray:
         """Minus the dual's second derivative at these shares, shape (m, m)."""
+        coefficients = self.dual.coefficients
+        return np.asarray(coefficients @ self.group_curvature(shares) @ coefficients.T)
+
+    def group_curvature(self, shares: FloatArray) -> FloatArray:
+        """The second derivative of t_d in the groups' weights, shape (k, k)."""
         low, high = self.block
         values, vectors = self.center.values, self.center.vectors
         k, r = len(self._images), high - low
@@ -101,28 +113,26 @@ class SpectralModel:
         across = self._images.transpose(0, 2, 1) @ vectors[:, low:]
         gaps = np.maximum(values[:high, None] - values[None, low:], least)
         across /= np.sqrt(gaps)
-        share, turn = np.linalg.eigh(shares)
-        share = np.clip(share, 0.0, 1.0)
-        parts = [
-            across[:, :low, r:],
-            across[:, :low, :r] @ (turn * np.sqrt(1 - share)),
-            (turn * np.sqrt(share)).T @ across[:, low:, r:],
-        ]
+        parts = [across[:, :low, r:]]
+        if self.has_block:
+            share, turn = np.linalg.eigh(shares)
+            share = np.clip(share, 0.0, 1.0)
+            parts.append(across[:, :low, :r] @ (turn * np.sqrt(1 - share)))
+            parts.append((turn * np.sqrt(share)).T @ across[:, low:, r:])
         flat = np.hstack([part.reshape(k, -1) for part in parts])
-        flat = self.dual.coefficients @ flat
         return np.asarray(2 * flat @ flat.T)
 
     def best(self, curvature: FloatArray, tolerance: float) -> tuple[FloatArray, FloatArray, float]:
         """Where the model is largest, the shares there, and by how much it exceeds the center."""
-        program = self._program(curvature)
-        if self.block[0] == self.block[1]:
+        program, top = self._program(curvature), 0.0
+        if self.has_block:
+            multipliers, shares = program.solve(tolerance)
+            block = np.tensordot(multipliers, program.matrices, axes=1)
+            top = float(np.linalg.eigvalsh(block)[::-1][: self.rank].sum())
+        else:
             slope, at = program.slopes, program.center
             multipliers, shares = least_on_simplex(curvature, -slope - curvature @ at), self.hard
-        else:
-            multipliers, shares = program.solve(tolerance)
         step = multipliers - program.center
-        block = np.tensordot(multipliers, program.matrices, axes=1)
-        top = float(np.linalg.eigvalsh(block)[::-1][: self.rank].sum())
         value = float(multipliers @ program.slopes) - float(step @ curvature @ step) / 2 - top
         return multipliers, shares, value - self.center.bound
 
@@ -173,11 +183,8 @@ def shares_summing_to(values: FloatArray, total: int) -> FloatArray:
     >>> shares_summing_to(np.array([1.2, 0.6, -0.1]), 1).round(6)
     array([0.8, 0.2, 0. ])
     """
-    low, high = -1 - float(np.max(values, initial=0.0)), 1 - float(np.min(values, initial=0.0))
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if np.clip(values + middle, 0.0, 1.0).sum() < total:
-            low = middle
-        else:
-            high = middle
-    return np.clip(values + high, 0.0, 1.0)
+    # The sum rises with what is added to all, in straight lines between these.
+    points = np.sort(np.concatenate([-values, 1 - values]))
+    sums = np.clip(values + points[:, None], 0.0, 1.0).sum(axis=1)
+    added = float(np.interp(total, sums, points))
+    return np.clip(values + added, 0.0, 1.0)
