@@ -5,7 +5,7 @@ import pytest
 
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.spectrum import Spectra
-from fairspan.solvers.touching import Segment
+from fairspan.solvers.touching import SMALL_TURN, Segment
 from problems import random_moments
 
 ENDS = (np.array([0.3, 0.7]), np.array([1.0, -1.0]))
@@ -44,11 +44,13 @@ def test_a_turned_basis_is_orthonormal_and_short_by_fourth_order(seed):
     touch = segment.touch(0.4, 0.0)
     turning = touch.turning()
     short = []
-    for step in (turning.largest, turning.largest / 2):
+    largest = SMALL_TURN / turning.size
+    for step in (largest, largest / 2):
         basis = turning.basis_at(touch.basis, step)
         np.testing.assert_allclose(basis.T @ basis, np.eye(4), atol=1e-14)
         mixture = np.tensordot(segment.weights(0.4 + step), matrices, axes=1)
         moved = segment.touch(0.4 + step, 0.0)
+        assert segment.top_sum(0.4 + step) == pytest.approx(moved.top_sum, rel=1e-14)
         short.append(moved.top_sum - float(np.vdot(basis, mixture @ basis)))
         unmoved = moved.top_sum - float(np.vdot(touch.basis, mixture @ touch.basis))
         assert short[-1] < 1e-4 * unmoved

@@ -19,7 +19,7 @@ from fairspan.solvers.bracket import Bracket, BracketEnd
 from fairspan.solvers.face import Face
 from fairspan.solvers.questions import Question, Worth
 from fairspan.solvers.solution import TracePoint
-from fairspan.solvers.touching import Segment, Touch
+from fairspan.solvers.touching import SMALL_TURN, Segment, Touch
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -88,11 +88,7 @@ class SegmentSearch:
         """Solve the eigenproblem at a weight, and take the bound that it proves."""
         goal = self.goal if np.isfinite(self.best.value) else self.resolution
         touch = self._segment.touch(t, _TIE_SHARE * goal / self.n_components)
-        self.n_eigenproblems += 1
-        end, start = self.question.references
-        bound = self.question.bound(t, t * end + (1 - t) * start - touch.top_sum)
-        if bound > self.lower:
-            self.lower, self.weights = bound, self._segment.weights(t)
+        self._bound(t, touch.top_sum)
         return touch
 
     def try_basis(self, basis: FloatArray, captured: tuple[float, float] | None = None) -> Worth:
@@ -158,6 +154,14 @@ class SegmentSearch:
             excess = max(excess, self.resolution)
             self.close(left, BracketEnd(1.0, excess, worth.cut, last.curvature))
 
+    def _bound(self, t: float, top_sum: float) -> None:
+        """Take the bound that an eigenproblem at a weight proves, if it is the best so far."""
+        self.n_eigenproblems += 1
+        end, start = self.question.references
+        bound = self.question.bound(t, t * end + (1 - t) * start - top_sum)
+        if bound > self.lower:
+            self.lower, self.weights = bound, self._segment.weights(t)
+
     def _face(self, touch: Touch, tied: LeadingSubspace) -> Face:
         weights = self._segment.weights(touch.weight)
         return Face.of(self.second_moments, weights, tied, self.question.direction)
@@ -167,26 +171,31 @@ class SegmentSearch:
         return BracketEnd(touch.weight, worth.excess, worth.cut)
 
     def _turn_onto_target(self, touch: Touch, end: BracketEnd, rate: float | None) -> None:
-        """Turn the basis onto the target, where the bound at this weight is near enough.
+        """Turn the basis onto the target, where that is near enough.
 
-        The bound is short of the best one by a term of second order in the distance to the root,
-        the turned basis by one of fourth order.
+        The bound at this weight is short of the best one by a term of second order in the distance
+        to the target, the turned basis by one of fourth order. If the bound does not do, that at
+        the weight of the turned basis will, for which eigenvalues are enough.
         """
-        if not rate or not end.curvature:
-            return
-        scale = rate / end.curvature
-        short = end.excess**2 / (2 * end.curvature * scale**3)
-        turning = touch.turning() if short <= self.goal else None
-        if turning is None:
+        turning = touch.turning() if rate else None
+        if turning is None or not rate:
             return
         step = -end.excess / rate
+        if touch.top_sum * turning.angle(step) ** 4 > self.goal:
+            return
+        enough = self.resolution if self.question.pole else self.goal / 4
         for _ in range(_MOST_CORRECTIONS):
-            if abs(step) > turning.largest:
+            if turning.angle(step) > SMALL_TURN:
                 return
             worth = self.try_basis(turning.basis_at(touch.basis, step))
             if self.closed:
                 return
+            if abs(worth.excess) <= enough:
+                break
             step -= worth.excess / rate
+        t = touch.weight + step
+        self._bound(t, self._segment.top_sum(t))
+        self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.best.value))
 
     def _rank(self, worth: Worth) -> tuple[float, float]:
         return max(worth.violation - self.resolution, 0.0), worth.value

@@ -19,7 +19,7 @@ from fairspan.problem.spectrum import Spectra, Spectrum, mixture_of
 FloatArray = npt.NDArray[np.float64]
 
 # Bases turned by less than this are orthonormal to rounding after two terms of the inverse root.
-_SMALL_TURN = 2e-3
+SMALL_TURN = 2e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,13 +32,17 @@ class Turning:
         UX.
     squares : (d, d) array
         X'X.
-    largest : float
-        The longest step within which :meth:`basis_at` is orthonormal.
+    size : float
+        Frobenius norm of X.
     """
 
     drift: FloatArray
     squares: FloatArray
-    largest: float
+    size: float
+
+    def angle(self, step: float) -> float:
+        """How far a step turns the basis; up to SMALL_TURN the turned basis is orthonormal."""
+        return abs(step) * self.size
 
     def basis_at(self, basis: FloatArray, step: float) -> FloatArray:
         """(V + h UX) (I + h^2 X'X)^(-1/2)."""
@@ -82,8 +86,7 @@ class Touch:
             return None
         squares = self.quotients.T @ self.quotients
         size = float(np.sqrt(np.trace(squares)))
-        largest = _SMALL_TURN / size if size > 0 else np.inf
-        return Turning(self.others @ self.quotients, squares, largest)
+        return Turning(self.others @ self.quotients, squares, size)
 
 
 class Segment:
@@ -140,6 +143,11 @@ class Segment:
         quotients = coupling / (values[cut:] - values[:cut, None])
         curvature = 2 * float(np.vdot(coupling, quotients))
         return Touch(t, top_sum, captured, basis, curvature, None, others, quotients)
+
+    def top_sum(self, t: float) -> float:
+        """t_d of the mixture at t; only where all are decomposed as a whole."""
+        values = np.linalg.eigvalsh((1 - t) * self._start + t * self._end)
+        return float(values[len(values) - self._d :].sum())
 
     def captured(self, basis: FloatArray) -> tuple[float, float]:
         """Of the mixtures at the start and at the end, by a basis."""
