@@ -58,7 +58,7 @@ def test_a_turned_basis_is_orthonormal_and_short_by_fourth_order(seed):
 
 
 def test_many_features_for_each_component_are_decomposed_in_part():
-    matrices, segment = segment_of(0, p=70, d=2)
+    matrices, segment = segment_of(0, p=130, d=2)
     touch = segment.touch(0.4, 0.0)
     assert touch.curvature is None
     assert touch.turning() is None

@@ -21,6 +21,8 @@ FloatArray = npt.NDArray[np.float64]
 
 # Lines closer in angle than this (radians) are taken as one: their crossing is rounding.
 _SAME_ANGLE = 1e-12
+# Up to so many features the whole decomposition takes no longer than its leading part.
+_SMALL = 60
 # Weights at an angle are those of ordinary PCA up to the rounding of sine and cosine.
 _SAME_WEIGHTS = 1e-15
 # A subspace that misses its supporting line by less than this share of the variances touches it.
@@ -111,24 +113,30 @@ def points_at(
 ) -> tuple[BoundaryPoint, BoundaryPoint]:
     """Both ends of the boundary's contact with one supporting line; the same twice at a point."""
     weights, d = weights_at(angle), problem.n_components
-    if problem.spectra.are_whole(d):
-        leading = _spectrum(problem, weights).leading(d, tie_tolerance, signed=False)
-    else:
+    spectrum = _spectrum(problem, weights) if problem.spectra.are_whole(d) else None
+    if spectrum is None:
         leading = problem.second_moments.leading(weights, d, tie_tolerance)
+    else:
+        leading = spectrum.leading(d, tie_tolerance, signed=False)
     along = np.array([-weights[1], weights[0]])
     face = Face.of(problem.second_moments, weights, leading, along)
     first = point_on(problem, angle, face, face.low)
     return first, first if face.low == face.high else point_on(problem, angle, face, face.high)
 
 
-def _spectrum(problem: Problem, weights: FloatArray) -> Spectrum:
-    """The groups' own, and that of ordinary PCA, are shared with other criteria and dimensions."""
+def _spectrum(problem: Problem, weights: FloatArray) -> Spectrum | None:
+    """The groups' own, and that of ordinary PCA, are shared with other criteria and dimensions.
+
+    Of others only the leading part is needed: None where it takes less time.
+    """
     if np.count_nonzero(weights) == 1 and weights.max() == 1:
         return problem.spectra.known(weights)
     q = problem.proportions
     if abs(float(weights[0] * q[1] - weights[1] * q[0])) <= _SAME_WEIGHTS * float(weights @ q):
         pooled = problem.spectra.known(q)
         return Spectrum(pooled.values * (float(weights.sum()) / float(q.sum())), pooled.vectors)
+    if problem.n_features > _SMALL:
+        return None
     return Spectrum(*np.linalg.eigh(mixture_of(problem.second_moments, weights)))
 
 
