@@ -22,7 +22,7 @@ from fairspan.solvers.boundary import BoundarySearch
 from fairspan.solvers.certificate import resolution
 from fairspan.solvers.choose import Auto
 from fairspan.solvers.cutting_plane import CuttingPlane
-from fairspan.solvers.descent import _Model
+from fairspan.solvers.descent_model import Model
 from fairspan.solvers.dual import Dual
 from fairspan.solvers.nash import NashSearch
 from fairspan.solvers.rank_reduction import SoftBasis, largest_rank, reduced
@@ -324,7 +324,7 @@ def test_a_step_without_curvature_does_not_overflow():
     # Second moments that are multiples of the identity leave slopes of rounding, and no curvature.
     frame, slopes = np.eye(3), np.array([[[1e3], [0.0]], [[0.0], [-1e3]]])
     scores = np.array([2.0, 1.0])
-    model = _Model(frame[:, :1], frame[:, 1:], scores, np.eye(2), slopes, np.zeros((2, 1)))
+    model = Model(frame[:, :1], frame[:, 1:], scores, np.eye(2), slopes, np.zeros((2, 1)))
     step = model.safe_step(scores)
     assert np.isfinite(step.along).all()
     np.testing.assert_allclose(step.multipliers.sum(), 1)
@@ -338,7 +338,7 @@ def test_newtons_step_where_ties_leave_little_curvature_anywhere():
     curvatures[:4] = rng.uniform(1, 2, (4, d))
     slopes = np.where(curvatures > 0, rng.standard_normal((2, p - d, d)), 0.0)
     scores = np.array([1.0, 1.0])
-    model = _Model(basis, complement, scores, np.eye(2), slopes, curvatures)
+    model = Model(basis, complement, scores, np.eye(2), slopes, curvatures)
     step = model.newton_step(np.array([0.5, 0.5]), scores)
     assert np.isfinite(step.along).all()
     np.testing.assert_allclose(step.multipliers.sum(), 1)

@@ -10,7 +10,8 @@ from fairspan.problem.criteria import NashWelfare
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
-from fairspan.solvers.descent import Scores, descend
+from fairspan.solvers.descent import descend
+from fairspan.solvers.descent_model import Scores
 from fairspan.solvers.relaxation import Relaxation
 
 FloatArray = npt.NDArray[np.float64]

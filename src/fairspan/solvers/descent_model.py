@@ -1,0 +1,190 @@
+"""First and second order of smooth functions of the errors around a subspace of d dimensions.
+
+Moving V to V + UX, U the orthogonal complement, changes the error e_g by -2 <B_g, X> in first
+order, B_g = U'S_gV. For multipliers m of the scores, w_g = sum_i m_i dF_i/de_g and
+M = sum_g w_g S_g, the second order is sum_(i, j) (a_j - b_i) X_ij^2 in the bases of U and V that
+make U'MU = diag(b) and V'MV = diag(a). So the quadratic model is diagonal, and each step is a
+program over the simplex of multipliers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.moments.operators import DenseSecondMoments, SecondMoments
+from fairspan.problem.problem import Problem
+from fairspan.solvers.simplex_program import least_on_simplex
+
+FloatArray = npt.NDArray[np.float64]
+# From (k,) errors: the (m,) scores, and their (m, k) derivatives.
+Scores = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+
+# Curvatures below this share of the largest are not divided by.
+_FLAT = 1e-3
+# Without any curvature a step is no longer than the inverse of this.
+_STEEPEST = 1e-9
+_FLATTEST = 20
+_ACTIVE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """X, the multipliers it was found with, and by how much the model lets the largest fall."""
+
+    along: FloatArray
+    multipliers: FloatArray
+    promise: float
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """First and second order of the scores around a basis.
+
+    Attributes
+    ----------
+    basis : (p, d) array
+    complement : (p, p - d) array
+        V and U in the bases that make M diagonal.
+    scores : (m,) array
+    derivatives : (m, k) array
+        A, of the scores in the errors.
+    descents : (k, p - d, d) array
+        B, half the descent of each error along X.
+    curvatures : (p - d, d) array
+        a_j - b_i, of either sign.
+    """
+
+    basis: FloatArray
+    complement: FloatArray
+    scores: FloatArray
+    derivatives: FloatArray
+    descents: FloatArray
+    curvatures: FloatArray
+
+    @classmethod
+    def at(
+        cls, problem: Problem, scores: Scores, basis: FloatArray, multipliers: FloatArray
+    ) -> "Model":
+        """Around a basis, the second order weighed by these multipliers."""
+        second = problem.second_moments
+        values, derivatives = scores(problem.errors(basis))
+        weights = multipliers @ derivatives
+        images = second.applied(basis)
+        complement = np.linalg.qr(basis, mode="complete")[0][:, basis.shape[1] :]
+        inside = basis.T @ np.tensordot(weights, images, axes=1)
+        a, turn = np.linalg.eigh((inside + inside.T) / 2)
+        b, back = np.linalg.eigh(_compressed_mixture(second, weights, complement))
+        basis, complement = basis @ turn, complement @ back
+        descents = complement.T @ images @ turn
+        curvatures = a[None, :] - b[:, None]
+        return cls(basis, complement, values, derivatives, descents, curvatures)
+
+    def safe_step(self, scores: FloatArray, damping: float = 0.0) -> "Step":
+        """With curvatures made positive, and larger by a share: a descent direction."""
+        positive = np.abs(self.curvatures)
+        steepest = float(np.abs(self.derivatives).sum(axis=1).max() * np.abs(self.descents).max())
+        size = max(positive.max(), _STEEPEST * steepest, np.finfo(float).tiny)
+        positive = np.maximum(positive, _FLAT * size) + damping * size
+        gram = self.derivatives @ _inner(self.descents, self.descents / positive)
+        multipliers = least_on_simplex(2 * gram @ self.derivatives.T, -scores)
+        step = self._combined(multipliers, self.descents) / positive
+        level = float(multipliers @ scores) - float(np.vdot(step, positive * step))
+        return Step(step, multipliers, float(scores.max()) - level)
+
+    def newton_step(self, multipliers: FloatArray, scores: FloatArray) -> "Step | None":
+        """Newton's step for the scores with a multiplier to become equal, with true curvatures.
+
+        Coordinates of little curvature are kept as unknowns instead of being divided out.
+        """
+        active = np.flatnonzero(multipliers > _ACTIVE)
+        derivatives = self.derivatives[active]
+        # One row says that the multipliers sum to one: the others must be of its size.
+        steepest = float(np.abs(derivatives).sum(axis=1).max() * np.abs(self.descents).max())
+        size = max(float(np.abs(self.curvatures).max()), steepest)
+        if size == 0:
+            return None
+        curvatures, descents = self.curvatures / size, self.descents / size
+        scores = (scores[active] - scores[active].max()) / size
+        flat = np.zeros(curvatures.shape, dtype=bool)
+        order = np.argsort(np.abs(curvatures), axis=None)[:_FLATTEST]
+        flat.flat[order] = True
+        curved, soft = np.where(flat, 0.0, descents), derivatives @ descents[:, flat]
+        # Where ties leave more coordinates without any curvature, the step goes along the others.
+        divisible = ~flat & (np.abs(curvatures) > np.finfo(float).eps)
+        inverse = np.divide(1.0, curvatures, out=np.zeros_like(curvatures), where=divisible)
+        n, s = len(active), int(flat.sum())
+        system = np.zeros((n + 1 + s, n + 1 + s))
+        system[:n, :n] = 2 * derivatives @ _inner(curved, curved * inverse) @ derivatives.T
+        system[:n, n] = system[n, :n] = 1.0
+        system[:n, n + 1 :] = 2 * soft
+        system[n + 1 :, :n] = 2 * soft.T
+        system[n + 1 :, n + 1 :] = -2 * np.diag(curvatures[flat])
+        right = np.concatenate([scores, [1.0], np.zeros(s)])
+        solved, *_ = np.linalg.lstsq(system, right, rcond=1e-14)
+        if (solved[:n] < 0).any():
+            return None
+        found = np.zeros(len(multipliers))
+        found[active] = solved[:n]
+        step = self._combined(found, curved) * inverse
+        step[flat] = solved[n + 1 :]
+        return Step(step, found, np.inf)
+
+    def escape(self, multipliers: FloatArray) -> FloatArray | None:
+        """The direction of most negative curvature that keeps the active scores level, if any.
+
+        Of directions with given entries where the curvature is negative, the one that keeps the
+        scores level with the least curvature elsewhere decides.
+        """
+        active = np.flatnonzero(multipliers > _ACTIVE)
+        apart = self.derivatives[active[1:]] - self.derivatives[active[0]]
+        least = _FLAT * float(np.abs(self.curvatures).max())
+        falling = self.curvatures < 0
+        if not falling.any() or least == 0:
+            return None
+        across = apart @ self.descents[:, falling]
+        stiff = np.where(falling, np.inf, np.maximum(self.curvatures, least * _FLAT))
+        price = apart @ _inner(self.descents, self.descents / stiff) @ apart.T
+        held = np.linalg.pinv(price, hermitian=True)
+        values, vectors = np.linalg.eigh(
+            np.diag(self.curvatures[falling]) + across.T @ held @ across
+        )
+        if values[0] >= -least * _FLAT:
+            return None
+        direction = -np.tensordot(held @ (across @ vectors[:, 0]) @ apart, self.descents, axes=1)
+        direction = direction / stiff
+        direction[falling] = vectors[:, 0]
+        return np.asarray(direction / np.linalg.norm(direction))
+
+    def corrected(self, trial: FloatArray, step: FloatArray) -> FloatArray:
+        """Scores from which a step leads to where those after this step are right to second order.
+
+        Scores bend differently while the model bends all alike, so after a long step along their
+        common level they part by its square, and the largest rises (Maratos 1978).
+        """
+        along = np.tensordot(self.descents, step, axes=2)
+        return np.asarray(trial + 2 * self.derivatives @ along)
+
+    def _combined(self, multipliers: FloatArray, descents: FloatArray) -> FloatArray:
+        return np.tensordot(multipliers @ self.derivatives, descents, axes=1)
+
+    def moved(self, step: FloatArray) -> FloatArray:
+        """The orthonormal basis of V + UX."""
+        return np.asarray(np.linalg.qr(self.basis + self.complement @ step)[0])
+
+
+def _compressed_mixture(
+    second: SecondMoments, weights: FloatArray, basis: FloatArray
+) -> FloatArray:
+    if isinstance(second, DenseSecondMoments):
+        compressed = basis.T @ second.mixture(weights) @ basis
+    else:
+        compressed = np.tensordot(weights, second.compressed(basis), axes=1)
+    return np.asarray((compressed + compressed.T) / 2)
+
+
+def _inner(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Inner products of two stacks of matrices."""
+    return left.reshape(len(left), -1) @ right.reshape(len(right), -1).T
