@@ -171,6 +171,8 @@ def _equal_error(problem: Problem, tolerance: float) -> Solution:
     """The root of e_1 - e_2 along the boundary, from ordinary PCA on."""
     traces = problem.second_moments.traces
     target = float(traces[0] - traces[1])
+    if problem.spectra.are_shared(problem.n_components):
+        problem.spectra.known(problem.proportions)  # the search starts there
     pca = problem.pooled_optimum
     captured = problem.second_moments.captured_variances(pca.vectors)
     # Turned so that ordinary PCA lies below the target.

@@ -14,15 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.problem.problem import Problem
-from fairspan.problem.spectrum import Spectrum, mixture_of
+from fairspan.problem.spectrum import SMALL, Spectrum, mixture_of
 from fairspan.solvers.face import Face
 
 FloatArray = npt.NDArray[np.float64]
 
 # Lines closer in angle than this (radians) are taken as one: their crossing is rounding.
 _SAME_ANGLE = 1e-12
-# Up to so many features the whole decomposition takes no longer than its leading part.
-_SMALL = 60
 # Weights at an angle are those of ordinary PCA up to the rounding of sine and cosine.
 _SAME_WEIGHTS = 1e-15
 # A subspace that misses its supporting line by less than this share of the variances touches it.
@@ -135,7 +133,7 @@ def _spectrum(problem: Problem, weights: FloatArray) -> Spectrum | None:
     if abs(float(weights[0] * q[1] - weights[1] * q[0])) <= _SAME_WEIGHTS * float(weights @ q):
         pooled = problem.spectra.known(q)
         return Spectrum(pooled.values * (float(weights.sum()) / float(q.sum())), pooled.vectors)
-    if problem.n_features > _SMALL:
+    if problem.n_features > SMALL:
         return None
     return Spectrum(*np.linalg.eigh(mixture_of(problem.second_moments, weights)))
 
