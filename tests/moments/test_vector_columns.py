@@ -34,7 +34,8 @@ def test_entries_are_features(table):
     moments = fs.GroupMoments.from_rows(TABLES[table], "g")
     assert moments.feature_names == ("face[0]", "face[1]", "face[2]", "face[3]", "age")
     expected = fs.GroupMoments.from_rows(X, GROUP)
-    np.testing.assert_array_equal(moments.scatters, expected.scatters)
+    scale = np.abs(expected.scatters).max()
+    np.testing.assert_allclose(moments.scatters, expected.scatters, atol=1e-13 * scale)
 
 
 def test_a_model_of_vectors_transforms_frames_and_files(tmp_path):
@@ -74,4 +75,4 @@ def test_blocks_of_wide_vectors_stay_small():
     wide = RNG.standard_normal((3_000, 600))
     face = pa.FixedSizeListArray.from_arrays(wide.ravel(), 600)
     rows = rows_of(pa.table({"face": face}), ["a"] * 3_000)
-    assert max(len(block.values) for block in rows.blocks()) <= 512
+    assert max(len(block.values) for block in rows.blocks()) <= 1_200

@@ -4,15 +4,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import blas
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.folds import folded
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import Label, LabelCoder
+from fairspan.moments.groups import LabelCoder
 from fairspan.moments.intake import EVERY_ROW, Intake
 from fairspan.moments.one_group import OneGroup
+from fairspan.moments.running_group import RunningGroup
 from fairspan.moments.sources.protocol import OwnMoments, RowBlock, Rows, RowSource
+from fairspan.moments.uncentred import HeldRows, uncentred_groups
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -61,6 +62,12 @@ class MomentsFold:
         """Moments of some rows; None if there are none."""
         if isinstance(rows, OwnMoments):
             return rows.moments()
+        if isinstance(rows, HeldRows) and rows.is_plain:
+            groups = _at_once(rows)
+            if groups is not None:
+                return GroupMoments.from_groups(
+                    groups, rows.n_features, rows.feature_names, EVERY_ROW
+                )
         running = RunningMoments(rows.feature_names)
         for block in rows.blocks():
             running.absorb(block)
@@ -79,6 +86,19 @@ class MomentsFold:
         return GroupMoments.from_bytes(contents)
 
 
+def _at_once(rows: HeldRows) -> list[OneGroup] | None:
+    """Moments at the speed of one matrix product; None where rows must be looked at in order.
+
+    That finds the first mistake, whether in a label or in a number.
+    """
+    try:
+        groups = uncentred_groups(rows)
+    except InvalidInput:
+        return None
+    finite = all(np.isfinite(np.diagonal(group.scatter)).all() for group in groups)
+    return groups if finite else None
+
+
 class RunningMoments:
     """Moments of all groups so far.
 
@@ -90,7 +110,7 @@ class RunningMoments:
     def __init__(self, feature_names: tuple[str, ...] | None) -> None:
         self._feature_names = feature_names
         self._coder = LabelCoder()
-        self._groups: list[_RunningGroup] = []
+        self._groups: list[RunningGroup] = []
         self._n_dropped = 0
         self._n_features = 0
 
@@ -108,7 +128,7 @@ class RunningMoments:
             present = weights > 0
             values, weights, codes = values[present], weights[present], codes[present]
         new = range(len(self._groups), len(self._coder.labels))
-        self._groups += [_RunningGroup(self._n_features) for _ in new]
+        self._groups += [RunningGroup(self._n_features) for _ in new]
         sizes = np.bincount(codes, minlength=len(self._groups))
         # Rows of one group side by side; bytes are sorted by counting, not by comparing.
         order = np.argsort(codes.astype(np.uint8) if len(sizes) <= 256 else codes, kind="stable")
@@ -132,46 +152,3 @@ class RunningMoments:
         return GroupMoments.from_groups(
             parts, self._n_features, self._feature_names, Intake(self._n_dropped)
         )
-
-
-class _RunningGroup:
-    """Moments of one group so far, with the mean kept relative to its first row.
-
-    Subtracting that row takes a large common offset out of all sums, and makes those of a column
-    that is constant in the group exactly zero.
-    """
-
-    def __init__(self, n_features: int) -> None:
-        self.pilot = np.zeros(n_features)
-        self.count = 0
-        self.weight = 0.0
-        self.mean = np.zeros(n_features)
-        # Fortran order lets the BLAS update the lower triangle in place.
-        self.scatter = np.zeros((n_features, n_features), order="F")
-
-    def absorb(self, rows: FloatArray, weights: FloatArray | None) -> None:
-        """Add a block of rows, which is overwritten; all weights are positive."""
-        if self.count == 0:
-            self.pilot = rows[0].copy()
-        rows -= self.pilot
-        weight = float(len(rows) if weights is None else weights.sum())
-        mean = rows.mean(axis=0) if weights is None else (weights / weight) @ rows
-        rows -= mean
-        if weights is not None:
-            rows *= np.sqrt(weights)[:, None]
-        delta = mean - self.mean
-        total = self.weight + weight
-        # Chan's term between the two means is one more row of the same symmetric product.
-        between = np.sqrt(self.weight * (weight / total)) * delta
-        for part in (rows, between[None, :]):
-            self.scatter = blas.dsyrk(1.0, part.T, beta=1.0, c=self.scatter, lower=1, overwrite_c=1)
-        self.mean += (weight / total) * delta
-        self.weight = total
-        self.count += len(rows)
-
-    def finished(self, label: Label) -> OneGroup:
-        """The group's moments."""
-        lower = np.tril(self.scatter)
-        with np.errstate(over="ignore"):
-            mean = self.pilot + self.mean
-        return OneGroup(label, self.count, self.weight, mean, lower + np.tril(lower, -1).T)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.moments.groups import CodedLabels
 from fairspan.moments.sources.checks import check_dtype, check_shape, checked_values, row_block
 from fairspan.moments.sources.labels import Labels, check_index, labels_of
 from fairspan.moments.sources.protocol import FloatArray, OnMissing, RowBlock, block_rows
@@ -49,6 +50,21 @@ class ArrayRows(UnnamedRows):
     def values(self) -> FloatArray:
         """All rows at once, checked, shape (n, p)."""
         return checked_values(self.array, 0, None)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether these are numbers with labels, without weights, of which no row is left out."""
+        numbers = self.array.dtype.kind in "fiub" and self.labels is not None
+        return numbers and self.weights is None and self.on_missing == "error"
+
+    def numbers_between(self, start: int, stop: int) -> FloatArray:
+        """Some rows as float64, not checked for NaN; not to be written to."""
+        return np.asarray(self.array[start:stop].astype(np.float64, copy=False))
+
+    def labels_between(self, start: int, stop: int) -> CodedLabels:
+        """Their labels."""
+        assert self.labels is not None
+        return self.labels.between(start, stop)
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""

@@ -19,6 +19,9 @@ FloatArray = npt.NDArray[np.float64]
 # in cache and to keep memory flat however many rows there are.
 _BLOCK_NUMBERS = 2**18
 _FEWEST_BLOCK_ROWS = 512
+# Updating p x p numbers takes as long as reading them, so there are about twice as many rows to an
+# update where memory allows.
+_MOST_BLOCK_NUMBERS = 2**22
 
 Result = TypeVar("Result")
 OnMissing = Literal["error", "drop"]
@@ -172,4 +175,5 @@ class Projection(Protocol):
 
 def block_rows(n_features: int) -> int:
     """Rows of one block of p features."""
-    return max(_BLOCK_NUMBERS // n_features, _FEWEST_BLOCK_ROWS)
+    most = max(_MOST_BLOCK_NUMBERS // n_features, _FEWEST_BLOCK_ROWS)
+    return max(_BLOCK_NUMBERS // n_features, min(2 * n_features, most), _FEWEST_BLOCK_ROWS)

@@ -1,0 +1,238 @@
+"""Moments of rows in memory at the speed of one matrix product.
+
+Sums of x and xx' are taken without centring the rows, and means are subtracted afterwards. With few
+features a product with all rows is bound by memory, so the rows of the smaller groups are gathered,
+and the largest group is what is left. Both subtractions lose digits where what is subtracted is
+large beside what remains. So features whose mean is far from zero are first moved by one of their
+own values; and what was subtracted is compared with what remains, feature by feature. Groups that
+lost more than a digit, such as those in which a feature is constant, are read again and centred.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import blas
+
+from fairspan.moments.groups import CodedLabels, Codes, Label, LabelCoder
+from fairspan.moments.one_group import OneGroup, merged
+from fairspan.moments.running_group import RunningGroup
+from fairspan.moments.sources.protocol import block_rows
+from fairspan.moments.symmetric import mirrored
+from fairspan.moments.threads import in_threads
+
+FloatArray = npt.NDArray[np.float64]
+
+# What may be subtracted, as a multiple of what remains: less than one digit is lost.
+_MOST_SUBTRACTED = 8.0
+# Up to so many features the largest group is found by subtraction.
+_BY_DIFFERENCE_UP_TO = 128
+# Numbers of one part, which one thread reads; the same whatever the number of threads.
+_PART_NUMBERS = 2**23
+# Rows among which a value near the mean is looked for.
+_GLANCE = 64
+
+
+@runtime_checkable
+class HeldRows(Protocol):
+    """Rows that are held in memory."""
+
+    @property
+    def n_features(self) -> int:
+        """p."""
+
+    @property
+    def n_rows(self) -> int:
+        """n."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether these are numbers with labels, without weights, of which no row is left out."""
+
+    def numbers_between(self, start: int, stop: int) -> FloatArray:
+        """Some rows as float64, not checked for NaN; not to be written to."""
+
+    def labels_between(self, start: int, stop: int) -> CodedLabels:
+        """Their labels."""
+
+
+def uncentred_groups(rows: HeldRows) -> list[OneGroup]:
+    """Moments of each group, not finite where a number is not.
+
+    Raises
+    ------
+    InvalidInput
+        A label is missing or of another type than others.
+    """
+    n, p = rows.n_rows, rows.n_features
+    # Products of many features use the threads themselves.
+    size = max(_PART_NUMBERS // p, 1) if p <= _BY_DIFFERENCE_UP_TO else n
+    cuts = [*range(0, max(n - size // 2, 1), size), n]
+    found: dict[Label, OneGroup] = {}
+    with np.errstate(over="ignore", invalid="ignore"):
+        for part in in_threads(lambda span: _groups_of(rows, *span), list(pairwise(cuts))):
+            for group in part:
+                found[group.label] = merged(found.get(group.label), group)
+    return list(found.values())
+
+
+def _groups_of(rows: HeldRows, start: int, stop: int) -> list[OneGroup]:
+    coder = LabelCoder()
+    codes = coder.encode(rows.labels_between(start, stop), start)
+    part = _Part(rows, start, stop, codes, len(coder.labels))
+    by_difference = rows.n_features <= _BY_DIFFERENCE_UP_TO
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = part.by_difference() if by_difference else part.gathered()
+        return [
+            each.centred(label) if each.is_accurate() else part.centred(code, label)
+            for code, (label, each) in enumerate(zip(coder.labels, sums, strict=True))
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Consecutive rows with the codes of their groups, each of which occurs."""
+
+    rows: HeldRows
+    start: int
+    stop: int
+    codes: Codes
+    n_groups: int
+
+    def by_difference(self) -> "list[_Sums]":
+        """Of all rows and of the smaller groups; the rest is the largest group."""
+        pilot = self._pilot()
+        largest = int(np.argmax(np.bincount(self.codes)))
+        every, each = self._zero(pilot), [self._zero(pilot) for _ in range(self.n_groups)]
+        for values, codes in self._blocks():
+            every.add(values if pilot is None else values - pilot)
+            for code in range(self.n_groups):
+                if code != largest:
+                    each[code].add(_moved(_rows_of(values, codes, code), pilot))
+        each[largest] = every.less(each)
+        return each
+
+    def gathered(self) -> "list[_Sums]":
+        """Of each group's rows, side by side."""
+        pilot = self._pilot()
+        each = [self._zero(pilot) for _ in range(self.n_groups)]
+        for values, codes in self._blocks():
+            for code in range(self.n_groups):
+                each[code].add(_moved(_rows_of(values, codes, code), pilot))
+        return each
+
+    def centred(self, code: int, label: Label) -> OneGroup:
+        """The moments of one group, whose rows are centred first."""
+        running = RunningGroup(self.rows.n_features)
+        for values, codes in self._blocks():
+            own = _rows_of(values, codes, code)
+            if len(own):
+                running.absorb(own, None)
+        return running.finished(label)
+
+    def _blocks(self) -> Iterator[tuple[FloatArray, Codes]]:
+        size = block_rows(self.rows.n_features)
+        for start in range(self.start, self.stop, size):
+            stop = min(start + size, self.stop)
+            yield (
+                self.rows.numbers_between(start, stop),
+                self.codes[start - self.start : stop - self.start],
+            )
+
+    def _zero(self, pilot: FloatArray | None) -> "_Sums":
+        return _Sums.zero(self.rows.n_features, pilot)
+
+    def _pilot(self) -> FloatArray | None:
+        """A value to subtract from each feature: zero, unless its mean is beyond its deviation."""
+        stop = min(self.stop, self.start + block_rows(self.rows.n_features))
+        glance = self.rows.numbers_between(self.start, min(stop, self.start + _GLANCE))
+        mean, deviation = glance.mean(axis=0), glance.std(axis=0)
+        far = np.abs(mean) > deviation
+        if not far.any():
+            return None
+        # One of the values: a feature that is constant then becomes exactly zero.
+        nearest = np.abs(glance - mean).argmin(axis=0)
+        return np.where(far, glance[nearest, np.arange(len(mean))], 0.0)
+
+
+@dataclass(eq=False)
+class _Sums:
+    """Sums over rows of a group, each less the pilot.
+
+    Attributes
+    ----------
+    pilot : (p,) array or None
+    count : int
+    total : (p,) array
+        Of x.
+    products : (p, p) array
+        Of xx'; in Fortran's order the lower triangle only.
+    subtracted : (p,) array
+        Squares from which those of other groups were subtracted.
+    """
+
+    pilot: FloatArray | None
+    count: int
+    total: FloatArray
+    products: FloatArray
+    subtracted: FloatArray
+
+    @classmethod
+    def zero(cls, p: int, pilot: FloatArray | None) -> "_Sums":
+        """Of no rows."""
+        order = "C" if p <= _BY_DIFFERENCE_UP_TO else "F"
+        return cls(pilot, 0, np.zeros(p), np.zeros((p, p), order=order), np.zeros(p))  # type: ignore[call-overload]
+
+    def add(self, rows: FloatArray) -> None:
+        """Add (r, p) rows."""
+        self.count += len(rows)
+        self.total += np.ones(len(rows)) @ rows
+        if self.products.flags.c_contiguous:
+            self.products += rows.T @ rows
+        else:
+            self.products = blas.dsyrk(
+                1.0, rows.T, beta=1.0, c=self.products, lower=1, overwrite_c=1
+            )
+
+    def less(self, others: "list[_Sums]") -> "_Sums":
+        """The sums without those of other groups."""
+        squares = np.diagonal(self.products).copy()
+        for other in others:
+            self.count -= other.count
+            self.total -= other.total
+            self.products -= other.products
+        return _Sums(self.pilot, self.count, self.total, self.products, squares)
+
+    def is_accurate(self) -> bool:
+        """Whether all that is subtracted leaves enough digits; true of what is not finite."""
+        squares = np.diagonal(self.products)
+        left = squares - self.total**2 / self.count
+        return not (np.maximum(squares, self.subtracted) > _MOST_SUBTRACTED * left).any()
+
+    def centred(self, label: Label) -> OneGroup:
+        """The group's moments."""
+        mean = self.total / self.count
+        if self.products.flags.c_contiguous:
+            scatter = self.products - np.outer(self.total, mean)
+            # Products of few rows need not be symmetric to the last bit.
+            scatter = (scatter + scatter.T) / 2
+        else:
+            lower = blas.dsyr(-float(self.count), mean, a=self.products, lower=1, overwrite_a=1)
+            scatter = mirrored(lower)
+        mean = mean if self.pilot is None else self.pilot + mean
+        return OneGroup(label, self.count, float(self.count), mean, scatter)
+
+
+def _rows_of(values: FloatArray, codes: Codes, code: int) -> FloatArray:
+    # By position, which is twice as fast as by a mask.
+    return np.take(values, np.flatnonzero(codes == code), axis=0)
+
+
+def _moved(rows: FloatArray, pilot: FloatArray | None) -> FloatArray:
+    """A copy's rows less the pilot."""
+    if pilot is not None:
+        rows -= pilot
+    return rows

@@ -1,0 +1,110 @@
+"""Moments of arrays without centring the rows: as exact as centred ones, wherever digits could go."""
+
+import numpy as np
+import pytest
+
+from fairspan import GroupMoments
+from fairspan.errors import InvalidInput
+from fairspan.moments import threads, uncentred
+from fairspan.moments.symmetric import mirrored
+
+RNG = np.random.default_rng(0)
+N = 700
+GROUPS = RNG.choice(["a", "b", "c"], N, p=[0.6, 0.3, 0.1])
+
+
+def in_long_double(X, groups):
+    """Means and scatters of each group, summed with more digits."""
+    wide = np.asarray(X, dtype=np.longdouble)
+    means, scatters = [], []
+    for group in np.unique(groups):
+        rows = wide[groups == group]
+        means.append(rows.mean(axis=0))
+        scatters.append((rows - means[-1]).T @ (rows - means[-1]))
+    return np.array(means, dtype=float), np.array(scatters, dtype=float)
+
+
+def tables():
+    normal = RNG.standard_normal((N, 6))
+    is_a = (GROUPS == "a").astype(float)
+    yield "standardised", normal
+    yield "far from zero", normal + 1e6
+    yield "far apart", normal + 1e5 * np.array([ord(group) for group in GROUPS])[:, None]
+    yield "one group only varies", normal * np.where(is_a, 1.0, 1e-7)[:, None]
+    yield "the others only vary", normal * np.where(is_a, 1e-7, 1.0)[:, None]
+    yield "constant in a group", np.column_stack([normal, is_a, 1 - is_a, 3.7 * is_a])
+    yield "constant", np.column_stack([normal, np.full(N, 0.1), np.zeros(N)])
+    yield "an outlier", np.vstack([normal[:-1], np.full(6, 1e9)])
+    yield "outlier first", np.vstack([np.full(6, 1e9), normal[1:]])
+    yield "whole numbers", RNG.integers(0, 50, (N, 6))
+    yield "truth values", RNG.random((N, 6)) < 0.1
+    yield "single precision", (normal + 3).astype(np.float32)
+    yield "columns side by side", np.asfortranarray(normal)
+    yield "every other row and column", np.repeat(np.repeat(normal, 2, 0), 2, 1)[::2, ::2]
+
+
+TABLES = dict(tables())
+
+
+@pytest.mark.parametrize("by_difference", [0, 128])
+@pytest.mark.parametrize("name", TABLES)
+def test_no_digits_are_lost(name, by_difference, monkeypatch):
+    monkeypatch.setattr(uncentred, "_BY_DIFFERENCE_UP_TO", by_difference)
+    X = TABLES[name]
+    moments = GroupMoments.from_rows(X, GROUPS)
+    means, scatters = in_long_double(X, GROUPS)
+    deviations = np.sqrt(np.einsum("gii->gi", scatters))
+    allowed = 1e-12 * deviations[:, :, None] * deviations[:, None, :]
+    # What cannot be told from a constant at this distance from zero.
+    sizes = np.abs(means)[:, :, None] * 1e-13 * np.sqrt(N)
+    assert (np.abs(moments.scatters - scatters) <= allowed + sizes * sizes.swapaxes(1, 2)).all()
+    np.testing.assert_allclose(moments.means, means, rtol=1e-13, atol=1e-13)
+    np.testing.assert_array_equal(moments.scatters, moments.scatters.swapaxes(1, 2))
+
+
+@pytest.mark.parametrize("name", ["constant", "constant in a group"])
+def test_what_is_constant_has_no_variance_at_all(name):
+    moments = GroupMoments.from_rows(TABLES[name], GROUPS)
+    constant = np.ptp(TABLES[name][GROUPS == "a"], axis=0) == 0
+    assert constant.any()
+    assert (moments.scatters[0][constant] == 0).all()
+
+
+def test_parts_and_threads_change_no_bit(monkeypatch):
+    monkeypatch.setattr(uncentred, "_PART_NUMBERS", 600)
+    X = TABLES["standardised"]
+    together = GroupMoments.from_rows(X, GROUPS)
+    monkeypatch.setattr(uncentred, "in_threads", lambda function, items: list(map(function, items)))
+    alone = GroupMoments.from_rows(X, GROUPS)
+    np.testing.assert_array_equal(together.scatters, alone.scatters)
+    np.testing.assert_array_equal(together.means, alone.means)
+    np.testing.assert_allclose(together.scatters, in_long_double(X, GROUPS)[1], atol=1e-10)
+
+
+def test_the_first_mistake_in_the_order_of_rows_is_told():
+    X, labels = np.ones((10, 2)), np.array(["a"] * 10, dtype=object)
+    X[7, 1], labels[4] = np.nan, None
+    with pytest.raises(InvalidInput, match="row 7, column 1"):
+        GroupMoments.from_rows(X, labels)
+    X[7, 1] = 1
+    with pytest.raises(InvalidInput, match="row 4 is missing"):
+        GroupMoments.from_rows(X, labels)
+    with pytest.raises(InvalidInput, match="overflow float64"):
+        GroupMoments.from_rows(np.where(RNG.random((10, 2)) < 0.5, 1e200, -1e200), ["a"] * 10)
+
+
+def test_a_thread_that_fails_fails_the_call_and_leaves_the_limits():
+    libraries = threads._linear_algebra()
+    before = [each["num_threads"] for each in libraries.info()]
+    with pytest.raises(ZeroDivisionError):
+        threads.in_threads(lambda number: 1 / number, [1, 0, 2])
+    assert [each["num_threads"] for each in libraries.info()] == before
+    nested = threads.in_threads(lambda number: threads.in_threads(abs, [number, -1]), [-3, 4])
+    assert nested == [[3, 1], [4, 1]]
+
+
+@pytest.mark.parametrize("p", [1, 3, 255, 256, 257, 600])
+def test_a_triangle_is_mirrored(p):
+    lower = np.asfortranarray(RNG.standard_normal((p, p)))
+    expected = np.tril(lower) + np.tril(lower, -1).T
+    np.testing.assert_array_equal(mirrored(lower), expected)
