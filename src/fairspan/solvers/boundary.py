@@ -6,7 +6,7 @@ and no extra dimension is needed: one symmetric eigenproblem gives one boundary 
 its supporting line, and the search is over a single weight.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from fairspan.errors import Incompatible
 from fairspan.problem.criteria import EqualError, NashWelfare
-from fairspan.problem.parameters import check_choice
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.branch_and_bound import BranchAndBound
 from fairspan.solvers.certificate import certified, mixture_bound, resolution
+from fairspan.solvers.eigen_path import check_eigen, projected_solver
 from fairspan.solvers.questions import LargestOfTwo, Question, Reach
 from fairspan.solvers.segment import SegmentSearch
 from fairspan.solvers.solution import Solution, TracePoint
@@ -35,8 +35,11 @@ class BoundarySearch:
 
     Parameters
     ----------
-    eigen : {"auto", "dense"}
-        How eigenproblems are solved; both are dense LAPACK.
+    eigen : {"auto", "dense", "projected"}
+        How eigenproblems are solved: by LAPACK, of p x p matrices; or inside a subspace of about
+        ten times n_components dimensions, which grows until a bound proves that nothing is missed.
+        "auto" projects where there are many features for each component; `solution_.eigen` says
+        which it was.
 
     Raises
     ------
@@ -65,7 +68,7 @@ class BoundarySearch:
     name: ClassVar[str] = "boundary"
 
     def __post_init__(self) -> None:
-        check_choice("eigen", self.eigen, ("auto", "dense"))
+        check_eigen(self.eigen)
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
@@ -101,6 +104,11 @@ class BoundarySearch:
         Incompatible
             EqualError where no subspace has equal errors.
         """
+        projected = projected_solver(
+            self.eigen, problem, tolerance, lambda: replace(self, eigen="dense")
+        )
+        if projected is not None:
+            return projected.solve(problem, tolerance)
         if problem.n_groups == 1:
             return _single_group(problem, tolerance)
         if isinstance(problem.criterion, EqualError):
