@@ -23,7 +23,6 @@ _KEPT, _ENOUGH = 0.5, 0.1
 _LEAST_DAMPING, _MOST_DAMPING, _MORE, _EASED = 1e-4, 1e8, 8.0, 16.0
 # How far from a saddle point is looked, as lengths of X.
 _LENGTHS = (0.3, 0.1, 0.03, 0.01)
-_ROUNDING = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +76,7 @@ def descend(
             n_steps += 1
             model = Model.at(problem, scores, basis, multipliers)
             found, damping = _downhill(problem, scores, model, damping)
-            if value - found.value <= _ROUNDING * float(np.abs(model.scores).max()):
+            if value - found.value <= model.rounding:
                 away = _beside_saddle(problem, scores, model, found.multipliers)
                 if away is None:
                     if found.value < value:
@@ -110,7 +109,7 @@ def _downhill(
 
     Also the damping to begin the next with.
     """
-    value, rounding = float(model.scores.max()), _ROUNDING * float(np.abs(model.scores).max())
+    value = float(model.scores.max())
     damping = damping / _EASED if damping > _LEAST_DAMPING else 0.0
     safe = model.safe_step(model.scores, damping)
     trial = _tried(problem, scores, model, safe)
@@ -121,7 +120,7 @@ def _downhill(
             level = model.corrected(trial.scores, safe.along)
             corrected = _tried(problem, scores, model, model.safe_step(level, damping))
             best = min([best, trial, corrected], key=lambda each: each.value)
-        enough = max(_ENOUGH * safe.promise, rounding)
+        enough = max(_ENOUGH * safe.promise, model.rounding)
         if value - best.value >= enough or safe.promise <= enough or damping > _MOST_DAMPING:
             return best, damping
         damping = max(_MORE * damping, _LEAST_DAMPING)
@@ -157,7 +156,7 @@ def _beside_saddle(
     direction = model.escape(multipliers)
     if direction is None:
         return None
-    least = float(model.scores.max()) - _ROUNDING * float(np.abs(model.scores).max())
+    least = float(model.scores.max()) - model.rounding
     for length in _LENGTHS:
         for along in (length * direction, -length * direction):
             reached = scores(problem.errors(model.moved(along)))[0]

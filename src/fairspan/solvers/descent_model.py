@@ -28,6 +28,8 @@ _FLAT = 1e-3
 _STEEPEST = 1e-9
 _FLATTEST = 20
 _ACTIVE = 1e-9
+# Scores are uncertain by this share of the errors in them.
+_ROUNDING = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,8 @@ class Model:
         B, half the descent of each error along X.
     curvatures : (p - d, d) array
         a_j - b_i, of either sign.
+    rounding : float
+        How far scores are off.
     """
 
     basis: FloatArray
@@ -63,6 +67,7 @@ class Model:
     derivatives: FloatArray
     descents: FloatArray
     curvatures: FloatArray
+    rounding: float = 0.0
 
     @classmethod
     def at(
@@ -70,7 +75,9 @@ class Model:
     ) -> "Model":
         """Around a basis, the second order weighed by these multipliers."""
         second = problem.second_moments
-        values, derivatives = scores(problem.errors(basis))
+        errors = problem.errors(basis)
+        values, derivatives = scores(errors)
+        rounding = _ROUNDING * float((np.abs(derivatives) @ errors).max())
         weights = multipliers @ derivatives
         images = second.applied(basis)
         complement = np.linalg.qr(basis, mode="complete")[0][:, basis.shape[1] :]
@@ -80,7 +87,7 @@ class Model:
         basis, complement = basis @ turn, complement @ back
         descents = complement.T @ images @ turn
         curvatures = a[None, :] - b[:, None]
-        return cls(basis, complement, values, derivatives, descents, curvatures)
+        return cls(basis, complement, values, derivatives, descents, curvatures, rounding)
 
     def safe_step(self, scores: FloatArray, damping: float = 0.0) -> "Step":
         """With curvatures made positive, and larger by a share: a descent direction."""

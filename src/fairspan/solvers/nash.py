@@ -112,14 +112,18 @@ class NashSearch:
         soft = SoftBasis.of(self.relaxation.projector, self.problem.n_components)
         return reduced_keeping(self.problem.second_moments, soft)
 
-    def descend_from(self, start: FloatArray) -> None:
-        """Take the local optimum below a subspace, and the bound of its weights."""
+    def descend_from(self, start: FloatArray) -> float:
+        """Take the local optimum below a subspace, and the bound of its weights.
+
+        Its value is told, whether it is the best or not.
+        """
         local = descend(self.problem, scores_of(self.problem), start)
         self.n_eigenproblems += local.n_eigenproblems
         if local.value < self.upper:
             self.best = local
             self._bound(local.weights)
         self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
+        return local.value
 
     def _bound(self, weights: FloatArray) -> None:
         second, d = self.problem.second_moments, self.problem.n_components

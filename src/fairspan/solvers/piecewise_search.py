@@ -87,8 +87,11 @@ class PiecewiseSearch:
             self, chain(starts_around(self.relaxation, self.problem.n_components), [first])
         )
 
-    def descend_from(self, start: FloatArray) -> None:
-        """Take the local optimum below a subspace, and the bound of its multipliers."""
+    def descend_from(self, start: FloatArray) -> float:
+        """Take the local optimum below a subspace, and the bound of its multipliers.
+
+        Its value is told, whether it is the best or not.
+        """
         local = descend(self.problem, self.scores, start)
         self.n_steps += local.n_eigenproblems
         if local.value < self.upper:
@@ -97,6 +100,7 @@ class PiecewiseSearch:
             self.relaxation.atoms.append(self.dual.atom(local.basis))
             self.relaxation.take(self.dual.at(local.multipliers))
         self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
+        return local.value
 
     def _take_atom(self) -> None:
         """Take the relaxation's best subspace, without a descent."""

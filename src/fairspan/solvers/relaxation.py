@@ -182,13 +182,17 @@ class _Ascent:
 
     Attributes
     ----------
+    tolerance : float
+        The gap to reach.
+    worth : float
+        What a step must promise.
     damping : float
         Of the proximal term, damping |step|^2 / 2.
     """
 
     relaxation: Relaxation
     tolerance: float
-    worth: float = 0.0
+    worth: float = -np.inf
     damping: float = 0.0
     n_failures: int = 0
 

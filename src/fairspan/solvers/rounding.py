@@ -16,7 +16,8 @@ from fairspan.solvers.relaxation import Relaxation
 
 FloatArray = npt.NDArray[np.float64]
 
-# Descents in a row that bring nothing, after which a gap is left open.
+# Descents in a row that bring nothing, after which a gap is left open; those that lead to the best
+# optimum again count twice.
 _PATIENCE = 8
 # How many atoms of the relaxed solution, and how many subspaces between them, are tried.
 _STARTS = 12
@@ -84,19 +85,23 @@ class Search(Protocol):
     def closed(self) -> bool:
         """Whether exactly d components reach the bound."""
 
-    def descend_from(self, start: FloatArray) -> None:
-        """Take the local optimum below a subspace."""
+    def descend_from(self, start: FloatArray) -> float:
+        """Take the local optimum below a subspace, and tell its value."""
 
 
 def descend_from_each(search: Search, starts: Iterable[FloatArray]) -> None:
     """Descend from one start after another until the gap is closed, or several brought nothing."""
     in_vain = 0
     for start in starts:
-        if search.closed or in_vain == _PATIENCE:
+        if search.closed or in_vain >= _PATIENCE:
             return
         before = search.upper
-        search.descend_from(start)
-        in_vain = 0 if search.upper < before - search.tolerance else in_vain + 1
+        reached = search.descend_from(start)
+        if reached < before - search.tolerance:
+            in_vain = 0
+        else:
+            # That many starts lead to the same optimum tells more than that they lead elsewhere.
+            in_vain += 2 if reached <= before + search.tolerance else 1
 
 
 def starts_around(relaxation: Relaxation, n_components: int) -> Iterator[FloatArray]:
