@@ -116,16 +116,17 @@ def _downhill(
     newton = _by_newton(problem, scores, model, safe, trial)
     best = min([trial, *newton], key=lambda each: each.value)
     while True:
-        if value - best.value < _KEPT * safe.promise:
+        if len(model.scores) > 1 and value - best.value < _KEPT * safe.promise:
             level = model.corrected(trial.scores, safe.along)
             corrected = _tried(problem, scores, model, model.safe_step(level, damping))
-            best = min([best, trial, corrected], key=lambda each: each.value)
+            best = min([best, corrected], key=lambda each: each.value)
         enough = max(_ENOUGH * safe.promise, model.rounding)
         if value - best.value >= enough or safe.promise <= enough or damping > _MOST_DAMPING:
             return best, damping
         damping = max(_MORE * damping, _LEAST_DAMPING)
         safe = model.safe_step(model.scores, damping)
         trial = _tried(problem, scores, model, safe)
+        best = min([best, trial], key=lambda each: each.value)
 
 
 def _tried(problem: Problem, scores: Scores, model: Model, step: Step) -> _Trial:
@@ -142,7 +143,8 @@ def _by_newton(
         return []
     first = _tried(problem, scores, model, newton)
     falls = float(model.scores.max()) - first.value
-    if falls >= _KEPT * safe.promise and first.value <= trial.value:
+    kept = falls >= _KEPT * safe.promise and first.value <= trial.value
+    if kept or len(model.scores) == 1:  # a score alone has no other to part from
         return [first]
     level = model.corrected(first.scores, newton.along)
     second = model.newton_step(safe.multipliers, level)
