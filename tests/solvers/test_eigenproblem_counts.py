@@ -12,8 +12,8 @@ COUNTS = [
     ("default_credit:group__education", 5, MinimaxLoss(), 5),
     ("wine_quality:group__colour", 3, RobustErrorGap(2.5, 0.15), 20),
     ("german_credit:group__age_lt40", 3, "equal_error", 5),
-    ("default_credit:group__education_sex6", 10, MinimaxLoss(), 19),
-    ("adult_race5:group__race", 3, NashWelfare(), 27),
+    ("default_credit:group__education_sex6", 10, MinimaxLoss(), 9),
+    ("adult_race5:group__race", 3, NashWelfare(), 11),
 ]
 
 

@@ -4,11 +4,11 @@ import cvxpy
 import numpy as np
 import pytest
 
-from fairspan.problem.criteria import ErrorGap, MinimaxError, MinimaxLoss
+from fairspan.problem.criteria import ErrorGap, MinimaxError, MinimaxLoss, NashWelfare
 from fairspan.solvers.descent import descend
 from fairspan.solvers.dual import Dual
 from fairspan.solvers.relaxation import Relaxation
-from fairspan.solvers.rounding import affine_scores
+from fairspan.solvers.rounding import affine_scores, scores_of
 from fairspan.solvers.spectral_model import SpectralModel, block_around, shares_summing_to
 from fairspan.solvers.spectral_program import SpectralProgram
 from problems import problem_of, random_basis, random_moments, top_sum
@@ -182,3 +182,19 @@ def test_a_descent_leaves_a_saddle_point():
     problem = problem_of([matrix, second], 1, MinimaxError())
     local = descend(problem, affine_scores(problem.pieces), np.eye(5)[:, 2:3])
     assert local.value == pytest.approx(15 - 4.5, abs=1e-9)
+
+
+def test_descents_of_scores_that_bend_converge_like_newtons_method():
+    # Without the bend of the logarithm they went on by constant shares, for up to 200 steps.
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        d = int(rng.integers(2, 8))
+        problem = problem_of(tied(4, 20, seed), d, NashWelfare())
+        start = problem.second_moments.leading(1 / problem.second_moments.traces, d).vectors
+        local = descend(problem, scores_of(problem), start)
+        assert local.n_eigenproblems <= 20
+        # Stationary: the subspace is invariant under the mixture of its own slopes.
+        mixture = np.tensordot(local.weights, problem.second_moments.matrices, axes=1)
+        image = mixture @ local.basis
+        outside = image - local.basis @ (local.basis.T @ image)
+        assert np.linalg.norm(outside) <= 1e-6 * np.linalg.norm(image)

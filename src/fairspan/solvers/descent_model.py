@@ -8,7 +8,7 @@ program over the simplex of multipliers.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,8 @@ _FLATTEST = 20
 _ACTIVE = 1e-9
 # Scores are uncertain by this share of the errors in them.
 _ROUNDING = 1e-15
+# Differences for second derivatives are this share of the errors.
+_DIFFERENCE = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,8 @@ class Model:
         a_j - b_i, of either sign.
     rounding : float
         How far scores are off.
+    bends : (k,) array
+        Second derivatives of the weighed scores in each group's error; empty if they are affine.
     """
 
     basis: FloatArray
@@ -68,6 +72,7 @@ class Model:
     descents: FloatArray
     curvatures: FloatArray
     rounding: float = 0.0
+    bends: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def at(
@@ -87,7 +92,8 @@ class Model:
         basis, complement = basis @ turn, complement @ back
         descents = complement.T @ images @ turn
         curvatures = a[None, :] - b[:, None]
-        return cls(basis, complement, values, derivatives, descents, curvatures, rounding)
+        bends = _bends(scores, errors, multipliers)
+        return cls(basis, complement, values, derivatives, descents, curvatures, rounding, bends)
 
     def safe_step(self, scores: FloatArray, damping: float = 0.0) -> "Step":
         """With curvatures made positive, and larger by a share: a descent direction."""
@@ -122,21 +128,33 @@ class Model:
         # Where ties leave more coordinates without any curvature, the step goes along the others.
         divisible = ~flat & (np.abs(curvatures) > np.finfo(float).eps)
         inverse = np.divide(1.0, curvatures, out=np.zeros_like(curvatures), where=divisible)
-        n, s = len(active), int(flat.sum())
-        system = np.zeros((n + 1 + s, n + 1 + s))
-        system[:n, :n] = 2 * derivatives @ _inner(curved, curved * inverse) @ derivatives.T
+        n, s, q = len(active), int(flat.sum()), len(self.bends)
+        gram = _inner(curved, curved * inverse)
+        system = np.zeros((n + 1 + s + q, n + 1 + s + q))
+        system[:n, :n] = 2 * derivatives @ gram @ derivatives.T
         system[:n, n] = system[n, :n] = 1.0
-        system[:n, n + 1 :] = 2 * soft
-        system[n + 1 :, :n] = 2 * soft.T
-        system[n + 1 :, n + 1 :] = -2 * np.diag(curvatures[flat])
-        right = np.concatenate([scores, [1.0], np.zeros(s)])
+        system[:n, n + 1 : n + 1 + s] = 2 * soft
+        system[n + 1 : n + 1 + s, :n] = 2 * soft.T
+        system[n + 1 : n + 1 + s, n + 1 : n + 1 + s] = -2 * np.diag(curvatures[flat])
+        if q:
+            # The changes <B, X> of the errors as unknowns: the scores bend with their squares.
+            bends, rest = self.bends * size, n + 1 + s
+            system[:n, rest:] = -4 * derivatives @ gram * bends
+            system[n + 1 : rest, rest:] = -4 * descents[:, flat].T * bends
+            system[rest:, :n] = gram @ derivatives.T
+            system[rest:, n + 1 : rest] = descents[:, flat]
+            system[rest:, rest:] = -2 * gram * bends - np.eye(q)
+        right = np.concatenate([scores, [1.0], np.zeros(s + q)])
         solved, *_ = np.linalg.lstsq(system, right, rcond=1e-14)
         if (solved[:n] < 0).any():
             return None
         found = np.zeros(len(multipliers))
         found[active] = solved[:n]
-        step = self._combined(found, curved) * inverse
-        step[flat] = solved[n + 1 :]
+        step = self._combined(found, curved)
+        if q:
+            step = step - 2 * np.tensordot(bends * solved[rest:], curved, axes=1)
+        step *= inverse
+        step[flat] = solved[n + 1 : n + 1 + s]
         return Step(step, found, np.inf)
 
     def escape(self, multipliers: FloatArray) -> FloatArray | None:
@@ -180,6 +198,16 @@ class Model:
     def moved(self, step: FloatArray) -> FloatArray:
         """The orthonormal basis of V + UX."""
         return np.asarray(np.linalg.qr(self.basis + self.complement @ step)[0])
+
+
+def _bends(scores: Scores, errors: FloatArray, multipliers: FloatArray) -> FloatArray:
+    """Second derivatives by differences: scores are sums of functions of one error each."""
+    change = _DIFFERENCE * np.maximum(errors, _DIFFERENCE * float(errors.max()))
+    if not change.all():
+        return np.zeros(0)
+    low = np.maximum(errors - change / 2, 0.0)
+    bends = np.asarray(multipliers @ (scores(low + change)[1] - scores(low)[1]) / change)
+    return bends if bends.any() else np.zeros(0)
 
 
 def _compressed_mixture(
