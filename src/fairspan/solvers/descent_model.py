@@ -8,7 +8,7 @@ program over the simplex of multipliers.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -103,7 +103,8 @@ class Model:
         positive = np.maximum(positive, _FLAT * size) + damping * size
         gram = self.derivatives @ _inner(self.descents, self.descents / positive)
         multipliers = least_on_simplex(2 * gram @ self.derivatives.T, -scores)
-        step = self._combined(multipliers, self.descents) / positive
+        weights = multipliers @ self.derivatives
+        step = np.tensordot(weights, self.descents, axes=1) / positive
         level = float(multipliers @ scores) - float(np.vdot(step, positive * step))
         return Step(step, multipliers, float(scores.max()) - level)
 
@@ -119,43 +120,57 @@ class Model:
         size = max(float(np.abs(self.curvatures).max()), steepest)
         if size == 0:
             return None
-        curvatures, descents = self.curvatures / size, self.descents / size
-        scores = (scores[active] - scores[active].max()) / size
+        scaled = replace(
+            self,
+            scores=(scores[active] - scores[active].max()) / size,
+            derivatives=derivatives,
+            descents=self.descents / size,
+            curvatures=self.curvatures / size,
+            bends=self.bends * size,
+        )
+        solved, step = scaled._level_and_stationary()
+        if (solved < 0).any():
+            return None
+        found = np.zeros(len(multipliers))
+        found[active] = solved
+        return Step(step, found, np.inf)
+
+    def _level_and_stationary(self) -> tuple[FloatArray, FloatArray]:
+        """Multipliers of any sign, and the step at which all scores are equal and it is stationary.
+
+        Unknown are the multipliers, the common level, the step where there is little curvature, and
+        where scores bend the changes <B, X> of the errors.
+        """
+        curvatures, derivatives, bends = self.curvatures, self.derivatives, self.bends
         flat = np.zeros(curvatures.shape, dtype=bool)
-        order = np.argsort(np.abs(curvatures), axis=None)[:_FLATTEST]
-        flat.flat[order] = True
-        curved, soft = np.where(flat, 0.0, descents), derivatives @ descents[:, flat]
+        flat.flat[np.argsort(np.abs(curvatures), axis=None)[:_FLATTEST]] = True
+        curved, soft = np.where(flat, 0.0, self.descents), self.descents[:, flat]
         # Where ties leave more coordinates without any curvature, the step goes along the others.
         divisible = ~flat & (np.abs(curvatures) > np.finfo(float).eps)
         inverse = np.divide(1.0, curvatures, out=np.zeros_like(curvatures), where=divisible)
-        n, s, q = len(active), int(flat.sum()), len(self.bends)
         gram = _inner(curved, curved * inverse)
+        n, s, q = len(derivatives), soft.shape[1], len(bends)
+        at, rest = slice(n + 1, n + 1 + s), slice(n + 1 + s, None)
         system = np.zeros((n + 1 + s + q, n + 1 + s + q))
         system[:n, :n] = 2 * derivatives @ gram @ derivatives.T
         system[:n, n] = system[n, :n] = 1.0
-        system[:n, n + 1 : n + 1 + s] = 2 * soft
-        system[n + 1 : n + 1 + s, :n] = 2 * soft.T
-        system[n + 1 : n + 1 + s, n + 1 : n + 1 + s] = -2 * np.diag(curvatures[flat])
+        system[:n, at] = 2 * derivatives @ soft
+        system[at, :n] = system[:n, at].T
+        system[at, at] = -2 * np.diag(curvatures[flat])
         if q:
-            # The changes <B, X> of the errors as unknowns: the scores bend with their squares.
-            bends, rest = self.bends * size, n + 1 + s
-            system[:n, rest:] = -4 * derivatives @ gram * bends
-            system[n + 1 : rest, rest:] = -4 * descents[:, flat].T * bends
-            system[rest:, :n] = gram @ derivatives.T
-            system[rest:, n + 1 : rest] = descents[:, flat]
-            system[rest:, rest:] = -2 * gram * bends - np.eye(q)
-        right = np.concatenate([scores, [1.0], np.zeros(s + q)])
+            system[:n, rest] = -4 * derivatives @ gram * bends
+            system[at, rest] = -4 * soft.T * bends
+            system[rest, :n] = gram @ derivatives.T
+            system[rest, at] = soft
+            system[rest, rest] = -2 * gram * bends - np.eye(q)
+        right = np.concatenate([self.scores, [1.0], np.zeros(s + q)])
         solved, *_ = np.linalg.lstsq(system, right, rcond=1e-14)
-        if (solved[:n] < 0).any():
-            return None
-        found = np.zeros(len(multipliers))
-        found[active] = solved[:n]
-        step = self._combined(found, curved)
+        weights = solved[:n] @ derivatives
         if q:
-            step = step - 2 * np.tensordot(bends * solved[rest:], curved, axes=1)
-        step *= inverse
-        step[flat] = solved[n + 1 : n + 1 + s]
-        return Step(step, found, np.inf)
+            weights = weights - 2 * bends * solved[rest]
+        step = np.tensordot(weights, curved, axes=1) * inverse
+        step[flat] = solved[at]
+        return solved[:n], step
 
     def escape(self, multipliers: FloatArray) -> FloatArray | None:
         """The direction of most negative curvature that keeps the active scores level, if any.
@@ -191,9 +206,6 @@ class Model:
         """
         along = np.tensordot(self.descents, step, axes=2)
         return np.asarray(trial + 2 * self.derivatives @ along)
-
-    def _combined(self, multipliers: FloatArray, descents: FloatArray) -> FloatArray:
-        return np.tensordot(multipliers @ self.derivatives, descents, axes=1)
 
     def moved(self, step: FloatArray) -> FloatArray:
         """The orthonormal basis of V + UX."""
