@@ -31,8 +31,8 @@ _LARGEST_BLOCK, _CHEAP_FEATURES, _FAILURES = 6, 150, 5
 # The model's own program is solved to this share of the tolerance.
 _PROGRAM = 1e-6
 # Rises below this share of the references are rounding; but the relaxed solution, whose value is
-# off by the first order of the multipliers, may need a few more steps.
-_NOTHING, _POLISHING = 1e-14, 4
+# off by the first order of the multipliers, may need more steps, as long as they halve its gap.
+_NOTHING, _HALF = 1e-14, 0.5
 _MOST_STEPS = 80
 # Weights that sum to this share of the pieces' coefficients are nothing.
 _CANCELS = 1e-12
@@ -204,16 +204,20 @@ class _Ascent:
         self.relaxation.take(_point(model))
         curvature = model.curvature(shares)
         size = float(np.abs(self.relaxation.dual.references).max())
-        polished = 0
+        polished = np.inf
         for _ in range(steps):
             damped = curvature + self.damping * np.eye(n)
             found, shares, promise = model.best(damped, _PROGRAM * self.tolerance)
             if model.has_block:
                 self.relaxation.consider([model.atom(shares)], np.ones(1))
             nothing = _NOTHING * size
-            polished += promise <= nothing
-            if self.relaxation.gap <= self.tolerance or polished > _POLISHING:
+            if self.relaxation.gap <= self.tolerance:
                 return
+            if promise <= nothing:
+                # The bound is there, and so is the solution once its gap shrinks no more.
+                if self.relaxation.gap > _HALF * polished:
+                    return
+                polished = self.relaxation.gap
             if promise <= self.worth:
                 return
             ahead = self._at(on_simplex(found))
