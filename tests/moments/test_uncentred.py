@@ -1,11 +1,12 @@
-"""Moments of arrays without centring the rows: as exact as centred ones, wherever digits could go."""
+"""Moments of arrays without centring the rows: as exact as centred ones, whatever the rows."""
 
 import numpy as np
 import pytest
 
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
-from fairspan.moments import threads, uncentred
+from fairspan.linalg import threads
+from fairspan.moments import uncentred
 from fairspan.moments.symmetric import mirrored
 
 RNG = np.random.default_rng(0)
@@ -94,7 +95,7 @@ def test_the_first_mistake_in_the_order_of_rows_is_told():
 
 
 def test_a_thread_that_fails_fails_the_call_and_leaves_the_limits():
-    libraries = threads._linear_algebra()
+    libraries = threads._libraries()
     before = [each["num_threads"] for each in libraries.info()]
     with pytest.raises(ZeroDivisionError):
         threads.in_threads(lambda number: 1 / number, [1, 0, 2])

@@ -10,10 +10,16 @@ from fairspan.linalg.dense import (
     leading_subspace,
     with_positive_signs,
 )
-from fairspan.linalg.iterative import IterativeSubspace, leading_subspace_of, orthonormal_beside
+from fairspan.linalg.iterative import (
+    GUARD,
+    IterativeSubspace,
+    leading_subspace_of,
+    orthonormal_beside,
+)
 from fairspan.linalg.sum_bounds import cholesky_ceiling, frobenius_ceiling, top_sum_bound
 
 __all__ = [
+    "GUARD",
     "TIE_TOLERANCE",
     "IterativeSubspace",
     "LeadingSubspace",

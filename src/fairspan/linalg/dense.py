@@ -1,5 +1,6 @@
 """Eigenvectors of symmetric matrices, by LAPACK."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.linalg.threads import threads_of
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -15,6 +17,8 @@ TIE_TOLERANCE = 1e-13
 # LAPACK's partial decomposition (evr) beats the full one only for few vectors of larger matrices.
 _PARTIAL_FROM_FEATURES = 40
 _PARTIAL_UP_TO_SHARE = 0.2
+# Threads of scipy's LAPACK pay from here on.
+_THREADS_FROM_FEATURES = 400
 # A loading within this relative distance of the largest one counts as equally large, so that the
 # sign of, say, (1, -1) / sqrt(2) does not hang on the last bit.
 _SIGN_TOLERANCE = 1e-8
@@ -176,9 +180,10 @@ def _decompose(matrix: FloatArray, n_vectors: int) -> tuple[FloatArray, FloatArr
     few = n_vectors <= _PARTIAL_UP_TO_SHARE * n_features
     if few and n_features >= _PARTIAL_FROM_FEATURES:
         wanted = [n_features - n_vectors, n_features - 1]
-        values, vectors = scipy.linalg.eigh(
-            matrix, subset_by_index=wanted, driver="evr", check_finite=False
-        )
+        with threads_of("scipy") if n_features >= _THREADS_FROM_FEATURES else nullcontext():
+            values, vectors = scipy.linalg.eigh(
+                matrix, subset_by_index=wanted, driver="evr", check_finite=False
+            )
         # On a near multiple of the identity LAPACK's evr may return fewer than asked for.
         if len(values) == n_vectors:
             return values[::-1], vectors[:, ::-1]

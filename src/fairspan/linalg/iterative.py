@@ -21,7 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 Operator = Callable[[FloatArray], FloatArray]
 
 # How many vectors beyond d are sought with them: they show ties and speed up convergence.
-_GUARD = 6
+GUARD = 6
 # The angle between what is found and the true subspace, where the spectrum has a gap.
 _ANGLE = 1e-9
 _MOST_ROUNDS = 600
@@ -103,7 +103,7 @@ def leading_subspace_of(
     array([3., 2.])
     """
     d, p = n_components, n_features
-    block = min(d + _GUARD, p)
+    block = min(d + GUARD, p)
     most = min(p, max(_MOST_BLOCKS * block, _FEWEST_COLUMNS))
     # What is proven elsewhere needs no directions beside those that are known.
     fixed = block if start is None or sum_goal is None else 0

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import lapack
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -88,9 +87,9 @@ def cholesky_ceiling(
     trace = float(np.trace(shifted))
     # Rounding in the products, each term at its largest.
     rounding = 4 * (p + m) * _EPSILON * np.sqrt(m + 1) * float(np.linalg.norm(matrix))
-    # The upper triangle of the transpose is the lower one in Fortran's order: nothing is copied.
-    _, failed = lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)
-    if failed:
+    try:
+        np.linalg.cholesky(shifted)
+    except np.linalg.LinAlgError:
         return None
     return float(level + 2 * (p + 1) * _EPSILON * trace + rounding)
 

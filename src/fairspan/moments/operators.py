@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.linalg import (
+    GUARD,
     TIE_TOLERANCE,
     IterativeSubspace,
     LeadingSubspace,
@@ -28,6 +29,8 @@ CANCELLING = 1e-4
 # Up to this share of the features, a block Krylov iteration beats LAPACK. Measured at p = 1764: a
 # third of the time at d = 20, the same at d = 50.
 _ITERATED_UP_TO_SHARE = 1 / 40
+# LAPACK finds so many more at little cost: one for each of these.
+_GUARDED_SHARE = 8
 # Leading subspaces of this many mixtures are remembered.
 _REMEMBERED = 64
 
@@ -196,8 +199,8 @@ class DenseSecondMoments:
         n_vectors : int, optional
         """
         mixture = self.mixture(weights)
-        if n_components > _ITERATED_UP_TO_SHARE * self.n_features:
-            return _by_lapack(mixture, n_components, n_vectors or n_components)
+        if not self.iterates(n_components):
+            return _by_lapack(mixture, n_components, n_vectors or self.n_held(n_components))
         return leading_subspace_of(
             lambda block: mixture @ block,
             self.n_features,
@@ -207,6 +210,15 @@ class DenseSecondMoments:
             sum_goal=sum_goal,
             n_vectors=n_vectors,
         )
+
+    def iterates(self, n_components: int) -> bool:
+        """Whether leading eigenvectors are sought by iteration, not by LAPACK."""
+        return n_components <= _ITERATED_UP_TO_SHARE * self.n_features
+
+    def n_held(self, n_components: int) -> int:
+        """How many leading vectors are found with d of them, for a gap to what follows."""
+        share = 0 if self.iterates(n_components) else n_components // _GUARDED_SHARE
+        return min(n_components + max(GUARD, share), self.n_features)
 
     def ceiling_beside(
         self, weights: FloatArray, basis: FloatArray, image: FloatArray, level: float

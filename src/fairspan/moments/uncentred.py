@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas
 
+from fairspan.linalg.threads import in_threads
 from fairspan.moments.groups import CodedLabels, Codes, Label, LabelCoder
 from fairspan.moments.one_group import OneGroup, merged
 from fairspan.moments.running_group import RunningGroup
 from fairspan.moments.sources.protocol import block_rows
 from fairspan.moments.symmetric import mirrored
-from fairspan.moments.threads import in_threads
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -189,10 +189,11 @@ class _Sums:
     def add(self, rows: FloatArray) -> None:
         """Add (r, p) rows."""
         self.count += len(rows)
-        self.total += np.ones(len(rows)) @ rows
         if self.products.flags.c_contiguous:
+            self.total += np.ones(len(rows)) @ rows
             self.products += rows.T @ rows
-        else:
+        else:  # by scipy's library, so nothing by numpy's
+            self.total += rows.sum(axis=0)
             self.products = blas.dsyrk(
                 1.0, rows.T, beta=1.0, c=self.products, lower=1, overwrite_c=1
             )

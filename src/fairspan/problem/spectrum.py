@@ -20,6 +20,8 @@ FloatArray = npt.NDArray[np.float64]
 # (120, 5), (200, 20), (240, 20) and (400, 40); 1.1 to 1.3 times at (200, 10), (300, 20), (400, 20).
 _WHOLE_UP_TO_FEATURES = 120
 _WHOLE_FROM_SHARE = 1 / 12
+# Beyond so many, the whole decompositions that are remembered would take too much memory.
+_NEVER_WHOLE_FROM_FEATURES = 1000
 # Up to so many features the whole decomposition takes no longer than its leading part.
 SMALL = 60
 
@@ -90,6 +92,7 @@ class Spectra:
         """Whether all eigenvectors are worth their time where d are asked for."""
         p = self.second_moments.n_features
         few = p > _WHOLE_UP_TO_FEATURES and n_components < _WHOLE_FROM_SHARE * p
+        few |= p >= _NEVER_WHOLE_FROM_FEATURES
         return isinstance(self.second_moments, DenseSecondMoments) and not few
 
     def known(self, weights: FloatArray) -> Spectrum:

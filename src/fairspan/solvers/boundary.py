@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import Incompatible
-from fairspan.problem.criteria import EqualError, NashWelfare
+from fairspan.problem.criteria import EqualError, MinimaxLoss, NashWelfare
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.branch_and_bound import BranchAndBound
@@ -72,7 +72,9 @@ class BoundarySearch:
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
-        linear = problem.pieces is not None and len(problem.pieces.offsets) == 1
+        # The pieces of losses take an eigenproblem for each group, so only others are looked at.
+        many = problem.n_groups > 2 and not isinstance(problem.criterion, MinimaxLoss)
+        linear = many and problem.pieces is not None and len(problem.pieces.offsets) == 1
         nash = isinstance(problem.criterion, NashWelfare)
         if nash and (problem.second_moments.traces <= 0).any():
             return "a group without variance has no logarithm"

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import Incompatible
-from fairspan.linalg import with_positive_signs
+from fairspan.linalg import IterativeSubspace, with_positive_signs
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import EqualError, NashWelfare
 from fairspan.problem.problem import Problem
@@ -28,14 +28,18 @@ from fairspan.solvers.certificate import certified
 from fairspan.solvers.grown_space import GrownSpace, SoughtMoments
 from fairspan.solvers.protocol import Solver
 from fairspan.solvers.solution import Solution, Status
-from fairspan.solvers.subspace_proof import SubspaceProof
+from fairspan.solvers.subspace_proof import GOOD_ENOUGH, SubspaceProof
 from fairspan.solvers.supporting_polygon import least_beyond_lines
 
 FloatArray = npt.NDArray[np.float64]
 
 _MOST_ROUNDS = 60
 # What W may lack of an eigenvalue sum, as a share of the gap to reach.
-_SHARE = 1e-2
+_SHARE = 0.25
+# The same where nothing is proven.
+_SHARE_ESTIMATED = 1e-3
+# A gap is also to be below this share of the value, which may lie far below the total variance.
+_RELATIVE = 1e-6
 # Residuals are made smaller than needed: a ceiling near eigenvalue d is then enough.
 _MARGIN = 0.05
 # The weights of a mixture still move, so its eigenvectors are first found to this share only.
@@ -57,7 +61,6 @@ _DIRECTION = 1e-9
 _OF_A_GROUP, _OF_ALL, _MOST_OF_A_GROUP = 3, 9, 100
 # A subspace of more dimensions than this multiple is cut back.
 _MOST_DIMENSIONS = 10
-_GUARD = 6
 
 
 @dataclass(frozen=True)
@@ -102,53 +105,78 @@ class _Growth:
         self.second = cast(SoughtMoments, problem.second_moments)
         self.n_eigenproblems = 0
         self.least = _ROUNDING * float(self.second.traces.max())
-        self.beyond = np.zeros(problem.n_groups)
+        self.n_held = self.second.n_held(problem.n_components)
+        self.proof = SubspaceProof(problem, self.n_held)
         self.n_first = self.n_sharpened = 0
+
+    @property
+    def iterates(self) -> bool:
+        """Whether leading eigenvectors are sought by iteration, not by LAPACK."""
+        second: object = self.second
+        if not isinstance(second, DenseSecondMoments):
+            return True
+        return second.iterates(self.problem.n_components)
 
     def run(self) -> Solution:
         """Solve within, and grow, until nothing is lacking."""
-        space = GrownSpace.of(self.second, self._start())
-        self.n_first = space.n_dimensions
-        proof = SubspaceProof(self.problem, self.beyond)
+        first, *others = self._start()
+        wider = GrownSpace.of(self.second, first).with_columns(np.hstack([first[:, :0], *others]))
+        self.n_first = wider.n_dimensions
         # Branch and bound takes dozens of steps, and what it finds first is not in all dimensions.
-        branches = isinstance(self.problem.criterion, RobustErrorGap)
-        tolerance = self.tolerance * (_LOOSE if branches else 1.0)
-        wider = space
+        loose = isinstance(self.problem.criterion, RobustErrorGap)
         for _ in range(_MOST_ROUNDS):
             space = wider
-            solution = self._within(space, tolerance)
+            solution = self._within(space, self.tolerance * (_LOOSE if loose else 1.0))
             mixtures = _mixtures_of(solution)
-            if proof.is_proven and proof.losses_count:
-                mixtures += list(np.eye(self.problem.n_groups))
+            mixtures += self.proof.open_groups()
             goal = self._goal(space, solution)
-            lacking = self._lacking(space, solution, mixtures, goal)
-            wider = self._wider(space, mixtures, lacking)
-            if wider is space and tolerance > self.tolerance:
-                tolerance = self.tolerance
-                continue
-            tolerance = self.tolerance
-            if wider is space:
-                wider = self._wider(space, mixtures, proof.missing(space, mixtures, goal))
-            if wider is space:
-                break
-        self.n_eigenproblems += proof.n_eigenproblems
-        return self._finished(space, solution, proof)
+            wider = self._wider(space, solution, mixtures, goal)
+            if wider is space and not loose:
+                missing = self.proof.missing(space, mixtures, goal)
+                wider = space.with_columns(missing)
+                if wider is space:
+                    break
+            loose = False
+        self.n_eigenproblems += self.proof.n_eigenproblems
+        return self._finished(space, solution)
 
     def _wider(
-        self, space: GrownSpace, mixtures: list[FloatArray], columns: FloatArray
+        self, space: GrownSpace, solution: Solution, mixtures: list[FloatArray], goal: float
     ) -> GrownSpace:
-        """With these columns; where it gets large, only what it began with and is needed now."""
-        d, n_new = self.problem.n_components, columns.shape[1]
-        most = max(_MOST_DIMENSIONS * d, self.n_first + 2 * (d + _GUARD))
-        bounded = isinstance(self.second, DenseSecondMoments) and self.problem.pieces is not None
-        if n_new == 0 or not bounded or space.n_dimensions + n_new <= most:
-            return space.with_columns(columns)
-        known = space.ritz_vectors(mixtures[0], min(d + _GUARD, space.n_dimensions))
-        return space.first(self.n_first).with_columns(np.hstack([known, columns]))
+        """With directions that W lacks, as far as its own residuals tell; else the same object."""
+        second, problem = self.second, self.problem
+        matrices = isinstance(second, DenseSecondMoments)
+        # A closed gap within needs its leading eigenvectors only.
+        settled = solution.status == Status.OPTIMAL and matrices
+        columns = [space.basis[:, :0] if settled else _pull(space, solution)]
+        d, lacking = problem.n_components, self._lacking(space, mixtures, goal)
+        around = settled and not self.iterates and problem.n_groups == 2
+        if around and problem.pieces is not None and lacking:
+            return self._around(mixtures[0])
+        n_looked_at = min(self.n_held, space.n_dimensions)
+        for sum_goal, weights in lacking[:_MIXTURES]:
+            start = space.ritz_vectors(weights, n_looked_at)
+            columns.append(self._sought(weights, sum_goal, start).vectors)
+        most = max(_MOST_DIMENSIONS * d, self.n_first + 2 * self.n_held)
+        n_dimensions = space.n_dimensions + sum(each.shape[1] for each in columns)
+        if not matrices or problem.pieces is None or n_dimensions <= most:
+            return space.with_columns(np.hstack(columns))
+        # Where it gets large, only what it began with and what is needed now.
+        known = space.ritz_vectors(mixtures[0], n_looked_at)
+        return space.first(self.n_first).with_columns(np.hstack([known, *columns]))
 
-    def _start(self) -> FloatArray:
-        """The groups' own optima, which every criterion is reported against."""
-        problem, d, k = self.problem, self.problem.n_components, self.problem.n_groups
+    def _around(self, weights: FloatArray) -> GrownSpace:
+        """The leading eigenvectors of a mixture, and how they turn with its weights.
+
+        To first order they turn within their images by either second moment.
+        """
+        self.proof.start_anew()
+        space = GrownSpace.of(self.second, self._sought(weights, self.least).vectors)
+        return space.with_columns(space.images[0][:, : self.problem.n_components])
+
+    def _start(self) -> list[FloatArray]:
+        """Orthonormal columns each: first the groups' own optima, which all is reported against."""
+        problem, k = self.problem, self.problem.n_groups
         if isinstance(self.second, DenseSecondMoments):
             columns = self._optima_of_groups(self.second)
         else:
@@ -158,30 +186,38 @@ class _Growth:
             # Whether errors can be equal shows between the groups' largest differences.
             alone = np.eye(k)
             for a, b in permutations(range(k), 2):
-                columns.append(self._sought(alone[a] - alone[b], self.least, d))
-        return np.hstack(columns)
+                columns.append(self._sought(alone[a] - alone[b], self.least).vectors)
+        return columns
 
     def _optima_of_groups(self, second: DenseSecondMoments) -> list[FloatArray]:
         d, k = self.problem.n_components, self.problem.n_groups
         several = min(_OF_A_GROUP * d, _OF_ALL * d // k, _MOST_OF_A_GROUP)
-        n_vectors = min(max(d + _GUARD, several), second.n_features)
-        goal = max(_SHARE * _FIRST * self.tolerance, self.least)
+        n_vectors = min(max(self.n_held, several), second.n_features)
+        goal = max(_MARGIN * _FIRST * self.tolerance, self.least)
         columns = []
         for group, alone in enumerate(np.eye(k)):
-            found = second.sought(alone, d, sum_goal=goal, n_vectors=n_vectors)
-            self.n_eigenproblems += 1
+            found = self._sought(alone, goal, n_vectors=n_vectors)
             second.known.put(alone, d, found.leading)
-            self.beyond[group] = found.beyond
+            self.proof.beyond[group] = found.beyond
             columns.append(found.vectors)
         return columns
 
     def _sought(
-        self, weights: FloatArray, sum_goal: float, d: int, start: FloatArray | None = None
-    ) -> FloatArray:
+        self,
+        weights: FloatArray,
+        sum_goal: float,
+        start: FloatArray | None = None,
+        n_vectors: int | None = None,
+    ) -> IterativeSubspace:
         """Leading eigenvectors of a mixture in all dimensions."""
         self.n_eigenproblems += 1
-        goal = sum_goal if isinstance(self.second, DenseSecondMoments) else None
-        return self.second.sought(weights, d, start=start, sum_goal=goal).vectors
+        second, d = self.second, self.problem.n_components
+        if not isinstance(second, DenseSecondMoments):
+            return second.sought(weights, d, start=start)
+        found = second.sought(weights, d, start=start, sum_goal=sum_goal, n_vectors=n_vectors)
+        if not self.iterates:
+            self.proof.take_exact(weights, found)
+        return found
 
     def _within(self, space: GrownSpace, tolerance: float) -> Solution:
         problem = self.problem
@@ -201,11 +237,11 @@ class _Growth:
 
     def _goal(self, space: GrownSpace, solution: Solution) -> float:
         """What W may lack of an eigenvalue sum."""
-        gap, total = self.tolerance, self.problem.total_variance
-        # A value far below the total variance is to be as good as its own size asks for.
-        if not isinstance(self.problem.criterion, NashWelfare) and total > 0:
-            gap *= min(abs(solution.objective) / total, 1.0)
-        return max(_SHARE * gap / self._fall(space, solution), self.least)
+        gap = self.tolerance
+        if not isinstance(self.problem.criterion, NashWelfare):
+            gap = min(gap, _RELATIVE * abs(solution.objective))
+        share = _SHARE if self.proof.is_proven else _SHARE_ESTIMATED
+        return max(share * gap / self._fall(space, solution), self.least)
 
     def _fall(self, space: GrownSpace, solution: Solution) -> float:
         """By how much the bound falls, at most, per unit that W lacks of an eigenvalue sum."""
@@ -222,37 +258,30 @@ class _Growth:
         return 1.0
 
     def _lacking(
-        self,
-        space: GrownSpace,
-        solution: Solution,
-        mixtures: list[FloatArray],
-        goal: float,
-    ) -> FloatArray:
-        """Directions that W lacks, as far as its own residuals tell."""
-        n_looked_at = min(self.problem.n_components + _GUARD, space.n_dimensions)
+        self, space: GrownSpace, mixtures: list[FloatArray], goal: float
+    ) -> list[tuple[float, FloatArray]]:
+        """Mixtures of which W lacks more than it may, worst first, and what to settle them to."""
         found: list[tuple[float, float, FloatArray]] = []
         for index, weights in enumerate(mixtures):
             # The answer is made of the first one's eigenvectors, so these are to be exact too.
-            exact = index == 0 and self.n_sharpened < _SHARPENED
-            excess, wanted = self._estimated(space, weights, _MARGIN * goal, exact=exact)
+            exact = index == 0 and self.n_sharpened < _SHARPENED and self.iterates
+            least = _MARGIN * goal if self.iterates else GOOD_ENOUGH * goal
+            excess, wanted = self._estimated(space, weights, least, exact=exact)
             if excess > wanted:
                 found.append((excess / wanted, max(_FIRST * excess, wanted / 4), weights))
         found.sort(key=lambda each: -each[0])
         self.n_sharpened += all(wanted < _MARGIN * goal / 4 for _, wanted, _ in found)
-        # A closed gap within needs its leading eigenvectors only.
-        settled = solution.status == Status.OPTIMAL and isinstance(self.second, DenseSecondMoments)
-        columns = [space.basis[:, :0] if settled else _pull(space, solution)]
-        for _, sum_goal, weights in found[:_MIXTURES]:
-            start = space.ritz_vectors(weights, n_looked_at)
-            columns.append(self._sought(weights, sum_goal, self.problem.n_components, start))
-        return np.hstack(columns)
+        return [(sum_goal, weights) for _, sum_goal, weights in found]
 
     def _estimated(
         self, space: GrownSpace, weights: FloatArray, wanted: float, *, exact: bool
     ) -> tuple[float, float]:
         """What W lacks of an eigenvalue sum, if it holds all leading vectors; and what it may."""
+        known = self.proof.exact_excess(space, weights)
+        if known is not None:
+            return known, wanted
         d, within = self.problem.n_components, space.mixture(weights)
-        values = within.top_values(min(d + _GUARD, space.n_dimensions))
+        values = within.top_values(min(self.n_held, space.n_dimensions))
         distance, squares = float(values[d - 1] - values[-1]), within.residual(d)
         if distance <= 0:
             return float(np.sqrt(squares * d)), wanted
@@ -262,13 +291,13 @@ class _Growth:
             wanted = min(wanted, residual**2 / distance)
         return squares / distance, wanted
 
-    def _finished(self, space: GrownSpace, solution: Solution, proof: SubspaceProof) -> Solution:
+    def _finished(self, space: GrownSpace, solution: Solution) -> Solution:
         """The solution in all dimensions, with a bound lowered by what W may lack."""
         problem = self.problem
         found = certified(
             problem,
             with_positive_signs(space.basis @ _coordinates(solution)),
-            self._lower_bound(space, solution, proof),
+            self._lower_bound(space, solution),
             solution.weights,
             tolerance=self.tolerance,
             n_eigenproblems=self.n_eigenproblems,
@@ -278,7 +307,7 @@ class _Growth:
         )
         # With more groups the robust error gap is bounded on a box that is found within W.
         by_box = isinstance(problem.criterion, RobustErrorGap) and problem.n_groups > 2
-        proven = proof.is_proven and not by_box
+        proven = self.proof.is_proven and not by_box
         closed = found.status == Status.OPTIMAL
         eigen = "projected" if isinstance(self.second, DenseSecondMoments) else "matrix-free"
         status = Status.ESTIMATED if closed and not proven else found.status
@@ -288,13 +317,13 @@ class _Growth:
         ]
         return replace(found, status=status, eigen=eigen, trace=tuple(trace))
 
-    def _lower_bound(self, space: GrownSpace, solution: Solution, proof: SubspaceProof) -> float:
+    def _lower_bound(self, space: GrownSpace, solution: Solution) -> float:
         problem, lines = self.problem, solution.supporting_weights
-        slack = np.array([proof.excess(weights) for weights in _mixtures_of(solution)])
+        slack = np.array([self.proof.excess(weights) for weights in _mixtures_of(solution)])
         if lines is None or problem.n_groups != 2 or not slack.any():
             fall = self._fall(space, solution) if slack.any() else 0.0
             bound = solution.lower_bound - fall * float(slack.max())
-            return bound - proof.uncertainty_of_losses(space)
+            return bound - self.proof.uncertainty_of_losses(space)
         criterion = cast(RobustErrorGap, problem.criterion)
         d = problem.n_components
         within = [float(space.mixture(w).top_values(d).sum()) for w in lines]

@@ -36,6 +36,9 @@ class SoughtMoments(SecondMoments, Protocol):
     ) -> IterativeSubspace:
         """Leading eigenvectors of a mixture, and how far their eigenvalue sum may be off."""
 
+    def n_held(self, n_components: int) -> int:
+        """How many leading vectors are found with d of them."""
+
 
 @dataclass(frozen=True, eq=False)
 class MixtureWithin:
@@ -86,6 +89,13 @@ class MixtureWithin:
         )
         return max(bound - float(self.top_values(n_components).sum()), 0.0)
 
+    def leading_part(self, n: int) -> "MixtureWithin":
+        """The mixture as its n leading Ritz vectors see it."""
+        turn = self.top_vectors(n)
+        gram = turn.T @ self.residual_gram @ turn
+        n_beside = self.n_beside + len(self.compressed) - n
+        return MixtureWithin(np.diag(self.top_values(n)), gram, n_beside)
+
     def frobenius_ceiling(self, squared_norm: float) -> float:
         """Bound on the eigenvalues of M beside W from |M|_F^2."""
         return frobenius_ceiling(squared_norm, self.compressed, self.residual_gram)
@@ -111,9 +121,8 @@ class GrownSpace:
     _mixtures: dict[bytes, MixtureWithin] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, full: SoughtMoments, columns: FloatArray) -> "GrownSpace":
-        """The span of (p, m) columns."""
-        basis = orthonormal_beside(np.empty((full.n_features, 0)), columns)
+    def of(cls, full: SoughtMoments, basis: FloatArray) -> "GrownSpace":
+        """The span of (p, m) orthonormal columns."""
         images = full.applied(basis)
         return cls(full, basis, images, _symmetric(basis.T @ images))
 

@@ -5,6 +5,7 @@ mapped back. Errors stay those of the whole rows, and excess losses are still me
 best subspace of all.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from fairspan.errors import Incompatible
 from fairspan.linalg import with_positive_signs
+from fairspan.linalg.threads import threads_of
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.mean_free_directions import mean_free_directions
 from fairspan.problem.problem import Problem
@@ -25,6 +27,8 @@ from fairspan.solvers.solution import Solution
 
 FloatArray = npt.NDArray[np.float64]
 
+# Threads pay from here on, and then those of one library only.
+_THREADS_FROM_FEATURES = 64
 # A share that is met up to rounding is met.
 _ROUNDING = 1e-12
 # A group with less than this share of another's variance has none: its rows differ by rounding.
@@ -192,7 +196,9 @@ class _Ready:
     random_state: Any
 
     def __call__(self) -> Solved:
-        solution = self.solver.solve(self.problem, self.tolerance, self.random_state)
+        many = self.problem.n_features >= _THREADS_FROM_FEATURES
+        with threads_of("numpy") if many else nullcontext():
+            solution = self.solver.solve(self.problem, self.tolerance, self.random_state)
         if self.directions is not None:
             columns = with_positive_signs(self.directions @ solution.components.T)
             solution = replace(solution, components=np.ascontiguousarray(columns.T))

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.linalg import IterativeSubspace, LeadingSubspace, leading_subspace_of
+from fairspan.linalg import GUARD, IterativeSubspace, LeadingSubspace, leading_subspace_of
 from fairspan.moments.operators import CANCELLING
 from fairspan.moments.sources.protocol import block_rows
 from fairspan.moments.sparse.group import SparseGroup
@@ -119,6 +119,10 @@ class SparseSecondMoments:
             sum_goal=sum_goal,
             n_vectors=n_vectors,
         )
+
+    def n_held(self, n_components: int) -> int:
+        """How many leading vectors are found with d of them."""
+        return min(n_components + GUARD, self.n_features)
 
     def _mixed(self, weights: FloatArray, block: FloatArray) -> FloatArray:
         """sum_g weights_g S_g times a block."""
