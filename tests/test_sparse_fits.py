@@ -58,7 +58,9 @@ def assert_same_fit(sparse, dense, *, status="estimated"):
     assert isinstance(sparse.moments_, SparseMoments) == (status == "estimated")
     total = dense.moments_.proportions @ np.einsum("gii->g", dense.moments_.second_moments())
     assert abs(sparse.solution_.objective - dense.solution_.objective) <= 1e-9 * total
-    assert projector_distance(sparse.components_, dense.components_) <= 1e-7
+    # Nash welfare is flat enough that a gap of rounding leaves this much.
+    angle = 1e-6 if sparse.criterion == "nash_welfare" else 1e-7
+    assert projector_distance(sparse.components_, dense.components_) <= angle
     assert relative_error(sparse.group_errors_, dense.group_errors_) <= 1e-8
     assert dense.solution_.status == "optimal"
     assert sparse.solution_.status == ("optimal" if status == "optimal" else "estimated")

@@ -264,7 +264,8 @@ class _Growth:
         found: list[tuple[float, float, FloatArray]] = []
         for index, weights in enumerate(mixtures):
             # The answer is made of the first one's eigenvectors, so these are to be exact too.
-            exact = index == 0 and self.n_sharpened < _SHARPENED and self.iterates
+            sharpen = self.n_sharpened < _SHARPENED or not self.proof.is_proven
+            exact = index == 0 and sharpen and self.iterates
             least = _MARGIN * goal if self.iterates else GOOD_ENOUGH * goal
             excess, wanted = self._estimated(space, weights, least, exact=exact)
             if excess > wanted:
