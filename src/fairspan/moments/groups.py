@@ -20,6 +20,8 @@ Label = Scalar | tuple[Scalar, ...]
 
 Codes = npt.NDArray[np.intp]
 
+# Looking for so many codes one by one is faster than counting all.
+_FEW = 4
 # Rows that nearly always show all labels of a block.
 _GLANCE = 256
 
@@ -134,11 +136,13 @@ class LabelCoder:
         UnknownGroup
             The coder is closed and a label is not among its groups.
         """
-        present = np.bincount(labels.codes, minlength=len(labels.distinct)) > 0
+        present = _present(labels)
         met = {}
         # In the order of the rows, so that the same mistake gives the same message.
         for index in _in_order_of_rows(labels.codes, np.flatnonzero(present)):
             met[index] = self._code_of(labels, index, first_row)
+        if all(code == index for index, code in met.items()):
+            return labels.codes
         codes = np.zeros(len(labels.distinct), dtype=np.intp)
         codes[list(met)] = list(met.values())
         return codes[labels.codes]
@@ -169,6 +173,13 @@ class LabelCoder:
             f"Known groups are {listed(self.labels)}",
             "Check the group column for misspelt or new values, or fit again with that group",
         )
+
+
+def _present(labels: CodedLabels) -> npt.NDArray[np.bool_]:
+    """Which of the distinct labels occur."""
+    if len(labels.distinct) <= _FEW:
+        return np.array([(labels.codes == code).any() for code in range(len(labels.distinct))])
+    return np.bincount(labels.codes, minlength=len(labels.distinct)) > 0
 
 
 def _in_order_of_rows(codes: Codes, present: Codes) -> list[int]:

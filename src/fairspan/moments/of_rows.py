@@ -33,7 +33,7 @@ def moments_of(rows: Rows) -> Moments:
     InvalidInput
         As :func:`fairspan.moments.accumulate.accumulate`.
     """
-    if isinstance(rows, StayingRows) and rows.n_features > MATRICES_UP_TO:
+    if rows.n_features > MATRICES_UP_TO and isinstance(rows, StayingRows):
         sparse = rows.staying()
         if sparse is None or sparse.n_groups == 0:
             raise no_rows(EVERY_ROW if sparse is None else sparse.intake)

@@ -105,7 +105,8 @@ class _Part:
     def by_difference(self) -> "list[_Sums]":
         """Of all rows and of the smaller groups; the rest is the largest group."""
         pilot = self._pilot()
-        largest = int(np.argmax(np.bincount(self.codes)))
+        first = self.codes[: block_rows(self.rows.n_features)]
+        largest = int(np.argmax(np.bincount(first)))
         every, each = self._zero(pilot), [self._zero(pilot) for _ in range(self.n_groups)]
         for values, codes in self._blocks():
             every.add(values if pilot is None else values - pilot)

@@ -147,6 +147,8 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
     InvalidInput
         Two columns of the same name.
     """
+    if type(X) is np.ndarray:  # known at once
+        return None
     try:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
     except DuplicateError as error:

@@ -208,6 +208,8 @@ def _is_list_of_text(value: Any) -> bool:
 
 
 def _read(values: Any) -> Labels:
+    if type(values) is np.ndarray:  # known at once
+        return _of_shape(values, values)
     native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
         if not native.columns:
@@ -227,7 +229,10 @@ def _read(values: Any) -> Labels:
             "Allowed is a label for every row",
             "Drop these rows, or give them a group of their own such as 'unknown'",
         )
-    array = np.asarray(values)
+    return _of_shape(np.asarray(values), values)
+
+
+def _of_shape(array: npt.NDArray[Any], values: Any) -> Labels:
     if array.ndim not in (1, 2) or array.shape[-1] == 0:
         raise _no_labels(values, array.shape)
     return Labels.of_array(array)

@@ -145,7 +145,7 @@ def scored_there(X: Any, score: Callable[[Any], FloatArray]) -> Any | None:
 
 def is_opened(X: Any) -> bool:
     """Whether these are rows that an adapter opened already."""
-    return isinstance(X, RowSource | PartedRows)
+    return type(X) is not np.ndarray and isinstance(X, RowSource | PartedRows)
 
 
 def rows_of(
