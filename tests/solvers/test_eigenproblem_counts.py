@@ -17,6 +17,7 @@ COUNTS = [
 ]
 
 
+@pytest.mark.counts
 @pytest.mark.parametrize(("name", "d", "criterion", "count"), COUNTS)
 def test_the_count_is_not_much_more_than_it_was(name, d, criterion, count):
     rows = load(name)

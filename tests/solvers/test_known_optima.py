@@ -114,7 +114,13 @@ def test_one_group_is_ordinary_pca(criterion):
     top = np.linalg.eigh(matrix[0])[1][:, ::-1][:, :2]
     np.testing.assert_allclose(solution.components.T @ solution.components, top @ top.T, atol=1e-8)
     assert solution.status == "optimal"
-    assert solution.n_eigenproblems == 1
+
+
+@pytest.mark.counts
+@pytest.mark.parametrize("criterion", [*MINIMAX, TotalError()], ids=lambda c: c.name)
+def test_one_group_takes_one_eigenproblem(criterion):
+    matrix = random_moments(np.random.default_rng(6), 1, 6)
+    assert solve(problem_of(matrix, 2, criterion)).n_eigenproblems == 1
 
 
 @pytest.mark.parametrize("criterion", MINIMAX, ids=lambda c: c.name)

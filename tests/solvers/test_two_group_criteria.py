@@ -13,6 +13,7 @@ from fairspan.problem.criteria import Disparity, EqualError, ErrorGap, MinimaxLo
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.boundary import BoundarySearch
+from fairspan.solvers.certificate import resolution
 from fairspan.solvers.cutting_plane import CuttingPlane
 from problems import errors_of, independent_value, problem_of, random_basis, random_moments
 from real_data import TWO_GROUPS, load, load_faces
@@ -74,10 +75,12 @@ def test_robust_error_gap_is_proven_on_every_data_set(name):
                 problem = problem_from(moments, d, RobustErrorGap(penalty, alpha), "none")
                 solution = solve(problem)
                 assert solution.status == "optimal"
-                assert solution.gap <= 1e-9 * problem.total_variance
+                # Of an error that is nothing but rounding, float64 has no root of nine digits.
+                unsure = resolution(problem, problem.errors(solution.components.T))
+                assert solution.gap <= max(1e-9 * problem.total_variance, unsure)
                 value = independent_value(problem, solution.components.T)
-                assert solution.objective == pytest.approx(value, rel=1e-9, abs=1e-12)
-                assert solve(problem, 1e-6).n_eigenproblems <= 60
+                slack = max(1e-12, unsure)
+                assert solution.objective == pytest.approx(value, rel=1e-9, abs=slack)
                 if penalty == alpha == 0:
                     pca = leading_subspace(
                         np.tensordot(problem.proportions, problem.second_moments.matrices, axes=1),
@@ -86,6 +89,17 @@ def test_robust_error_gap_is_proven_on_every_data_set(name):
                     ours = solution.components.T @ solution.components
                     if not pca.is_tied:
                         np.testing.assert_allclose(ours, pca.vectors @ pca.vectors.T, atol=1e-8)
+
+
+@pytest.mark.counts
+@pytest.mark.parametrize("name", TWO_GROUPS)
+def test_robust_error_gap_takes_few_steps_on_every_data_set(name):
+    moments = moments_of(name)
+    for d in sorted({1, 3, moments.n_features // 2, moments.n_features - 1}):
+        for penalty in PENALTIES:
+            for alpha in ALPHAS:
+                problem = problem_from(moments, d, RobustErrorGap(penalty, alpha), "none")
+                assert solve(problem, 1e-6).n_eigenproblems <= 60
 
 
 # Standardised, uncentred, d = 3, alpha = 0.15: at penalties 0.5 and 2.5.

@@ -17,8 +17,8 @@ TIE_TOLERANCE = 1e-13
 # LAPACK's partial decomposition (evr) beats the full one only for few vectors of larger matrices.
 _PARTIAL_FROM_FEATURES = 40
 _PARTIAL_UP_TO_SHARE = 0.2
-# Threads of scipy's LAPACK pay from here on.
-_THREADS_FROM_FEATURES = 400
+# Threads pay from here on.
+_THREADS_FROM_FEATURES = 1000
 # A loading within this relative distance of the largest one counts as equally large, so that the
 # sign of, say, (1, -1) / sqrt(2) does not hang on the last bit.
 _SIGN_TOLERANCE = 1e-8
@@ -187,5 +187,6 @@ def _decompose(matrix: FloatArray, n_vectors: int) -> tuple[FloatArray, FloatArr
         # On a near multiple of the identity LAPACK's evr may return fewer than asked for.
         if len(values) == n_vectors:
             return values[::-1], vectors[:, ::-1]
-    values, vectors = np.linalg.eigh(matrix)
+    with threads_of("numpy") if n_features >= _THREADS_FROM_FEATURES else nullcontext():
+        values, vectors = np.linalg.eigh(matrix)
     return values[::-1][:n_vectors], vectors[:, ::-1][:, :n_vectors]

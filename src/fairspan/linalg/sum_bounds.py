@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.linalg.threads import threads_of
+
 FloatArray = npt.NDArray[np.float64]
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -23,7 +25,7 @@ _MULTIPLES = (0.1, 1.0, 10.0)
 
 
 def frobenius_ceiling(
-    squared_norm: float, compressed: FloatArray, residual_gram: FloatArray
+    squared_norm: float, compressed: FloatArray, residual_gram: FloatArray, size: float
 ) -> float:
     """Bound on every eigenvalue beside W from |M|_F^2 = |H|_F^2 + 2 |G|_F^2 + |N|_F^2.
 
@@ -35,6 +37,8 @@ def frobenius_ceiling(
         H = W'MW.
     residual_gram : (m, m) array
         G'G.
+    size : float
+        At least |M|_F; more, where M is a difference of larger matrices and has their rounding.
 
     Returns
     -------
@@ -43,12 +47,12 @@ def frobenius_ceiling(
     """
     left = squared_norm - float((compressed**2).sum()) - 2 * float(np.trace(residual_gram))
     # Sums of squares are off by less than their number of terms in a row times epsilon.
-    rounding = 16 * len(compressed) * _EPSILON * squared_norm
+    rounding = 16 * len(compressed) * _EPSILON * size**2
     return float(np.sqrt(max(left, 0.0) + rounding))
 
 
 def cholesky_ceiling(
-    matrix: FloatArray, basis: FloatArray, image: FloatArray, level: float
+    matrix: FloatArray, basis: FloatArray, image: FloatArray, level: float, size: float
 ) -> float | None:
     """Bound on every eigenvalue beside W, near a level; None if the level is too low.
 
@@ -63,6 +67,8 @@ def cholesky_ceiling(
         W, orthonormal, and MW.
     level : float
         What is to be proven, above zero.
+    size : float
+        As of :func:`frobenius_ceiling`.
 
     Returns
     -------
@@ -72,21 +78,28 @@ def cholesky_ceiling(
     --------
     >>> import numpy as np
     >>> matrix, basis = np.diag([3.0, 2.0, 1.0]), np.eye(3)[:, :1]
-    >>> round(cholesky_ceiling(matrix, basis, matrix @ basis, 2.1), 6)
+    >>> round(cholesky_ceiling(matrix, basis, matrix @ basis, 2.1, 4.0), 6)
     2.1
-    >>> cholesky_ceiling(matrix, basis, matrix @ basis, 1.9) is None
+    >>> cholesky_ceiling(matrix, basis, matrix @ basis, 1.9, 4.0) is None
     True
     """
-    p, m = basis.shape
     if level <= 0:
         return None
+    with threads_of("numpy"):
+        return _proven(matrix, basis, image, level, size)
+
+
+def _proven(
+    matrix: FloatArray, basis: FloatArray, image: FloatArray, level: float, size: float
+) -> float | None:
+    p, m = basis.shape
     half = image - basis @ ((basis.T @ image) / 2)
     shifted = np.hstack([basis, half]) @ np.hstack([half, basis]).T
     shifted -= matrix
     shifted.flat[:: p + 1] += level
     trace = float(np.trace(shifted))
     # Rounding in the products, each term at its largest.
-    rounding = 4 * (p + m) * _EPSILON * np.sqrt(m + 1) * float(np.linalg.norm(matrix))
+    rounding = 4 * (p + m) * _EPSILON * np.sqrt(m + 1) * size
     try:
         np.linalg.cholesky(shifted)
     except np.linalg.LinAlgError:

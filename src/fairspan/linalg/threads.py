@@ -50,20 +50,25 @@ def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> lis
 
 
 @contextmanager
-def threads_of(package: Literal["numpy", "scipy"]) -> Iterator[None]:
-    """Inside, only the library of this package uses threads, where it has one of its own."""
+def threads_of(package: Literal["numpy", "scipy"] | None) -> Iterator[None]:
+    """Inside, only the library of this package uses threads, where it has one of its own; or none.
+
+    Many small steps are best done by one thread: where cores are shared with others, a step that
+    waits for its second thread may wait for milliseconds.
+    """
     if not _LIMITING.acquire(blocking=False):
         yield
         return
     with ExitStack() as stack:
         stack.callback(_LIMITING.release)
         own, others = _libraries_of(package)
-        if own is not None and others is not None:
-            if not _ALLOWED:
-                _ALLOWED.append(max(each["num_threads"] for each in own.info()))
-                stack.callback(_ALLOWED.clear)
+        if not _ALLOWED:
+            counts = [each["num_threads"] for each in _libraries().info()]
+            _ALLOWED.append(max(counts, default=1))
+            stack.callback(_ALLOWED.clear)
+        if _ALLOWED[0] > 1:
             stack.enter_context(others.limit(limits=1))
-            # The other way round further out, these were kept to one.
+            # Further out, these may have been kept to one.
             stack.enter_context(own.limit(limits=_ALLOWED[0]))
         yield
 
@@ -76,9 +81,12 @@ def _libraries() -> threadpoolctl.ThreadpoolController:
 
 @cache
 def _libraries_of(
-    package: str,
-) -> tuple[threadpoolctl.ThreadpoolController | None, threadpoolctl.ThreadpoolController | None]:
-    """Its own, and those of the other; None if both share one, or paths do not tell."""
+    package: str | None,
+) -> tuple[threadpoolctl.ThreadpoolController, threadpoolctl.ThreadpoolController]:
+    """Its own, and all others; all are its own if both share one, or paths do not tell."""
+    every, none = _libraries(), _libraries().select(filepath=[])
+    if package is None:
+        return none, every
     paths: dict[str, list[str]] = {"numpy": [], "scipy": []}
     for library in _libraries().info():
         # .../numpy.libs/libscipy_openblas64_.so, .../scipy/.dylibs/libscipy_openblas.dylib
@@ -88,5 +96,5 @@ def _libraries_of(
                 found.append(library["filepath"])
     other = "scipy" if package == "numpy" else "numpy"
     if not (paths[package] and paths[other]):
-        return None, None
-    return _libraries().select(filepath=paths[package]), _libraries().select(filepath=paths[other])
+        return every, none
+    return every.select(filepath=paths[package]), every.select(filepath=paths[other])

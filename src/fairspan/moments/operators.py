@@ -4,6 +4,7 @@ Solvers never see a p x p matrix: only traces, variances captured by a subspace,
 eigenvectors of a mixture, and small compressions. Other implementations can then avoid the matrix.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -20,6 +21,7 @@ from fairspan.linalg import (
     leading_subspace,
     leading_subspace_of,
 )
+from fairspan.linalg.threads import threads_of
 from fairspan.soft_projection import softened
 
 FloatArray = npt.NDArray[np.float64]
@@ -31,6 +33,8 @@ CANCELLING = 1e-4
 _ITERATED_UP_TO_SHARE = 1 / 40
 # LAPACK finds so many more at little cost: one for each of these.
 _GUARDED_SHARE = 8
+# Products with matrices use threads from here on.
+_THREADS_FROM_FEATURES = 400
 # Leading subspaces of this many mixtures are remembered.
 _REMEMBERED = 64
 
@@ -83,6 +87,10 @@ class KnownSubspaces:
         """That of a mixture, if it is known and has no tie within the tolerance."""
         known = self._found.get((weights.tobytes(), n_components))
         return known if known is not None and known.gap > tie_tolerance else None
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._found.clear()
 
     def put(self, weights: FloatArray, n_components: int, leading: LeadingSubspace) -> None:
         """Remember one, in place of the oldest."""
@@ -156,7 +164,7 @@ class DenseSecondMoments:
 
     def applied(self, basis: FloatArray) -> FloatArray:
         """S_gV of every group, shape (k, p, d)."""
-        return np.asarray(self.matrices @ basis)
+        return np.asarray(_product(self.matrices, basis))
 
     def within(self, directions: FloatArray) -> "DenseSecondMoments":
         """The second moments Q'S_gQ in the coordinates of orthonormal (p, m) directions Q.
@@ -202,7 +210,7 @@ class DenseSecondMoments:
         if not self.iterates(n_components):
             return _by_lapack(mixture, n_components, n_vectors or self.n_held(n_components))
         return leading_subspace_of(
-            lambda block: mixture @ block,
+            lambda block: _product(mixture, block),
             self.n_features,
             n_components,
             float(np.abs(weights) @ self.traces),
@@ -227,11 +235,15 @@ class DenseSecondMoments:
 
         None if there are eigenvalues above the level, or rounding forbids to tell.
         """
-        return cholesky_ceiling(self.mixture(weights), basis, image, level)
+        return cholesky_ceiling(self.mixture(weights), basis, image, level, self.size(weights))
 
     def squared_norm(self, weights: FloatArray) -> float:
         """Squared Frobenius norm of sum_g weights_g S_g."""
         return float(weights @ self._inner_products @ weights)
+
+    def size(self, weights: FloatArray) -> float:
+        """sum_g |weights_g| |S_g|_F: what a mixture's rounding is a share of."""
+        return float(np.abs(weights) @ np.sqrt(np.diagonal(self._inner_products)))
 
     def mixture(self, weights: FloatArray) -> FloatArray:
         """sum_g weights_g S_g, shape (p, p); not to be written to."""
@@ -244,6 +256,12 @@ class DenseSecondMoments:
     def _inner_products(self) -> FloatArray:
         flat = self.matrices.reshape(self.n_groups, -1)
         return np.asarray(flat @ flat.T)
+
+
+def _product(matrices: FloatArray, block: FloatArray) -> FloatArray:
+    """A product that is large enough for threads where there are many features."""
+    with threads_of("numpy") if len(block) >= _THREADS_FROM_FEATURES else nullcontext():
+        return np.asarray(matrices @ block)
 
 
 def _by_lapack(matrix: FloatArray, n_components: int, n_vectors: int) -> IterativeSubspace:

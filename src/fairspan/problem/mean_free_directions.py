@@ -45,7 +45,10 @@ def mean_free_directions(
            [1.]])
     """
     n_groups, p = means.shape
-    differences = means - means.mean(axis=0)
+    # From one of them first: far from zero a mean of means is rounded, and two groups would seem to
+    # differ along two directions.
+    differences = means - means[0]
+    differences = differences - differences.mean(axis=0)
     variances = np.einsum("gii->gi", covariances).mean(axis=0)
     spread = np.sqrt(variances + (differences**2).mean(axis=0))
     rounding = _ROUNDING_OF_SPREAD * spread + _ROUNDING_OF_MEAN * np.abs(means).max(axis=0)

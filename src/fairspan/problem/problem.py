@@ -139,6 +139,11 @@ class Problem:
             least[g] = self.errors(self.group_optima[g].vectors)[g]
         return least
 
+    def forget_group_optima(self) -> None:
+        """Derive anew, when asked, what rests on them: one of those known was none."""
+        for name in ("group_optima", "best_errors", "pieces"):
+            self.__dict__.pop(name, None)
+
     def errors(self, basis: FloatArray) -> FloatArray:
         """e_g(V) = tr S_g - tr(V'S_gV) of each group, never below zero, shape (k,)."""
         return self.second_moments.residual_variances(basis)

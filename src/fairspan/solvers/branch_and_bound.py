@@ -164,7 +164,11 @@ class BranchAndBound:
 
 
 def clipped_to_positive(polygon: list[Point]) -> list[Point]:
-    """The part of a convex polygon where neither error is negative."""
+    """The part of a convex polygon where neither error is negative.
+
+    Where rounding leaves nothing of it, its corners are moved there.
+    """
+    whole = polygon
     for axis in (0, 1):
         if min(corner[axis] for corner in polygon) >= 0:
             continue
@@ -176,6 +180,8 @@ def clipped_to_positive(polygon: list[Point]) -> list[Point]:
                 share = a[axis] / (a[axis] - b[axis])
                 other = a[1 - axis] + share * (b[1 - axis] - a[1 - axis])
                 kept.append((other, 0.0) if axis else (0.0, other))
+        if not kept:
+            return [(max(x, 0.0), max(y, 0.0)) for x, y in whole]
         polygon = kept
     return polygon
 

@@ -179,6 +179,8 @@ class Model:
         scores level with the least curvature elsewhere decides.
         """
         active = np.flatnonzero(multipliers > _ACTIVE)
+        if len(active) == 0:
+            return None
         apart = self.derivatives[active[1:]] - self.derivatives[active[0]]
         least = _FLAT * float(np.abs(self.curvatures).max())
         falling = self.curvatures < 0

@@ -6,8 +6,10 @@ their leading eigenvectors join W, and the problem is solved again, until W hold
 those of the whole rows throughout.
 
 What W may lack is then bounded (:mod:`fairspan.solvers.subspace_proof`). Where the second moments
-are matrices the bound is proven; where they are not, it rests on eigenvectors found by iteration,
-which cannot exclude that a larger eigenvalue was missed, and a closed gap is called estimated.
+are matrices the bound is proven, and where no small W will do, as with nearly flat spectra, the
+problem is soon solved without one. Where they are no matrices, it rests on eigenvectors found by
+iteration, which cannot exclude that a larger eigenvalue was missed, and a closed gap is called
+estimated.
 """
 
 from dataclasses import dataclass, replace
@@ -34,10 +36,14 @@ from fairspan.solvers.supporting_polygon import least_beyond_lines
 FloatArray = npt.NDArray[np.float64]
 
 _MOST_ROUNDS = 60
+# After so many LAPACK takes over, where it can; and where so many in a row left a gap open within.
+_ROUNDS_OF_MATRICES, _ROUNDS_LEFT_OPEN = 12, 5
 # What W may lack of an eigenvalue sum, as a share of the gap to reach.
 _SHARE = 0.25
 # The same where nothing is proven.
 _SHARE_ESTIMATED = 1e-3
+# The share of that gap within W: up to GOOD_ENOUGH of the other share come on top.
+_WITHIN = 0.25
 # A gap is also to be below this share of the value, which may lie far below the total variance.
 _RELATIVE = 1e-6
 # Residuals are made smaller than needed: a ceiling near eigenvalue d is then enough.
@@ -91,7 +97,30 @@ class GrowingSubspace:
         Incompatible
             As the solver inside.
         """
-        return _Growth(problem, self.solver, tolerance, random_state).run()
+        growth = _Growth(problem, self.solver, tolerance, random_state)
+        if not isinstance(problem.second_moments, DenseSecondMoments):
+            return growth.run(_MOST_ROUNDS)
+        try:
+            return growth.run(_ROUNDS_OF_MATRICES)
+        except (NoSmallSubspace, Incompatible):
+            # That nothing is compatible within W says nothing of all dimensions.
+            anew = _from_matrices_alone(problem)
+        solution = self.solver.solve(anew, tolerance, random_state)
+        n_eigenproblems = growth.n_eigenproblems + solution.n_eigenproblems
+        return replace(solution, n_eigenproblems=n_eigenproblems)
+
+
+def _from_matrices_alone(problem: Problem) -> Problem:
+    """The same, with nothing that was found by iteration, be it wrong; that is forgotten."""
+    second = cast(DenseSecondMoments, problem.second_moments)
+    anew = DenseSecondMoments(second.matrices, second.outside)
+    second.known.clear()
+    problem.forget_group_optima()
+    return replace(problem, second_moments=anew)
+
+
+class NoSmallSubspace(Exception):
+    """A subspace of few dimensions proves nothing: it is never raised to users."""
 
 
 class _Growth:
@@ -117,28 +146,44 @@ class _Growth:
             return True
         return second.iterates(self.problem.n_components)
 
-    def run(self) -> Solution:
-        """Solve within, and grow, until nothing is lacking."""
+    def run(self, n_rounds: int) -> Solution:
+        """Solve within, and grow, until nothing is lacking.
+
+        Raises
+        ------
+        NoSmallSubspace
+            Second moments are matrices, and something is lacking after all rounds.
+        """
         first, *others = self._start()
         wider = GrownSpace.of(self.second, first).with_columns(np.hstack([first[:, :0], *others]))
         self.n_first = wider.n_dimensions
         # Branch and bound takes dozens of steps, and what it finds first is not in all dimensions.
         loose = isinstance(self.problem.criterion, RobustErrorGap)
-        for _ in range(_MOST_ROUNDS):
+        n_open, matrices = 0, self.proof.is_proven
+        for _ in range(n_rounds):
             space = wider
-            solution = self._within(space, self.tolerance * (_LOOSE if loose else 1.0))
-            mixtures = _mixtures_of(solution)
-            mixtures += self.proof.open_groups()
-            goal = self._goal(space, solution)
-            wider = self._wider(space, solution, mixtures, goal)
-            if wider is space and not loose:
-                missing = self.proof.missing(space, mixtures, goal)
-                wider = space.with_columns(missing)
-                if wider is space:
-                    break
+            solution = self._within(space, self.tolerance * (_LOOSE if loose else _WITHIN))
+            n_open = n_open + 1 if solution.status == Status.OPEN_GAP else 0
+            wider = self._grown(space, solution, loose=loose)
+            if (wider is space and not loose) or (matrices and n_open == _ROUNDS_LEFT_OPEN):
+                break
             loose = False
         self.n_eigenproblems += self.proof.n_eigenproblems
+        if matrices and wider is not space:
+            raise NoSmallSubspace
+        if self.proof.uncertainty_of_losses(space) > self.tolerance:
+            raise NoSmallSubspace
         return self._finished(space, solution)
+
+    def _grown(self, space: GrownSpace, solution: Solution, *, loose: bool) -> GrownSpace:
+        """With all directions that W lacks; the same object if what it may lack is bounded."""
+        mixtures = _mixtures_of(solution)
+        mixtures += self.proof.open_groups()
+        goal = self._goal(space, solution)
+        wider = self._wider(space, solution, mixtures, goal)
+        if wider is space and not loose:
+            return space.with_columns(self.proof.missing(space, mixtures, goal))
+        return wider
 
     def _wider(
         self, space: GrownSpace, solution: Solution, mixtures: list[FloatArray], goal: float
@@ -154,15 +199,21 @@ class _Growth:
         if around and problem.pieces is not None and lacking:
             return self._around(mixtures[0])
         n_looked_at = min(self.n_held, space.n_dimensions)
+        found = []
         for sum_goal, weights in lacking[:_MIXTURES]:
             start = space.ritz_vectors(weights, n_looked_at)
-            columns.append(self._sought(weights, sum_goal, start).vectors)
+            found.append((weights, self._sought(weights, sum_goal, start)))
+        columns += [each.vectors for _, each in found]
         most = max(_MOST_DIMENSIONS * d, self.n_first + 2 * self.n_held)
         n_dimensions = space.n_dimensions + sum(each.shape[1] for each in columns)
         if not matrices or problem.pieces is None or n_dimensions <= most:
             return space.with_columns(np.hstack(columns))
         # Where it gets large, only what it began with and what is needed now.
         known = space.ritz_vectors(mixtures[0], n_looked_at)
+        self.proof.start_anew()
+        if not self.iterates:
+            for weights, each in found:
+                self.proof.take_exact(weights, each)
         return space.first(self.n_first).with_columns(np.hstack([known, *columns]))
 
     def _around(self, weights: FloatArray) -> GrownSpace:
@@ -190,10 +241,12 @@ class _Growth:
         return columns
 
     def _optima_of_groups(self, second: DenseSecondMoments) -> list[FloatArray]:
-        d, k = self.problem.n_components, self.problem.n_groups
+        problem = self.problem
+        d, k = problem.n_components, problem.n_groups
         several = min(_OF_A_GROUP * d, _OF_ALL * d // k, _MOST_OF_A_GROUP)
         n_vectors = min(max(self.n_held, several), second.n_features)
-        goal = max(_MARGIN * _FIRST * self.tolerance, self.least)
+        share = self.tolerance / problem.unit if problem.unit > 0 else 0.0
+        goal = max(_MARGIN * _FIRST * share * problem.total_variance, self.least)
         columns = []
         for group, alone in enumerate(np.eye(k)):
             found = self._sought(alone, goal, n_vectors=n_vectors)
@@ -241,11 +294,16 @@ class _Growth:
         if not isinstance(self.problem.criterion, NashWelfare):
             gap = min(gap, _RELATIVE * abs(solution.objective))
         share = _SHARE if self.proof.is_proven else _SHARE_ESTIMATED
-        return max(share * gap / self._fall(space, solution), self.least)
+        least = _ROUNDING * float(np.abs(solution.weights) @ self.second.traces)
+        return max(share * gap / self._fall(space, solution), least)
 
     def _fall(self, space: GrownSpace, solution: Solution) -> float:
         """By how much the bound falls, at most, per unit that W lacks of an eigenvalue sum."""
         criterion, weight = self.problem.criterion, float(solution.weights.sum())
+        if isinstance(criterion, NashWelfare):
+            # Its bound falls with the logarithm of the sum.
+            within = space.mixture(solution.weights).top_values(self.problem.n_components)
+            return 1 / max(float(within.sum()), np.finfo(float).tiny)
         if isinstance(criterion, EqualError) and weight > 0:
             # Its bound is that of the mixture divided by the weight of the total error.
             return 1 / weight

@@ -96,9 +96,9 @@ class MixtureWithin:
         n_beside = self.n_beside + len(self.compressed) - n
         return MixtureWithin(np.diag(self.top_values(n)), gram, n_beside)
 
-    def frobenius_ceiling(self, squared_norm: float) -> float:
-        """Bound on the eigenvalues of M beside W from |M|_F^2."""
-        return frobenius_ceiling(squared_norm, self.compressed, self.residual_gram)
+    def frobenius_ceiling(self, squared_norm: float, size: float) -> float:
+        """Bound on the eigenvalues of M beside W from |M|_F^2; `size` is what may cancel in M."""
+        return frobenius_ceiling(squared_norm, self.compressed, self.residual_gram, size)
 
 
 @dataclass(frozen=True, eq=False)

@@ -230,7 +230,8 @@ class _Ascent:
             rise = ahead.center.bound - model.center.bound
             length = float((found - model.center.multipliers) @ (found - model.center.multipliers))
             # The curvature along the step that its end would have been right for.
-            secant = self.damping + 2 * (promise - rise) / length if promise > nothing else 0.0
+            bends = promise > nothing and length > 0
+            secant = self.damping + 2 * (promise - rise) / length if bends else 0.0
             if rise >= _RISES * promise - nothing:
                 model, shares, self.damping = ahead, carried, max(secant, 0.0)
                 self.relaxation.settled = (model, shares)

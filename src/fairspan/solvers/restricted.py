@@ -27,7 +27,7 @@ from fairspan.solvers.solution import Solution
 
 FloatArray = npt.NDArray[np.float64]
 
-# Threads pay from here on, and then those of one library only.
+# From here on linear algebra would use threads, which only its largest steps should.
 _THREADS_FROM_FEATURES = 64
 # A share that is met up to rounding is met.
 _ROUNDING = 1e-12
@@ -197,7 +197,7 @@ class _Ready:
 
     def __call__(self) -> Solved:
         many = self.problem.n_features >= _THREADS_FROM_FEATURES
-        with threads_of("numpy") if many else nullcontext():
+        with threads_of(None) if many else nullcontext():
             solution = self.solver.solve(self.problem, self.tolerance, self.random_state)
         if self.directions is not None:
             columns = with_positive_signs(self.directions @ solution.components.T)

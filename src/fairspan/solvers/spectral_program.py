@@ -205,7 +205,10 @@ class _NewtonSystem:
         identity = np.eye(r).ravel()
         system[:q, q + n] = system[q + n, :q] = identity
         system[q : q + n, q + n + 1] = system[q + n + 1, q : q + n] = -1.0
-        return cls(program, inverses, scipy.linalg.lu_factor(system, check_finite=False))
+        factors, pivots, failed = scipy.linalg.lapack.dgetrf(system)
+        if failed:
+            raise np.linalg.LinAlgError("the linear equations of a step are singular")
+        return cls(program, inverses, (factors, pivots))
 
     def direction(self, state: _State, center: float, straight: _State | None) -> _State:
         """Towards products of `center`; `straight` says what the equations leave out."""

@@ -10,7 +10,7 @@ W misses an eigenvector, and LAPACK finds it.
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.linalg import IterativeSubspace
+from fairspan.linalg import IterativeSubspace, leading_subspace
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import MinimaxLoss
 from fairspan.problem.problem import Problem
@@ -124,7 +124,8 @@ class SubspaceProof:
         self._excess[key] = self._proven(space, weights, goal) if known is None else known
         if self._excess[key] <= GOOD_ENOUGH * goal:
             return none
-        leading = self._matrices.leading(weights, d)
+        # Not what is known: a group's own optimum is, from the iteration that may have missed some.
+        leading = leading_subspace(self._matrices.mixture(weights), d)
         self.n_eigenproblems += 1
         excess = max(leading.top_eigenvalue_sum - _sum_within(space, weights, d), 0.0)
         self._excess[key] = excess
@@ -186,13 +187,15 @@ class SubspaceProof:
 
     def _by_norm(self, within: MixtureWithin, weights: FloatArray) -> float:
         assert self._matrices is not None
-        return within.frobenius_ceiling(self._matrices.squared_norm(weights))
+        return within.frobenius_ceiling(
+            self._matrices.squared_norm(weights), self._matrices.size(weights)
+        )
 
     def _by_others(self, weights: FloatArray) -> float:
         """From mixtures of nearly the same weights (Weyl's inequality)."""
         assert self._matrices is not None
         alone = np.eye(len(weights))
-        largest = np.sqrt([self._matrices.squared_norm(each) for each in alone])
+        largest = np.array([self._matrices.size(each) for each in alone])
         beside = np.minimum(largest, self._of_groups)
         known = (
             ceiling + float(np.maximum(weights - others, 0.0) @ beside)
