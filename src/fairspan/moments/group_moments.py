@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import blas
 
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.moments.center import Center
@@ -158,8 +159,9 @@ class GroupMoments(GroupMeans):
         """
         second = self.scatters / self.weights[:, None, None]
         if point is not None:
-            offsets = self.means - point
-            second += offsets[:, :, None] * offsets[:, None, :]
+            for matrix, offset in zip(second, self.means - point, strict=True):
+                # In place: with many features another k p^2 numbers would be much.
+                blas.dger(1.0, offset, offset, a=matrix.T, overwrite_a=1)
         return second
 
     def operator_about(self, point: FloatArray | None) -> DenseSecondMoments:
