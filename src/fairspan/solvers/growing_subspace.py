@@ -146,6 +146,12 @@ class _Growth:
             return True
         return second.iterates(self.problem.n_components)
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether the answer is the leading eigenvectors of a mixture known beforehand."""
+        pieces = self.problem.pieces
+        return pieces is not None and len(pieces.offsets) == 1
+
     def run(self, n_rounds: int) -> Solution:
         """Solve within, and grow, until nothing is lacking.
 
@@ -323,7 +329,7 @@ class _Growth:
         for index, weights in enumerate(mixtures):
             # The answer is made of the first one's eigenvectors, so these are to be exact too.
             sharpen = self.n_sharpened < _SHARPENED or not self.proof.is_proven
-            exact = index == 0 and sharpen and self.iterates
+            exact = index == 0 and sharpen and (self.iterates or self.is_linear)
             least = _MARGIN * goal if self.iterates else GOOD_ENOUGH * goal
             excess, wanted = self._estimated(space, weights, least, exact=exact)
             if excess > wanted:
