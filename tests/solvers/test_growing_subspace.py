@@ -14,6 +14,7 @@ from fairspan.problem.criteria import (
     TotalError,
 )
 from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.solvers import eigen_path
 from fairspan.solvers.boundary import BoundarySearch
 from fairspan.solvers.cutting_plane import CuttingPlane
 from fairspan.solvers.grown_space import GrownSpace
@@ -160,3 +161,11 @@ def test_that_no_subspace_has_equal_errors_is_said_of_all_dimensions():
             CuttingPlane(eigen=eigen).solve(problem_of(matrices, 2, EqualError()), 1e-6)
         messages.append(error.value.args[0])
     assert messages[0] == messages[1]
+
+
+@pytest.mark.counts
+@pytest.mark.parametrize(("n_features", "falls", "projects"), [(600, 1.5, True), (600, 0, False)])
+def test_auto_projects_where_few_eigenvalues_matter(n_features, falls, projects):
+    values = (1.0 + np.arange(n_features)) ** -falls
+    problem = problem_of([np.diag(values), np.diag(0.5 * values)], 5, MinimaxLoss())
+    assert eigen_path.pays(problem, 1e-9 * problem.unit) == projects
