@@ -119,6 +119,7 @@ UCB1SearchCV(
 """
 
 
+@pytest.mark.counts  # the other process takes the dense path, whose digits are compared
 def test_a_killed_search_goes_on_in_another_process(tmp_path, fits):
     path, rows = tmp_path / "search.json", tmp_path / "rows.npy"
     np.save(rows, X)

@@ -78,9 +78,12 @@ class SpectralProgram:
             if state.complementarity <= target:
                 break
             try:
-                state = state.moved(scaled)
+                moved = state.moved(scaled)
             except np.linalg.LinAlgError:  # rounding has left a cone: this is as far as it gets
                 break
+            if not np.isfinite(moved.complementarity):
+                break
+            state = moved
         return state.multipliers / state.multipliers.sum(), state.shares
 
     def _scaled(self) -> tuple["SpectralProgram", float]:
