@@ -438,7 +438,6 @@ def test_what_takes_matrices_says_so():
     X, labels, _ = rows(25)
     moments = FairPCA(2).fit(X, sensitive_features=labels).moments_
     for refused in (
-        lambda: FairPCA(2).fit_moments(moments),
         lambda: regression.least_squares(moments, 0),
         lambda: audit(FairPCA(2).fit(X, sensitive_features=labels), moments=moments),
     ):
@@ -498,3 +497,25 @@ def test_many_features_in_little_memory():
     assert told["losses"][0] == pytest.approx(told["losses"][1], rel=1e-6)
     assert told["errors"] == pytest.approx(told["residuals"], rel=1e-9)
     assert told["orthonormal"] <= 1e-12
+
+
+def test_batches_of_partial_fit_may_share_an_array():
+    batches = np.random.default_rng(8).standard_normal((2, 60, 700)) + np.arange(2)[:, None, None]
+    labels = np.repeat(["a", "b"], 30)
+    shared, fair = np.empty((60, 700)), FairPCA(2)
+    for batch in batches:
+        shared[:] = batch
+        fair.partial_fit(shared, sensitive_features=labels)
+    whole = GroupMoments.from_rows(np.vstack(batches), np.tile(labels, 2))
+    np.testing.assert_allclose(fair.mean_, whole.mean, atol=1e-12)
+    np.testing.assert_allclose(
+        fair.group_errors_, FairPCA(2).fit_moments(whole).group_errors_, rtol=1e-9
+    )
+
+
+def test_moments_of_another_estimator_are_taken_whatever_they_are():
+    X = np.random.default_rng(9).standard_normal((40, 600))
+    fair = FairPCA(2).fit(X, sensitive_features=["a", "b"] * 20)
+    assert isinstance(fair.moments_, ThinMoments)
+    again = FairPCA(2).fit_moments(fair.moments_)
+    np.testing.assert_array_equal(again.components_, fair.components_)

@@ -278,8 +278,8 @@ class FairPCA(
             together with another, or a share of variance that no dimension keeps.
         """
         with self._all_or_nothing():
-            moments, columns = self._moments_of(X, sensitive_features, sample_weight, reset=True)
-            self._fit(moments, columns, has_groups=_has_groups(X, sensitive_features))
+            rows, columns = self._rows_of(X, sensitive_features, sample_weight, reset=True)
+            self._fit(moments_of(rows), columns, has_groups=_has_groups(X, sensitive_features))
         return self
 
     def partial_fit(
@@ -295,30 +295,34 @@ class FairPCA(
         -------
         FairPCA
         """
-        if not hasattr(self, "moments_"):
-            return self.fit(
-                X, y, sensitive_features=sensitive_features, sample_weight=sample_weight
-            )
+        is_first = not hasattr(self, "moments_")
         with self._all_or_nothing():
-            moments, columns = self._moments_of(X, sensitive_features, sample_weight, reset=False)
+            rows, columns = self._rows_of(X, sensitive_features, sample_weight, reset=is_first)
             has_groups = _has_groups(X, sensitive_features)
-            self._check_same_kind_of_rows(has_groups=has_groups)
-            moments, columns = _matrices(self.moments_) + moments, columns or self._group_columns
+            # Never moments that refer to the rows, whose memory the next ones may be read into.
+            moments = accumulate(rows)
+            if not is_first:
+                self._check_same_kind_of_rows(has_groups=has_groups)
+                moments, columns = (
+                    _matrices(self.moments_) + moments,
+                    columns or self._group_columns,
+                )
             self._fit(moments, columns, has_groups=has_groups)
         return self
 
-    def fit_moments(self, moments: GroupMoments) -> "FairPCA":
+    def fit_moments(self, moments: Moments) -> "FairPCA":
         """Fit on moments; no rows are needed.
 
         Parameters
         ----------
         moments : GroupMoments
+            Or the `moments_` of another estimator, whatever they are.
 
         Returns
         -------
         FairPCA
         """
-        if not isinstance(moments, GroupMoments):
+        if not isinstance(moments, Moments):
             raise InvalidType(
                 f"moments is {kind_of(moments)}",
                 "Allowed is a GroupMoments",
@@ -340,19 +344,17 @@ class FairPCA(
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _moments_of(
+    def _rows_of(
         self, X: Any, sensitive_features: Any, sample_weight: Any, *, reset: bool
-    ) -> tuple[Any, tuple[str, ...]]:
-        """One pass over the rows; also the group columns that were taken out of X."""
+    ) -> tuple[Rows, tuple[str, ...]]:
+        """The rows, opened; also the group columns that were taken out of X."""
         check_settings(self)
         if not _has_groups(X, sensitive_features) and self.missing_groups == "ignore":
             sensitive_features = Everyone(_EVERYONE)
         rows = rows_of(X, sensitive_features, sample_weight)
         take_features(self, rows, reset=reset)
         check_dimension(self.n_components, self.n_features_in_)
-        # Parts can be merged as matrices only.
-        moments = moments_of(rows) if reset else accumulate(rows)
-        return moments, _columns_aside(rows, X, sensitive_features, sample_weight)
+        return rows, _columns_aside(rows, X, sensitive_features, sample_weight)
 
     def _check_same_kind_of_rows(self, *, has_groups: bool) -> None:
         if has_groups != self._has_groups:

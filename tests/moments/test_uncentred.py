@@ -7,6 +7,7 @@ from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.linalg import threads
 from fairspan.moments import uncentred
+from fairspan.moments.sources.registry import rows_of
 from fairspan.moments.symmetric import mirrored
 
 RNG = np.random.default_rng(0)
@@ -61,6 +62,13 @@ def test_no_digits_are_lost(name, by_difference, monkeypatch):
     assert (np.abs(moments.scatters - scatters) <= allowed + sizes * sizes.swapaxes(1, 2)).all()
     np.testing.assert_allclose(moments.means, means, rtol=1e-13, atol=1e-13)
     np.testing.assert_array_equal(moments.scatters, moments.scatters.swapaxes(1, 2))
+
+
+def test_of_many_groups_rows_are_sorted():
+    X, groups = TABLES["standardised"], np.arange(N) % 60
+    moments = GroupMoments.from_rows(X, groups)
+    np.testing.assert_allclose(moments.scatters, in_long_double(X, groups)[1], atol=1e-12)
+    assert uncentred.uncentred_groups(rows_of(X, groups)) is None
 
 
 @pytest.mark.parametrize("name", ["constant", "constant in a group"])

@@ -95,6 +95,8 @@ def _at_once(rows: HeldRows) -> list[OneGroup] | None:
         groups = uncentred_groups(rows)
     except InvalidInput:
         return None
+    if groups is None:
+        return None
     finite = all(np.isfinite(np.diagonal(group.scatter)).all() for group in groups)
     return groups if finite else None
 

@@ -32,6 +32,8 @@ _MOST_SUBTRACTED = 8.0
 _BY_DIFFERENCE_UP_TO = 128
 # Numbers of one part, which one thread reads; the same whatever the number of threads.
 _PART_NUMBERS = 2**23
+# Each group is looked for among all rows, so that with many sorting the rows is faster.
+_MOST_GROUPS = 24
 # Rows among which a value near the mean is looked for.
 _GLANCE = 64
 
@@ -59,8 +61,8 @@ class HeldRows(Protocol):
         """Their labels."""
 
 
-def uncentred_groups(rows: HeldRows) -> list[OneGroup]:
-    """Moments of each group, not finite where a number is not.
+def uncentred_groups(rows: HeldRows) -> list[OneGroup] | None:
+    """Moments of each group, not finite where a number is not; None with too many groups to gain.
 
     Raises
     ------
@@ -74,14 +76,18 @@ def uncentred_groups(rows: HeldRows) -> list[OneGroup]:
     found: dict[Label, OneGroup] = {}
     with np.errstate(over="ignore", invalid="ignore"):
         for part in in_threads(lambda span: _groups_of(rows, *span), list(pairwise(cuts))):
+            if part is None:
+                return None
             for group in part:
                 found[group.label] = merged(found.get(group.label), group)
     return list(found.values())
 
 
-def _groups_of(rows: HeldRows, start: int, stop: int) -> list[OneGroup]:
+def _groups_of(rows: HeldRows, start: int, stop: int) -> list[OneGroup] | None:
     coder = LabelCoder()
     codes = coder.encode(rows.labels_between(start, stop), start)
+    if len(coder.labels) > _MOST_GROUPS:
+        return None
     part = _Part(rows, start, stop, codes, len(coder.labels))
     by_difference = rows.n_features <= _BY_DIFFERENCE_UP_TO
     with np.errstate(over="ignore", invalid="ignore"):

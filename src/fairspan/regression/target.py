@@ -48,7 +48,7 @@ class Target:
             raise InvalidType(
                 f"moments is a {type(moments).__name__}",
                 "Allowed is a GroupMoments of all columns, the target among them",
-                "Make it with GroupMoments.from_rows",
+                "Make it with GroupMoments.from_rows, or matrices() of moments that refer to rows",
             )
         found = cls(moments, _position(moments, target), target)
         if moments.n_features < 2:

@@ -36,9 +36,10 @@ class CuttingPlane:
 
     Notes
     -----
-    Piecewise linear criteria: descent from ordinary PCA to a local optimum, whose multipliers give
-    a bound; if that leaves a gap, cutting planes on the dual (:mod:`fairspan.solvers.relaxation`),
-    and descents from what they find. With `allow_extra` the relaxed solution itself is given where
+    Piecewise linear criteria: the dual first, by Newton steps whose model holds the eigenvalues
+    around the cut as a block, and by cutting planes where these fail
+    (:mod:`fairspan.solvers.relaxation`); then, if its basis leaves a gap, descents from what it
+    found. With `allow_extra` the relaxed solution itself is given where
     exactly d components do not reach it, at d + floor(sqrt(2 k + 1/4) - 3/2) dimensions at most.
     Equal error, Nash welfare and the robust error gap build on the same relaxation.
 

@@ -72,7 +72,7 @@ class Solution:
         the criterion values a gap. For the robust error gap, and for restrictions with a tolerance,
         the bound needs more than one mixture, and these are those of the last.
     n_eigenproblems : int
-        How many eigenproblems were solved.
+        How many eigenproblems were solved; inside a small subspace most of them are small.
     trace : tuple of TracePoint
         The bounds after each step.
     solver : str
