@@ -169,3 +169,19 @@ def test_auto_projects_where_few_eigenvalues_matter(n_features, falls, projects)
     values = (1.0 + np.arange(n_features)) ** -falls
     problem = problem_of([np.diag(values), np.diag(0.5 * values)], 5, MinimaxLoss())
     assert eigen_path.pays(problem, 1e-9 * problem.unit) == projects
+
+
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+def test_a_group_without_variance_beside_others(criterion):
+    """The bound may rest on the empty group alone, of which nothing can be lacking."""
+    matrices = random_moments(np.random.default_rng(6), 2, 46)
+    matrices[0] = 0.0
+    if isinstance(criterion, NashWelfare):
+        pytest.skip("the product is zero")
+    problem = problem_of(matrices, 1, criterion)
+    try:
+        dense, projected = both(matrices, 1, criterion)
+    except Incompatible:
+        return
+    assert projected.status == dense.status == "optimal"
+    assert projected.objective == pytest.approx(dense.objective, abs=2e-9 * problem.unit)

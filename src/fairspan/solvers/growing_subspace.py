@@ -300,7 +300,10 @@ class _Growth:
         if not isinstance(self.problem.criterion, NashWelfare):
             gap = min(gap, _RELATIVE * abs(solution.objective))
         share = _SHARE if self.proof.is_proven else _SHARE_ESTIMATED
-        least = _ROUNDING * float(np.abs(solution.weights) @ self.second.traces)
+        least = self.least
+        if isinstance(self.problem.criterion, NashWelfare):
+            # Its weights are the inverse of variances; others may be those of a group without any.
+            least = _ROUNDING * float(solution.weights @ self.second.traces)
         return max(share * gap / self._fall(space, solution), least)
 
     def _fall(self, space: GrownSpace, solution: Solution) -> float:
