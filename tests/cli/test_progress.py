@@ -33,7 +33,7 @@ def clock_in_steps_of(seconds):
 
 @pytest.fixture
 def rows():
-    source = ArrayRows(np.zeros((4000, 600)))
+    source = ArrayRows(np.zeros((10_000, 600)))
     assert len(list(source.blocks())) >= 8
     return source
 

@@ -26,16 +26,18 @@ from fairspan.moments.symmetric import mirrored
 
 FloatArray = npt.NDArray[np.float64]
 
-# What may be subtracted, as a multiple of what remains: less than one digit is lost.
-_MOST_SUBTRACTED = 8.0
-# Up to so many features the largest group is found by subtraction.
-_BY_DIFFERENCE_UP_TO = 128
+# What may be subtracted, as a multiple of what remains: about two bits are lost.
+_MOST_SUBTRACTED = 3.0
+# Up to so many features the largest group is found by subtraction, if it has such a share.
+_BY_DIFFERENCE_UP_TO, _BY_DIFFERENCE_FROM_SHARE = 128, 0.45
 # Numbers of one part, which one thread reads; the same whatever the number of threads.
 _PART_NUMBERS = 2**23
 # Each group is looked for among all rows, so that with many sorting the rows is faster.
 _MOST_GROUPS = 24
-# Rows among which a value near the mean is looked for.
+# Rows, all over a part, that show where features lie, and whose values may be subtracted.
 _GLANCE = 64
+# A mean further from zero than this share of the deviation is brought near zero first.
+_FAR = 0.5
 
 
 @runtime_checkable
@@ -56,6 +58,9 @@ class HeldRows(Protocol):
 
     def numbers_between(self, start: int, stop: int) -> FloatArray:
         """Some rows as float64, not checked for NaN; not to be written to."""
+
+    def numbers_at(self, rows: npt.NDArray[np.intp]) -> FloatArray:
+        """Single rows as float64, not checked for NaN."""
 
     def labels_between(self, start: int, stop: int) -> CodedLabels:
         """Their labels."""
@@ -89,9 +94,8 @@ def _groups_of(rows: HeldRows, start: int, stop: int) -> list[OneGroup] | None:
     if len(coder.labels) > _MOST_GROUPS:
         return None
     part = _Part(rows, start, stop, codes, len(coder.labels))
-    by_difference = rows.n_features <= _BY_DIFFERENCE_UP_TO
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = part.by_difference() if by_difference else part.gathered()
+        sums = part.sums()
         return [
             each.centred(label) if each.is_accurate() else part.centred(code, label)
             for code, (label, each) in enumerate(zip(coder.labels, sums, strict=True))
@@ -108,11 +112,18 @@ class _Part:
     codes: Codes
     n_groups: int
 
-    def by_difference(self) -> "list[_Sums]":
+    def sums(self) -> "list[_Sums]":
+        """Of each group."""
+        first = np.bincount(self.codes[: block_rows(self.rows.n_features)])
+        largest = int(np.argmax(first))
+        large = first[largest] >= _BY_DIFFERENCE_FROM_SHARE * first.sum()
+        if self.rows.n_features <= _BY_DIFFERENCE_UP_TO and large:
+            return self._by_difference(largest)
+        return self._gathered()
+
+    def _by_difference(self, largest: int) -> "list[_Sums]":
         """Of all rows and of the smaller groups; the rest is the largest group."""
         pilot = self._pilot()
-        first = self.codes[: block_rows(self.rows.n_features)]
-        largest = int(np.argmax(np.bincount(first)))
         every, each = self._zero(pilot), [self._zero(pilot) for _ in range(self.n_groups)]
         for values, codes in self._blocks():
             every.add(values if pilot is None else values - pilot)
@@ -122,7 +133,7 @@ class _Part:
         each[largest] = every.less(each)
         return each
 
-    def gathered(self) -> "list[_Sums]":
+    def _gathered(self) -> "list[_Sums]":
         """Of each group's rows, side by side."""
         pilot = self._pilot()
         each = [self._zero(pilot) for _ in range(self.n_groups)]
@@ -153,11 +164,11 @@ class _Part:
         return _Sums.zero(self.rows.n_features, pilot)
 
     def _pilot(self) -> FloatArray | None:
-        """A value to subtract from each feature: zero, unless its mean is beyond its deviation."""
-        stop = min(self.stop, self.start + block_rows(self.rows.n_features))
-        glance = self.rows.numbers_between(self.start, min(stop, self.start + _GLANCE))
+        """A value to subtract from each feature: zero, unless its mean is far from zero."""
+        size = self.stop - self.start
+        glance = self.rows.numbers_at(self.start + np.arange(_GLANCE) * size // _GLANCE)
         mean, deviation = glance.mean(axis=0), glance.std(axis=0)
-        far = np.abs(mean) > deviation
+        far = np.abs(mean) > _FAR * deviation
         if not far.any():
             return None
         # One of the values: a feature that is constant then becomes exactly zero.

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.groups import CodedLabels
@@ -60,6 +61,10 @@ class ArrayRows(UnnamedRows):
     def numbers_between(self, start: int, stop: int) -> FloatArray:
         """Some rows as float64, not checked for NaN; not to be written to."""
         return np.asarray(self.array[start:stop].astype(np.float64, copy=False))
+
+    def numbers_at(self, rows: npt.NDArray[np.intp]) -> FloatArray:
+        """Single rows as float64, not checked for NaN."""
+        return np.asarray(self.array[rows].astype(np.float64, copy=False))
 
     def labels_between(self, start: int, stop: int) -> CodedLabels:
         """Their labels."""
