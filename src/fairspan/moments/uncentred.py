@@ -93,11 +93,12 @@ def _groups_of(rows: HeldRows, start: int, stop: int) -> list[OneGroup] | None:
     codes = coder.encode(rows.labels_between(start, stop), start)
     if len(coder.labels) > _MOST_GROUPS:
         return None
-    part = _Part(rows, start, stop, codes, len(coder.labels))
+    room = np.empty((min(block_rows(rows.n_features), stop - start), rows.n_features))
+    part = _Part(rows, start, stop, codes, len(coder.labels), room)
     with np.errstate(over="ignore", invalid="ignore"):
         sums = part.sums()
         return [
-            each.centred(label) if each.is_accurate() else part.centred(code, label)
+            part.group(code, label, each)
             for code, (label, each) in enumerate(zip(coder.labels, sums, strict=True))
         ]
 
@@ -111,6 +112,21 @@ class _Part:
     stop: int
     codes: Codes
     n_groups: int
+    # Copies of rows go here: memory that is new each time takes longer than the copy.
+    room: FloatArray
+
+    def group(self, code: int, label: Label, sums: "_Sums") -> OneGroup:
+        """The moments of a group, from its sums where these are accurate enough."""
+        lost = sums.lost_digits()
+        if not lost.any():
+            return sums.centred(label)
+        constants = self._constants(code, np.flatnonzero(lost))
+        if constants is None:
+            return self._centred(code, label)
+        group = sums.centred(label)
+        group.mean[lost] = constants
+        group.scatter[lost] = group.scatter[:, lost] = 0.0
+        return group
 
     def sums(self) -> "list[_Sums]":
         """Of each group."""
@@ -126,10 +142,12 @@ class _Part:
         pilot = self._pilot()
         every, each = self._zero(pilot), [self._zero(pilot) for _ in range(self.n_groups)]
         for values, codes in self._blocks():
-            every.add(values if pilot is None else values - pilot)
             for code in range(self.n_groups):
                 if code != largest:
-                    each[code].add(_moved(_rows_of(values, codes, code), pilot))
+                    each[code].add(_moved(self._rows_of(values, codes, code), pilot))
+            if pilot is not None:
+                values = np.subtract(values, pilot, out=self.room[: len(values)])
+            every.add(values)
         each[largest] = every.less(each)
         return each
 
@@ -139,17 +157,34 @@ class _Part:
         each = [self._zero(pilot) for _ in range(self.n_groups)]
         for values, codes in self._blocks():
             for code in range(self.n_groups):
-                each[code].add(_moved(_rows_of(values, codes, code), pilot))
+                each[code].add(_moved(self._rows_of(values, codes, code), pilot))
         return each
 
-    def centred(self, code: int, label: Label) -> OneGroup:
+    def _constants(self, code: int, features: npt.NDArray[np.intp]) -> FloatArray | None:
+        """The values of features in a group if each has only one, as its rows' sex may."""
+        first: FloatArray | None = None
+        for values, codes in self._blocks():
+            own = values[np.ix_(np.flatnonzero(codes == code), features)]
+            if first is None and len(own):
+                first = own[0]
+            if first is not None and not (own == first).all():
+                return None
+        return first
+
+    def _centred(self, code: int, label: Label) -> OneGroup:
         """The moments of one group, whose rows are centred first."""
         running = RunningGroup(self.rows.n_features)
         for values, codes in self._blocks():
-            own = _rows_of(values, codes, code)
+            own = self._rows_of(values, codes, code)
             if len(own):
                 running.absorb(own, None)
         return running.finished(label)
+
+    def _rows_of(self, values: FloatArray, codes: Codes, code: int) -> FloatArray:
+        """The rows of one group, in the same memory each time."""
+        # By position, which is twice as fast as by a mask; and without a check of positions.
+        index = np.flatnonzero(codes == code)
+        return np.take(values, index, axis=0, out=self.room[: len(index)], mode="clip")
 
     def _blocks(self) -> Iterator[tuple[FloatArray, Codes]]:
         size = block_rows(self.rows.n_features)
@@ -225,11 +260,11 @@ class _Sums:
             self.products -= other.products
         return _Sums(self.pilot, self.count, self.total, self.products, squares)
 
-    def is_accurate(self) -> bool:
-        """Whether all that is subtracted leaves enough digits; true of what is not finite."""
+    def lost_digits(self) -> npt.NDArray[np.bool_]:
+        """Features of which too little is left, shape (p,); none of what is not finite."""
         squares = np.diagonal(self.products)
         left = squares - self.total**2 / self.count
-        return not (np.maximum(squares, self.subtracted) > _MOST_SUBTRACTED * left).any()
+        return np.asarray(np.maximum(squares, self.subtracted) > _MOST_SUBTRACTED * left)
 
     def centred(self, label: Label) -> OneGroup:
         """The group's moments."""
@@ -243,11 +278,6 @@ class _Sums:
             scatter = mirrored(lower)
         mean = mean if self.pilot is None else self.pilot + mean
         return OneGroup(label, self.count, float(self.count), mean, scatter)
-
-
-def _rows_of(values: FloatArray, codes: Codes, code: int) -> FloatArray:
-    # By position, which is twice as fast as by a mask.
-    return np.take(values, np.flatnonzero(codes == code), axis=0)
 
 
 def _moved(rows: FloatArray, pilot: FloatArray | None) -> FloatArray:

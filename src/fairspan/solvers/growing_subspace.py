@@ -20,18 +20,21 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import Incompatible
-from fairspan.linalg import IterativeSubspace, with_positive_signs
+from fairspan.linalg import IterativeSubspace
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import EqualError, NashWelfare
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
-from fairspan.soft_projection import is_soft, retained
-from fairspan.solvers.certificate import certified
 from fairspan.solvers.grown_space import GrownSpace, SoughtMoments
+from fairspan.solvers.in_all_features import (
+    coordinates_of,
+    fall_of_bound,
+    in_all_features,
+    mixtures_of,
+)
 from fairspan.solvers.protocol import Solver
 from fairspan.solvers.solution import Solution, Status
 from fairspan.solvers.subspace_proof import GOOD_ENOUGH, SubspaceProof
-from fairspan.solvers.supporting_polygon import least_beyond_lines
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -179,11 +182,13 @@ class _Growth:
             raise NoSmallSubspace
         if self.proof.uncertainty_of_losses(space) > self.tolerance:
             raise NoSmallSubspace
-        return self._finished(space, solution)
+        return in_all_features(
+            self.problem, space, solution, self.proof, self.tolerance, self.n_eigenproblems
+        )
 
     def _grown(self, space: GrownSpace, solution: Solution, *, loose: bool) -> GrownSpace:
         """With all directions that W lacks; the same object if what it may lack is bounded."""
-        mixtures = _mixtures_of(solution)
+        mixtures = mixtures_of(solution)
         mixtures += self.proof.open_groups()
         goal = self._goal(space, solution)
         wider = self._wider(space, solution, mixtures, goal)
@@ -304,25 +309,7 @@ class _Growth:
         if isinstance(self.problem.criterion, NashWelfare):
             # Its weights are the inverse of variances; others may be those of a group without any.
             least = _ROUNDING * float(solution.weights @ self.second.traces)
-        return max(share * gap / self._fall(space, solution), least)
-
-    def _fall(self, space: GrownSpace, solution: Solution) -> float:
-        """By how much the bound falls, at most, per unit that W lacks of an eigenvalue sum."""
-        criterion, weight = self.problem.criterion, float(solution.weights.sum())
-        if isinstance(criterion, NashWelfare):
-            # Its bound falls with the logarithm of the sum.
-            within = space.mixture(solution.weights).top_values(self.problem.n_components)
-            return 1 / max(float(within.sum()), np.finfo(float).tiny)
-        if isinstance(criterion, EqualError) and weight > 0:
-            # Its bound is that of the mixture divided by the weight of the total error.
-            return 1 / weight
-        if isinstance(criterion, RobustErrorGap):
-            errors = space.second_moments.residual_variances(_coordinates(solution))
-            least = max(_ROUNDING * float(self.second.traces.max()), np.finfo(float).tiny)
-            errors = np.maximum(errors, least)
-            slopes = criterion.gradients(errors, self.problem)
-            return max(float(np.abs(slopes).sum(axis=1).max()), 1.0)
-        return 1.0
+        return max(share * gap / fall_of_bound(self.problem, space, solution), least)
 
     def _lacking(
         self, space: GrownSpace, mixtures: list[FloatArray], goal: float
@@ -359,64 +346,13 @@ class _Growth:
             wanted = min(wanted, residual**2 / distance)
         return squares / distance, wanted
 
-    def _finished(self, space: GrownSpace, solution: Solution) -> Solution:
-        """The solution in all dimensions, with a bound lowered by what W may lack."""
-        problem = self.problem
-        found = certified(
-            problem,
-            with_positive_signs(space.basis @ _coordinates(solution)),
-            self._lower_bound(space, solution),
-            solution.weights,
-            tolerance=self.tolerance,
-            n_eigenproblems=self.n_eigenproblems,
-            trace=solution.trace,
-            solver=solution.solver,
-            supporting_weights=solution.supporting_weights,
-        )
-        # With more groups the robust error gap is bounded on a box that is found within W.
-        by_box = isinstance(problem.criterion, RobustErrorGap) and problem.n_groups > 2
-        proven = self.proof.is_proven and not by_box
-        closed = found.status == Status.OPTIMAL
-        eigen = "projected" if isinstance(self.second, DenseSecondMoments) else "matrix-free"
-        status = Status.ESTIMATED if closed and not proven else found.status
-        trace = [
-            replace(step, lower_bound=min(step.lower_bound, found.lower_bound))
-            for step in found.trace
-        ]
-        return replace(found, status=status, eigen=eigen, trace=tuple(trace))
-
-    def _lower_bound(self, space: GrownSpace, solution: Solution) -> float:
-        problem, lines = self.problem, solution.supporting_weights
-        slack = np.array([self.proof.excess(weights) for weights in _mixtures_of(solution)])
-        if lines is None or problem.n_groups != 2 or not slack.any():
-            fall = self._fall(space, solution) if slack.any() else 0.0
-            bound = solution.lower_bound - fall * float(slack.max())
-            return bound - self.proof.uncertainty_of_losses(space)
-        criterion = cast(RobustErrorGap, problem.criterion)
-        d = problem.n_components
-        within = [float(space.mixture(w).top_values(d).sum()) for w in lines]
-        offsets = lines @ self.second.traces - np.array(within) - slack[1:]
-        return least_beyond_lines(
-            lambda errors: criterion.scores(errors, problem),
-            lines,
-            offsets,
-            self.second.traces,
-            _SHARE * self.tolerance,
-        )
-
-
-def _mixtures_of(solution: Solution) -> list[FloatArray]:
-    """Weights of all mixtures that the bound rests on, the last one first."""
-    lines = solution.supporting_weights
-    return [solution.weights, *([] if lines is None else lines)]
-
 
 def _pull(space: GrownSpace, solution: Solution) -> FloatArray:
     """Directions outside of the subspace in which the solution's mixture pulls its basis.
 
     A solution with an open gap need not be made of leading eigenvectors.
     """
-    basis = _coordinates(solution)
+    basis = coordinates_of(solution)
     image = space.image(solution.weights) @ basis
     outside = image - space.basis @ (space.basis.T @ image)
     size = float(np.abs(solution.weights) @ space.full.traces)
@@ -424,8 +360,3 @@ def _pull(space: GrownSpace, solution: Solution) -> FloatArray:
     if float(np.linalg.norm(outside)) <= least:
         return outside[:, :0]
     return outside
-
-
-def _coordinates(solution: Solution) -> FloatArray:
-    components = solution.components
-    return retained(components) if is_soft(components) else components.T
