@@ -12,6 +12,13 @@ from fairspan import FairPCA, FairSubspace, GroupMoments, regression
 from fairspan.errors import InvalidInput, InvalidType
 
 RNG = np.random.default_rng(11)
+_AT_FIRST = RNG.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def the_same_numbers_whatever_ran_before():
+    RNG.bit_generator.state = _AT_FIRST
+
 
 # Data, and the column that is explained.
 REAL = {

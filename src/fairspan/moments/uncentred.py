@@ -9,6 +9,7 @@ lost more than a digit, such as those in which a feature is constant, are read a
 """
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol, runtime_checkable
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas
 
-from fairspan.linalg.threads import in_threads
+from fairspan.linalg.threads import in_threads, threads_of
 from fairspan.moments.groups import CodedLabels, Codes, Label, LabelCoder
 from fairspan.moments.one_group import OneGroup, merged
 from fairspan.moments.running_group import RunningGroup
@@ -31,7 +32,7 @@ _MOST_SUBTRACTED = 3.0
 # Up to so many features the largest group is found by subtraction, if it has such a share.
 _BY_DIFFERENCE_UP_TO, _BY_DIFFERENCE_FROM_SHARE = 128, 0.45
 # Numbers of one part, which one thread reads; the same whatever the number of threads.
-_PART_NUMBERS = 2**23
+_PART_NUMBERS = 2**21
 # Each group is looked for among all rows, so that with many sorting the rows is faster.
 _MOST_GROUPS = 24
 # Rows, all over a part, that show where features lie, and whose values may be subtracted.
@@ -79,7 +80,9 @@ def uncentred_groups(rows: HeldRows) -> list[OneGroup] | None:
     size = max(_PART_NUMBERS // p, 1) if p <= _BY_DIFFERENCE_UP_TO else n
     cuts = [*range(0, max(n - size // 2, 1), size), n]
     found: dict[Label, OneGroup] = {}
-    with np.errstate(over="ignore", invalid="ignore"):
+    # A single small part is done before a second thread is awake.
+    alone = threads_of(None) if p <= _BY_DIFFERENCE_UP_TO and len(cuts) == 2 else nullcontext()
+    with alone, np.errstate(over="ignore", invalid="ignore"):
         for part in in_threads(lambda span: _groups_of(rows, *span), list(pairwise(cuts))):
             if part is None:
                 return None

@@ -5,7 +5,6 @@ mapped back. Errors stay those of the whole rows, and excess losses are still me
 best subspace of all.
 """
 
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,8 +26,6 @@ from fairspan.solvers.solution import Solution
 
 FloatArray = npt.NDArray[np.float64]
 
-# From here on linear algebra would use threads, which only its largest steps should.
-_THREADS_FROM_FEATURES = 64
 # A share that is met up to rounding is met.
 _ROUNDING = 1e-12
 # A group with less than this share of another's variance has none: its rows differ by rounding.
@@ -196,8 +193,8 @@ class _Ready:
     random_state: Any
 
     def __call__(self) -> Solved:
-        many = self.problem.n_features >= _THREADS_FROM_FEATURES
-        with threads_of(None) if many else nullcontext():
+        # Only the largest steps should use threads; they say so themselves.
+        with threads_of(None):
             solution = self.solver.solve(self.problem, self.tolerance, self.random_state)
         if self.directions is not None:
             columns = with_positive_signs(self.directions @ solution.components.T)
