@@ -147,7 +147,7 @@ def test_large_offsets_cost_only_what_rounding_the_rows_does():
     close(far.coefficients, plain.coefficients, rtol=1e-8)
     close(far.standard_errors, plain.standard_errors, rtol=1e-8)
     close(far.group_errors, plain.group_errors, rtol=1e-8)
-    close(far.predict(X + 1e6) + 1e6, plain.predict(X), rtol=1e-6)
+    np.testing.assert_allclose(far.predict(X + 1e6) + 1e6, plain.predict(X), rtol=1e-6, atol=1e-6)
 
 
 def test_units_of_any_size_make_no_difference():
@@ -251,7 +251,7 @@ def test_dependent_columns_are_named_with_what_they_depend_on():
     X, y, groups = small()
     frame = pd.DataFrame(X, columns=list("uvwx")).assign(y=y)
     frame["sum"] = 3 * frame["u"] - 2 * frame["w"] + 7
-    with pytest.raises(InvalidInput, match=r"'u' depends on 'w', 'sum'\."):
+    with pytest.raises(InvalidInput, match=r"'sum' depends on 'u', 'w'\."):
         regression.least_squares(GroupMoments.from_rows(frame, groups), "y")
     frame["sum"] = 4.5
     with pytest.raises(InvalidInput, match="These do not vary: 'sum'"):
