@@ -53,12 +53,12 @@ def test_nothing_is_written_in_the_first_two_seconds(rows):
 def test_later_the_line_counts_rows_and_is_cleared_at_the_end(rows):
     terminal = Terminal()
     values = read(WithProgress(rows, "reading", terminal, clock_in_steps_of(1.0)))
-    assert len(values) == 4000
+    assert len(values) == 10_000
     *lines, blank, after = terminal.getvalue().split("\r")[1:]
     assert len(lines) >= 2
     done = [int(line.split()[1].replace(",", "")) for line in lines]
     assert done == sorted(set(done))
-    assert lines[-1].startswith("reading: 4,000 of 4,000 rows (100%), ")
+    assert lines[-1].startswith("reading: 10,000 of 10,000 rows (100%), ")
     assert max(map(len, lines)) < 80
     assert (blank.strip(), after) == ("", "")
     assert len(blank) >= max(map(len, lines))
@@ -90,7 +90,7 @@ def test_rows_of_unknown_number(tmp_path):
 
 def test_the_rows_stay_what_they_are(rows):
     wrapped = WithProgress(rows, "reading", Terminal(), clock_in_steps_of(1.0))
-    assert (wrapped.n_rows, wrapped.feature_names) == (4000, None)
+    assert (wrapped.n_rows, wrapped.feature_names) == (10_000, None)
     np.testing.assert_array_equal(read(wrapped), rows.array)
 
 
