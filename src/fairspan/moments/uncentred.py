@@ -143,14 +143,15 @@ class _Part:
     def _by_difference(self, largest: int) -> "list[_Sums]":
         """Of all rows and of the smaller groups; the rest is the largest group."""
         pilot = self._pilot()
+        moved = self.room if pilot is None else np.empty_like(self.room)
         every, each = self._zero(pilot), [self._zero(pilot) for _ in range(self.n_groups)]
         for values, codes in self._blocks():
+            if pilot is not None:
+                values = np.subtract(values, pilot, out=moved[: len(values)])
+            every.add(values)
             for code in range(self.n_groups):
                 if code != largest:
-                    each[code].add(_moved(self._rows_of(values, codes, code), pilot))
-            if pilot is not None:
-                values = np.subtract(values, pilot, out=self.room[: len(values)])
-            every.add(values)
+                    each[code].add(self._rows_of(values, codes, code))
         each[largest] = every.less(each)
         return each
 
