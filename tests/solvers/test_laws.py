@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairspan import FairPCA
+from fairspan import FairPCA, NashWelfare
+from fairspan.solvers.certificate import resolution
 from problems import (
     MINIMAX,
     bound_of,
@@ -158,3 +159,13 @@ def test_near_ties_of_any_width_are_closed(criterion, angle):
 def test_near_ties_take_few_steps(criterion, angle):
     for problem in problems_with_near_ties(criterion, angle):
         assert solve(problem).n_eigenproblems <= 16
+
+
+def test_little_kept_beside_much_variance_leaves_nash_welfare_few_digits():
+    """tr S - e loses digits, and the logarithm of what is left says so."""
+    matrices = np.array([np.diag([1.0, 2.0, 1e11]), np.diag([2.0, 1.0, 1e11])])
+    problem = problem_of(matrices, 1, NashWelfare())
+    kept = np.array([1.0, 2.0])
+    unsure = resolution(problem, problem.second_moments.traces - kept)
+    assert unsure >= 1e-14 * (1e11 / kept).mean() / 2
+    assert resolution(problem, np.zeros(2)) == resolution(problem) == 2e-14

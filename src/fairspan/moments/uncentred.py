@@ -5,7 +5,7 @@ features a product with all rows is bound by memory, so the rows of the smaller 
 and the largest group is what is left. Both subtractions lose digits where what is subtracted is
 large beside what remains. So features whose mean is far from zero are first moved by one of their
 own values; and what was subtracted is compared with what remains, feature by feature. Groups that
-lost more than a digit, such as those in which a feature is constant, are read again and centred.
+lost more than two bits, such as those in which a feature is constant, are read again and centred.
 """
 
 from collections.abc import Iterator

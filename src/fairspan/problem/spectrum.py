@@ -130,11 +130,4 @@ class Spectra:
 def mixture_of(second_moments: SecondMoments, weights: FloatArray) -> FloatArray:
     """sum_g weights_g S_g of matrices, shape (p, p); not to be written to."""
     assert isinstance(second_moments, DenseSecondMoments)
-    matrices = second_moments.matrices
-    for matrix, weight in zip(matrices, weights, strict=True):
-        if weight == 1 and np.count_nonzero(weights) == 1:
-            return np.asarray(matrix)
-    mixture = matrices[0] * weights[0]
-    for matrix, weight in zip(matrices[1:], weights[1:], strict=True):
-        mixture += weight * matrix
-    return np.asarray(mixture)
+    return second_moments.mixture(weights)

@@ -59,7 +59,13 @@ def resolution(problem: Problem, errors: FloatArray | None = None) -> float:
     """
     pieces, criterion = problem.pieces, problem.criterion
     if isinstance(criterion, NashWelfare):
-        return _ROUNDING * problem.n_groups
+        if errors is None:
+            return _ROUNDING * problem.n_groups
+        # What is kept is a difference, and its logarithm is steep where little is kept.
+        traces = problem.second_moments.traces
+        kept = np.maximum(traces - errors, _ROUNDING * traces)
+        shares = np.divide(traces, kept, out=np.ones_like(traces), where=kept > 0)
+        return float(_ROUNDING * max(problem.n_groups, shares.mean()))
     if isinstance(criterion, RobustErrorGap) and errors is not None:
         radii, unsure = criterion.radii(problem), _ROUNDING * problem.second_moments.traces
         roots = np.sqrt(errors + unsure) - np.sqrt(errors)
