@@ -7,6 +7,7 @@ from fairspan.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from fairspan import datasets as datasets
+    from fairspan import displays as displays
     from fairspan import errors as errors
     from fairspan import metrics as metrics
     from fairspan import regression as regression
@@ -66,7 +67,7 @@ _HOMES = {
     "audit": "fairspan.auditing.audit",
     "frontier": "fairspan.trade_off",
 }
-_MODULES = ("datasets", "errors", "metrics", "regression", "selection")
+_MODULES = ("datasets", "displays", "errors", "metrics", "regression", "selection")
 
 __all__ = [*_HOMES, *_MODULES]
 

@@ -7,17 +7,19 @@ belongs to some V of exactly d dimensions (see :mod:`fairspan.solvers.face`).
 """
 
 import numbers
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.drawing.frontier import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType, MissingDependency
 from fairspan.fitting import Fit, fit_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import Label, spelled
+from fairspan.moments.groups import Label, printable, spelled
 from fairspan.moments.thin.moments import ThinMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.criterion_names import CRITERION_NAMES
@@ -26,12 +28,16 @@ from fairspan.problem.parameters import check_flag, check_number, kind_of
 from fairspan.problem.problem import check_n_components
 from fairspan.solvers.auto import Auto
 from fairspan.solvers.certificate import by_pooled_variance
-from fairspan.solvers.frontier_vertices import frontier_vertices
+from fairspan.solvers.frontier_vertices import attainable_polygon, frontier_vertices
 from fairspan.solvers.trade_off_boundary import BoundaryPoint
 from fairspan.subspace import FairSubspace
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 FloatArray = npt.NDArray[np.float64]
 
+_PLAIN = "total_error"
 _LEAST_TOLERANCE = 1e-9
 # Largest gap of a criterion's answer, as a share of the total variance.
 _TOLERANCE = 1e-9
@@ -212,6 +218,61 @@ class Frontier:
                 continue
         return tuple(placed)
 
+    def region(self) -> FloatArray:
+        """Corners of the convex set of all pairs of errors that some subspace has.
+
+        The frontier is its lower left boundary; beyond the ends of it both errors rise.
+
+        Returns
+        -------
+        (r, 2) array
+            Against the clock. Each corner is reached, and so is every pair between them.
+        """
+        return attainable_polygon(self._pca.problem, self._points)
+
+    def picture(self, criteria: Sequence[str | Criterion] | None = None) -> FrontierPicture:
+        """The frontier with what lies above it, ordinary PCA, and answers of criteria.
+
+        Parameters
+        ----------
+        criteria : sequence of str or criterion objects, optional
+            By default every criterion that has an answer.
+
+        Returns
+        -------
+        FrontierPicture
+            Not drawn yet.
+        """
+        placed = self.landmarks() if criteria is None else tuple(map(self.place, criteria))
+        first, second = (printable(spelled(group)) for group in self.groups)
+        return FrontierPicture(
+            errors=self.errors,
+            groups=(first, second),
+            region=self.region(),
+            plain=self.place(_PLAIN).errors,
+            answers={each.name: each.errors for each in placed if each.name != _PLAIN},
+            n_components=self.n_components,
+        )
+
+    def plot(
+        self, ax: "Axes | None" = None, *, criteria: Sequence[str | Criterion] | None = None
+    ) -> FrontierPicture:
+        """Draw the frontier; needs the extra `plot`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; without it, a new figure is made with pyplot.
+        criteria : sequence of str or criterion objects, optional
+            Whose answers are shown; all by default.
+
+        Returns
+        -------
+        FrontierPicture
+            With `ax_`, `figure_` and `frame()`, as scikit-learn's displays.
+        """
+        return self.picture(criteria).plot(ax)
+
     def __repr__(self) -> str:
         first, second = map(spelled, self.groups)
         return (
@@ -289,7 +350,7 @@ def frontier(
     check_flag("scale", scale)
     check_n_components(n_components, moments.n_features)
     # Ordinary PCA brings the problem, the mean and the scale.
-    pca = fit_subspace(moments, n_components, criterion="total_error", center=center, scale=scale)
+    pca = fit_subspace(moments, n_components, criterion=_PLAIN, center=center, scale=scale)
     problem = pca.problem
     vertices = frontier_vertices(problem, float(tolerance) * problem.total_variance)
     errors = np.array([point.errors for point in vertices.points])

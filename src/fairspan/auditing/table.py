@@ -1,40 +1,75 @@
 """Figures as one text table that fits a terminal of 80 columns."""
 
-import unicodedata
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
 
 from fairspan.auditing.intervals import Estimate
-from fairspan.auditing.results import ModelAudit
+from fairspan.auditing.results import GroupAudit, ModelAudit
 from fairspan.moments.groups import printable, spelled
+from fairspan.terminal_text import Paint, plain, shortened_names, terminal_width, wrapped
 
-_HEADINGS = ("group", "rows", "variance", "error", "95 % interval", "best", "loss", "kept")
-_LONGEST_NAME = 18
+WIDTH = 80
+HEADINGS = ("group", "rows", "variance", "error", "95 % interval", "best", "loss", "kept")
+_INTERVAL, _LOSS = HEADINGS.index("95 % interval"), HEADINGS.index("loss")
 _ABOUT = {
     "global": "errors about the mean of all rows",
     "group": "errors about each group's own mean",
     "none": "errors about the origin",
 }
+# A disparity is no row of a group.
+_DISPARITY = "disparity"
 
 
-def table_of(models: Sequence[ModelAudit], n_features: int) -> str:
+@dataclass(frozen=True)
+class _Layout:
+    """How a table is made narrower: the names, the exponents, and the interval on its own line."""
+
+    longest_name: int
+    short_exponents: bool
+    interval_below: bool
+
+
+# From the best to the narrowest.
+_LAYOUTS = [
+    _Layout(longest, short, below)
+    for below, longest, short in product((False, True), (18, 15, 12), (False, True))
+]
+
+
+def table_of(
+    models: Sequence[ModelAudit], n_features: int, width: int = WIDTH, paint: Paint = plain
+) -> str:
     """Under each model, one line for each group and one for the disparity.
 
     Columns: rows of the group, its total variance, its error with the interval, the best error any
-    subspace of the same dimension has on it, the excess loss, and the share of variance kept.
+    subspace of the same dimension has on it, the excess loss, and the share of variance kept. What
+    is too wide gets shorter exponents (1.2e6), shorter names, or each interval on its own line.
     """
-    parts = [_lines_of(model) for model in models]
-    rows = [_HEADINGS, *(line for lines in parts for line in lines)]
-    widths = [max(terminal_width(row[i]) for row in rows) for i in range(len(_HEADINGS))]
-    text = [_laid_out(_HEADINGS, widths)]
+    for layout in _LAYOUTS:
+        parts = [_lines_of(model, layout) for model in models]
+        headings = _in_columns(HEADINGS, layout)
+        rows = [headings, *(line.cells for lines in parts for line in lines)]
+        widths = [max(map(terminal_width, column)) for column in zip(*rows, strict=True)]
+        if sum(widths) + len(widths) - 1 <= width:
+            break
+    text = [_laid_out(headings, widths)]
     for model, lines in zip(models, parts, strict=True):
         text.append("-" * (sum(widths) + len(widths) - 1))
-        units = ", scaled" if model.scaled else ""
-        text.append(
-            f"{model.name}: {model.n_components} of {n_features} dimensions, "
-            f"{_ABOUT[model.center]}{units}"
-        )
-        text += [_laid_out(line, widths) for line in lines]
+        text += wrapped(heading_of(model, n_features), width, "  ")
+        for line in lines:
+            text += line.laid_out(widths, paint)
     return "\n".join(text)
+
+
+def heading_of(model: ModelAudit, n_features: int) -> str:
+    """What the figures of a model are about."""
+    units = ", scaled" if model.scaled else ""
+    return (
+        f"{printable(model.name)}: {model.n_components} of {n_features} dimensions, "
+        f"{_ABOUT[model.center]}{units}"
+    )
 
 
 def figure(value: float) -> str:
@@ -61,46 +96,94 @@ def interval(estimate: Estimate) -> str:
     return f"{figure(estimate.low)} to {figure(estimate.high)}"
 
 
-def _lines_of(model: ModelAudit) -> list[tuple[str, ...]]:
-    def shown(value: float) -> str:
-        """Zero for what is only rounding: it says nothing, and its exponent widens the table."""
-        return figure(0.0 if abs(value) <= model.rounding else value)
+def figures_of(model: ModelAudit, group: GroupAudit) -> tuple[str, ...]:
+    """The cells of a group beside its name, in the order of the headings."""
+    return (
+        str(group.n),
+        figure(group.total_variance),
+        _shown(group.error.value, model),
+        interval(group.error),
+        _shown(group.best_error, model),
+        _shown(group.excess_loss, model),
+        "-" if group.variance_kept is None else f"{group.variance_kept:.1%}",
+    )
 
-    lines: list[tuple[str, ...]] = [
-        (
-            "  " + shortened(printable(spelled(group.group))),
-            str(group.n),
-            figure(group.total_variance),
-            shown(group.error.value),
-            interval(group.error),
-            shown(group.best_error),
-            shown(group.excess_loss),
-            "-" if group.variance_kept is None else f"{group.variance_kept:.1%}",
+
+def disparity_of(model: ModelAudit) -> tuple[str, ...]:
+    """The same of the disparity; empty where it has no figure."""
+    return ("", "", _shown(model.disparity.value, model), interval(model.disparity), "", "", "")
+
+
+def worst_off(model: ModelAudit) -> GroupAudit | None:
+    """The group that loses most; None if there is nothing to tell groups apart by."""
+    losses = [group.excess_loss for group in model.groups]
+    if max(losses) - min(losses) <= model.rounding:
+        return None
+    return model.groups[losses.index(max(losses))]
+
+
+def _shown(value: float, model: ModelAudit) -> str:
+    """Zero for what is only rounding: it says nothing, and its exponent widens the table."""
+    return figure(0.0 if abs(value) <= model.rounding else value)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line of the table, and what comes below it."""
+
+    cells: tuple[str, ...]
+    below: str
+    is_worst: bool = False
+
+    def laid_out(self, widths: Sequence[int], paint: Paint) -> list[str]:
+        lines = [_laid_out(self.cells, widths, paint if self.is_worst else plain)]
+        if self.below:
+            # It ends where the error ends, to which it belongs.
+            lines.append(self.below.rjust(sum(widths[:_INTERVAL]) + _INTERVAL - 1))
+        return lines
+
+
+def _lines_of(model: ModelAudit, layout: _Layout) -> list[_Line]:
+    worst = worst_off(model)
+    names = [printable(spelled(group.group)) for group in model.groups]
+    rows = [
+        (name, figures_of(model, group), group is worst)
+        for name, group in zip(
+            shortened_names(names, layout.longest_name), model.groups, strict=True
         )
-        for group in model.groups
     ]
     if len(model.groups) > 1:
-        value = shown(model.disparity.value)
-        lines.append(("  disparity", "", "", value, interval(model.disparity), "", "", ""))
+        rows.append((_DISPARITY, disparity_of(model), False))
+    lines = []
+    for name, figures, is_worst in rows:
+        cells = [_with_short_exponent(each) if layout.short_exponents else each for each in figures]
+        whole = (f"  {name}", *cells)
+        has_below = layout.interval_below and whole[_INTERVAL] != "-"
+        below = f"95 %: {whole[_INTERVAL]}" if has_below else ""
+        lines.append(_Line(_in_columns(whole, layout), below, is_worst))
     return lines
 
 
-def _laid_out(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Names to the left, figures to the right."""
-    padding = [
-        " " * (width - terminal_width(cell)) for cell, width in zip(cells, widths, strict=True)
+def _in_columns(cells: Sequence[str], layout: _Layout) -> tuple[str, ...]:
+    if layout.interval_below:
+        return (*cells[:_INTERVAL], *cells[_INTERVAL + 1 :])
+    return tuple(cells)
+
+
+def _with_short_exponent(cell: str) -> str:
+    """1.235e+06 as 1.235e6."""
+    return re.sub(r"e(\+|(-))0*(?=\d)", r"e\2", cell)
+
+
+def _laid_out(cells: Sequence[str], widths: Sequence[int], paint: Paint = plain) -> str:
+    """Names to the left, figures to the right; a painter colours the loss."""
+    name, *figures = (
+        (cell, " " * (width - terminal_width(cell)))
+        for cell, width in zip(cells, widths, strict=True)
+    )
+    loss = len(cells) - (len(HEADINGS) - _LOSS)
+    padded = [
+        pad + (paint(cell, "worst") if index == loss else cell)
+        for index, (cell, pad) in enumerate(figures, start=1)
     ]
-    figures = (pad + cell for pad, cell in zip(padding[1:], cells[1:], strict=True))
-    return " ".join([cells[0] + padding[0], *figures]).rstrip()
-
-
-def shortened(name: str) -> str:
-    """A name that leaves room for figures beside it."""
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-
-
-def terminal_width(text: str) -> int:
-    """Terminal columns: East Asian wide characters take two, combining marks none."""
-    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
-    marks = sum(unicodedata.combining(char) != 0 for char in text)
-    return len(text) + wide - marks
+    return " ".join([name[0] + name[1], *padded]).rstrip()

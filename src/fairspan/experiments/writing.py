@@ -5,18 +5,14 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
 
+from fairspan.drawing.files import empty_figure, save
 from fairspan.errors import MissingDependency
 from fairspan.experiments.experiment import Cell, Result
 from fairspan.storage import replacing
 
 _WIDTH = 100
 _FORMATS = ("svg", "png")
-# With these, and without a date, the same figure gives the same bytes. Text stays text in SVG.
-# Any: matplotlib's own types list every setting there is.
-_STYLE: Any = {"svg.hashsalt": "fairspan", "svg.fonttype": "none", "savefig.dpi": 150}
-_METADATA = {"svg": {"Date": None}, "png": {"Software": None}}
 
 
 def text_of(result: Result) -> str:
@@ -88,19 +84,13 @@ def write_result(result: Result, folder: Path, name: str) -> tuple[list[Path], s
 
 
 def _write_figures(result: Result, folder: Path, name: str) -> Sequence[Path]:
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependency.for_extra("matplotlib", "plot", "The figure") from error
     assert result.draw is not None
+    figure = empty_figure("The figure")
     paths = [folder / f"{name}.{ending}" for ending in _FORMATS]
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(layout="constrained")
-        result.draw(figure)
-        for path, ending in zip(paths, _FORMATS, strict=True):
-            with replacing(path) as partial:
-                figure.savefig(partial, format=ending, metadata=_METADATA[ending])
+    result.draw(figure)
+    for path, ending in zip(paths, _FORMATS, strict=True):
+        with replacing(path) as partial:
+            save(figure, partial, ending)
     return paths
 
 

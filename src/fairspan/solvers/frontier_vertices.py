@@ -6,11 +6,13 @@ furthest from the chord, until all are low enough. Along an edge, where the eige
 that direction meets the edge itself and gives both its ends.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import count
 
 import numpy as np
+import numpy.typing as npt
 
 from fairspan.problem.problem import Problem
 from fairspan.solvers.certificate import resolution
@@ -21,7 +23,11 @@ from fairspan.solvers.trade_off_boundary import (
     sectors_through,
 )
 
+FloatArray = npt.NDArray[np.float64]
+
 _QUARTER = np.pi / 2
+# Angles of weights of which one is negative at least.
+_N_BEYOND = 64
 # Points nearer than this share of the total variance are one: rounding, times some room.
 _SAME_POINT = 1e-12
 
@@ -79,6 +85,31 @@ def frontier_vertices(problem: Problem, height: float) -> FrontierVertices:
             heappush(queue, (-part.height, next(order), part))
     points = _along_the_curve([sector for _, _, sector in queue], problem.total_variance)
     return FrontierVertices(points, -queue[0][0], n_eigenproblems)
+
+
+def attainable_polygon(problem: Problem, frontier: Sequence[BoundaryPoint]) -> FloatArray:
+    """Corners of the convex set of all pairs of errors, each reached by some subspace.
+
+    Every pair inside is reached as well, as the errors of two groups form a convex set. Its
+    boundary is followed through all weights of both signs: the Pareto part from its vertices, the
+    rest by angles that are closest where the Pareto part ends.
+
+    Parameters
+    ----------
+    problem : Problem
+    frontier : sequence of BoundaryPoint
+        Points along the Pareto part, from the optimum of the first group.
+
+    Returns
+    -------
+    (r, 2) array
+        Against the clock, from the optimum of the first group.
+    """
+    evenly = np.linspace(0.0, np.pi, _N_BEYOND + 2)[1:-1]
+    angles = _QUARTER + 3 * _QUARTER * (1 - np.cos(evenly)) / 2
+    rest = [points_at(problem, float(angle), 0.0) for angle in angles]
+    pareto = [point.errors for point in frontier]
+    return np.array([*pareto, *(end.errors for ends in rest for end in ends)])
 
 
 def _along_the_curve(sectors: list[Sector], total_variance: float) -> tuple[BoundaryPoint, ...]:

@@ -1,0 +1,93 @@
+"""What every picture can do: draw itself on axes, and give its data as a table."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from fairspan.drawing.palette import STYLE
+from fairspan.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class Picture(ABC):
+    """Plain arrays, and how they are drawn.
+
+    After scikit-learn's convention for displays: `plot` draws, and leaves `ax_` and `figure_`.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        What was drawn on; where a picture has several panels, the axes that bound them.
+    figure_ : matplotlib Figure
+    """
+
+    ax_: Axes
+    figure_: Figure
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; without it, a new figure is made with pyplot.
+
+        Returns
+        -------
+        Self
+            With `ax_` and `figure_`.
+
+        Raises
+        ------
+        MissingDependency
+            matplotlib is not installed.
+        """
+        try:
+            from matplotlib import pyplot, rc_context
+        except ImportError as error:
+            raise MissingDependency.for_extra("matplotlib", "plot", "plot") from error
+        with rc_context(STYLE):
+            if ax is None:
+                _, ax = pyplot.subplots(figsize=self.size(), layout="constrained")
+            self._draw(ax)
+        self.ax_ = ax
+        figure = ax.get_figure(root=True)
+        assert figure is not None
+        self.figure_ = figure
+        return self
+
+    def frame(self) -> Any:
+        """What is drawn, as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Raises
+        ------
+        MissingDependency
+            pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            name = f"{type(self).__name__}.frame()"
+            raise MissingDependency.for_extra("pandas", "pandas", name) from error
+        return pd.DataFrame(dict(self.columns()))
+
+    @abstractmethod
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """What is drawn, as columns of one length."""
+
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure, in inches."""
+        return 6.4, 4.6
+
+    @abstractmethod
+    def _draw(self, axes: Axes) -> None:
+        """Draw on these axes, with our style set."""
