@@ -1,0 +1,91 @@
+"""docs/findings.md: a section for each code, with the severity and the message that audits give."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from fairspan import FairPCA, GroupMoments, MultiplicativeWeights, audit
+from fairspan.auditing import findings
+
+PAGE = (Path(__file__).parents[1] / "docs" / "findings.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^### (FS\d+)\n(.*?)(?=^##|\Z)", PAGE, re.S | re.M))
+SOURCE = Path(findings.__file__).read_text(encoding="utf-8")
+PARTS = ("Means", "Raised when", "What to do", "Example")
+
+
+def rows_of(n, widths, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, len(widths))) * widths
+
+
+WIDE, NARROW = rows_of(200, [3, 1, 1, 1]), rows_of(100, [0.3, 1, 0.3, 0.3], seed=1)
+X, GROUPS = np.vstack([WIDE, NARROW]), np.repeat(["wide", "narrow"], [200, 100])
+ALIKE = rows_of(300, [3, 1, 1, 1], seed=2)
+THREE = np.arange(300) % 3
+
+
+def fitted(n_components=1, rows=X, groups=GROUPS, **settings):
+    return FairPCA(n_components, **settings).fit(rows, sensitive_features=groups)
+
+
+def few_rows():
+    rows, groups = np.vstack([WIDE, NARROW[:3]]), np.repeat(["wide", "few"], [200, 3])
+    return audit(PCA(3).fit(rows), rows, groups)
+
+
+def single_row():
+    rows, groups = np.vstack([WIDE, NARROW[:1]]), np.repeat(["wide", "one"], [200, 1])
+    return audit(PCA(1).fit(rows), rows, groups)
+
+
+def no_variance():
+    rows = np.vstack([NARROW - NARROW.mean(axis=0), np.zeros((100, 4))])
+    groups = np.repeat(["some", "flat"], 100)
+    return audit(fitted(1, rows, groups, center="none"), rows, groups)
+
+
+def open_gap():
+    stopped = MultiplicativeWeights(max_iter=2)
+    return audit(fitted(1, ALIKE, THREE, solver=stopped), ALIKE, THREE)
+
+
+def two_centers():
+    return audit({"about all": PCA(1).fit(X), "about each": fitted(center="group")}, X, GROUPS)
+
+
+CASES = {
+    "FS101": few_rows,
+    "FS102": single_row,
+    "FS103": lambda: audit(PCA(1).fit(X), X, np.repeat(["large", "small"], [290, 10])),
+    "FS104": no_variance,
+    "FS105": lambda: audit(PCA(1).fit(X), X, ["everyone"] * 300),
+    "FS106": lambda: audit(PCA(1).fit(X), moments=GroupMoments.from_rows(X, GROUPS)),
+    "FS107": lambda: audit(fitted(), WIDE, GROUPS[:200]),
+    "FS201": lambda: audit(PCA(1).fit(ALIKE), ALIKE, GROUPS),
+    "FS202": lambda: audit(PCA(1).fit(X), X, GROUPS),
+    "FS203": lambda: audit(fitted(), X, GROUPS),
+    "FS204": open_gap,
+    "FS205": lambda: audit(fitted(), X, GROUPS),
+    "FS206": lambda: audit(PCA(4).fit(X), X, GROUPS),
+    "FS301": two_centers,
+    "FS302": lambda: audit(fitted(), X, GROUPS),
+}
+
+
+def test_every_code_has_a_section_and_every_section_a_code():
+    assert list(SECTIONS) == sorted(set(re.findall(r'"(FS\d+)"', SOURCE))) == list(CASES)
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_a_section_says_what_it_means_when_it_comes_and_what_to_do(code):
+    assert re.findall(r"^\*\*(.*?)\.\*\*", SECTIONS[code], re.M)[1:] == list(PARTS)
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_the_example_is_what_an_audit_says(code):
+    found = next(each for each in CASES[code]().findings if each.code == code)
+    quoted = re.search(r"^```text\n(.*?)^```", SECTIONS[code], re.S | re.M)[1]
+    assert " ".join(quoted.split()) == " ".join(str(found).split())
+    assert SECTIONS[code].lstrip().lower().startswith(f"**{found.severity}.**")
