@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.optimize
 
+from fairspan.drawing.palette import BLUE, FAINT, GREEN, INK, VERMILION
 from fairspan.experiments.comparison import relative_difference
 from fairspan.experiments.experiment import Cell, Result, Setting
 from fairspan.fitting import fit_subspace
@@ -26,7 +27,7 @@ _COLUMNS = ("step", "quantity", "ours", "expected", "from", "relative difference
 # The sweep, denser where the disparity flips.
 _SWEEP = (0.0, 0.25, 0.5, 0.75, 0.8, 0.84, 0.85, 0.855, 0.86, 0.9, 0.95, 1.0)
 _PRINTED, _BY_HAND = "notes", "by hand"
-_COLOURS = ("#0072B2", "#D55E00", "#000000")
+_COLOURS = (BLUE, VERMILION, INK)
 
 
 class NotesExample:
@@ -138,14 +139,14 @@ def _draw(figure: "Figure", moments: GroupMoments, flip: float) -> None:
         left.plot(x, y, marker, color=colour, markersize=8, linestyle="none", label=f"group {name}")
     left.axhline(0, color=_COLOURS[2], linewidth=1.2, zorder=0, label="ordinary PCA")
     fair = fit_subspace(moments, 1, criterion="equal_error", center="none").subspace.components[0]
-    left.axline((0, 0), (fair[0], fair[1]), color="#009E73", linestyle="--", label="equal error")
+    left.axline((0, 0), (fair[0], fair[1]), color=GREEN, linestyle="--", label="equal error")
     left.set(xlim=(-0.3, 4.4), ylim=(-0.5, 4.6), title="Six rows and two directions")
     left.set_aspect("equal")
     left.legend(loc="upper right", fontsize=8)
     below, above = np.linspace(0, flip, 50)[:-1], np.linspace(flip, 1, 20)[1:]
     _step(right.plot, moments, below, above)
-    right.axvline(flip, color="#777777", linestyle=":", linewidth=1)
-    right.axhline(0, color="#777777", linewidth=0.8)
+    right.axvline(flip, color=FAINT, linestyle=":", linewidth=1)
+    right.axhline(0, color=FAINT, linewidth=0.8)
     right.annotate(f"sign flips at {flip:.4f}", (flip, 0.4), (0.44, 0.9), fontsize=9)
     right.set(
         xlabel="trade-off t", ylabel="squared error", title="Errors and disparity along the sweep"

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fairspan.drawing.palette import BLUE, INK, VERMILION
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Told apart with any colour vision, and by line style in black and white.
-_COLOURS = ("#0072B2", "#D55E00")
+_COLOURS = (BLUE, VERMILION)
 _PLAIN, _FAIR = "--", "-"
 _PANELS_A_ROW = 3
 
@@ -63,7 +65,7 @@ def draw_losses(figure: "Figure", curves: Sequence[Curve]) -> None:
             _line(axes, curve.pca_losses, g, _PLAIN, colour, f"PCA, {group}")
         if curve.fair_losses is not None:
             worst = [[max(each)] for each in curve.fair_losses]
-            _line(axes, worst, 0, _FAIR, "#000000", "fair PCA, both")
+            _line(axes, worst, 0, _FAIR, INK, "fair PCA, both")
         axes.set_ylim(bottom=0)
         axes.legend(fontsize=8)
 

@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from fairspan.datasets import load
+from fairspan.drawing.palette import BLUE, FAINT, VERMILION
 from fairspan.experiments.comparison import mark, printed_table, relative_difference
 from fairspan.experiments.experiment import Cell, Effort, Result, Setting
 from fairspan.fitting import fit_subspace
@@ -138,11 +139,11 @@ def _draw(figure: "Figure", rows: Sequence[tuple[Cell, ...]]) -> None:
     labels = [f"k = {row[1]}, d = {row[2]}" for row in rows]
     places = range(len(rows))
     relaxed, exact = [[row[i] for row in rows] for i in (3, 7)]
-    left.plot(exact, places, "o", color="#0072B2", markersize=8, label="exactly d dimensions")
-    left.plot(relaxed, places, "|", color="#D55E00", markersize=14, mew=2, label="relaxation")
+    left.plot(exact, places, "o", color=BLUE, markersize=8, label="exactly d dimensions")
+    left.plot(relaxed, places, "|", color=VERMILION, markersize=14, mew=2, label="relaxation")
     left.set(xlabel="largest excess loss", xscale="log", title="Value")
     for index, (label, marker, colour, size) in enumerate(
-        (("as found", "s", "#999999", 8), ("reduced", "o", "#0072B2", 6), ("at most", "|", "k", 14))
+        (("as found", "s", FAINT, 8), ("reduced", "o", BLUE, 6), ("at most", "|", "k", 14))
     ):
         extra = [int(row[10 + index] or 0) - int(row[2] or 0) for row in rows]
         right.plot(extra, places, marker, color=colour, markersize=size, label=label)

@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from fairspan.drawing.files import empty_figure, save
+from fairspan.drawing.palette import STYLE
 from fairspan.errors import MissingDependency
 from fairspan.experiments.experiment import Cell, Result
 from fairspan.storage import replacing
@@ -87,7 +88,10 @@ def _write_figures(result: Result, folder: Path, name: str) -> Sequence[Path]:
     assert result.draw is not None
     figure = empty_figure("The figure")
     paths = [folder / f"{name}.{ending}" for ending in _FORMATS]
-    result.draw(figure)
+    from matplotlib import rc_context
+
+    with rc_context(STYLE):
+        result.draw(figure)
     for path, ending in zip(paths, _FORMATS, strict=True):
         with replacing(path) as partial:
             save(figure, partial, ending)

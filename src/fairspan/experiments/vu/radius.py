@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairspan.drawing.palette import BLUE
 from fairspan.experiments.experiment import Cell, Effort, Result, Setting
 from fairspan.experiments.vu.protocol import FloatArray, Part, errors_of
 from fairspan.experiments.vu.threads import on_one_thread
@@ -96,12 +97,12 @@ def _draw_radius(figure: "Figure", radii: FloatArray, sums: FloatArray) -> None:
         radii,
         mean - spread,
         mean + spread,
-        color="#0072B2",
+        color=BLUE,
         alpha=0.2,
         linewidth=0,
         label="one standard deviation over draws",
     )
-    axes.plot(radii, mean, color="#0072B2", label="mean")
+    axes.plot(radii, mean, color=BLUE, label="mean")
     axes.set(xlabel="radius alpha of group 1", ylabel="ABDiff + ARE on the test rows")
     axes.legend(frameon=False)
 

@@ -4,17 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fairspan.drawing.palette import BLUE, GREEN, INK, PURPLE, SKY, VERMILION
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Colours of Okabe and Ito, told apart by all common kinds of colour vision; shapes tell as well.
 STYLES = {
-    "RFPCA certified": ("#0072B2", "o"),
-    "RFPCA paper's algorithm": ("#56B4E9", "D"),
-    "FairPCA": ("#D55E00", "s"),
-    "CFPCA mean": ("#009E73", "^"),
-    "CFPCA both": ("#CC79A7", "v"),
-    "PCA": ("#000000", "X"),
+    "RFPCA certified": (BLUE, "o"),
+    "RFPCA paper's algorithm": (SKY, "D"),
+    "FairPCA": (VERMILION, "s"),
+    "CFPCA mean": (GREEN, "^"),
+    "CFPCA both": (PURPLE, "v"),
+    "PCA": (INK, "X"),
 }
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairspan.drawing.palette import GREEN, INK, ORANGE, SKY, VERMILION
 from fairspan.experiments.experiment import Cell, Result, Setting
 from fairspan.experiments.vu.protocol import Part
 from fairspan.fitting import Fit, fit_subspace
@@ -114,11 +115,11 @@ def _draw_directions(figure: "Figure", part: Part, found: Sequence[Direction]) -
 
     figure.set_size_inches(7.4, 5.6)
     axes = figure.subplots()
-    for label, color, marker in zip(LABELS, ("#56B4E9", "#E69F00"), "o^", strict=True):
+    for label, color, marker in zip(LABELS, (SKY, ORANGE), "o^", strict=True):
         x, y = part.rows[part.groups == label].T
         axes.scatter(x, y, s=12, color=color, marker=marker, alpha=0.45, linewidth=0, label=label)
     shades = colormaps["cividis"]
-    styles = {"PCA": ("#D55E00", "-"), "FairPCA": ("#009E73", "-"), "equal errors": ("black", ":")}
+    styles = {"PCA": (VERMILION, "-"), "FairPCA": (GREEN, "-"), "equal errors": (INK, ":")}
     penalized = [each for each in found if each.penalty is not None]
     for each in found:
         if each.penalty is None:
