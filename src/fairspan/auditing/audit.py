@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
-from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -19,22 +17,19 @@ from fairspan.auditing.intervals import (
     widest_pair,
 )
 from fairspan.auditing.models import Audited, models_of
+from fairspan.auditing.notebook import audit_html
 from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
 from fairspan.auditing.row_errors import standard_errors
-from fairspan.auditing.table import table_of
+from fairspan.auditing.text import audit_table, audit_text
 from fairspan.errors import InvalidInput, InvalidType, MissingDependency
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.intake import Intake
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.sources.protocol import Rows
 from fairspan.moments.sources.registry import rows_of
 from fairspan.problem.disparity import signed_disparity
 
 FloatArray = npt.NDArray[np.float64]
-
-# Findings are wrapped for a terminal of this width.
-_WIDTH = 80
 
 
 @dataclass(frozen=True)
@@ -112,18 +107,16 @@ class Audit:
 
     def table(self) -> str:
         """The figures as one text table, under a line that says which rows are not in."""
-        intake = str(Intake(self.rows.n_dropped, self.rows.sampled_from))
-        table = table_of(self.models, self.rows.n_features)
-        return f"{self.rows.n:,} rows: {intake}\n\n{table}" if intake else table
+        return audit_table(self.models, self.rows)
 
     def __str__(self) -> str:
-        indented = (
-            wrap(str(finding), _WIDTH, subsequent_indent="      ") for finding in self.findings
-        )
-        return "\n".join([self.table(), "", *chain.from_iterable(indented)]).rstrip()
+        return audit_text(self.models, self.findings, self.rows)
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        return audit_html(self.models, self.findings, self.rows)
 
 
 def audit(

@@ -18,8 +18,6 @@ _ABOUT = {
     "group": "errors about each group's own mean",
     "none": "errors about the origin",
 }
-# A disparity is no row of a group.
-_DISPARITY = "disparity"
 
 
 @dataclass(frozen=True)
@@ -114,12 +112,10 @@ def disparity_of(model: ModelAudit) -> tuple[str, ...]:
     return ("", "", _shown(model.disparity.value, model), interval(model.disparity), "", "", "")
 
 
-def worst_off(model: ModelAudit) -> GroupAudit | None:
-    """The group that loses most; None if there is nothing to tell groups apart by."""
-    losses = [group.excess_loss for group in model.groups]
-    if max(losses) - min(losses) <= model.rounding:
-        return None
-    return model.groups[losses.index(max(losses))]
+def worst_loss(model: ModelAudit) -> str | None:
+    """The largest loss as it is shown; None if every group shows the same."""
+    losses = [_shown(group.excess_loss, model) for group in model.groups]
+    return None if len(set(losses)) == 1 else _shown(model.largest_loss, model)
 
 
 def _shown(value: float, model: ModelAudit) -> str:
@@ -144,20 +140,21 @@ class _Line:
 
 
 def _lines_of(model: ModelAudit, layout: _Layout) -> list[_Line]:
-    worst = worst_off(model)
     names = [printable(spelled(group.group)) for group in model.groups]
     rows = [
-        (name, figures_of(model, group), group is worst)
+        (name, figures_of(model, group))
         for name, group in zip(
             shortened_names(names, layout.longest_name), model.groups, strict=True
         )
     ]
     if len(model.groups) > 1:
-        rows.append((_DISPARITY, disparity_of(model), False))
+        rows.append(("disparity", disparity_of(model)))
+    worst = worst_loss(model)
     lines = []
-    for name, figures, is_worst in rows:
+    for name, figures in rows:
         cells = [_with_short_exponent(each) if layout.short_exponents else each for each in figures]
         whole = (f"  {name}", *cells)
+        is_worst = figures[_LOSS - 1] == worst
         has_below = layout.interval_below and whole[_INTERVAL] != "-"
         below = f"95 %: {whole[_INTERVAL]}" if has_below else ""
         lines.append(_Line(_in_columns(whole, layout), below, is_worst))

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from fairspan.moments.group_moments import GroupMoments
 
 _OUT = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
+# Counts and weights beside it have 16 digits at most.
+_LONGEST_NAME = 30
 _MOMENTS = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -96,14 +98,13 @@ def _facts(moments: "GroupMoments", out: Path) -> dict[str, Any]:
 
 def _in_words(moments: "GroupMoments") -> str:
     """One line for each group under a heading, and what is not in."""
-    from fairspan.auditing.table import shortened, terminal_width
     from fairspan.moments.groups import printable, spelled
+    from fairspan.terminal_text import shortened_names, terminal_width, wrapped
 
+    names = shortened_names([printable(spelled(label)) for label in moments.labels], _LONGEST_NAME)
+    figures = zip(names, moments.counts.tolist(), moments.weights.tolist(), strict=True)
     lines = [("group", "rows", "weight")]
-    for label, count, weight in zip(
-        moments.labels, moments.counts.tolist(), moments.weights.tolist(), strict=True
-    ):
-        lines.append((shortened(printable(spelled(label))), f"{count:,}", f"{weight:,.10g}"))
+    lines += [(name, f"{count:,}", f"{weight:,.10g}") for name, count, weight in figures]
     widths = [max(terminal_width(line[i]) for line in lines) for i in range(3)]
     text = [
         f"{name}{' ' * (widths[0] - terminal_width(name))}  {rows:>{widths[1]}}"
@@ -114,4 +115,4 @@ def _in_words(moments: "GroupMoments") -> str:
     counted = f"{n_rows:,} row{'s' if n_rows > 1 else ''}"
     features = f"{moments.n_features} feature{'s' if moments.n_features > 1 else ''}"
     intake = f"; {moments.intake}" if str(moments.intake) else ""
-    return "\n".join([*text, "", f"{counted}, {features}{intake}"])
+    return "\n".join([*text, "", *wrapped(f"{counted}, {features}{intake}", 80)])

@@ -15,6 +15,7 @@ from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.groups import label_array, spelled
 from fairspan.moments.intake import EVERY_ROW, Intake
 from fairspan.moments.mergeable import check_mergeable
+from fairspan.moments.notebook import moments_html
 from fairspan.moments.one_group import OneGroup, check_magnitude, merged
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.storage import (
@@ -321,6 +322,9 @@ class GroupMoments(GroupMeans):
         )
         intake = f" ({self.intake})" if str(self.intake) else ""
         return f"<GroupMoments of {self.n_features} features, rows by group: {sizes}{intake}>"
+
+    def _repr_html_(self) -> str:
+        return moments_html(self)
 
 
 def _group(moments: GroupMoments, index: int | None) -> OneGroup | None:

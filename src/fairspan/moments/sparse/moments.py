@@ -11,6 +11,7 @@ from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import label_array, spelled
 from fairspan.moments.intake import EVERY_ROW, Intake
+from fairspan.moments.notebook import moments_html
 from fairspan.moments.one_group import check_sizes
 from fairspan.moments.sparse.group import SparseGroup
 from fairspan.moments.sparse.operator import SparseSecondMoments
@@ -107,3 +108,6 @@ class SparseMoments(GroupMeans):
             for label, count in zip(self.labels, self.counts.tolist(), strict=True)
         )
         return f"<SparseMoments of {self.n_features} features, rows by group: {sizes}>"
+
+    def _repr_html_(self) -> str:
+        return moments_html(self)

@@ -11,6 +11,7 @@ from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import spelled
 from fairspan.moments.intake import EVERY_ROW, Intake
+from fairspan.moments.notebook import moments_html
 from fairspan.moments.one_group import check_sizes
 from fairspan.moments.thin.frame import Frame, directions_beside
 from fairspan.moments.thin.rows import CentredRows
@@ -147,3 +148,6 @@ class ThinMoments(GroupMeans):
             for label, count in zip(self.labels, self.counts.tolist(), strict=True)
         )
         return f"<ThinMoments of {self.n_features} features, rows by group: {sizes}>"
+
+    def _repr_html_(self) -> str:
+        return moments_html(self)

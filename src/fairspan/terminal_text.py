@@ -1,0 +1,98 @@
+"""Text for a terminal: how wide it is, how it is cut and wrapped, and what its parts mean.
+
+East Asian wide characters take two columns and combining marks none, so `len` does not tell.
+"""
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from textwrap import wrap
+from typing import Literal
+
+# What a part of a text means, for those who colour it.
+Role = Literal["warning", "error", "worst", "proven", "unproven"]
+Paint = Callable[[str, Role], str]
+
+# Stands beside a wide character while text is wrapped; names are shown without private characters.
+_SECOND_HALF = "\ue000"
+
+
+def plain(text: str, role: Role) -> str:
+    """The text without a colour.
+
+    Examples
+    --------
+    >>> plain("FS101", "warning")
+    'FS101'
+    """
+    return text
+
+
+def terminal_width(text: str) -> int:
+    """Columns that a text without line breaks takes on a terminal.
+
+    Examples
+    --------
+    >>> terminal_width("old"), terminal_width("\u6771\u4eac"), terminal_width("e\u0301")
+    (3, 4, 1)
+    """
+    return sum(map(_columns, text))
+
+
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """A paragraph in lines of at most `width` columns; all but the first are indented.
+
+    Examples
+    --------
+    >>> wrapped("FS102 a single row", 12, "  ")
+    ['FS102 a', '  single row']
+    """
+    spread = "".join(char + _SECOND_HALF * (_columns(char) - 1) for char in text)
+    lines = wrap(spread, width, subsequent_indent=indent)
+    return [line.replace(_SECOND_HALF, "") for line in lines]
+
+
+def shortened_names(names: Sequence[str], width: int) -> list[str]:
+    """Names of at most `width` columns, cut where they are longer, and different if they were.
+
+    Names are cut at the end; if that makes two of them equal, in the middle; if that does as well,
+    they get a number in place of the end.
+
+    Examples
+    --------
+    >>> shortened_names(["old", "university degree"], 11)
+    ['old', 'university…']
+    >>> shortened_names(["degree of women", "degree of men"], 11)
+    ['degre…women', 'degre…f men']
+    >>> shortened_names(["graduate, full-time", "graduate, part-time"], 11)
+    ['graduate,…1', 'graduate,…2']
+    """
+    n_different = len(set(names))
+    for tail in (0, (width - 1) // 2):
+        cut = [_cut(name, width, tail) for name in names]
+        if len(set(cut)) == n_different:
+            return cut
+    return [
+        cut[i] if cut[i] == name else _head(name, width - len(f"…{i + 1}")) + f"…{i + 1}"
+        for i, name in enumerate(names)
+    ]
+
+
+def _cut(name: str, width: int, tail: int) -> str:
+    if terminal_width(name) <= width:
+        return name
+    end = _head(name[::-1], tail)[::-1]
+    return f"{_head(name, width - 1 - terminal_width(end))}…{end}"
+
+
+def _head(name: str, width: int) -> str:
+    """The longest beginning of at most `width` columns."""
+    end = 0
+    while end < len(name) and terminal_width(name[: end + 1]) <= width:
+        end += 1
+    return name[:end]
+
+
+def _columns(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
