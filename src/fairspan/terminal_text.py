@@ -51,30 +51,25 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
     return [line.replace(_SECOND_HALF, "") for line in lines]
 
 
-def shortened_names(names: Sequence[str], width: int) -> list[str]:
-    """Names of at most `width` columns, cut where they are longer, and different if they were.
+def cut_names(names: Sequence[str], width: int) -> list[str] | None:
+    """Names of at most `width` columns, cut at the end, or in the middle if that tells more apart.
 
-    Names are cut at the end; if that makes two of them equal, in the middle; if that does as well,
-    they get a number in place of the end.
+    None if names that differ would look the same either way.
 
     Examples
     --------
-    >>> shortened_names(["old", "university degree"], 11)
+    >>> cut_names(["old", "university degree"], 11)
     ['old', 'university…']
-    >>> shortened_names(["degree of women", "degree of men"], 11)
+    >>> cut_names(["degree of women", "degree of men"], 11)
     ['degre…women', 'degre…f men']
-    >>> shortened_names(["graduate, full-time", "graduate, part-time"], 11)
-    ['graduate,…1', 'graduate,…2']
+    >>> cut_names(["graduate, full-time", "graduate, part-time"], 11) is None
+    True
     """
-    n_different = len(set(names))
     for tail in (0, (width - 1) // 2):
         cut = [_cut(name, width, tail) for name in names]
-        if len(set(cut)) == n_different:
+        if len(set(cut)) == len(set(names)):
             return cut
-    return [
-        cut[i] if cut[i] == name else _head(name, width - len(f"…{i + 1}")) + f"…{i + 1}"
-        for i, name in enumerate(names)
-    ]
+    return None
 
 
 def _cut(name: str, width: int, tail: int) -> str:

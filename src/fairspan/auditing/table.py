@@ -8,7 +8,7 @@ from itertools import product
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupAudit, ModelAudit
 from fairspan.moments.groups import printable, spelled
-from fairspan.terminal_text import Paint, plain, shortened_names, terminal_width, wrapped
+from fairspan.terminal_text import Paint, cut_names, plain, terminal_width, wrapped
 
 WIDTH = 80
 HEADINGS = ("group", "rows", "variance", "error", "95 % interval", "best", "loss", "kept")
@@ -43,7 +43,8 @@ def table_of(
 
     Columns: rows of the group, its total variance, its error with the interval, the best error any
     subspace of the same dimension has on it, the excess loss, and the share of variance kept. What
-    is too wide gets shorter exponents (1.2e6), shorter names, or each interval on its own line.
+    is too wide gets shorter exponents (1.2e6), shorter names, or each interval on its own line;
+    names that would look the same when cut stand above their figures.
     """
     for layout in _LAYOUTS:
         parts = [_lines_of(model, layout) for model in models]
@@ -57,7 +58,7 @@ def table_of(
         text.append("-" * (sum(widths) + len(widths) - 1))
         text += wrapped(heading_of(model, n_features), width, "  ")
         for line in lines:
-            text += line.laid_out(widths, paint)
+            text += line.laid_out(widths, width, paint)
     return "\n".join(text)
 
 
@@ -125,14 +126,16 @@ def _shown(value: float, model: ModelAudit) -> str:
 
 @dataclass(frozen=True)
 class _Line:
-    """One line of the table, and what comes below it."""
+    """One line of the table, and what stands above and below it."""
 
+    above: str
     cells: tuple[str, ...]
     below: str
-    is_worst: bool = False
+    is_worst: bool
 
-    def laid_out(self, widths: Sequence[int], paint: Paint) -> list[str]:
-        lines = [_laid_out(self.cells, widths, paint if self.is_worst else plain)]
+    def laid_out(self, widths: Sequence[int], width: int, paint: Paint) -> list[str]:
+        lines = wrapped(self.above, width, "    ")
+        lines.append(_laid_out(self.cells, widths, paint if self.is_worst else plain))
         if self.below:
             # It ends where the error ends, to which it belongs.
             lines.append(self.below.rjust(sum(widths[:_INTERVAL]) + _INTERVAL - 1))
@@ -140,36 +143,34 @@ class _Line:
 
 
 def _lines_of(model: ModelAudit, layout: _Layout) -> list[_Line]:
-    names = [printable(spelled(group.group)) for group in model.groups]
-    rows = [
-        (name, figures_of(model, group))
-        for name, group in zip(
-            shortened_names(names, layout.longest_name), model.groups, strict=True
-        )
-    ]
-    if len(model.groups) > 1:
-        rows.append(("disparity", disparity_of(model)))
+    whole = [printable(spelled(group.group)) for group in model.groups]
+    cut = cut_names(whole, layout.longest_name)
     worst = worst_loss(model)
     lines = []
-    for name, figures in rows:
-        cells = [_with_short_exponent(each) if layout.short_exponents else each for each in figures]
-        whole = (f"  {name}", *cells)
-        is_worst = figures[_LOSS - 1] == worst
-        has_below = layout.interval_below and whole[_INTERVAL] != "-"
-        below = f"95 %: {whole[_INTERVAL]}" if has_below else ""
-        lines.append(_Line(_in_columns(whole, layout), below, is_worst))
+    for index, group in enumerate(model.groups):
+        figures = figures_of(model, group)
+        name, above = ("", f"  {whole[index]}") if cut is None else (cut[index], "")
+        lines.append(_line(name, above, figures, layout, figures[_LOSS - 1] == worst))
+    if len(model.groups) > 1:
+        lines.append(_line("disparity", "", disparity_of(model), layout))
     return lines
+
+
+def _line(
+    name: str, above: str, figures: Sequence[str], layout: _Layout, is_worst: bool = False
+) -> _Line:
+    if layout.short_exponents:
+        figures = [re.sub(r"e\+?(-?)0*(?=\d)", r"e\1", figure) for figure in figures]
+    cells = (f"  {name}", *figures)
+    has_below = layout.interval_below and cells[_INTERVAL] != "-"
+    below = f"95 %: {cells[_INTERVAL]}" if has_below else ""
+    return _Line(above, _in_columns(cells, layout), below, is_worst)
 
 
 def _in_columns(cells: Sequence[str], layout: _Layout) -> tuple[str, ...]:
     if layout.interval_below:
         return (*cells[:_INTERVAL], *cells[_INTERVAL + 1 :])
     return tuple(cells)
-
-
-def _with_short_exponent(cell: str) -> str:
-    """1.235e+06 as 1.235e6."""
-    return re.sub(r"e(\+|(-))0*(?=\d)", r"e\2", cell)
 
 
 def _laid_out(cells: Sequence[str], widths: Sequence[int], paint: Paint = plain) -> str:

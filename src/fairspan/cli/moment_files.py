@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from fairspan.moments.group_moments import GroupMoments
 
 _OUT = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
-# Counts and weights beside it have 16 digits at most.
+_WIDTH = 80
+# Longer names are cut, or stand above their figures where they would look the same.
 _LONGEST_NAME = 30
 _MOMENTS = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -99,20 +100,25 @@ def _facts(moments: "GroupMoments", out: Path) -> dict[str, Any]:
 def _in_words(moments: "GroupMoments") -> str:
     """One line for each group under a heading, and what is not in."""
     from fairspan.moments.groups import printable, spelled
-    from fairspan.terminal_text import shortened_names, terminal_width, wrapped
+    from fairspan.terminal_text import cut_names, terminal_width, wrapped
 
-    names = shortened_names([printable(spelled(label)) for label in moments.labels], _LONGEST_NAME)
-    figures = zip(names, moments.counts.tolist(), moments.weights.tolist(), strict=True)
-    lines = [("group", "rows", "weight")]
-    lines += [(name, f"{count:,}", f"{weight:,.10g}") for name, count, weight in figures]
-    widths = [max(terminal_width(line[i]) for line in lines) for i in range(3)]
-    text = [
-        f"{name}{' ' * (widths[0] - terminal_width(name))}  {rows:>{widths[1]}}"
-        f"  {weight:>{widths[2]}}"
-        for name, rows, weight in lines
+    whole = [printable(spelled(label)) for label in moments.labels]
+    cut = cut_names(whole, _LONGEST_NAME)
+    figures = [
+        (f"{count:,}", f"{weight:,.10g}")
+        for count, weight in zip(moments.counts.tolist(), moments.weights.tolist(), strict=True)
     ]
+    lines = [("group", "rows", "weight")]
+    lines += [(name, *each) for name, each in zip(cut or [""] * len(whole), figures, strict=True)]
+    widths = [max(terminal_width(line[i]) for line in lines) for i in range(3)]
+    text: list[str] = []
+    for above, (name, rows, weight) in zip(["", *whole], lines, strict=True):
+        if cut is None:
+            text += wrapped(above, _WIDTH, "  ")
+        padded = name + " " * (widths[0] - terminal_width(name))
+        text.append(f"{padded}  {rows:>{widths[1]}}  {weight:>{widths[2]}}")
     n_rows = int(moments.counts.sum())
     counted = f"{n_rows:,} row{'s' if n_rows > 1 else ''}"
     features = f"{moments.n_features} feature{'s' if moments.n_features > 1 else ''}"
     intake = f"; {moments.intake}" if str(moments.intake) else ""
-    return "\n".join([*text, "", *wrapped(f"{counted}, {features}{intake}", 80)])
+    return "\n".join([*text, "", *wrapped(f"{counted}, {features}{intake}", _WIDTH)])
