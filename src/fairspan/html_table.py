@@ -7,20 +7,24 @@ text as text, whatever markup a name from the data holds.
 from collections.abc import Sequence
 from html import escape
 
-# A row of cells, or one text across all columns.
+# Cells, or a remark across all columns.
 Row = Sequence[str] | str
 
 _LINE = "1px solid currentColor"
 _PADDING = "padding:0.2em 0.6em"
-_NAME = f"{_PADDING};text-align:left;overflow-wrap:anywhere;min-width:6em;max-width:24em"
+_LEFT = f"{_PADDING};text-align:left"
+_NAME = f"{_LEFT};overflow-wrap:break-word;min-width:9em;max-width:24em;font-weight:normal"
 _FIGURE = f"{_PADDING};text-align:right;white-space:nowrap"
+_HEADING = "text-align:right;vertical-align:bottom;overflow-wrap:break-word;max-width:10em"
 _TABLE = "border-collapse:collapse;color:inherit;background:none;font-variant-numeric:tabular-nums"
-_CAPTION = f"{_PADDING};text-align:left;caption-side:top;color:inherit"
-_NOTE = "margin:0.3em 0.6em"
+_CAPTION = f"{_LEFT};caption-side:top;color:inherit;white-space:nowrap"
 
 
 def html_table(
-    caption: str, headings: Sequence[str], rows: Sequence[Row], notes: Sequence[str] = ()
+    caption: str,
+    headings: Sequence[str],
+    sections: Sequence[tuple[str, Sequence[Row]]],
+    notes: Sequence[str] = (),
 ) -> str:
     """A table whose first column is to the left and whose other columns are to the right.
 
@@ -29,8 +33,9 @@ def html_table(
     caption : str
         What the table shows.
     headings : sequence of m str
-    rows : sequence of rows
-        Each is m texts, or one text that is shown across all columns, as a heading of what follows.
+    sections : sequence of (str, rows)
+        Rows under a heading that goes across all columns; an empty heading is not shown. A row is m
+        texts, or one that is a remark.
     notes : sequence of str
         Paragraphs below.
 
@@ -41,25 +46,25 @@ def html_table(
 
     Examples
     --------
-    >>> table = html_table("Errors", ["group", "error"], [["<b>", "1.5"]])
+    >>> table = html_table("Errors", ["group", "error"], [("", [["<b>", "1.5"]])])
     >>> "<b>" in table, "&lt;b&gt;" in table
     (False, True)
     """
     head = "".join(
-        f'<th scope="col" style="{_style(index)};border-bottom:{_LINE}">{escape(heading)}</th>'
+        f'<th scope="col" style="{_PADDING};{_HEADING if index else _LEFT}">{escape(heading)}</th>'
         for index, heading in enumerate(headings)
     )
-    body = "".join(f"<tr>{_cells(row, len(headings))}</tr>" for row in rows)
-    below = "".join(f'<p style="{_NOTE}">{escape(note)}</p>' for note in notes)
+    body = "".join(_section(name, rows, len(headings)) for name, rows in sections)
+    below = "".join(f'<p style="margin:0.3em 0.6em">{escape(note)}</p>' for note in notes)
     return (
         f'<div style="overflow-x:auto"><table style="{_TABLE}">'
         f'<caption style="{_CAPTION}">{escape(caption)}</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}</div>"
+        f'<thead style="border-bottom:{_LINE}"><tr>{head}</tr></thead>{body}</table></div>{below}'
     )
 
 
 def first_and_last(rows: Sequence[Row], most: int, what: str) -> list[Row]:
-    """All rows, or the first and last of them around a row that tells how many there are.
+    """All rows, or the first and last of them around a remark that tells how many there are.
 
     Examples
     --------
@@ -72,14 +77,17 @@ def first_and_last(rows: Sequence[Row], most: int, what: str) -> list[Row]:
     return [*rows[:half], f"… {len(rows) - 2 * half:,} more {what}", *rows[-half:]]
 
 
+def _section(name: str, rows: Sequence[Row], n_columns: int) -> str:
+    heading = (
+        f'<tr><th scope="rowgroup" colspan="{n_columns}" style="{_LEFT}">{escape(name)}</th></tr>'
+    )
+    lines = "".join(f"<tr>{_cells(row, n_columns)}</tr>" for row in rows)
+    return f'<tbody style="border-bottom:{_LINE}">{heading if name else ""}{lines}</tbody>'
+
+
 def _cells(row: Row, n_columns: int) -> str:
     if isinstance(row, str):
-        style = f"{_PADDING};text-align:left;border-top:{_LINE}"
-        return f'<td colspan="{n_columns}" style="{style}">{escape(row)}</td>'
+        return f'<td colspan="{n_columns}" style="{_LEFT};font-style:italic">{escape(row)}</td>'
     first, *others = row
-    name = f'<th scope="row" style="{_style(0)};font-weight:normal">{escape(first)}</th>'
-    return name + "".join(f'<td style="{_style(1)}">{escape(cell)}</td>' for cell in others)
-
-
-def _style(column: int) -> str:
-    return _FIGURE if column else _NAME
+    name = f'<th scope="row" style="{_NAME}">{escape(first)}</th>'
+    return name + "".join(f'<td style="{_FIGURE}">{escape(cell)}</td>' for cell in others)

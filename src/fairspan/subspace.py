@@ -1,5 +1,6 @@
 """FairSubspace: a fitted projection, free of the rows, the groups and scikit-learn."""
 
+import math
 import os
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -8,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import CorruptFile, InvalidInput
+from fairspan.html_table import Row, first_and_last, html_table
 from fairspan.moments.center import check_center
-from fairspan.moments.groups import Label, plain_labels
+from fairspan.moments.groups import Label, plain_labels, printable, spelled
 from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.checks import check_width
 from fairspan.moments.sources.frames import FrameRows, frame_of
@@ -22,6 +24,8 @@ FloatArray = npt.NDArray[np.float64]
 _ORTHONORMAL = 1e-6
 # The weights of a soft projection add up to a whole number within this.
 _WHOLE = 1e-5
+# Groups that a notebook shows.
+_MOST_GROUPS = 20
 
 
 @dataclass(frozen=True)
@@ -238,6 +242,28 @@ class FairSubspace:
         if self.is_soft:
             how += f", soft in {self.n_components} coordinates"
         return f"<FairSubspace of {self.dimension} in {self.n_features} features{how}>"
+
+    def _repr_html_(self) -> str | None:
+        """Where it comes from as a table in a notebook; None (plain text) if that is unknown."""
+        made = self.provenance
+        if made is None:
+            return None
+        rows: list[Row] = [
+            (printable(spelled(group)), f"{count:,}", f"{error:.4g}", f"{loss:.4g}")
+            for group, count, error, loss in zip(
+                made.groups, made.counts, made.errors, made.losses, strict=True
+            )
+        ]
+        bound = f"{made.lower_bound:.6g}" if math.isfinite(made.lower_bound) else "none is known"
+        return html_table(
+            repr(self)[1:-1],
+            ("group", "rows", "error", "loss"),
+            [("", first_and_last(rows, _MOST_GROUPS, "groups"))],
+            [
+                f"{made.status}: {made.criterion} is {made.objective:.6g}, lower bound: {bound} "
+                f"(by {made.solver}, fairspan {made.version})"
+            ],
+        )
 
 
 def squared_residuals(rows: FloatArray, components: FloatArray) -> FloatArray:

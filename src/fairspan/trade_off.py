@@ -17,6 +17,7 @@ import numpy.typing as npt
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType, MissingDependency
 from fairspan.fitting import Fit, fit_subspace
+from fairspan.html_table import html_table
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, printable, spelled
@@ -43,6 +44,10 @@ _LEAST_TOLERANCE = 1e-9
 _TOLERANCE = 1e-9
 # How near the curve a criterion's answer must be to lie on it, as a share of the total variance.
 _ON_CURVE = 1e-8
+# As a share of the total variance, what is shown as zero.
+_ROUNDING = 1e-12
+# Vertices that a notebook shows.
+_MOST_VERTICES = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,6 +284,40 @@ class Frontier:
             f"<Frontier of {first} and {second}: {len(self.errors)} vertices, "
             f"{self.n_components} components, center {self.center!r}>"
         )
+
+    def _repr_html_(self) -> str:
+        """Vertices from one end to the other, and ordinary PCA, as a table in a notebook."""
+        names = [printable(spelled(group)) for group in self.groups]
+        m = len(self.errors)
+        seen = np.unique(np.linspace(0, m - 1, _MOST_VERTICES).round().astype(int)).tolist()
+        points = (self.weights, self.errors, self.losses, self.total_errors)
+        rows = [(f"vertex {i}", *self._shown(*(each[i] for each in points))) for i in seen]
+        among = f" ({len(seen)} shown)" if len(seen) < m else ""
+        pca = self._pca
+        shares = pca.problem.proportions
+        of_pca = self._shown(shares, pca.errors, pca.losses, float(shares @ pca.errors))
+        return html_table(
+            f"{m:,} vertices{among}, {self.n_components} components, center {self.center!r}",
+            (
+                "",
+                f"weight of {names[0]}",
+                *(f"{what} of {name}" for what in ("error", "loss") for name in names),
+                "total error",
+            ),
+            [
+                ("", rows),
+                ("", [("ordinary PCA", *of_pca)]),
+            ],
+        )
+
+    def _shown(
+        self, weights: FloatArray, errors: FloatArray, losses: FloatArray, total: float
+    ) -> list[str]:
+        """Cells of one point; what is only rounding is zero."""
+        rounding = _ROUNDING * self._pca.problem.total_variance
+        figures = [*errors.tolist(), *losses.tolist(), float(total)]
+        cells = [f"{0.0 if abs(value) <= rounding else value:.4g}" for value in figures]
+        return [f"{weights[0]:.4g}", *cells]
 
 
 def frontier(

@@ -15,20 +15,21 @@ _MOST_GROUPS = 12
 
 def audit_html(models: Sequence[ModelAudit], findings: Sequence[Finding], rows: AuditedRows) -> str:
     """The figures of every model, and the findings below; of many groups, those that lose most."""
-    shown: list[Row] = []
-    for model in models:
-        groups = _losing_most(model)
-        shown.append(heading_of(model, rows.n_features))
-        shown += [(_name(group), *figures_of(model, group)) for group in groups]
-        if len(groups) < len(model.groups):
-            shown.append(
-                f"… {len(model.groups) - len(groups)} more groups lose less; print it, or see "
-                ".frame(), for all"
-            )
-        if len(model.groups) > 1:
-            shown.append(("disparity", *disparity_of(model)))
     caption = intake_of(rows) or f"{rows.n:,} rows"
-    return html_table(caption, HEADINGS, shown, list(map(str, findings)))
+    sections = [(heading_of(model, rows.n_features), _rows_of(model)) for model in models]
+    return html_table(caption, HEADINGS, sections, list(map(str, findings)))
+
+
+def _rows_of(model: ModelAudit) -> list[Row]:
+    groups = _losing_most(model)
+    rows: list[Row] = [
+        (printable(spelled(group.group)), *figures_of(model, group)) for group in groups
+    ]
+    if len(groups) < len(model.groups):
+        rows.append(f"… {len(model.groups) - len(groups)} more groups, which lose less")
+    if len(model.groups) > 1:
+        rows.append(("disparity", *disparity_of(model)))
+    return rows
 
 
 def _losing_most(model: ModelAudit) -> Sequence[GroupAudit]:
@@ -37,7 +38,3 @@ def _losing_most(model: ModelAudit) -> Sequence[GroupAudit]:
         return model.groups
     ranked = sorted(model.groups, key=lambda group: group.excess_loss, reverse=True)
     return ranked[:_MOST_GROUPS]
-
-
-def _name(group: GroupAudit) -> str:
-    return printable(spelled(group.group))

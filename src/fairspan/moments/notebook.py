@@ -37,6 +37,6 @@ def moments_html(moments: "Moments") -> str:
     return html_table(
         caption + intake,
         _HEADINGS,
-        first_and_last(rows, _MOST_GROUPS, "groups"),
+        [("", first_and_last(rows, _MOST_GROUPS, "groups"))],
         ["variance: of all features together, about the mean of the group"],
     )

@@ -1,10 +1,13 @@
 """What every solver returns: a subspace, its value, and a bound that no subspace can beat."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
+
+from fairspan.html_table import html_table
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -127,3 +130,20 @@ class Solution:
             f"<Solution {self.status}: objective {self.objective:.6g}, gap {self.gap:.1e}, "
             f"{self.n_eigenproblems} eigenproblems by {self.solver}>"
         )
+
+    def _repr_html_(self) -> str:
+        """The certificate as a table in a notebook."""
+        bound = f"{self.lower_bound:.6g}" if math.isfinite(self.lower_bound) else "none is known"
+        gap = f"{self.gap:.1e}" if math.isfinite(self.lower_bound) else "not known"
+        rows = [
+            ("objective", f"{self.objective:.6g}"),
+            ("lower bound", bound),
+            ("gap", gap),
+            ("tolerance", f"{self.tolerance:.1e}"),
+            ("eigenproblems", f"{self.n_eigenproblems:,}"),
+            ("solver", self.solver),
+        ]
+        if self.violation > self.tolerance:
+            rows.append(("groups' errors differ by", f"{self.violation:.1e}"))
+        status = f"{self.status}: {self.status.message}."
+        return html_table("Certificate", ("", "value"), [("", rows)], [status])

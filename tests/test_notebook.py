@@ -1,0 +1,192 @@
+"""What notebooks show: tables of plain texts, whatever the data are called."""
+
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import BaseEstimator
+
+import fairspan as fs
+from fairspan.html_table import html_table
+from fairspan.moments.groups import CodedLabels
+from fairspan.moments.sources.registry import rows_of as rows_in_memory
+from fairspan.moments.sparse.moments import SparseMoments
+from fairspan.moments.thin.of_rows import thin_moments
+
+RNG = np.random.default_rng(0)
+HOSTILE = "<script>alert('1')</script>\"&amp;\u202e"
+TAGS = {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
+
+
+class Tables(HTMLParser):
+    """The cells of each row as text, the tags, and all that no cell holds."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.rows, self.tags, self.beside, self.styles, self.open = [], set(), [], [], []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.open.append(tag)
+        self.tags.add(tag)
+        assert {name for name, _ in attributes} <= {"style", "scope", "colspan"}
+        self.styles += [value for name, value in attributes if name == "style"]
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1] in ("td", "th"):
+            self.rows[-1][-1] += data
+        else:
+            self.beside.append(data)
+
+
+def rows_of(k, n=12, p=4):
+    X = np.vstack([RNG.normal(size=(n, p)) * RNG.uniform(0.5, 2, p) for _ in range(k)])
+    return X, np.repeat([f"g{i:02}" for i in range(k)], n)
+
+
+def shown(thing):
+    tables = Tables(thing._repr_html_())
+    assert tables.tags <= TAGS
+    # Colours are those of the page around, light or dark.
+    for style in tables.styles:
+        assert not {"#", "rgb", "url("} & set(style)
+        for setting in style.split(";"):
+            name, value = setting.split(":")
+            if "color" in name or "background" in name:
+                assert value in ("inherit", "none")
+    return tables
+
+
+@pytest.fixture(scope="module")
+def two():
+    X, groups = rows_of(2)
+    return X, groups, fs.FairPCA(2).fit(X, sensitive_features=groups)
+
+
+def test_the_estimator_keeps_the_diagram_of_scikit_learn(two):
+    fair = fs.FairPCA(2, criterion="minimax_error")
+    assert fs.FairPCA._repr_html_ is BaseEstimator._repr_html_
+    html = fair._repr_html_()
+    assert "sk-estimator" in html
+    assert "minimax_error" in html
+    bundle = two[2]._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html"}
+    assert "sk-estimator" in bundle["text/html"]
+
+
+def test_an_audit_shows_the_cells_of_its_text_table_and_its_findings(two):
+    X, groups, fair = two
+    audit = fs.audit(fair, X, groups)
+    tables = shown(audit)
+    in_text = [line.split() for line in audit.table().splitlines() if not line.startswith("-")]
+    assert [" ".join(row).split() for row in tables.rows] == in_text
+    for finding in audit.findings:
+        assert str(finding) in tables.beside
+
+
+def test_of_many_groups_an_audit_shows_those_that_lose_most():
+    X, groups = rows_of(30)
+    (model,) = fs.audit(np.eye(4)[:2], X, groups).models
+    tables = shown(fs.audit(np.eye(4)[:2], X, groups))
+    names = [row[0] for row in tables.rows if row[0].startswith("g") and row[0] != "group"]
+    ranked = sorted(model.groups, key=lambda group: -group.excess_loss)
+    assert names == [group.group for group in ranked[:12]]
+    assert ["… 18 more groups, which lose less"] in tables.rows
+
+
+def test_moments_show_rows_weights_shares_and_variances(two):
+    X, groups, _ = two
+    weights = RNG.uniform(0.5, 1.5, len(X))
+    tables = shown(fs.GroupMoments.from_rows(X, groups, weights))
+    assert "24 rows, 4 features" in tables.beside
+    for name, row in zip(("g00", "g01"), tables.rows[1:], strict=True):
+        mine, own = X[groups == name], weights[groups == name]
+        mean = np.average(mine, axis=0, weights=own)
+        variance = np.average(((mine - mean) ** 2).sum(axis=1), weights=own)
+        assert row[:2] == [name, "12"]
+        assert float(row[2]) == pytest.approx(own.sum(), rel=1e-9)
+        assert row[3:] == [f"{own.sum() / weights.sum():.1%}", f"{variance:.4g}"]
+
+
+def test_long_tables_of_moments_are_cut_in_the_middle():
+    tables = shown(fs.GroupMoments.from_rows(*rows_of(50)))
+    assert len(tables.rows) == 1 + 20 + 1
+    assert tables.rows[11] == ["… 30 more groups"]
+    assert (tables.rows[10][0], tables.rows[12][0]) == ("g09", "g40")
+
+
+def test_moments_of_rows_that_stay_show_the_same(two):
+    X, groups, _ = two
+    wide = np.hstack([X, RNG.normal(size=(len(X), 60))])
+    whole = fs.GroupMoments.from_rows(wide, groups)
+    thin = thin_moments(wide, CodedLabels.of(groups.tolist()), None, None)
+    sparse = rows_in_memory(scipy.sparse.csr_array(wide), groups, None).staying()
+    assert isinstance(sparse, SparseMoments)
+    assert shown(thin).rows == shown(sparse).rows == shown(whole).rows
+
+
+def test_a_frontier_shows_its_ends_and_ordinary_pca(two):
+    X, groups, _ = two
+    moments = fs.GroupMoments.from_rows(X, groups)
+    curve = fs.frontier(moments, 2, tolerance=1e-5)
+    tables = shown(curve)
+    m = len(curve.errors)
+    assert m > 10
+    head, first, *_, last, pca = tables.rows
+    assert head[:3] == ["", "weight of g00", "error of g00"]
+    assert len(tables.rows) == 1 + 10 + 1
+    assert f"{m} vertices (10 shown), 2 components, center 'global'" in tables.beside
+    for row, i in ((first, 0), (last, m - 1)):
+        assert row[0] == f"vertex {i}"
+        figures = [curve.weights[i, 0], *curve.errors[i], *curve.losses[i], curve.total_errors[i]]
+        assert [float(cell) for cell in row[1:]] == pytest.approx(figures, rel=1e-3, abs=1e-9)
+    plain = fs.FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)
+    by_fit = [*plain.group_errors_, *plain.group_losses_]
+    assert [float(cell) for cell in pca[2:6]] == pytest.approx(by_fit, rel=1e-3)
+    assert float(pca[6]) <= curve.total_errors.min() * 1.001
+
+
+def test_a_subspace_and_its_certificate(two, tmp_path):
+    _, _, fair = two
+    tables = shown(fair.subspace_)
+    assert [row[0] for row in tables.rows] == ["group", "g00", "g01"]
+    assert [float(row[3]) for row in tables.rows[1:]] == pytest.approx(fair.group_losses_, rel=1e-3)
+    assert any(text.startswith("optimal: minimax_loss is") for text in tables.beside)
+    certificate = dict(shown(fair.solution_).rows)
+    assert float(certificate["objective"]) == pytest.approx(fair.solution_.objective, rel=1e-5)
+    assert certificate["solver"] == fair.solution_.solver
+    # Nothing is known of a basis that was given.
+    assert fs.FairSubspace(np.eye(4)[:2], np.zeros(4))._repr_html_() is None
+
+
+def test_hostile_names_stay_text(two):
+    X, groups, _ = two
+    named = np.where(groups == "g00", HOSTILE, "b\n\x1b[31m")
+    fair = fs.FairPCA(2).fit(X, sensitive_features=named)
+    moments = fs.GroupMoments.from_rows(X, named)
+    things = [fs.audit({HOSTILE: fair}, X, named), moments, fs.frontier(moments, 2)]
+    for thing in [*things, fair.subspace_]:
+        tables = shown(thing)
+        text = "".join(tables.beside + [cell for row in tables.rows for cell in row])
+        assert HOSTILE.replace("\u202e", "?") in text
+        assert "\u202e" not in text
+        assert "\x1b" not in text
+
+
+def test_every_text_of_a_table_is_escaped():
+    texts = [f"{place}<i>{HOSTILE}" for place in ("caption", "head", "section", "name", "cell")]
+    caption, head, section, name, cell = texts
+    tables = Tables(html_table(caption, [head, ""], [(section, [(name, cell), cell])], [cell]))
+    assert tables.tags <= TAGS
+    assert tables.rows == [[head, ""], [section], [name, cell], [cell]]
+    assert tables.beside == [caption, cell]
