@@ -1,0 +1,36 @@
+"""What to do about each finding, by its code; docs/findings.md says more."""
+
+_REMEDIES = {
+    "FS101": "Use fewer components, collect more rows, join the group with another one, or choose "
+    'a criterion of errors ("minimax_error", "error_gap") in place of losses.',
+    "FS102": "Collect more rows, or leave the group out and say so.",
+    "FS103": "Check that the group is sampled as it should be. A fair criterion does not need a "
+    "large group, but few rows mean wide intervals.",
+    "FS104": "Look at these rows. Often a column that holds the group's data is missing, or filled "
+    "in.",
+    "FS105": "Check the group column: a filter, a join or a misspelled name may have taken the "
+    "others.",
+    "FS106": "Pass the rows, or moments of separate blocks of them.",
+    "FS107": "Audit rows that hold all groups, or check how the labels are spelled.",
+    "FS201": "Read the ends of the interval as what may still be true. More rows narrow it.",
+    "FS202": 'Decide whether equal errors are what you want; then "error_gap" or "equal_error". If '
+    "the group that is served better would only be served worse for it, say so instead.",
+    "FS203": "Audit rows that were held out.",
+    "FS204": "Look at the gap: it may be far below what matters to you. Otherwise use the default "
+    "solver and tolerance, or with more than two groups allow_extra=True.",
+    "FS205": "Compare with what a fair criterion reaches.",
+    "FS206": "Ask for fewer dimensions to compare.",
+    "FS301": "Compare each model with its own best error, or fit them with the same settings.",
+    "FS302": "Decide whether the repair is worth its price.",
+}
+
+
+def remedy_of(code: str) -> str:
+    """What to do about the finding of this code.
+
+    Examples
+    --------
+    >>> remedy_of("FS203")
+    'Audit rows that were held out.'
+    """
+    return _REMEDIES[code]

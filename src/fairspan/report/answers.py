@@ -1,0 +1,146 @@
+"""Ordinary PCA and the answer of each criterion, fitted to the same moments."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fairspan.auditing.models import Audited, read_model
+from fairspan.errors import FairspanError, Incompatible, InvalidInput
+from fairspan.fitting import Fit, fit_subspace
+from fairspan.moments.center import Center
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.groups import printable, spelled
+from fairspan.problem.criteria import Criterion
+from fairspan.problem.nested_parameters import field_values
+from fairspan.report.asked import PLAIN, Asked
+
+PCA = "PCA"
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What minimises a criterion.
+
+    Attributes
+    ----------
+    name : str
+        As it is shown; different for each answer of a report.
+    fit : Fit
+    is_main : bool
+    """
+
+    name: str
+    fit: Fit
+    is_main: bool
+
+    @property
+    def criterion(self) -> Criterion:
+        """What was minimised."""
+        return self.fit.problem.criterion
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Those of all criteria that have one, ordinary PCA first.
+
+    Attributes
+    ----------
+    plain : Answer
+    others : tuple of Answer
+    without : tuple of (str, str)
+        Name of each criterion that has no answer here, and why.
+    center : {"global", "group", "none"}
+        About which errors are measured.
+    """
+
+    plain: Answer
+    others: tuple[Answer, ...]
+    without: tuple[tuple[str, str], ...]
+    center: Center
+
+    def __iter__(self) -> Any:
+        return iter((self.plain, *self.others))
+
+    @property
+    def main(self) -> Answer:
+        """That of the main criterion."""
+        return next(each for each in self if each.is_main)
+
+    @property
+    def audited(self) -> list[Audited]:
+        """All of them as an audit takes them."""
+        # Ordinary PCA knows no groups: only its errors are measured about each group's own mean.
+        judged = replace(self.plain.fit.subspace, center=self.center)
+        plain = replace(read_model(PCA, judged), is_plain_pca=True)
+        others = (read_model(each.name, each.fit.subspace) for each in self.others)
+        return [plain, *(replace(each, baseline=PCA) for each in others)]
+
+
+def answers_of(moments: GroupMoments, asked: Asked, n_components: int) -> Answers:
+    """Fit ordinary PCA, and every criterion that was asked for.
+
+    Raises
+    ------
+    Incompatible, InvalidInput, UnknownGroup
+        The main criterion has no answer for these groups at this dimension.
+    """
+    about: Center = "none" if asked.center == "none" else "global"
+    pca = fit_subspace(moments, n_components, criterion=PLAIN, center=about, scale=asked.scale)
+    answers, without = [], []
+    for criterion, name in zip(asked.criteria, names_of(asked.criteria), strict=True):
+        is_main = criterion is asked.criterion
+        try:
+            fit = fit_subspace(
+                moments,
+                n_components,
+                criterion=criterion,
+                center=asked.center,
+                scale=asked.scale,
+            )
+        except (Incompatible, InvalidInput) as error:
+            if is_main:
+                raise
+            without.append((name, _reason(error)))
+            continue
+        answers.append(Answer(name, fit, is_main))
+    plain = Answer(PCA, pca, asked.is_plain)
+    return Answers(plain, tuple(answers), tuple(without), asked.center)
+
+
+def names_of(criteria: Sequence[Criterion]) -> list[str]:
+    """What the answers are called: by their criterion, with its settings where two share it.
+
+    Examples
+    --------
+    >>> from fairspan.problem.criteria import ErrorGap, MinimaxLoss
+    >>> names_of([MinimaxLoss(), ErrorGap(0.5), ErrorGap(2.0)])
+    ['minimax_loss', 'error_gap (penalty=0.5)', 'error_gap (penalty=2.0)']
+    """
+    names = [each.name for each in criteria]
+    return [
+        name if names.count(name) == 1 else f"{name} ({_settings(each)})"
+        for name, each in zip(names, criteria, strict=True)
+    ]
+
+
+def parameters_of(fit: Fit) -> dict[str, Any]:
+    """The criterion's parameters as they were used, groups as tables print them."""
+    criterion, problem = fit.problem.criterion, fit.problem
+    values = field_values(criterion)
+    if "protected" in values:
+        own = values["protected"]
+        label = problem.labels[problem.served_worse_by_pca] if own is None else own
+        values["protected"] = printable(spelled(label))
+    if isinstance(values.get("radius"), dict):
+        radii = values["radius"]
+        values["radius"] = {printable(spelled(each)): radii[each] for each in problem.labels}
+    return values
+
+
+def _settings(criterion: Criterion) -> str:
+    return printable(", ".join(f"{key}={value}" for key, value in field_values(criterion).items()))
+
+
+def _reason(error: FairspanError) -> str:
+    received, allowed, _ = error.args
+    return printable(f"{received}. {allowed}.")

@@ -1,0 +1,121 @@
+"""Errors and losses by dimension: ordinary PCA, the main criterion, and the best possible."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import Incompatible
+from fairspan.linalg.threads import threads_of
+from fairspan.problem.problem import Problem
+from fairspan.report.answers import Answers
+from fairspan.solvers.auto import Auto
+from fairspan.solvers.solution import Solution
+
+FloatArray = npt.NDArray[np.float64]
+
+MOST = 40
+# Beyond so many features each dimension takes its time.
+_MANY_FEATURES, _MOST_OF_MANY = 300, 16
+# As a share of the total variance, as fits have it by default.
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class AtDimension:
+    """What is reached with d components.
+
+    Attributes
+    ----------
+    n_components : int
+    best : (k,) array
+        The least error that any subspace has on each group alone.
+    plain : (k,) array
+        Errors of ordinary PCA.
+    fair : (k,) array or None
+        Errors at the main criterion's answer; None if it has none.
+    solution : Solution or None
+        That answer.
+    """
+
+    n_components: int
+    best: FloatArray
+    plain: FloatArray
+    fair: FloatArray | None
+    solution: Solution | None
+
+
+def along_dimensions(answers: Answers) -> list[AtDimension]:
+    """Solve for 40 dimensions at most, the one that was asked for among them."""
+    main, pca = answers.main.fit, answers.plain.fit
+    judged = main.problem
+    dimensions = chosen_dimensions(judged.n_features, main.subspace.dimension)
+    found = []
+    for d in dimensions:
+        problem = replace(judged, n_components=d)
+        plain = replace(pca.problem, n_components=d).pooled_optimum.vectors
+        solution = main.solution if d == main.subspace.dimension else _solved(problem)
+        fair = None if solution is None else problem.errors(solution.components.T)
+        found.append(AtDimension(d, problem.best_errors, problem.errors(plain), fair, solution))
+    return found
+
+
+def chosen_dimensions(n_features: int, asked: int) -> list[int]:
+    """The dimensions that are looked at: all of a few, the smaller half and some of many.
+
+    Examples
+    --------
+    >>> chosen_dimensions(5, 2)
+    [1, 2, 3, 4, 5]
+    >>> len(chosen_dimensions(81, 33)), 33 in chosen_dimensions(81, 33)
+    (40, True)
+    """
+    most = MOST if n_features <= _MANY_FEATURES else _MOST_OF_MANY
+    if n_features <= most:
+        return list(range(1, n_features + 1))
+    first = list(range(1, most // 2 + 1))
+    # One place is kept for the dimension that was asked for.
+    rest = np.linspace(first[-1], n_features, most - len(first))[1:]
+    return sorted({asked, *first, *rest.round().astype(int).tolist()})
+
+
+def dimensions_facts(
+    found: Sequence[AtDimension], criterion: str, rounding: float
+) -> dict[str, Any]:
+    """By dimension, one number for each group."""
+    return {
+        "dimensions": [each.n_components for each in found],
+        "best": [each.best.tolist() for each in found],
+        "plain": {
+            "errors": [each.plain.tolist() for each in found],
+            "losses": [losses(each.plain, each.best, rounding) for each in found],
+        },
+        "fair": {
+            "criterion": criterion,
+            "errors": [None if each.fair is None else each.fair.tolist() for each in found],
+            "losses": [
+                None if each.fair is None else losses(each.fair, each.best, rounding)
+                for each in found
+            ],
+            "status": [
+                None if each.solution is None else str(each.solution.status) for each in found
+            ],
+        },
+    }
+
+
+def losses(errors: FloatArray, best: FloatArray, rounding: float) -> list[float]:
+    """e_g - e*_g; zero for what is only rounding."""
+    differences = errors - best
+    return np.where(differences <= rounding, 0.0, differences).tolist()  # type: ignore[no-any-return]
+
+
+def _solved(problem: Problem) -> Solution | None:
+    """The answer; None if there is none, such as equal errors that are out of reach."""
+    try:
+        with threads_of(None):
+            return Auto().solve(problem, _TOLERANCE * problem.unit)
+    except Incompatible:
+        return None

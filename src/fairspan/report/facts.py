@@ -1,0 +1,190 @@
+"""The facts of a report: one plain dictionary, which the page shows and JSON can hold."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.auditing.audit import Audit, audit_moments, audit_rows
+from fairspan.errors import InvalidInput
+from fairspan.fitting import smallest_dimension
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.groups import printable
+from fairspan.moments.sources.protocol import Rows
+from fairspan.problem.problem import check_n_components
+from fairspan.report.answers import Answers, answers_of, parameters_of
+from fairspan.report.asked import Asked
+from fairspan.report.dimensions import along_dimensions, dimensions_facts
+from fairspan.report.made import Origin, made_facts
+from fairspan.report.models import findings_facts, models_facts, shown
+from fairspan.report.plain_values import plain
+from fairspan.report.steps import steps_facts
+from fairspan.report.verifying import verification_facts
+from fairspan.report.walks import Walk, along_found, along_frontier, spread_along
+from fairspan.trade_off import Frontier, frontier
+
+FloatArray = npt.NDArray[np.float64]
+
+FORMAT = 1
+SHARE_KEPT = 0.9
+_CHOSEN_BY_SHARE = "the least that keep 90 % of the variance over all rows"
+# Matrices of more features, one for each group, are too large to compare so many answers.
+_MOST_FEATURES = 2000
+# Of the frontier's polygon, as a share of the total variance: enough points to walk along.
+_TOLERANCE = 1e-5
+# Points of a curve in a picture.
+_MOST_POINTS = 120
+
+
+def facts_of(
+    moments: GroupMoments,
+    rows: Rows | None,
+    asked: Asked,
+    origin: Origin,
+    *,
+    weighted: bool = False,
+) -> dict[str, Any]:
+    """Everything there is to say about some rows.
+
+    Parameters
+    ----------
+    moments : GroupMoments
+        Of the rows.
+    rows : RowSource, PartedRows or None
+        The rows again, read once for intervals; None for none.
+    asked : Asked
+    origin : Origin
+    weighted : bool
+        Whether the rows had weights.
+
+    Returns
+    -------
+    dict
+        Of str, int, float, bool, None, lists and dictionaries.
+
+    Raises
+    ------
+    Incompatible, InvalidInput, InvalidParameter, UnknownGroup
+        One group only, too many features, or no answer of the main criterion.
+    """
+    _check(moments, asked)
+    d = asked.n_components or smallest_dimension(
+        moments, SHARE_KEPT, center=asked.center, scale=asked.scale
+    )
+    answers = answers_of(moments, asked, d)
+    if rows is None:
+        audit = audit_moments(answers.audited, [moments])
+    else:
+        audit = audit_rows(answers.audited, rows, moments)
+    settings = _settings_facts(answers, asked, d)
+    facts: dict[str, Any] = plain(
+        {
+            "format": FORMAT,
+            "title": printable(origin.title),
+            "data": _data_facts(moments, audit, origin.name, weighted=weighted),
+            "settings": settings,
+            "models": models_facts(answers, audit),
+            "unavailable": [{"name": name, "why": why} for name, why in answers.without],
+            **_curves(moments, answers, audit, asked, d),
+            "findings": findings_facts(audit),
+            "verification": verification_facts(answers.main, origin),
+            "made": made_facts(origin, settings),
+        }
+    )
+    return facts
+
+
+def _check(moments: GroupMoments, asked: Asked) -> None:
+    if moments.n_groups < 2:
+        raise InvalidInput(
+            f"All rows are of one group ({moments.labels[0]!r})",
+            "Allowed are two groups or more",
+            "Check the group column, or use ordinary PCA",
+        )
+    if moments.n_features > _MOST_FEATURES:
+        raise InvalidInput(
+            f"A report was asked for {moments.n_features} features",
+            f"Allowed are {_MOST_FEATURES} at most: dozens of answers are compared",
+            "Choose features, or use FairPCA and audit, which take any number",
+        )
+    if asked.n_components is not None:
+        check_n_components(asked.n_components, moments.n_features)
+
+
+def _settings_facts(answers: Answers, asked: Asked, n_components: int) -> dict[str, Any]:
+    return {
+        "n_components": n_components,
+        "chosen_by": _CHOSEN_BY_SHARE if asked.n_components is None else "asked",
+        "center": asked.center,
+        "standardize": bool(asked.scale),
+        "criterion": asked.criterion.name,
+        "parameters": parameters_of(answers.main.fit),
+    }
+
+
+def _data_facts(
+    moments: GroupMoments, audit: Audit, name: str, *, weighted: bool
+) -> dict[str, Any]:
+    groups = audit.models[0].groups
+    return {
+        "name": printable(name),
+        "n_rows": audit.rows.n,
+        "n_features": moments.n_features,
+        "n_dropped": audit.rows.n_dropped,
+        "sampled_from": audit.rows.sampled_from,
+        "has_intervals": audit.rows.has_intervals,
+        "feature_names": _feature_names(moments),
+        "weighted": weighted,
+        "groups": [
+            {
+                "group": shown(each.group),
+                "n": each.n,
+                "proportion": each.proportion,
+                "total_variance": each.total_variance,
+            }
+            for each in groups
+        ],
+    }
+
+
+def _feature_names(moments: GroupMoments) -> list[str]:
+    if moments.feature_names is None:
+        return [f"feature {i}" for i in range(moments.n_features)]
+    return [printable(name) for name in moments.feature_names]
+
+
+def _curves(
+    moments: GroupMoments, answers: Answers, audit: Audit, asked: Asked, n_components: int
+) -> dict[str, Any]:
+    """Curves by dimension, the frontier of two groups, and a walk along one of them."""
+    rounding = audit.models[0].rounding
+    found = along_dimensions(answers)
+    plain_errors = np.array([each.error.value for each in audit.models[0].groups])
+    groups = [shown(label) for label in moments.labels]
+    curve: Frontier | None = None
+    if moments.n_groups == 2:
+        curve = frontier(
+            moments, n_components, asked.center, scale=asked.scale, tolerance=_TOLERANCE
+        )
+        walk: Walk = along_frontier(curve, answers, plain_errors, groups)
+    else:
+        walk = along_found(found, n_components)
+    scale = answers.main.fit.subspace.scale
+    scaled = moments if scale is None else moments.divided_by(scale)
+    second = scaled.second_moments(asked.center)
+    return {
+        "by_dimension": dimensions_facts(found, asked.criterion.name, rounding),
+        "frontier": None if curve is None else _frontier_facts(curve, answers, plain_errors),
+        "steps": steps_facts(walk, scaled, second, _feature_names(moments), rounding),
+    }
+
+
+def _frontier_facts(curve: Frontier, answers: Answers, plain_errors: FloatArray) -> dict[str, Any]:
+    region = curve.region()
+    return {
+        "errors": curve.errors[spread_along(curve.errors, _MOST_POINTS)].tolist(),
+        "region": region[spread_along(region, _MOST_POINTS)].tolist(),
+        "plain": plain_errors.tolist(),
+        "answers": {each.name: each.fit.errors.tolist() for each in answers.others},
+        "largest_height": curve.largest_height,
+    }

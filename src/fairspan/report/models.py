@@ -1,0 +1,109 @@
+"""Facts of each model: what it does to every group, and the certificate of its optimality."""
+
+import math
+from typing import Any
+
+from fairspan.auditing.audit import Audit
+from fairspan.auditing.findings import Finding
+from fairspan.auditing.intervals import Estimate
+from fairspan.auditing.remedies import remedy_of
+from fairspan.auditing.results import GroupAudit, ModelAudit
+from fairspan.fitting import Fit
+from fairspan.moments.groups import Label, printable, spelled
+from fairspan.report.answers import Answer, Answers, parameters_of
+from fairspan.report.sentences import asked_of
+
+
+def models_facts(answers: Answers, audit: Audit) -> list[dict[str, Any]]:
+    """One dictionary for each model, ordinary PCA first."""
+    plain = audit.models[0]
+    return [
+        _model_facts(answer, model, plain)
+        for answer, model in zip(answers, audit.models, strict=True)
+    ]
+
+
+def findings_facts(audit: Audit) -> list[dict[str, Any]]:
+    """What there is to know, each with what to do."""
+    return [_finding_facts(each) for each in audit.findings]
+
+
+def certificate_facts(fit: Fit) -> dict[str, Any]:
+    """The certificate of a fit as plain values; None for a bound that is not known."""
+    solution, problem = fit.solution, fit.problem
+    known = math.isfinite(solution.lower_bound)
+    return {
+        "objective": solution.objective,
+        "lower_bound": solution.lower_bound if known else None,
+        "gap": solution.gap if known else None,
+        "tolerance": solution.tolerance,
+        "status": str(solution.status),
+        "message": solution.status.message,
+        "solver": solution.solver,
+        "eigen": solution.eigen,
+        "n_eigenproblems": solution.n_eigenproblems,
+        "weights": solution.weights.tolist(),
+        "violation": solution.violation,
+        "theorem_3_2": solution.theorem_3_2,
+        "total_variance": problem.total_variance,
+    }
+
+
+def shown(label: Label) -> str:
+    """A label as tables print it."""
+    return printable(spelled(label))
+
+
+def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[str, Any]:
+    change = None
+    if plain.total_error > plain.rounding:
+        change = model.total_error / plain.total_error - 1
+    low, high = model.pair
+    return {
+        "name": answer.name,
+        "criterion": answer.criterion.name,
+        "parameters": parameters_of(answer.fit),
+        "asks": asked_of(answer.criterion),
+        "is_main": answer.is_main,
+        "is_plain_pca": model.is_plain_pca,
+        "n_components": model.n_components,
+        "groups": [_group_facts(group, model) for group in model.groups],
+        "total_error": model.total_error,
+        "total_change": change,
+        "largest_loss": _without_rounding(model.largest_loss, model),
+        "disparity": _estimate_facts(model.disparity),
+        "pair": [shown(low), shown(high)],
+        "certificate": certificate_facts(answer.fit),
+    }
+
+
+def _group_facts(group: GroupAudit, model: ModelAudit) -> dict[str, Any]:
+    return {
+        "group": shown(group.group),
+        "error": group.error.value,
+        "error_low": group.error.low,
+        "error_high": group.error.high,
+        "best_error": group.best_error,
+        "excess_loss": _without_rounding(group.excess_loss, model),
+        "variance_kept": group.variance_kept,
+    }
+
+
+def _without_rounding(value: float, model: ModelAudit) -> float:
+    """Zero for what is nothing but rounding."""
+    return 0.0 if abs(value) <= model.rounding else value
+
+
+def _estimate_facts(estimate: Estimate) -> dict[str, Any]:
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+
+
+def _finding_facts(finding: Finding) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "severity": finding.severity,
+        "message": finding.message,
+        "model": finding.model,
+        "groups": [shown(label) for label in finding.groups],
+        "remedy": remedy_of(finding.code),
+    }
