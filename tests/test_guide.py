@@ -1,0 +1,112 @@
+"""The guide has a page for each criterion, and the theory page's table of bounds is true."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairspan import Disparity, ErrorGap, FairPCA, GroupMoments
+from fairspan.datasets import diabetes_by_sex
+from fairspan.problem.criterion_names import CRITERION_NAMES
+from fairspan.problem.named_criteria import criterion_of
+
+DOCS = Path(__file__).parents[1] / "docs"
+GUIDE = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "guide").glob("*.md")}
+PARTS = ["Formula", "Guarantee", "Source", "Use", "Cost", "Not promised"]
+PENALTY, TRADE_OFF = 0.3, 0.8
+
+
+def page_of(name):
+    return GUIDE[name.replace("_", "-")]
+
+
+@pytest.mark.parametrize("name", CRITERION_NAMES)
+def test_every_criterion_has_a_page_with_all_parts(name):
+    page = page_of(name)
+    assert re.findall(r"^## (.*)", page, re.M) == PARTS
+    assert f'`criterion="{name}"`' in page
+    assert f"`{type(criterion_of(name)).__name__}(" in page
+    assert re.match(r"# .*\n\n\*.*?\*", page, re.S), "what it asks comes first, in one sentence"
+
+
+@pytest.mark.parametrize("name", sorted(set(GUIDE) - {"index"}))
+def test_every_page_says_what_it_costs_and_what_it_does_not_promise(name):
+    parts = re.findall(r"^## (.*)", GUIDE[name], re.M)
+    assert parts == [part for part in PARTS if part in parts]
+    assert {"Formula", "Guarantee", "Use", "Cost", "Not promised"} <= set(parts)
+    assert "```python" in GUIDE[name]
+
+
+def test_every_page_is_in_the_list_of_the_guide():
+    listed = re.search(r"^```\{toctree\}\n.*?\n\n(.*?)^```", GUIDE["index"], re.S | re.M)[1]
+    assert sorted(listed.split()) == sorted(set(GUIDE) - {"index"})
+
+
+def top_sum(matrix, d):
+    return np.linalg.eigvalsh(matrix)[-d:].sum()
+
+
+def bound_by_hand(name, second, weights, d):
+    """The second column of the table of bounds."""
+    mixture = np.tensordot(weights, second, axes=1)
+    if name == "nash_welfare":
+        k = len(weights)
+        return np.log(weights).mean() + np.log(k) - np.log(top_sum(mixture, d))
+    if name == "minimax_loss":
+        return weights @ [top_sum(each, d) for each in second] - top_sum(mixture, d)
+    value = weights @ np.trace(second, axis1=1, axis2=2) - top_sum(mixture, d)
+    return value / weights.sum() if name == "equal_error" else value
+
+
+def weights_prove(name, weights, shares):
+    """The third column."""
+    beyond = weights - shares
+    if name == "total_error":
+        return np.allclose(beyond, 0)
+    if name == "disparity":
+        return np.allclose(weights, TRADE_OFF * shares + (1 - TRADE_OFF) * np.array([1, -1]))
+    if name == "error_gap":
+        return abs(beyond.sum()) < 1e-9 and np.abs(beyond).sum() <= 2 * PENALTY + 1e-9
+    if name == "equal_error":
+        return weights.sum() > 0
+    return (weights >= 0).all() and (name == "nash_welfare" or abs(weights.sum() - 1) < 1e-9)
+
+
+CRITERIA = {
+    **{name: criterion_of(name) for name in CRITERION_NAMES if name != "robust_error_gap"},
+    "error_gap": ErrorGap(PENALTY),
+    "disparity": Disparity(TRADE_OFF, protected="sex 1"),
+}
+
+
+@pytest.mark.parametrize("d", [1, 3, 5, 7])
+@pytest.mark.parametrize("name", CRITERIA)
+def test_the_bound_of_each_criterion_can_be_computed_by_hand(name, d):
+    """From the weights alone, as theory.md has it; the solver is not asked."""
+    patients = diabetes_by_sex()
+    rows = (patients.X - patients.X.mean(axis=0)) / patients.X.std(axis=0)
+    groups = patients.sensitive_features
+    labels = np.unique(groups)
+    second = np.array(
+        [rows[groups == g].T @ rows[groups == g] / (groups == g).sum() for g in labels]
+    )
+    shares = np.array([(groups == g).mean() for g in labels])
+    moments = GroupMoments.from_rows(patients.X, groups)
+    solution = FairPCA(d, criterion=CRITERIA[name], scale=True).fit_moments(moments).solution_
+    assert weights_prove(name, solution.weights, shares)
+    bound = bound_by_hand(name, second, solution.weights, d)
+    assert bound == pytest.approx(solution.lower_bound, abs=1e-8)
+    assert solution.objective - bound < 1e-7
+
+
+@pytest.mark.parametrize("k", range(2, 21))
+def test_the_table_of_extra_dimensions_is_the_formula(k):
+    page = (DOCS / "theory.md").read_text(encoding="utf-8")
+    heads, extras = (
+        re.search(rf"^\| {title} \|(.*)\|$", page, re.M)[1].split("|")
+        for title in ("groups", "extra dimensions at most")
+    )
+    ranges = [[int(end) for end in head.split(" to ")] for head in map(str.strip, heads)]
+    shown = next(int(extra) for ends, extra in zip(ranges, extras, strict=True) if k <= ends[-1])
+    assert shown == np.floor(np.sqrt(2 * k + 0.25) - 1.5)
