@@ -1,9 +1,23 @@
 """Pictures of fitted estimators, after scikit-learn's convention for displays.
 
-Each has `from_estimator`, `plot(ax=None)`, which sets `ax_` and `figure_`, and `frame()`, the data
-that is drawn.
+Each has `from_estimator`, `plot(ax=None)`, which sets `ax_`, `axes_` and `figure_`, and `frame()`,
+the data that is drawn.
 """
 
+from fairspan.displays.disparity_path import DisparityPathDisplay
+from fairspan.displays.error_curve import ErrorCurveDisplay
 from fairspan.displays.frontier import FrontierDisplay
+from fairspan.displays.group_loss import GroupLossDisplay
+from fairspan.displays.loadings import LoadingsDisplay
+from fairspan.displays.reduced_rows import ReducedRowsDisplay
+from fairspan.displays.variance_kept import VarianceKeptDisplay
 
-__all__ = ["FrontierDisplay"]
+__all__ = [
+    "DisparityPathDisplay",
+    "ErrorCurveDisplay",
+    "FrontierDisplay",
+    "GroupLossDisplay",
+    "LoadingsDisplay",
+    "ReducedRowsDisplay",
+    "VarianceKeptDisplay",
+]

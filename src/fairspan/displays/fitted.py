@@ -1,10 +1,17 @@
 """What displays need of an estimator."""
 
+import warnings
 from typing import Any
 
-from fairspan.errors import InvalidType
+from sklearn.base import clone
+
+from fairspan.auditing.models import plain_pca
+from fairspan.errors import FairspanWarning, InvalidType
+from fairspan.metrics import GroupFigures, group_figures
+from fairspan.moments.groups import printable, spelled
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.parameters import kind_of
+from fairspan.subspace import FairSubspace
 
 
 def moments_of_fit(estimator: Any, purpose: str) -> Any:
@@ -24,3 +31,44 @@ def moments_of_fit(estimator: Any, purpose: str) -> Any:
         "Allowed is a fitted FairPCA, which holds the moments of its rows",
         "Fit one first",
     )
+
+
+def names_of(labels: Any) -> tuple[str, ...]:
+    """Groups as they are spelled in tables."""
+    return tuple(printable(spelled(label)) for label in labels)
+
+
+def criterion_name(estimator: Any) -> str:
+    """The criterion that was minimised, and the restriction if there was one."""
+    provenance = estimator.subspace_.provenance
+    hidden = provenance.restriction
+    return str(provenance.criterion) + ("" if hidden is None else f" with {hidden}")
+
+
+def refitted(estimator: Any, **settings: Any) -> Any:
+    """A copy with other settings, fitted on the same moments.
+
+    Whatever there is to warn of was said when the estimator was fitted.
+
+    Raises
+    ------
+    Incompatible
+        No subspace answers the criterion with these settings.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairspanWarning)
+        return clone(estimator).set_params(**settings).fit_moments(estimator.moments_)
+
+
+def plain_of_fit(estimator: Any, n_components: int | None = None) -> FairSubspace:
+    """Ordinary PCA of the rows that an estimator was fitted on, judged about the same centre."""
+    subspace = estimator.subspace_
+    d = subspace.dimension if n_components is None else n_components
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairspanWarning)
+        return plain_pca(estimator.moments_, d, subspace.center, scale=subspace.scale is not None)
+
+
+def plain_figures(estimator: Any) -> GroupFigures:
+    """What ordinary PCA does to each group of the rows that an estimator was fitted on."""
+    return group_figures(plain_of_fit(estimator), estimator.moments_)

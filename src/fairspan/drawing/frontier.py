@@ -57,7 +57,7 @@ class FrontierPicture(Picture):
             **{f"error of {group}": points[:, g].tolist() for g, group in enumerate(self.groups)},
         }
 
-    def _draw(self, axes: Axes) -> None:
+    def _draw(self, axes: Axes) -> Sequence[Axes]:
         low, high = self._limits()
         if self.region is not None:
             axes.fill(*self.region.T, color=FAINT, alpha=0.16, linewidth=0)
@@ -81,6 +81,7 @@ class FrontierPicture(Picture):
         axes.set_ylabel(f"error of {label_of(self.groups[1])}")
         axes.set_title(f"What any {self.n_components} dimensions can do for the two groups")
         axes.legend(handles, labels, loc="upper right")
+        return (axes,)
 
     def _limits(self) -> tuple[FloatArray, FloatArray]:
         points = np.vstack([self.errors, self.plain, *self.answers.values()])

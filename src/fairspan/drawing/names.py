@@ -4,6 +4,7 @@ import unicodedata
 from collections.abc import Sequence
 
 _LONGEST = 26
+_NAMELESS = "(no name)"
 
 
 def label_of(name: str, longest: int = _LONGEST) -> str:
@@ -16,7 +17,7 @@ def label_of(name: str, longest: int = _LONGEST) -> str:
     >>> print(label_of("$x"))
     \$x
     """
-    text = "".join(char if char.isprintable() else "?" for char in name)
+    text = "".join(char if char.isprintable() else "?" for char in name) or _NAMELESS
     text = text if _width(text) <= longest else _cut(text, longest - 1) + "…"
     # A dollar sign begins a formula.
     return text.replace("$", r"\$")

@@ -23,10 +23,13 @@ class Picture(ABC):
     ----------
     ax_ : matplotlib Axes
         What was drawn on; where a picture has several panels, the axes that bound them.
+    axes_ : tuple of matplotlib Axes
+        The panels; `ax_` alone where there is one.
     figure_ : matplotlib Figure
     """
 
     ax_: Axes
+    axes_: tuple[Axes, ...]
     figure_: Figure
 
     def plot(self, ax: Axes | None = None) -> Self:
@@ -40,7 +43,7 @@ class Picture(ABC):
         Returns
         -------
         Self
-            With `ax_` and `figure_`.
+            With `ax_`, `axes_` and `figure_`.
 
         Raises
         ------
@@ -54,7 +57,7 @@ class Picture(ABC):
         with rc_context(STYLE):
             if ax is None:
                 _, ax = pyplot.subplots(figsize=self.size(), layout="constrained")
-            self._draw(ax)
+            self.axes_ = tuple(self._draw(ax))
         self.ax_ = ax
         figure = ax.get_figure(root=True)
         assert figure is not None
@@ -89,5 +92,5 @@ class Picture(ABC):
         return 6.4, 4.6
 
     @abstractmethod
-    def _draw(self, axes: Axes) -> None:
-        """Draw on these axes, with our style set."""
+    def _draw(self, axes: Axes) -> Sequence[Axes]:
+        """Draw on these axes, with our style set; the panels that were made of them."""

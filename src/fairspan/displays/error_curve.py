@@ -1,0 +1,176 @@
+"""Errors or losses against the number of dimensions, from an estimator."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.auditing.intervals import error_estimates
+from fairspan.auditing.row_errors import standard_errors
+from fairspan.displays.fitted import (
+    criterion_name,
+    moments_of_fit,
+    names_of,
+    plain_of_fit,
+    refitted,
+)
+from fairspan.displays.rows import rows_for
+from fairspan.drawing.error_curve import ErrorCurvePicture
+from fairspan.errors import Incompatible
+from fairspan.metrics import GroupFigures, group_figures
+from fairspan.moments.of_rows import Moments, moments_of
+from fairspan.moments.sources.protocol import Rows
+from fairspan.problem.parameters import check_choice
+from fairspan.problem.problem import check_n_components
+from fairspan.subspace import FairSubspace
+
+FloatArray = npt.NDArray[np.float64]
+
+# As many dimensions as are shown by default.
+_MOST = 20
+
+
+class ErrorCurveDisplay(ErrorCurvePicture):
+    """Each group's error, or excess loss, against the number of dimensions d.
+
+    Ordinary PCA stands beside the estimator's criterion, refitted at each d. Make it with
+    :meth:`from_estimator`.
+    """
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        sensitive_features: Any = None,
+        *,
+        dimensions: Sequence[int] | None = None,
+        quantity: Literal["error", "loss"] = "error",
+    ) -> Self:
+        """Fit PCA and the estimator's criterion at every dimension.
+
+        Parameters
+        ----------
+        estimator : FairPCA
+            Fitted.
+        X : (n, p) table of finite numbers, optional
+            Rows to judge by, such as held-out ones, as `FairPCA.fit` takes them. Without them, the
+            rows that the estimator was fitted on, without intervals.
+        sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
+        dimensions : sequence of int, optional
+            By default from 1 to 20, or up to twice the estimator's own in 20 steps.
+        quantity : {"error", "loss"}
+            e_g, or e_g - e*_g: what the group loses against its own best subspace. Losses have no
+            intervals, as that best subspace is found on the same rows.
+
+        Returns
+        -------
+        ErrorCurveDisplay
+
+        Raises
+        ------
+        InvalidType
+            The estimator is not a fitted FairPCA.
+        InvalidParameter
+            A dimension that the features do not have, or another quantity.
+        InvalidInput
+            Rows without groups, or of other features.
+        UnknownGroup
+            A group that the estimator was not fitted on.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairPCA
+        >>> from fairspan.displays import ErrorCurveDisplay
+        >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0]])
+        >>> fair = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
+        >>> display = ErrorCurveDisplay.from_estimator(fair)
+        >>> display.dimensions, display.plain[0], display.fair[0].round(2)
+        (array([1, 2, 3]), array([0., 4.]), array([2.77, 2.77]))
+        """
+        moments = moments_of_fit(estimator, cls.__name__)
+        check_choice("quantity", quantity, ("error", "loss"))
+        own = estimator.subspace_.dimension
+        shown = _dimensions(dimensions, own, moments.n_features)
+        rows = None
+        if X is not None or sensitive_features is not None:
+            rows = rows_for(estimator, X, sensitive_features, cls.__name__)
+            moments = moments_of(rows)
+        plain = [plain_of_fit(estimator, int(d)) for d in shown]
+        fair = [_fair_at(estimator, int(d)) for d in shown]
+        figures = [_judged(each, moments) for each in (*plain, *fair)]
+        halves = (slice(None, len(shown)), slice(len(shown), None))
+        values = np.array([_values(each, quantity, moments.n_groups) for each in figures])
+        intervals: list[FloatArray | None] = [None, None]
+        if rows is not None and quantity == "error":
+            ends = _intervals((*plain, *fair), figures, rows, moments)
+            intervals = [ends[half] for half in halves]
+        return cls(
+            dimensions=shown,
+            groups=names_of(moments.labels),
+            plain=values[halves[0]],
+            fair=values[halves[1]],
+            name=criterion_name(estimator),
+            best=_best(figures[halves[0]]) if quantity == "error" else None,
+            plain_interval=intervals[0],
+            fair_interval=intervals[1],
+            marked=own,
+            quantity=quantity,
+        )
+
+
+def _fair_at(estimator: Any, d: int) -> FairSubspace | None:
+    """The criterion's answer in d dimensions; None where it has none."""
+    if d == estimator.subspace_.dimension:
+        return estimator.subspace_  # type: ignore[no-any-return]
+    try:
+        return refitted(estimator, n_components=d).subspace_  # type: ignore[no-any-return]
+    except Incompatible:
+        return None
+
+
+def _judged(subspace: FairSubspace | None, moments: Moments) -> GroupFigures | None:
+    return None if subspace is None else group_figures(subspace, moments)
+
+
+def _values(figures: GroupFigures | None, quantity: str, n_groups: int) -> FloatArray:
+    if figures is None:
+        return np.full(n_groups, np.nan)
+    return figures.errors if quantity == "error" else figures.excess_losses
+
+
+def _best(plain: Sequence[GroupFigures | None]) -> FloatArray:
+    return np.array([figures.best_errors for figures in plain if figures is not None])
+
+
+def _intervals(
+    subspaces: Sequence[FairSubspace | None],
+    figures: Sequence[GroupFigures | None],
+    rows: Rows,
+    moments: Moments,
+) -> FloatArray:
+    """Both ends for each subspace and group, from one pass over the rows, (m, k, 2)."""
+    judged = [
+        (subspace, each)
+        for subspace, each in zip(subspaces, figures, strict=True)
+        if subspace is not None and each is not None
+    ]
+    ends = np.full((len(subspaces), moments.n_groups, 2), np.nan)
+    answered = [i for i, each in enumerate(figures) if each is not None]
+    found = standard_errors(rows, moments, judged)
+    for i, (_, each), errors in zip(answered, judged, found, strict=True):
+        for g, estimate in enumerate(error_estimates(each.errors, errors, moments.counts)):
+            if estimate.has_interval:
+                ends[i, g] = estimate.low, estimate.high
+    return ends
+
+
+def _dimensions(asked: Sequence[int] | None, own: int, n_features: int) -> npt.NDArray[np.int64]:
+    if asked is not None:
+        for d in asked:
+            check_n_components(d, n_features)
+        return np.unique(np.asarray(asked, dtype=np.int64))
+    top = min(n_features, max(_MOST, 2 * own))
+    return np.union1d(np.round(np.linspace(1, top, min(top, _MOST))).astype(np.int64), [own])

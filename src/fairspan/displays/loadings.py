@@ -1,0 +1,80 @@
+"""Loadings of the components, from an estimator."""
+
+from typing import Any, Self
+
+from fairspan.displays.fitted import moments_of_fit
+from fairspan.drawing.loadings import LoadingsPicture
+from fairspan.errors import InvalidParameter
+from fairspan.moments.groups import printable
+from fairspan.problem.parameters import check_count
+
+
+class LoadingsDisplay(LoadingsPicture):
+    """How much each feature takes part in each component; or the components as images.
+
+    Make it with :meth:`from_estimator`.
+    """
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        n_features: int = 20,
+        image_shape: tuple[int, int] | None = None,
+    ) -> Self:
+        """The loadings of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : FairPCA
+            Fitted.
+        n_features : int
+            How many of the features with the largest loadings are shown.
+        image_shape : tuple of 2 int, optional
+            Rows and columns of an image whose pixels the features are.
+
+        Returns
+        -------
+        LoadingsDisplay
+
+        Raises
+        ------
+        InvalidType
+            The estimator is not a fitted FairPCA, or a number is none.
+        InvalidParameter
+            No features, or an image of another number of pixels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairPCA
+        >>> from fairspan.displays import LoadingsDisplay
+        >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0]])
+        >>> fair = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
+        >>> LoadingsDisplay.from_estimator(fair, n_features=2).columns()["feature"]
+        ['feature 1', 'feature 2']
+        """
+        moments_of_fit(estimator, cls.__name__)
+        check_count("n_features", n_features)
+        subspace = estimator.subspace_
+        _check_shape(image_shape, subspace.n_features)
+        names = subspace.feature_names
+        if names is None:
+            names = tuple(f"feature {j + 1}" for j in range(subspace.n_features))
+        return cls(
+            loadings=subspace.components,
+            features=tuple(map(printable, names)),
+            n_features=int(n_features),
+            image_shape=image_shape,
+        )
+
+
+def _check_shape(shape: tuple[int, int] | None, n_features: int) -> None:
+    if shape is None or (len(shape) == 2 and shape[0] * shape[1] == n_features):
+        return
+    raise InvalidParameter(
+        f"image_shape is {shape!r}",
+        f"Allowed are two whole numbers whose product is the number of features, {n_features}",
+        "Pass the rows and columns of the images that the features are the pixels of",
+    )

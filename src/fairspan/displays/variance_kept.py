@@ -1,0 +1,74 @@
+"""Shares of variance kept, from an estimator."""
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.displays.fitted import criterion_name, moments_of_fit, names_of, plain_of_fit
+from fairspan.displays.rows import rows_for
+from fairspan.drawing.variance_kept import VarianceKeptPicture
+from fairspan.metrics import GroupFigures, group_figures
+from fairspan.moments.of_rows import moments_of
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class VarianceKeptDisplay(VarianceKeptPicture):
+    """The share of each group's variance that is kept: by PCA, by the criterion, at best.
+
+    Make it with :meth:`from_estimator`.
+    """
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any = None, sensitive_features: Any = None) -> Self:
+        """The shares on the rows of the fit, or on others.
+
+        Parameters
+        ----------
+        estimator : FairPCA
+            Fitted.
+        X : (n, p) table of finite numbers, optional
+            Rows to judge by, such as held-out ones, as `FairPCA.fit` takes them.
+        sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
+
+        Returns
+        -------
+        VarianceKeptDisplay
+
+        Raises
+        ------
+        InvalidType
+            The estimator is not a fitted FairPCA.
+        InvalidInput
+            Rows without groups, or of other features.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairPCA
+        >>> from fairspan.displays import VarianceKeptDisplay
+        >>> X = np.array([[3.0, 0], [-3, 0], [0, 2], [0, -2]])
+        >>> fair = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
+        >>> display = VarianceKeptDisplay.from_estimator(fair)
+        >>> display.plain, display.fair.round(2), display.best
+        (array([1., 0.]), array([0.69, 0.31]), array([1., 1.]))
+        """
+        moments = moments_of_fit(estimator, cls.__name__)
+        if X is not None or sensitive_features is not None:
+            moments = moments_of(rows_for(estimator, X, sensitive_features, cls.__name__))
+        plain = group_figures(plain_of_fit(estimator), moments)
+        fair = group_figures(estimator.subspace_, moments)
+        return cls(
+            groups=names_of(moments.labels),
+            plain=plain.captured_ratios,
+            fair=fair.captured_ratios,
+            best=_best_ratios(plain),
+            n_components=estimator.subspace_.dimension,
+            name=criterion_name(estimator),
+        )
+
+
+def _best_ratios(figures: GroupFigures) -> FloatArray:
+    with np.errstate(invalid="ignore"):  # 0 / 0: a group without variance
+        return 1.0 - figures.best_errors / figures.total_variances

@@ -1,0 +1,103 @@
+"""Disparity and total error along a parameter of the criterion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.drawing.layout import head, stacked
+from fairspan.drawing.names import label_of
+from fairspan.drawing.palette import FAINT, FAIR, INK, PLAIN
+from fairspan.drawing.picture import Picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class DisparityPathPicture(Picture):
+    """What more weight on fairness does to the disparity, and what it costs.
+
+    Attributes
+    ----------
+    values : (m,) array
+        Of the parameter, rising.
+    disparity, total_error : (m,) arrays
+        At each value; NaN where no subspace answers the criterion.
+    plain_disparity, plain_total_error : float
+        Of ordinary PCA.
+    groups : tuple of k str
+        Of two, the disparity is the error of the second minus that of the first; of more, the
+        largest gap.
+    parameter : str
+    current : float or None
+        The value that was chosen.
+    logarithmic : bool
+        Whether the parameter is shown on a logarithmic scale, with zero at its beginning.
+    """
+
+    values: FloatArray
+    disparity: FloatArray
+    total_error: FloatArray
+    plain_disparity: float
+    plain_total_error: float
+    groups: tuple[str, ...]
+    parameter: str = "penalty"
+    current: float | None = None
+    logarithmic: bool = True
+
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure, in inches."""
+        return 6.4, 5.4
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """One row for each value of the parameter."""
+        return {
+            self.parameter: self.values.tolist(),
+            "disparity": self.disparity.tolist(),
+            "total_error": self.total_error.tolist(),
+        }
+
+    def _draw(self, axes: Axes) -> Sequence[Axes]:
+        upper, lower = stacked(axes, 2)
+        for panel, path, plain in (
+            (upper, self.disparity, self.plain_disparity),
+            (lower, self.total_error, self.plain_total_error),
+        ):
+            pca = panel.axhline(plain, color=PLAIN.colour, linestyle=PLAIN.line)
+            (line,) = panel.plot(
+                self.values, path, FAIR.marker, linestyle="-", color=FAIR.colour, markersize=4.5
+            )
+        handles: list[Any] = [pca, line]
+        labels = ["PCA", "the criterion"]
+        if self.current is not None:
+            for panel in (upper, lower):
+                mark = panel.axvline(self.current, color=FAINT, linewidth=1, gid="current")
+            handles.append(mark)
+            labels.append(f"fitted: {self.current:g}")
+        upper.axhline(0, color=INK, linewidth=0.8, zorder=1)
+        if self.logarithmic:
+            _set_logarithmic(lower, self.values)
+        upper.set_ylabel("disparity")
+        lower.set_ylabel("total error")
+        axes.set_xlabel(label_of(self.parameter))
+        head(axes, self._title(), handles, labels)
+        return upper, lower
+
+    def _title(self) -> str:
+        return f"What {label_of(self.parameter)} does to the disparity, and what it costs"
+
+
+def _set_logarithmic(axes: Axes, values: FloatArray) -> None:
+    positive = values[values > 0]
+    if not len(positive):
+        return
+    least = float(positive.min())
+    axes.set_xscale("symlog", linthresh=least, linscale=0.5)
+    axes.set_xlim(float(values.min()) if values.min() > 0 else -0.1 * least, positive.max() * 1.1)

@@ -1,0 +1,90 @@
+"""Losses of k groups, and the bound that no subspace can beat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.drawing.layout import head
+from fairspan.drawing.names import label_of
+from fairspan.drawing.palette import FAIR, INK, PLAIN
+from fairspan.drawing.picture import Picture
+from fairspan.drawing.rows import height_of, set_rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FloatArray = npt.NDArray[np.float64]
+
+_ROW, _BAR = 0.46, 0.38
+
+
+@dataclass(eq=False)
+class GroupLossPicture(Picture):
+    """What each group loses against its own best subspace, under PCA and a criterion.
+
+    Attributes
+    ----------
+    groups : tuple of k str
+    plain, fair : (k,) arrays
+        Excess losses of ordinary PCA and of the criterion.
+    n_components : int
+    name : str
+        The criterion's.
+    bound : float or None
+        No subspace has a smaller largest loss; None where the criterion proves no such thing.
+    status : str
+        How the fit ended: "optimal", "estimated" or "open gap".
+    """
+
+    groups: tuple[str, ...]
+    plain: FloatArray
+    fair: FloatArray
+    n_components: int
+    name: str = "fair"
+    bound: float | None = None
+    status: str = "optimal"
+
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure, in inches."""
+        return 6.8, height_of(len(self.groups), _ROW)
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """One row for each group; the bound is the same in all."""
+        bound = np.nan if self.bound is None else self.bound
+        return {
+            "group": list(self.groups),
+            "PCA": self.plain.tolist(),
+            self.name: self.fair.tolist(),
+            "bound": [bound] * len(self.groups),
+        }
+
+    def _draw(self, axes: Axes) -> Sequence[Axes]:
+        rows = np.arange(len(self.groups))
+        plain = axes.barh(
+            rows - _BAR / 2,
+            self.plain,
+            _BAR,
+            facecolor="white",
+            edgecolor=PLAIN.colour,
+            hatch=PLAIN.hatch,
+        )
+        fair = axes.barh(
+            rows + _BAR / 2, self.fair, _BAR, facecolor=FAIR.colour, edgecolor=FAIR.colour
+        )
+        handles: list[Any] = [plain, fair]
+        labels = ["PCA", label_of(self.name)]
+        if self.bound is not None:
+            handles.append(axes.axvline(self.bound, color=INK, linewidth=1.6, gid="bound"))
+            labels.append("proven: the largest loss is never below this")
+        axes.set_xlabel("excess loss of the group")
+        beside = set_rows(axes, self.groups)
+        head(axes, self._title(), handles, labels, beside=beside)
+        return (axes,)
+
+    def _title(self) -> str:
+        return f"What each group loses against its own best {self.n_components} dimensions"
