@@ -239,8 +239,9 @@ class EqualError(_AnyGroups):
 class ErrorGap(_AnyGroups):
     """Total error plus a penalty on the largest error gap: Vu et al. (2022), equation (3).
 
-    Minimises sum_g q_g e_g + penalty * max_(a, b) (e_a - e_b); with two groups, |e_1 - e_2|. From
-    some penalty on, the errors are equal where they can be (:class:`EqualError`).
+    Minimises sum_g q_g e_g + penalty * max_(a, b) (e_a - e_b); with two groups,
+    ``|e_1 - e_2|``. From some penalty on, the errors are equal where they can be
+    (:class:`EqualError`).
 
     Parameters
     ----------

@@ -23,10 +23,10 @@ FloatArray = npt.NDArray[np.float64]
 class RobustErrorGap:
     """The error gap criterion at the worst distribution within a ball about each group's rows.
 
-    Vu et al. (2022), equations (4) and (6): the supremum of sum_g q_g e_g + penalty |e_1 - e_2|
-    over all pairs of distributions within radius eps_g of each group's. It equals the max over
-    ordered pairs (a, b) of sum_g h(v_g, e_g, eps_g), v_a = q_a + penalty, v_b = q_b - penalty,
-    v_g = q_g for the others, with h of :func:`worst_case`.
+    Vu et al. (2022), equations (4) and (6): the supremum of sum_g q_g e_g + penalty
+    ``|e_1 - e_2|`` over all pairs of distributions within radius eps_g of each group's. It equals
+    the max over ordered pairs (a, b) of sum_g h(v_g, e_g, eps_g), v_a = q_a + penalty,
+    v_b = q_b - penalty, v_g = q_g for the others, with h of :func:`worst_case`.
 
     Parameters
     ----------

@@ -88,8 +88,8 @@ class UCB1SearchCV(BestEstimatorMethods, MetaEstimatorMixin, BaseEstimator):  # 
         Splits that some arm was tried on.
     n_pulls_ : int
         Fits that were made, fewer than `n_pulls` only if every arm failed or the file has more.
-    arms_ : (n_pulls_,) array of int
-        Which arm was pulled, in order.
+    arms_ : array of int
+        Which arm was pulled, in order, one for each pull.
     errors_ : dict of int to str
         Arms that failed, and why.
 

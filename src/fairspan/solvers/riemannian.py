@@ -48,7 +48,7 @@ class RiemannianSubgradient:
     Notes
     -----
     With errors e, weights v of the active ordered pair of groups and radii eps, the step is
-    V + gamma (I - VV')GV, G = sum_g (2 |v_g| sqrt(eps_g / e_g) + 2 v_g) S_g, and then back to
+    V + gamma (I - VV')GV, G = sum_g (2 abs(v_g) sqrt(eps_g / e_g) + 2 v_g) S_g, and then back to
     orthonormal columns. For two groups this is the paper's gradient; for more, the other groups'
     terms v_g = q_g stay in it. The best subspace visited is returned, judged by the criterion and
     not by the paper's equation (6), which may fall short of it. The lower bound comes from

@@ -1,0 +1,90 @@
+"""How the documentation is built: `./run docs` (offline; warnings are errors)."""
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+sys.path.insert(0, str(DOCS / "_extensions"))
+# Pages that need a data folder find it where the tests find it.
+os.environ.setdefault("FAIRSPAN_DATA", str(ROOT.parent / "shared" / "data"))
+
+from gallery import pages_without_data  # noqa: E402  (lies in _extensions)
+
+import fairspan  # noqa: E402  (after the data folder is known)
+
+project = "fairspan"
+author = "The fairspan developers"
+project_copyright = author
+version = release = fairspan.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+    "mathml",
+    "picture",
+    "repository_links",
+]
+exclude_patterns = ["_extensions", "_templates"]
+templates_path = ["_templates"]
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+# Links to headings, as GitHub makes them.
+myst_heading_anchors = 4
+
+autosummary_generate = True
+autosummary_ignore_module_all = False
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+html_math_renderer = "mathml"
+
+html_theme = "pydata_sphinx_theme"
+html_title = "fairspan"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_last_updated_fmt = None
+html_sidebars = {"index": [], "tutorial": [], "comparison": []}
+html_theme_options = {
+    "logo": {"text": "fairspan"},
+    "navbar_end": ["theme-switcher"],
+    "navbar_persistent": ["search-button"],
+    "header_links_before_dropdown": 6,
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "navigation_with_keys": False,
+}
+
+# Notes of other programs about what they will change; none is about these pages.
+warnings.filterwarnings("ignore", category=PendingDeprecationWarning)
+
+sphinx_gallery_conf = {
+    "examples_dirs": str(ROOT / "examples"),
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/[a-z_0-9]+\.py",
+    "ignore_pattern": pages_without_data(ROOT / "examples"),
+    "within_subsection_order": "FileNameSortKey",
+    "reset_modules_order": "both",
+    "reset_modules": ("matplotlib", "gallery.as_strict_as_tests"),
+    "download_all_examples": False,
+    "show_signature": False,
+    "show_memory": False,
+    "min_reported_time": 1000,
+    "remove_config_comments": True,
+    "image_scrapers": ("matplotlib",),
+    "image_srcset": ["2x"],
+    "nested_sections": False,
+    "copyfile_regex": r".*\.rst",
+    "write_computation_times": False,
+}
