@@ -13,13 +13,14 @@ import click
 from fairspan.cli.commands import audit, demo, fit, transform
 from fairspan.cli.moment_files import merge, moments
 from fairspan.cli.reproducing import reproduce
+from fairspan.cli.terminal import complain
 from fairspan.errors import FairspanError
 from fairspan.version import __version__
 
 _BAD_INPUT, _INTERNAL_FAILURE = 2, 1
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.version_option(__version__, prog_name="fairspan", message="%(prog)s %(version)s")
 def fairspan() -> None:
     """Fair principal component analysis: audit what PCA does to each group, and repair it.
@@ -59,10 +60,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
             from fairspan.moments.groups import printable  # takes its time
 
             # Names of files may hold what a terminal would obey.
-            click.echo(f"fairspan: error: {printable(str(error))}", err=True)
+            complain("error", printable(str(error)))
             return _BAD_INPUT
         return 0
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:
-    click.echo(f"fairspan: warning: {message}", err=True)
+    from fairspan.moments.groups import printable
+
+    complain("warning", printable(str(message)))

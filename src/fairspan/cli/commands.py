@@ -63,7 +63,7 @@ def audit(
     larger than memory.
     """
     from fairspan.cli.inputs import open_input, plain_model, saved_models
-    from fairspan.cli.output import echo_json
+    from fairspan.cli.output import audit_in_words, echo_json
 
     if models and (reading.features or reading.exclude):
         raise click.UsageError("A saved model brings its features: no --features, no --exclude.")
@@ -80,7 +80,7 @@ def audit(
     if as_json:
         echo_json(result.to_dict())
     else:
-        click.echo(str(result))
+        click.echo(audit_in_words(result))
 
 
 @click.command(short_help="Fit fair PCA to DATA, save it, and compare it with PCA.")
@@ -103,7 +103,12 @@ def fit(
 ) -> None:
     """Fit fair PCA to DATA and save it; print PCA beside it, and the proof of optimality."""
     from fairspan.cli.inputs import fair_models, open_input
-    from fairspan.cli.output import certificate_facts, certificate_in_words, echo_json
+    from fairspan.cli.output import (
+        audit_in_words,
+        certificate_facts,
+        certificate_in_words,
+        echo_json,
+    )
     from fairspan.storage import writing
 
     if str(model) == "-":
@@ -118,7 +123,7 @@ def fit(
         facts = certificate_facts(fitted)
         echo_json({"model": str(model), "certificate": facts, **result.to_dict()})
     else:
-        click.echo(f"{result}\n\n{certificate_in_words(fitted)}\nSaved to {model}")
+        click.echo(f"{audit_in_words(result)}\n\n{certificate_in_words(fitted)}\nSaved to {model}")
 
 
 @click.command()

@@ -8,6 +8,7 @@ import click
 
 from fairspan.cli.progress import WithProgress
 from fairspan.cli.reading import Reading
+from fairspan.cli.terminal import complain
 from fairspan.errors import InvalidInput
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.engines.protocol import located
@@ -42,7 +43,10 @@ def make_moments(
             complete = accumulate(ResumableRows(_telling(rows), partial))
         except KeyboardInterrupt:
             if partial.exists():
-                _warn(f"{partial} keeps what was absorbed; the same command goes on from there.")
+                complain(
+                    "warning",
+                    f"{partial} keeps what was absorbed; the same command goes on from there.",
+                )
             raise
     else:
         complete = _of_sample(rows, partial, reading.sample, reading.seed or 0)
@@ -64,7 +68,7 @@ def merge_moments(files: Sequence[Path], out: Path) -> GroupMoments:
     """
     seen = {file.resolve() for file in files}
     if len(seen) < len(files):
-        _warn("The same file is given more than once: its rows count as often.")
+        complain("warning", "The same file is given more than once: its rows count as often.")
     total = GroupMoments.load(files[0])
     for file in files[1:]:
         more = GroupMoments.load(file)
@@ -101,11 +105,8 @@ def _warn_of_tiny_groups(moments: GroupMoments) -> None:
     more = len(tiny) - _MOST_NAMED
     named = ", ".join(f"'{name}'" for name in tiny[:_MOST_NAMED])
     named += f" and {more} more" if more > 0 else ""
-    _warn(
+    complain(
+        "warning",
         f"Groups of 1 or 2 rows ({named}): their rows can be read off these moments; "
-        "use --min-group-size to leave such groups out."
+        "use --min-group-size to leave such groups out.",
     )
-
-
-def _warn(message: str) -> None:
-    click.echo(f"fairspan: warning: {message}", err=True)

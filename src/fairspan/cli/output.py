@@ -2,16 +2,20 @@
 
 import json
 import math
-import textwrap
+import re
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairspan.moments.groups import spelled
+from fairspan.cli.terminal import paint_on, width_of
+from fairspan.moments.groups import printable, spelled
 from fairspan.problem.nested_parameters import field_values
+from fairspan.terminal_text import Role, wrapped
 
 if TYPE_CHECKING:
+    from fairspan.auditing.audit import Audit
     from fairspan.fitting import Fit
 
 
@@ -53,10 +57,20 @@ def criterion_parameters(fit: "Fit") -> dict[str, Any]:
     return values
 
 
+def audit_in_words(result: "Audit") -> str:
+    """An audit as standard output shows it: as wide as that is, and in its colours."""
+    from fairspan.auditing.text import audit_text  # takes its time
+
+    width, paint = width_of(sys.stdout), paint_on(sys.stdout)
+    return audit_text(result.models, result.findings, result.rows, width, paint)
+
+
 def certificate_in_words(fit: "Fit") -> str:
-    """The certificate as a paragraph of 80 columns."""
+    """The certificate as a paragraph as wide as standard output, and in its colours."""
     solution, d = fit.solution, fit.problem.n_components
-    values = ", ".join(f"{name}={value}" for name, value in criterion_parameters(fit).items())
+    values = ", ".join(
+        f"{name}={printable(str(value))}" for name, value in criterion_parameters(fit).items()
+    )
     criterion = fit.problem.criterion.name + (f" ({values})" if values else "")
     steps = _counted(solution.n_eigenproblems, "eigenproblem")
     subspace = f"subspace of {_counted(d, 'dimension')}"
@@ -80,7 +94,20 @@ def certificate_in_words(fit: "Fit") -> str:
             "The condition of Theorem 3.2 of Vu et al. (2022) does not hold: their equation (6) "
             "may fall short of the worst case. Here the worst case itself was minimised."
         )
-    return textwrap.fill(" ".join(sentences), 80, break_long_words=False, break_on_hyphens=False)
+    lines = wrapped(" ".join(sentences), width_of(sys.stdout))
+    return _with_coloured_status("\n".join(lines), solution.status)
+
+
+def _with_coloured_status(text: str, status: str) -> str:
+    """The text with the word or words of the status, over whose parts a line may end, coloured."""
+    paint = paint_on(sys.stdout)
+    role: Role = "proven" if status == "optimal" else "unproven"
+    words = r"\s+".join(status.split())
+    return re.sub(
+        rf"(?<=Status:)(\s+)({words})",
+        lambda found: found[1] + re.sub(r"\S+", lambda word: paint(word[0], role), found[2]),
+        text,
+    )
 
 
 def _counted(number: int, thing: str) -> str:

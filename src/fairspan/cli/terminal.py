@@ -1,0 +1,50 @@
+"""What the command line writes to: how wide it is, and whether it shows colours.
+
+Colours are for terminals alone, and not where the environment has NO_COLOR (no-color.org) or a
+terminal that calls itself dumb. Text is the same with and without them.
+"""
+
+import os
+import sys
+from typing import Any, Literal, TextIO
+
+import click
+
+from fairspan.terminal_text import Paint, Role, plain
+
+# Text is wrapped here, and earlier on a narrower terminal.
+_WIDTH = 80
+_LOOKS: dict[Role, dict[str, Any]] = {
+    "error": {"fg": "red", "bold": True},
+    "warning": {"fg": "yellow", "bold": True},
+    "worst": {"fg": "red", "bold": True},
+    "proven": {"fg": "green"},
+    "unproven": {"fg": "yellow"},
+}
+
+
+def paint_on(stream: TextIO) -> Paint:
+    """What colours the parts of a text for a stream, or leaves them as they are."""
+    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return _coloured if wanted and stream.isatty() else plain
+
+
+def width_of(stream: TextIO) -> int:
+    """Columns for text: those of the terminal, but 80 at most, and 80 where none is."""
+    if not stream.isatty():
+        return _WIDTH
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):  # it has no size to tell, or is a terminal in name only
+        return _WIDTH
+    return min(columns, _WIDTH) if columns > 0 else _WIDTH
+
+
+def complain(kind: Literal["error", "warning"], message: str) -> None:
+    """Say on standard error what is wrong."""
+    mark = paint_on(sys.stderr)(f"fairspan: {kind}:", kind)
+    click.echo(f"{mark} {message}", err=True)
+
+
+def _coloured(text: str, role: Role) -> str:
+    return click.style(text, **_LOOKS[role])
