@@ -110,3 +110,17 @@ def test_the_table_of_extra_dimensions_is_the_formula(k):
     ranges = [[int(end) for end in head.split(" to ")] for head in map(str.strip, heads)]
     shown = next(int(extra) for ends, extra in zip(ranges, extras, strict=True) if k <= ends[-1])
     assert shown == np.floor(np.sqrt(2 * k + 0.25) - 1.5)
+
+
+def test_the_figures_of_the_comparison_are_those_measured():
+    page = (DOCS / "comparison.md").read_text(encoding="utf-8")
+    results = (DOCS.parent / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    measured = re.search(r"^## Measured\n(.*?)^## ", page, re.S | re.M)[1]
+    figures = re.findall(r"\| ([\d,.]+) \|$", measured, re.M) + re.findall(
+        r"\d+\.\d+\S*\d%?", measured
+    )
+    assert len(figures) > 15
+    for figure in figures:
+        assert re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.])", results), figure
+    for row in re.findall(r"^\|.*?\| `(.*?)`.*\|", measured, re.M):
+        assert f"| {row} |" in results, row
