@@ -11,9 +11,15 @@ import pytest
 from fairspan.problem.criterion_names import CRITERION_NAMES
 from fairspan.problem.named_criteria import criterion_of
 from fairspan.solvers.choose import SOLVERS
+from real_data import FOLDER, path_of
 
 ROOT = Path(__file__).parents[1]
-PAGES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
+DOCS = ROOT / "docs"
+PAGES = {
+    path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8")
+    for path in DOCS.rglob("*.md")
+    if not path.is_relative_to(DOCS / "gallery")
+}
 CHOOSING = PAGES["choosing.md"]
 
 # A block of Python, and what it prints if that is shown below it.
@@ -36,7 +42,11 @@ def section(page, title):
 
 
 @pytest.mark.parametrize(("page", "code", "shown"), EXAMPLES)
-def test_every_example_runs_and_prints_what_is_shown(page, code, shown):
+def test_every_example_runs_and_prints_what_is_shown(page, code, shown, tmp_path, monkeypatch):
+    for name in re.findall(r'datasets\.load\("(\w+)"', code):
+        path_of(f"{name}.parquet")
+    monkeypatch.setenv("FAIRSPAN_DATA", str(FOLDER))
+    monkeypatch.chdir(tmp_path)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(code, page, "exec"), {})
