@@ -1,3 +1,4 @@
+import gzip
 import io
 import os
 import re
@@ -14,6 +15,7 @@ import pytest
 from fairspan.cli import progress_line
 from fairspan.cli.progress import WithProgress
 from fairspan.cli.progress_line import ProgressLine
+from fairspan.cli.row_estimate import estimated_rows
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.engines.processes import Processes
 from fairspan.moments.engines.protocol import InThisProcess
@@ -80,12 +82,67 @@ def test_the_line_is_not_rewritten_more_often_than_it_can_be_read(rows):
     assert 1 <= terminal.getvalue().count("reading") <= 4.0 / 0.2
 
 
-def test_rows_of_unknown_number(tmp_path):
-    path = tmp_path / "long.csv"
-    path.write_text("x,y\n" + "1.25,2.5\n" * 150_000)
+LINES = "1.25,2.5\n" * 150_000
+
+
+def auditing(path):
     terminal = Terminal()
     read(WithProgress(FileRows.open(path), "auditing", terminal, clock_in_steps_of(1.5)))
-    assert "\rauditing: 150,000 rows, " in terminal.getvalue()
+    return terminal.getvalue()
+
+
+def test_of_a_csv_the_number_of_rows_is_an_estimate(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("x,y\n" + LINES)
+    shown = auditing(path)
+    assert "\rauditing: 150,000 of about 150,000 rows (100%), " in shown
+    assert " left" in shown
+
+
+def test_rows_of_unknown_number_and_more_rows_than_were_guessed(tmp_path):
+    packed = tmp_path / "long.csv.gz"
+    packed.write_bytes(gzip.compress(("x,y\n" + LINES).encode()))
+    growing = tmp_path / "growing.csv"  # its first lines are the longest
+    growing.write_text("x,y\n" + "1.2500000000000000000,2.5000000000000000000\n" * 4000 + LINES)
+    for path, n_rows in ((packed, 150_000), (growing, 154_000)):
+        last = auditing(path).split("\r")[-3]
+        assert last.startswith(f"auditing: {n_rows:,} rows, ")
+        assert " left" not in last
+
+
+@pytest.mark.parametrize(("n_rows", "about"), [(1234, 1200), (86_500, 86_000), (3, 3)])
+def test_the_estimate_has_two_digits(tmp_path, n_rows, about):
+    for number in range(2):
+        (tmp_path / f"{number}.csv").write_text("x,g\n" + "1.25,a\n" * n_rows)
+    rows = FileRows.open(tmp_path, ["g"])
+    assert estimated_rows(rows.parts) == estimated_rows([rows])
+    assert estimated_rows([rows]) == pytest.approx(2 * n_rows, rel=0.05)
+    assert estimated_rows(rows.parts[:1]) == about
+
+
+def test_nothing_is_estimated_where_lines_do_not_show_it(tmp_path):
+    (tmp_path / "one.csv").write_text("x,g\n1,a")
+    assert estimated_rows([FileRows.open(tmp_path / "one.csv", ["g"])]) is None
+    assert estimated_rows([ArrayRows(np.zeros((5, 2)))]) is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (80, "reading: 20,000,000 of 40,000,000 rows (50%), 1.0 M rows/s, 20 s left"),
+        (70, "reading: 20,000,000 of 40,000,000 rows (50%), 1.0 M rows/s, 20 s left"),
+        (69, "reading: 50%, 1.0 M rows/s, 20 s left"),
+        (37, "reading: 50%, 20 s left"),
+        (12, "reading: 50"),
+    ],
+)
+def test_on_a_narrow_terminal_the_line_is_shorter_and_never_wraps(columns, shown, monkeypatch):
+    monkeypatch.setattr(progress_line, "width_of", lambda stream: columns)
+    terminal = Terminal()
+    with ProgressLine("reading", 40_000_000, terminal, iter([0, 20]).__next__) as line:
+        line.add(20_000_000)
+    assert terminal.getvalue().split("\r")[1] == shown
+    assert len(shown) < columns
 
 
 def test_the_rows_stay_what_they_are(rows):
@@ -148,6 +205,7 @@ def test_parts_of_unknown_size_are_counted_themselves(folder):
     accumulate(WithProgress(rows, "reading", terminal, clock_in_steps_of(3.0)))
     done = re.findall(r"reading: (\d) of 3 parts", terminal.getvalue())
     assert done == ["1", "2", "3"]
+    assert "reading: 1 of 3 parts (33%), 20 parts/min, 6 s left" in terminal.getvalue()
 
 
 @pytest.mark.parametrize("command", ["audit", "fit"])
@@ -179,6 +237,6 @@ def test_a_real_terminal_shows_progress_and_is_left_clean(data):
         os.close(theirs)
     assert done.returncode == 0
     assert b"rows" in done.stdout
-    assert "reading: 240 rows" in shown
-    assert "auditing: 240 rows" in shown
+    assert "reading: 240 of about 240 rows (100%)" in shown
+    assert "auditing: 240 of about 240 rows (100%)" in shown
     assert shown.endswith(" \r")

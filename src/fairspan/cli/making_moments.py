@@ -1,5 +1,6 @@
 """Moments of files that survive an interruption, and the merging of such moments."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import click
 
 from fairspan.cli.progress import WithProgress
+from fairspan.cli.progress_line import ProgressLine
 from fairspan.cli.reading import Reading
 from fairspan.cli.terminal import complain
 from fairspan.errors import InvalidInput
@@ -70,12 +72,14 @@ def merge_moments(files: Sequence[Path], out: Path) -> GroupMoments:
     if len(seen) < len(files):
         complain("warning", "The same file is given more than once: its rows count as often.")
     total = GroupMoments.load(files[0])
-    for file in files[1:]:
-        more = GroupMoments.load(file)
-        # A sample cannot be merged with anything, so it is what came first that must go.
-        at_fault = file if total.intake.sampled_from is None else files[0]
-        with located(str(at_fault)):
-            total = total + more
+    with ProgressLine("merging", len(files), sys.stderr, unit="files", done=1) as line:
+        for file in files[1:]:
+            more = GroupMoments.load(file)
+            # A sample cannot be merged with anything, so it is what came first that must go.
+            at_fault = file if total.intake.sampled_from is None else files[0]
+            with located(str(at_fault)):
+                total = total + more
+            line.add(1)
     write_whole(out, total.to_bytes())
     return total
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TextIO, TypeVar
 
 from fairspan.cli.progress_line import ProgressLine
+from fairspan.cli.row_estimate import estimated_rows
 from fairspan.moments.engines.protocol import Engine, InThisProcess, Part
 from fairspan.moments.sources.files.file_rows import FileRows
 from fairspan.moments.sources.protocol import Fold, RowBlock, RowSource
@@ -51,7 +52,12 @@ class WithProgress:
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning, here."""
-        with ProgressLine(self.what, self.n_rows, _terminal(self.stream), self.clock) as line:
+        stream = _terminal(self.stream)
+        total, is_estimate = self.n_rows, False
+        if total is None and stream.isatty() and isinstance(self.source, FileRows):
+            total, is_estimate = estimated_rows([self.source]), True
+        line = ProgressLine(self.what, total, stream, self.clock, is_estimate=is_estimate)
+        with line:
             yield from _counted(self.source.blocks(), line)
 
     def folded(self, fold: Fold[Result]) -> Result | None:
@@ -92,7 +98,9 @@ class EngineWithProgress:
         if self.n_rows is not None:
             line = self._line(self.n_rows, "rows", self.n_rows - sum(known))
         elif is_here:
-            line = self._line(None, "rows", 0)
+            is_seen = _terminal(self.stream).isatty()
+            line = self._line(estimated_rows(parts) if is_seen else None, "rows", 0)
+            line.is_estimate = True
         else:
             line, known = self._line(len(parts), "parts", 0), [1] * len(parts)
         with line:

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from fairspan.cli.terminal import width_of
+
 # Seconds before the line appears, and between two of its states.
 _PATIENCE, _EVERY = 2.0, 0.2
-_WIDTH = 79
+_PERIODS = ((1, "s"), (60, "min"), (3600, "h"))
 _UNITS = ((1e9, " G"), (1e6, " M"), (1e3, " k"))
 
 
@@ -29,6 +31,8 @@ class ProgressLine:
         What the things are called.
     done : int
         How many of them were done before.
+    is_estimate : bool
+        Whether there are only about as many.
     """
 
     what: str
@@ -37,6 +41,7 @@ class ProgressLine:
     clock: Callable[[], float] = time.monotonic
     unit: str = "rows"
     done: int = 0
+    is_estimate: bool = False
     _shown: str = field(default="", init=False)
 
     def __enter__(self) -> "ProgressLine":
@@ -59,20 +64,42 @@ class ProgressLine:
         now = self.clock()
         if now >= self._due:
             self._due = now + _EVERY
-            line = self._text(now - self._begun)
+            line = self._text(now - self._begun, width_of(self.stream) - 1)
             self.stream.write("\r" + line.ljust(len(self._shown)))
             self.stream.flush()
             self._shown = line
 
-    def _text(self, seconds: float) -> str:
+    def _text(self, seconds: float, width: int) -> str:
+        """The most that fits: the time left is the last to go."""
         rate = (self.done - self._before) / seconds if seconds > 0 else 0.0
-        per_second = f", {_shortened(rate)} {self.unit}/s" if self.unit == "rows" and rate else ""
-        if not self.total:
-            return f"{self.what}: {self.done:,} {self.unit}{per_second}"[:_WIDTH]
-        left = f", {_duration((self.total - self.done) / rate)} left" if rate else ""
-        share = min(self.done / self.total, 1.0)
-        counted = f"{self.what}: {self.done:,} of {self.total:,} {self.unit} ({share:.0%})"
-        return f"{counted}{per_second}{left}"[:_WIDTH]
+        speed = [_per_time(rate, self.unit)] if rate else []
+        if not self.total or (self.is_estimate and self.done > self.total):
+            counted, brief, left = f"{self.done:,} {self.unit}", f"{self.done:,} {self.unit}", []
+        else:
+            about = "about " if self.is_estimate else ""
+            brief = f"{min(self.done / self.total, 1.0):.0%}"
+            counted = f"{self.done:,} of {about}{self.total:,} {self.unit} ({brief})"
+            left = [f"{_duration((self.total - self.done) / rate)} left"] if rate else []
+        for parts in ([counted, *speed, *left], [brief, *speed, *left], [brief, *left]):
+            text = f"{self.what}: {', '.join(parts)}"
+            if len(text) <= width:
+                return text
+        return text[:width]
+
+
+def _per_time(rate: float, unit: str) -> str:
+    """How many there are in a second, or where they are few in a minute or an hour.
+
+    Examples
+    --------
+    >>> _per_time(730.0, "rows"), _per_time(0.1, "parts"), _per_time(0.01, "files")
+    ('730 rows/s', '6 parts/min', '36 files/h')
+    """
+    number, period = next(
+        ((rate * seconds, name) for seconds, name in _PERIODS if rate * seconds >= 1),
+        (rate * _PERIODS[-1][0], _PERIODS[-1][1]),
+    )
+    return f"{_shortened(number)} {unit}/{period}"
 
 
 def _shortened(number: float) -> str:
