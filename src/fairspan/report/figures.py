@@ -1,0 +1,157 @@
+"""The figures of the audit page, drawn from its facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.drawing.audit import AuditPicture
+from fairspan.drawing.error_curve import ErrorCurvePicture
+from fairspan.drawing.frontier import FrontierPicture
+from fairspan.drawing.group_loss import GroupLossPicture
+from fairspan.report.drawn import Drawn, Point, draw
+from fairspan.report.leads import main_of, plain_of, spoken
+from fairspan.report.shown import interval, number
+
+Facts = Mapping[str, Any]
+FloatArray = npt.NDArray[np.float64]
+
+
+def of_plain(facts: Facts) -> Drawn:
+    """The error of each group under PCA, with its interval."""
+    model = plain_of(facts)
+    has_intervals = all(group["error_low"] is not None for group in model["groups"])
+    picture = AuditPicture(
+        groups=_names(facts),
+        models=("PCA",),
+        values=_values(model, "error")[None],
+        low=_values(model, "error_low")[None] if has_intervals else None,
+        high=_values(model, "error_high")[None] if has_intervals else None,
+        plain=(0,),
+    )
+    told = [
+        f"{group['group']} {number(group['error'])}"
+        + (f" ({interval(group['error_low'], group['error_high'])})" if has_intervals else "")
+        for group in model["groups"]
+    ]
+    caption = "Error of each group under PCA" + (", with its 95 % interval." * has_intervals or ".")
+    return draw(picture, "p", caption, f"Errors under PCA: {'; '.join(told)}.")
+
+
+def of_losses(facts: Facts) -> Drawn:
+    """What each group loses under PCA and under the main criterion."""
+    plain, main = plain_of(facts), main_of(facts)
+    certificate, name = main["certificate"], spoken(main["name"])
+    picture = GroupLossPicture(
+        groups=_names(facts),
+        plain=_values(plain, "excess_loss"),
+        fair=_values(main, "excess_loss"),
+        n_components=facts["settings"]["n_components"],
+        name=name,
+        bound=certificate["lower_bound"] if main["criterion"] == "minimax_loss" else None,
+        status=certificate["status"],
+    )
+    told = [
+        f"{each['group']} {number(each['excess_loss'])} and {number(fair['excess_loss'])}"
+        for each, fair in zip(plain["groups"], main["groups"], strict=True)
+    ]
+    caption = f"Excess loss of each group under PCA and under {name}."
+    return draw(picture, "l", caption, f"Losses under PCA and {name}: {'; '.join(told)}.")
+
+
+def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
+    """Losses of every group against the number of dimensions."""
+    curve, steps = facts["by_dimension"], facts["steps"]
+    plain, fair = curve["plain"]["losses"], curve["fair"]["losses"]
+    name, groups = spoken(curve["fair"]["criterion"]), _names(facts)
+    picture = ErrorCurvePicture(
+        dimensions=np.array(curve["dimensions"]),
+        groups=groups,
+        plain=_table(plain),
+        fair=_table(fair),
+        name=name,
+        marked=facts["settings"]["n_components"],
+        quantity="loss",
+    )
+    told = [
+        f"{_largest(before)} and {_largest(after)} at d = {d}"
+        for d, before, after in zip(curve["dimensions"], plain, fair, strict=True)
+    ]
+    caption = f"Excess loss of each group by number of dimensions, under PCA and under {name}."
+    alternative = f"Largest loss of a group under PCA and {name}: {'; '.join(told)}."
+    points = [_on_curves(point) for point in steps["points"]] if with_marks else []
+    return draw(picture, "d", caption, alternative, points, steps["start"])
+
+
+def of_frontier(facts: Facts) -> Drawn:
+    """The trade-off of two groups' errors."""
+    curve, steps = facts["frontier"], facts["steps"]
+    first, second = _names(facts)
+    region = curve["region"]
+    picture = FrontierPicture(
+        errors=_table(curve["errors"]),
+        groups=(first, second),
+        region=_region(_table(region), _table(curve["errors"])),
+        plain=np.array(curve["plain"], dtype=np.float64),
+        answers={
+            spoken(name): np.array(each, dtype=np.float64)
+            for name, each in curve["answers"].items()
+        },
+        n_components=facts["settings"]["n_components"],
+    )
+    answers = {"PCA": curve["plain"], **curve["answers"]}
+    told = "; ".join(f"{spoken(name)} {_pair(each)}" for name, each in answers.items())
+    alternative = (
+        f"Errors of {first} and {second}. The frontier runs from {_pair(curve['errors'][0])} to "
+        f"{_pair(curve['errors'][-1])}; {told}."
+    )
+    caption = (
+        "Every point of the curve is the least error of one group, given that of the other. The "
+        "filled mark is where the slider stands."
+    )
+    points: list[list[Point]] = [[(0, *point["errors"])] for point in steps["points"]]
+    return draw(picture, "f", caption, alternative, points, steps["start"])
+
+
+def _region(corners: FloatArray, frontier: FloatArray) -> FloatArray:
+    """All pairs of errors, whose boundary is the frontier wherever that is a part of it.
+
+    The corners are too few to follow the frontier as closely as its own points do.
+    """
+    along, across = frontier[-1] - frontier[0], corners - frontier[0]
+    beyond = corners[along[0] * across[:, 1] - along[1] * across[:, 0] > 0]
+    points = np.vstack([beyond, frontier])
+    # A convex polygon's corners in order are those by angle.
+    from_inside = points - points.mean(axis=0)
+    return points[np.argsort(np.arctan2(from_inside[:, 1], from_inside[:, 0]), kind="stable")]
+
+
+def _on_curves(point: Facts) -> list[Point]:
+    """One mark for each group: in its own panel, where they have panels."""
+    losses = point["losses"]
+    together = len(losses) <= 2
+    return [(0 if together else g, point["n_components"], loss) for g, loss in enumerate(losses)]
+
+
+def _names(facts: Facts) -> tuple[str, ...]:
+    return tuple(group["group"] for group in facts["data"]["groups"])
+
+
+def _values(model: Facts, what: str) -> FloatArray:
+    return np.array([group[what] for group in model["groups"]], dtype=np.float64)
+
+
+def _table(rows: Sequence[Sequence[float | None]]) -> FloatArray:
+    return np.array(rows, dtype=np.float64)
+
+
+def _largest(values: Sequence[float | None] | None) -> str:
+    known = [each for each in values or () if each is not None]
+    return number(max(known)) if known else "none"
+
+
+def _pair(errors: Sequence[float]) -> str:
+    return " and ".join(map(number, errors))

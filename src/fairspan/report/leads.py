@@ -1,0 +1,256 @@
+"""The one sentence that answers each section of the audit page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from fairspan.report.shown import change, count, number, share
+
+Facts = Mapping[str, Any]
+
+
+def plain_of(facts: Facts) -> Facts:
+    """The facts of ordinary PCA."""
+    found: Facts = facts["models"][0]
+    return found
+
+
+def main_of(facts: Facts) -> Facts:
+    """The facts of the main criterion's answer."""
+    found: Facts = next(model for model in facts["models"] if model["is_main"])
+    return found
+
+
+def most_lost(model: Facts) -> Facts:
+    """The group with the largest excess loss."""
+    found: Facts = max(model["groups"], key=lambda group: group["excess_loss"])
+    return found
+
+
+def spoken(name: str) -> str:
+    """A criterion's or model's name in running text.
+
+    Examples
+    --------
+    >>> spoken("minimax_loss")
+    'minimax loss'
+    """
+    return name.replace("_", " ").replace("nash", "Nash")
+
+
+def named(group: str) -> Markup:
+    """A group's name in quotes, apart from the direction of the text around it."""
+    return Markup("\u2018<bdi>{}</bdi>\u2019").format(group)
+
+
+def above_best(group: Facts) -> str:
+    """By how much an error is above the best: relative where that can be said."""
+    if group["best_error"] > 0 and group["excess_loss"] < 10 * group["best_error"]:
+        return f"{share(group['excess_loss'] / group['best_error'])} above"
+    return f"{number(group['excess_loss'])} above"
+
+
+def dimensions(facts: Facts) -> str:
+    """How many there are, in words."""
+    return count(facts["settings"]["n_components"], "dimension")
+
+
+def summary(facts: Facts) -> Markup:
+    """What PCA does to a group, and what repair changes and costs."""
+    plain, main = plain_of(facts), main_of(facts)
+    if len(plain["groups"]) < 2:
+        return Markup("All rows are of one group, so there is nothing to compare.")
+    if plain["largest_loss"] == 0:
+        return Markup("PCA with {} costs no group anything.").format(dimensions(facts))
+    worst = most_lost(plain)
+    text = Markup("PCA leaves {} with an error {} the best that {} can do for that group.").format(
+        named(worst["group"]), above_best(worst), dimensions(facts)
+    )
+    return text if main is plain else text + " " + _repair(plain, main)
+
+
+def _repair(plain: Facts, main: Facts) -> Markup:
+    lost = main["largest_loss"] / plain["largest_loss"]
+    verb = "leaves" if abs(lost - 1) < 5e-4 else "cuts" if lost < 1 else "raises"
+    by = "" if verb == "leaves" else f" by {share(abs(1 - lost))}"
+    at = " as it is" if verb == "leaves" else ""
+    name = spoken(main["name"])
+    return Markup("{} {} the largest loss of a group{}{}{}.").format(
+        name[0].upper() + name[1:], verb, at, by, _price(main["total_change"])
+    )
+
+
+def _price(cost: float | None) -> str:
+    if cost is None:
+        return ""
+    more = change(cost).removeprefix("+")
+    return (
+        f" and costs {more} more error over all rows"
+        if cost >= 0
+        else (f" and changes the error over all rows by {more}")
+    )
+
+
+def data(facts: Facts) -> Markup:
+    """How many rows, features and groups, and which group is smallest."""
+    about = facts["data"]
+    text = Markup("{} of {}, in {}").format(
+        count(about["n_rows"], "row"),
+        count(about["n_features"], "feature"),
+        count(len(about["groups"]), "group"),
+    )
+    if len(about["groups"]) < 2:
+        return text + "."
+    least = min(about["groups"], key=lambda group: group["proportion"])
+    return text + Markup("; the smallest, {}, is {} of them.").format(
+        named(least["group"]), share(least["proportion"])
+    )
+
+
+def plain(facts: Facts) -> Markup:
+    """Which group PCA reconstructs worst, and whether that may be chance."""
+    model = plain_of(facts)
+    if len(model["groups"]) < 2:
+        return Markup("PCA keeps {} of the variance.").format(
+            share(model["groups"][0]["variance_kept"])
+        )
+    high = max(model["groups"], key=lambda group: group["error"])
+    low = min(model["groups"], key=lambda group: group["error"])
+    text = Markup("PCA reconstructs {} with an error of {} and {} with {}").format(
+        named(high["group"]), number(high["error"]), named(low["group"]), number(low["error"])
+    )
+    gap = model["disparity"]
+    if gap["low"] is None or gap["high"] is None:
+        return text + "."
+    if gap["low"] <= 0 <= gap["high"]:
+        return text + Markup("; these rows do not show that the two differ.")
+    return text + Markup("; more than chance explains.")
+
+
+def criteria(facts: Facts) -> Markup:
+    """Which criterion leaves the smallest loss, and which costs least."""
+    others = [model for model in facts["models"] if not model["is_plain_pca"]]
+    if not others:
+        return Markup("No fair criterion was asked for.")
+    least = min(others, key=lambda model: model["largest_loss"])
+    text = Markup("Of {}, {} leaves the smallest largest loss, {} against {} under PCA").format(
+        count(len(others), "fair criterion", "fair criteria"),
+        spoken(least["name"]),
+        number(least["largest_loss"]),
+        number(plain_of(facts)["largest_loss"]),
+    )
+    cheapest = min(others, key=lambda model: model["total_error"])
+    if cheapest is least or cheapest["total_change"] is None:
+        return text + "."
+    return text + Markup("; {} costs least over all rows, {}.").format(
+        spoken(cheapest["name"]), change(cheapest["total_change"])
+    )
+
+
+def disparity(facts: Facts) -> Markup:
+    """What the column of disparities holds."""
+    first, second = plain_of(facts)["pair"]
+    if len(facts["data"]["groups"]) == 2:
+        return Markup("Disparity is the error of {} minus that of {}").format(
+            named(second), named(first)
+        )
+    return Markup("Disparity is the largest difference in error between two groups")
+
+
+def walk(facts: Facts) -> Markup:
+    """What the slider walks along."""
+    if facts["steps"]["walk"] == "frontier":
+        first, second = (named(group["group"]) for group in facts["data"]["groups"])
+        return Markup(
+            "Along the frontier, less error for {} is only to be had with more for {}."
+        ).format(first, second)
+    losses = facts["by_dimension"]["plain"]["losses"]
+    largest = [max(each) for each in losses]
+    at = largest.index(max(largest))
+    d = facts["by_dimension"]["dimensions"][at]
+    if max(largest) == 0:
+        return Markup("PCA costs no group anything, at any number of dimensions.")
+    fair = max(facts["by_dimension"]["fair"]["losses"][at])
+    return Markup("PCA costs a group most with {}: {}, against {} under {}.").format(
+        count(d, "dimension"),
+        number(largest[at]),
+        number(fair),
+        spoken(facts["by_dimension"]["fair"]["criterion"]),
+    )
+
+
+def findings(facts: Facts) -> Markup:
+    """How many there are of each severity."""
+    found = facts["findings"]
+    if not found:
+        return Markup("There is nothing that the reader should be warned of.")
+    warnings = sum(each["severity"] == "warning" for each in found)
+    notes = len(found) - warnings
+    parts = [count(n, what) for n, what in ((warnings, "warning"), (notes, "note")) if n]
+    tail = " to act on" if not notes else ""
+    return Markup("{}{}.").format(" and ".join(parts), tail)
+
+
+def proof(facts: Facts) -> Markup:
+    """What is proven of the main answer."""
+    main = main_of(facts)
+    certificate = main["certificate"]
+    what = Markup("the objective of {}").format(spoken(main["name"]))
+    if certificate["status"] == "optimal":
+        return Markup("Proven: no projection to {} lowers {} by more than {}.").format(
+            dimensions(facts), what, number(max(certificate["gap"], certificate["tolerance"]))
+        )
+    if certificate["gap"] is None:
+        return Markup("Not proven: there is no bound on {}.").format(what)
+    return Markup("Not proven: a projection to {} may lower {}, by at most {}.").format(
+        dimensions(facts), what, number(certificate["gap"])
+    )
+
+
+def made(facts: Facts) -> Markup:
+    """By which version, of what."""
+    return Markup("Made by fairspan {}; the same rows and settings give this file again.").format(
+        facts["made"]["fairspan"]
+    )
+
+
+def answers(facts: Facts) -> Sequence[tuple[str, str, Markup]]:
+    """The summary's questions, each with a figure and what it means."""
+    plain, main = plain_of(facts), main_of(facts)
+    if len(plain["groups"]) < 2:
+        return ()
+    worst = most_lost(plain)
+    rest = most_lost(main)
+    gap = main["certificate"]["gap"]
+    proven = main["certificate"]["status"] == "optimal"
+    return (
+        (
+            "Largest loss under PCA",
+            number(plain["largest_loss"]),
+            Markup("{} above the best for {}").format(
+                above_best(worst).removesuffix(" above"), named(worst["group"])
+            ),
+        ),
+        (
+            f"Largest loss under {spoken(main['name'])}",
+            number(main["largest_loss"]),
+            Markup("for {}").format(named(rest["group"])),
+        ),
+        (
+            "Change in error over all rows",
+            change(main["total_change"]),
+            Markup("{} under PCA, {} under {}").format(
+                number(plain["total_error"]), number(main["total_error"]), spoken(main["name"])
+            ),
+        ),
+        (
+            "Is that the best there is?",
+            "Proven" if proven else "Not proven",
+            Markup("gap {}").format(number(gap))
+            if gap is not None
+            else Markup("no bound is known"),
+        ),
+    )

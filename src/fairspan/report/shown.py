@@ -1,0 +1,124 @@
+"""Figures as the audit page shows them: four significant digits, powers of ten written out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from fairspan.auditing.table import figure
+
+_MINUS, _TIMES, _DASH, _FIXED_SPACE, _THIN_SPACE = "\u2212", "\u00d7", "\u2013", "\u00a0", "\u202f"
+_RAISED = dict(
+    zip(
+        "-0123456789",
+        "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079",
+        strict=True,
+    )
+)
+_EXPONENT = re.compile(r"e([+-]\d+)$")
+
+
+def number(value: float | None) -> str:
+    r"""A figure, or a dash where there is none; its spaces do not break.
+
+    Examples
+    --------
+    >>> number(13.94617), number(0.0)
+    ('13.95', '0')
+    >>> ascii(number(1234567.0)), ascii(number(None))
+    ("'1.235\\xa0\\xd7\\xa010\\u2076'", "'\\u2013'")
+    """
+    if value is None:
+        return _DASH
+    return _EXPONENT.sub(_power, figure(value)).replace("-", _MINUS)
+
+
+def share(value: float | None) -> str:
+    """A share as a percentage.
+
+    Examples
+    --------
+    >>> share(0.9312).split()
+    ['93.1', '%']
+    """
+    return _DASH if value is None else _percent(f"{100 * value:.1f}")
+
+
+def change(value: float | None) -> str:
+    """A relative change, with its sign and about three digits.
+
+    Examples
+    --------
+    >>> change(0.00312).split(), change(1.5).split(), change(0.0).split()
+    (['+0.31', '%'], ['+150', '%'], ['0', '%'])
+    """
+    if value is None:
+        return _DASH
+    size = abs(100 * value)
+    text = f"{100 * value:+.{2 if size < 10 else 1 if size < 100 else 0}f}"
+    return _percent(text if float(text) else "0")
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Both ends; empty where there is no interval.
+
+    Examples
+    --------
+    >>> interval(1.25, 1.75), interval(None, None)
+    ('1.25 to 1.75', '')
+    """
+    return "" if low is None or high is None else f"{number(low)} to {number(high)}"
+
+
+def whole(value: int) -> str:
+    """A whole number with thousands apart.
+
+    Examples
+    --------
+    >>> whole(1234567).split(), whole(12)
+    (['1', '234', '567'], '12')
+    """
+    return f"{value:,}".replace(",", _THIN_SPACE)
+
+
+def count(value: int, one: str, many: str = "") -> str:
+    """How many there are.
+
+    Examples
+    --------
+    >>> count(1, "group"), count(2, "group"), count(0, "match", "matches")
+    ('1 group', '2 groups', '0 matches')
+    """
+    return f"{whole(value)} {one if value == 1 else many or one + 's'}"
+
+
+def loading(value: float) -> str:
+    r"""An entry of a component, as page.js shows it.
+
+    Examples
+    --------
+    >>> loading(0.5), ascii(loading(-0.25))
+    ('0.50', "'\\u22120.25'")
+    """
+    return f"{value:.2f}".replace("-", _MINUS)
+
+
+def settings(values: Mapping[str, Any]) -> str:
+    """Parameters in a row.
+
+    Examples
+    --------
+    >>> settings({"penalty": 0.5, "norm": "l1"})
+    'penalty=0.5, norm=l1'
+    """
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _power(found: re.Match[str]) -> str:
+    raised = "".join(_RAISED[digit] for digit in str(int(found[1])))
+    return f"{_FIXED_SPACE}{_TIMES}{_FIXED_SPACE}10{raised}"
+
+
+def _percent(text: str) -> str:
+    return text.replace("-", _MINUS) + f"{_FIXED_SPACE}%"

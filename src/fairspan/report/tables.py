@@ -1,0 +1,281 @@
+"""The tables of the audit page, as plain texts with the values that they sort by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairspan.report.leads import plain_of, spoken
+from fairspan.report.shown import change, interval, number, settings, share, whole
+
+Facts = Mapping[str, Any]
+
+# As a share of the total variance.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell.
+
+    Attributes
+    ----------
+    text : str
+    value : float, str or None
+        What it sorts by; None comes last.
+    below : str
+        A second, smaller line.
+    """
+
+    text: str
+    value: float | str | None = None
+    below: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A name and the cells beside it.
+
+    Attributes
+    ----------
+    name : Cell
+    cells : tuple of Cell
+    is_chosen : bool
+        Whether it stands out.
+    """
+
+    name: Cell
+    cells: tuple[Cell, ...]
+    is_chosen: bool = False
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The heading of a column: of figures, or of words; before a group's name, what is told of it.
+
+    Attributes
+    ----------
+    text : str
+    group : str
+        Empty, or a group's name that follows the text.
+    is_text : bool
+    """
+
+    text: str
+    group: str = ""
+    is_text: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a caption; those of several rows can be sorted.
+
+    Attributes
+    ----------
+    caption : str
+    headings : tuple of m Heading
+        The first is that of the names.
+    rows : tuple of Row
+        Each with m - 1 cells.
+    totals : tuple of Row
+        Below, wherever the others are sorted to.
+    """
+
+    caption: str
+    headings: tuple[Heading, ...]
+    rows: tuple[Row, ...]
+    totals: tuple[Row, ...] = ()
+
+    @property
+    def is_sortable(self) -> bool:
+        """Whether there is more than one order."""
+        return len(self.rows) > 1
+
+
+def of_groups(facts: Facts) -> Table:
+    """How many rows and how much variance each group has."""
+    about = facts["data"]
+    rows = [
+        Row(
+            _named(group["group"]),
+            (
+                Cell(whole(group["n"]), group["n"]),
+                Cell(share(group["proportion"]), group["proportion"]),
+                _figure(group["total_variance"]),
+            ),
+        )
+        for group in about["groups"]
+    ]
+    headings = ("group", "rows", "share of the weight" if about["weighted"] else "share")
+    return Table("The groups", _headings(*headings, "total variance"), tuple(rows))
+
+
+def of_plain(facts: Facts) -> Table:
+    """What PCA does to each group."""
+    model = plain_of(facts)
+    rows = [
+        Row(
+            _named(group["group"]),
+            (
+                _estimate(group["error"], group["error_low"], group["error_high"]),
+                _figure(group["best_error"]),
+                _figure(group["excess_loss"]),
+                _share(_relative(group)),
+                _share(group["variance_kept"]),
+            ),
+        )
+        for group in model["groups"]
+    ]
+    headings = ("group", "error", "best possible", "excess loss", "loss / best", "variance kept")
+    total = Row(_named("all rows"), (_figure(model["total_error"]), *[Cell("")] * 4))
+    caption = f"PCA with {facts['settings']['n_components']} components"
+    return Table(caption, _headings(*headings), tuple(rows), (total,))
+
+
+def of_criteria(facts: Facts) -> Table:
+    """What each criterion changes and costs: two groups in full, of more the worst."""
+    models = facts["models"]
+    groups = [group["group"] for group in models[0]["groups"]]
+    both = len(groups) == 2
+    rows = [
+        Row(
+            Cell(_title(model), spoken(model["name"]), model["asks"]),
+            (
+                *(_figures(model, "error") if both else ()),
+                *(_figures(model, "excess_loss") if both else _worst(model)),
+                _disparity(model),
+                Cell(
+                    change(model["total_change"]),
+                    model["total_change"],
+                    number(model["total_error"]),
+                ),
+                _status(model),
+            ),
+            model["is_main"],
+        )
+        for model in models
+    ]
+    figures = (
+        [Heading(what, name) for what in ("error,", "loss,") for name in groups]
+        if both
+        else [Heading("largest loss"), Heading("of", is_text=True)]
+    )
+    headings = (
+        Heading("criterion", is_text=True),
+        *figures,
+        Heading("disparity"),
+        Heading("error over all rows"),
+        Heading("status", is_text=True),
+    )
+    return Table("Ordinary PCA and each fair criterion", headings, tuple(rows))
+
+
+def of_groups_by_model(facts: Facts, what: str, caption: str) -> Table:
+    """One figure of every group under every model."""
+    models = facts["models"]
+    rows = [
+        Row(
+            _named(group["group"]),
+            tuple(_figure(model["groups"][g][what]) for model in models),
+        )
+        for g, group in enumerate(models[0]["groups"])
+    ]
+    return Table(
+        caption, _headings("group", *(spoken(model["name"]) for model in models)), tuple(rows)
+    )
+
+
+def of_certificates(facts: Facts) -> Table:
+    """Objective and bound of every model."""
+    rows = []
+    for model in facts["models"]:
+        proof = model["certificate"]
+        cells = (
+            _figure(proof["objective"]),
+            _figure(proof["lower_bound"]),
+            _figure(proof["gap"]),
+            _figure(proof["tolerance"]),
+            _status(model),
+            Cell(proof["solver"], proof["solver"]),
+            Cell(whole(proof["n_eigenproblems"]), proof["n_eigenproblems"]),
+        )
+        rows.append(Row(Cell(_title(model), spoken(model["name"])), cells, model["is_main"]))
+    headings = (
+        *_headings("criterion", "objective", "lower bound", "gap", "tolerance"),
+        Heading("status", is_text=True),
+        Heading("solver", is_text=True),
+        Heading("eigenproblems"),
+    )
+    return Table("Certificates", headings, tuple(rows))
+
+
+def of_steps(facts: Facts, labels: Sequence[str]) -> Table:
+    """Every step of the walk: errors and losses of two groups, losses of more."""
+    groups = [group["group"] for group in facts["data"]["groups"]]
+    both = len(groups) == 2
+    rows = []
+    for label, point in zip(labels, facts["steps"]["points"], strict=True):
+        figures = [*point["errors"], *point["losses"]] if both else point["losses"]
+        cells = (*map(_figure, figures), _figure(point["total_error"]))
+        rows.append(Row(_named(label), cells))
+    kinds = ("error,", "loss,") if both else ("loss,",)
+    headings = (
+        Heading("step", is_text=True),
+        *(Heading(what, name) for what in kinds for name in groups),
+        Heading("error over all rows"),
+    )
+    return Table("All steps", headings, tuple(rows))
+
+
+def _headings(first: str, *others: str) -> tuple[Heading, ...]:
+    return (Heading(first, is_text=True), *map(Heading, others))
+
+
+def _named(name: str) -> Cell:
+    return Cell(name, name)
+
+
+def _title(model: Facts) -> str:
+    """The model's name, and its parameters where the name does not tell them."""
+    told = settings(model["parameters"])
+    name = spoken(model["name"])
+    return name if not told or "(" in name else f"{name} ({told})"
+
+
+def _figure(value: float | None) -> Cell:
+    return Cell(number(value), value)
+
+
+def _share(value: float | None) -> Cell:
+    return Cell(share(value), value)
+
+
+def _estimate(value: float, low: float | None, high: float | None) -> Cell:
+    return Cell(number(value), value, interval(low, high))
+
+
+def _disparity(model: Facts) -> Cell:
+    value, low, high = (model["disparity"][each] for each in ("value", "low", "high"))
+    # Equal errors differ by rounding.
+    is_none = abs(value) <= _ROUNDING * model["certificate"]["total_variance"]
+    return _estimate(0.0 if is_none else value, low, high)
+
+
+def _figures(model: Facts, what: str) -> Iterable[Cell]:
+    return (_figure(group[what]) for group in model["groups"])
+
+
+def _worst(model: Facts) -> Sequence[Cell]:
+    worst = max(model["groups"], key=lambda group: group["excess_loss"])
+    return _figure(worst["excess_loss"]), _named(worst["group"])
+
+
+def _status(model: Facts) -> Cell:
+    status = model["certificate"]["status"]
+    return Cell("proven" if status == "optimal" else status, status)
+
+
+def _relative(group: Facts) -> float | None:
+    best = group["best_error"]
+    return group["excess_loss"] / best if best > 0 else None

@@ -1,0 +1,104 @@
+"use strict";
+// Sorting and walking. Every value comes from the page's own tables and its JSON, and is put there
+// as text.
+(() => {
+  const said = document.getElementById("said");
+
+  // ---- Tables whose headings sort: by data-value, empty ones last, equal ones as they were. ----
+  for (const table of document.querySelectorAll("table.sortable")) {
+    const body = table.tBodies[0];
+    const rows = [...body.rows];
+    const headings = [...table.tHead.rows[0].cells];
+    headings.forEach((heading, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...heading.childNodes);
+      heading.append(button);
+      heading.setAttribute("aria-sort", "none");
+      button.addEventListener("click", () => {
+        const down = heading.getAttribute("aria-sort") === "ascending";
+        for (const other of headings) other.setAttribute("aria-sort", "none");
+        heading.setAttribute("aria-sort", down ? "descending" : "ascending");
+        body.append(...sorted(rows, column, down));
+        said.textContent =
+          `Sorted by ${button.textContent.trim()}, ${down ? "descending" : "ascending"}.`;
+      });
+    });
+  }
+
+  function sorted(rows, column, down) {
+    const value = (row) => row.cells[column].dataset.value;
+    const filled = rows.filter((row) => value(row) !== "");
+    const empty = rows.filter((row) => value(row) === "");
+    const compare = (a, b) => {
+      const [x, y] = [value(a), value(b)];
+      const order = isNaN(x) || isNaN(y) ? x.localeCompare(y, "en") : x - y;
+      return down ? -order : order;
+    };
+    return [...filled.sort(compare), ...empty];
+  }
+
+  // ---- The walk: the slider chooses a step, whose texts, marks and loadings are shown. ----
+  const source = document.getElementById("walk-steps");
+  if (source) walk(JSON.parse(source.textContent));
+
+  function walk({ steps, jumps }) {
+    const slider = document.getElementById("walk-slider");
+    const output = document.getElementById("walk-said");
+    const cells = document.querySelectorAll("[data-shows]");
+    const marks = document.querySelectorAll("[data-mark]");
+    const loadings = document.querySelectorAll("[data-loading]");
+    const buttons = document.querySelectorAll("[data-jump]");
+
+    function show(index) {
+      const step = steps[index];
+      for (const cell of cells) cell.textContent = step.texts[cell.dataset.shows] ?? "";
+      for (const mark of marks) {
+        const place = step.marks[mark.dataset.mark];
+        mark.setAttribute("visibility", place ? "visible" : "hidden");
+        if (place) mark.setAttribute("cx", place[0]);
+        if (place) mark.setAttribute("cy", place[1]);
+      }
+      for (const cell of loadings) {
+        const [component, feature] = cell.dataset.loading.split(" ");
+        paint(cell, step.loadings[component]?.[feature]);
+      }
+      for (const button of buttons) {
+        button.setAttribute("aria-pressed", String(jumps[button.dataset.jump] === index));
+      }
+      slider.setAttribute("aria-valuetext", step.label);
+      output.textContent = step.said;
+    }
+
+    slider.addEventListener("input", () => show(Number(slider.value)));
+    for (const button of buttons) {
+      button.addEventListener("click", () => {
+        slider.value = jumps[button.dataset.jump];
+        show(Number(slider.value));
+      });
+    }
+    // A page that is opened again may keep the slider where it was.
+    show(Number(slider.value));
+    document.getElementById("walk-controls").hidden = false;
+  }
+
+  // As in the table that the page comes with.
+  function paint(cell, value) {
+    const known = value !== undefined;
+    cell.textContent = known ? value.toFixed(2).replace("-", "\u2212") : "";
+    cell.className = !known || value === 0 ? "" : value > 0 ? "up" : "down";
+    cell.style.setProperty("--strength", known ? Math.abs(value) : 0);
+  }
+
+  // ---- Print shows what is folded. ----
+  const opened = [];
+  window.addEventListener("beforeprint", () => {
+    for (const each of document.querySelectorAll("details:not([open])")) {
+      each.open = true;
+      opened.push(each);
+    }
+  });
+  window.addEventListener("afterprint", () => {
+    for (const each of opened.splice(0)) each.open = false;
+  });
+})();

@@ -1,0 +1,171 @@
+"""What the slider of the audit page shows at each of its steps, as texts made beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairspan.report.drawn import Place
+from fairspan.report.leads import main_of, spoken
+from fairspan.report.shown import loading, number, share
+
+Facts = Mapping[str, Any]
+
+# Figures of each group at a step.
+_PER_GROUP = 3
+_DECIMALS = 2
+
+
+@dataclass(frozen=True)
+class Loading:
+    """One entry of a component as a cell of the table.
+
+    Attributes
+    ----------
+    text : str
+    direction : {"up", "down", ""}
+    strength : float
+    """
+
+    text: str
+    direction: str
+    strength: float
+
+
+@dataclass(frozen=True)
+class Walking:
+    """The slider: what it shows first, and what the page's script shows after.
+
+    Attributes
+    ----------
+    data : dict
+        Of all steps, for the page's script.
+    groups : list of (str, list of (int, str))
+        Name of each group, and the number and text of each of its figures at the first step.
+    total : (int, str)
+    variances : list of (int, str)
+        Of each component.
+    features : list of (str, list of Loading or None)
+        None where the first step has fewer components.
+    jumps : list of (str, str)
+        Key and label of each button.
+    """
+
+    data: dict[str, Any]
+    groups: list[tuple[str, list[tuple[int, str]]]]
+    total: tuple[int, str]
+    variances: list[tuple[int, str]]
+    features: list[tuple[str, list[Loading | None]]]
+    jumps: list[tuple[str, str]]
+
+    @property
+    def first(self) -> Mapping[str, Any]:
+        """The step that is shown first."""
+        found: Mapping[str, Any] = self.data["steps"][self.data["start"]]
+        return found
+
+
+def walking_of(facts: Facts, places: Sequence[Sequence[Place]]) -> Walking:
+    """Make the texts of every step.
+
+    Parameters
+    ----------
+    facts : mapping
+    places : sequence of sequences of places
+        Of the marks at each step.
+    """
+    steps, names = facts["steps"], [group["group"] for group in facts["data"]["groups"]]
+    start = steps["start"]
+    data = {
+        "start": start,
+        "jumps": {
+            key: at for key, at in (("plain", steps["plain"]), ("main", start)) if at is not None
+        },
+        "steps": [
+            {
+                "label": label,
+                "said": _said(label, point, names),
+                "texts": _texts(point),
+                "marks": marks,
+                "loadings": _rounded(point["components"]),
+            }
+            for label, point, marks in zip(_labels(facts), steps["points"], places, strict=True)
+        ],
+    }
+    texts = data["steps"][start]["texts"]
+    first_total = _PER_GROUP * len(names)
+    n_components = max(len(point["components"]) for point in steps["points"])
+    return Walking(
+        data=data,
+        groups=[
+            (name, [(i, texts[i]) for i in range(_PER_GROUP * g, _PER_GROUP * (g + 1))])
+            for g, name in enumerate(names)
+        ],
+        total=(first_total, texts[first_total]),
+        variances=[
+            (
+                first_total + 1 + i,
+                texts[first_total + 1 + i] if first_total + 1 + i < len(texts) else "",
+            )
+            for i in range(n_components)
+        ],
+        features=_features(steps["features"], data["steps"][start]["loadings"], n_components),
+        jumps=_jumps(facts),
+    )
+
+
+def _texts(point: Facts) -> list[str]:
+    """Error, loss and share kept of each group, the error over all rows, and the variances."""
+    figures = []
+    for error, loss, kept in zip(point["errors"], point["losses"], point["kept"], strict=True):
+        figures += [number(error), number(loss), share(kept)]
+    return [*figures, number(point["total_error"]), *map(number, point["variances"])]
+
+
+def _said(label: str, point: Facts, names: Sequence[str]) -> str:
+    """What is read out: two groups' errors, of more the largest loss."""
+    total = f"error over all rows {number(point['total_error'])}"
+    if len(names) == 2:
+        told = (f"{name} {number(e)}" for name, e in zip(names, point["errors"], strict=True))
+        return f"{label}: error of {', of '.join(told)}; {total}."
+    loss, name = max(zip(point["losses"], names, strict=True))
+    return f"{label}: largest loss {number(loss)}, of {name}; {total}."
+
+
+def _rounded(components: Sequence[Sequence[float]]) -> list[list[float]]:
+    # Adding zero leaves no minus zero.
+    return [[round(each, _DECIMALS) + 0.0 for each in component] for component in components]
+
+
+def _features(
+    names: Sequence[str], loadings: Sequence[Sequence[float]], n_components: int
+) -> list[tuple[str, list[Loading | None]]]:
+    return [
+        (
+            name,
+            [_loading(loadings[j][i]) if j < len(loadings) else None for j in range(n_components)],
+        )
+        for i, name in enumerate(names)
+    ]
+
+
+def _loading(value: float) -> Loading:
+    direction = "up" if value > 0 else "down" if value < 0 else ""
+    return Loading(loading(value), direction, abs(value))
+
+
+def _labels(facts: Facts) -> list[str]:
+    """As the facts have them, criteria as running text has them."""
+    steps, name = facts["steps"], main_of(facts)["name"]
+    labels = [point["label"] for point in steps["points"]]
+    labels[steps["start"]] = labels[steps["start"]].replace(name, spoken(name))
+    return labels
+
+
+def _jumps(facts: Facts) -> list[tuple[str, str]]:
+    steps, main = facts["steps"], spoken(main_of(facts)["name"])
+    if steps["walk"] == "dimension":
+        return [("main", f"{facts['settings']['n_components']} dimensions")]
+    both = steps["plain"] is not None and steps["plain"] != steps["start"]
+    return [("plain", "PCA"), ("main", main)] if both else [("main", main)]
