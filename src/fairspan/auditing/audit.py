@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,11 @@ from fairspan.auditing.intervals import (
 )
 from fairspan.auditing.models import Audited, models_of
 from fairspan.auditing.notebook import audit_html
+from fairspan.auditing.pictures import picture_of
 from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
 from fairspan.auditing.row_errors import standard_errors
 from fairspan.auditing.text import audit_table, audit_text
+from fairspan.drawing.audit import AuditPicture, AuditQuantity
 from fairspan.errors import InvalidInput, InvalidType, MissingDependency
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.group_moments import GroupMoments
@@ -28,6 +30,9 @@ from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.sources.protocol import Rows
 from fairspan.moments.sources.registry import rows_of
 from fairspan.problem.disparity import signed_disparity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -104,6 +109,43 @@ class Audit:
             ],
             "findings": [asdict(finding) for finding in self.findings],
         }
+
+    def picture(self, quantity: AuditQuantity = "error") -> AuditPicture:
+        """A figure of every group under every model.
+
+        Parameters
+        ----------
+        quantity : {"error", "loss", "variance kept"}
+            e_g with its interval; e_g - e*_g; or 1 - e_g / tr S_g. The last two have no intervals.
+
+        Returns
+        -------
+        AuditPicture
+            Not drawn yet.
+
+        Raises
+        ------
+        InvalidParameter
+            Another quantity.
+        """
+        return picture_of(self.models, quantity)
+
+    def plot(self, ax: "Axes | None" = None, *, quantity: AuditQuantity = "error") -> AuditPicture:
+        """Draw a figure of every group under every model; needs the extra `plot`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; without it, a new figure is made with pyplot.
+        quantity : {"error", "loss", "variance kept"}
+            As for :meth:`picture`.
+
+        Returns
+        -------
+        AuditPicture
+            With `ax_`, `figure_` and `frame()`, as scikit-learn's displays.
+        """
+        return self.picture(quantity).plot(ax)
 
     def table(self) -> str:
         """The figures as one text table, under a line that says which rows are not in."""

@@ -7,7 +7,13 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.displays.fitted import moments_of_fit, names_of, plain_figures, refitted
+from fairspan.displays.fitted import (
+    criterion_name,
+    moments_of_fit,
+    names_of,
+    plain_figures,
+    refitted,
+)
 from fairspan.drawing.disparity_path import DisparityPathPicture
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.problem.disparity import signed_disparity
@@ -83,6 +89,7 @@ class DisparityPathDisplay(DisparityPathPicture):
             plain_disparity=signed_disparity(plain.errors),
             plain_total_error=float(moments.proportions @ plain.errors),
             groups=names_of(moments.labels),
+            name=criterion_name(estimator),
             parameter=parameter.rsplit("__", 1)[-1],
             current=current,
             logarithmic=not is_share and values is None,

@@ -2,9 +2,9 @@
 
 from typing import Any, Self
 
-from fairspan.displays.fitted import moments_of_fit
+from fairspan.displays.fitted import criterion_name, moments_of_fit, plain_of_fit
 from fairspan.drawing.loadings import LoadingsPicture
-from fairspan.errors import InvalidParameter
+from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.moments.groups import printable
 from fairspan.problem.parameters import check_count
 
@@ -22,6 +22,7 @@ class LoadingsDisplay(LoadingsPicture):
         *,
         n_features: int = 20,
         image_shape: tuple[int, int] | None = None,
+        beside_pca: bool = False,
     ) -> Self:
         """The loadings of a fitted estimator.
 
@@ -33,6 +34,8 @@ class LoadingsDisplay(LoadingsPicture):
             How many of the features with the largest loadings are shown.
         image_shape : tuple of 2 int, optional
             Rows and columns of an image whose pixels the features are.
+        beside_pca : bool
+            Show the components of ordinary PCA as well; as images only.
 
         Returns
         -------
@@ -44,6 +47,8 @@ class LoadingsDisplay(LoadingsPicture):
             The estimator is not a fitted FairPCA, or a number is none.
         InvalidParameter
             No features, or an image of another number of pixels.
+        Incompatible
+            `beside_pca` without images.
 
         Examples
         --------
@@ -59,6 +64,13 @@ class LoadingsDisplay(LoadingsPicture):
         check_count("n_features", n_features)
         subspace = estimator.subspace_
         _check_shape(image_shape, subspace.n_features)
+        if beside_pca and image_shape is None:
+            raise Incompatible(
+                "beside_pca was asked for without image_shape",
+                "Allowed is PCA beside components that are shown as images",
+                "Pass image_shape, or make a second display of a FairPCA with criterion "
+                "'total_error'",
+            )
         names = subspace.feature_names
         if names is None:
             names = tuple(f"feature {j + 1}" for j in range(subspace.n_features))
@@ -67,6 +79,8 @@ class LoadingsDisplay(LoadingsPicture):
             features=tuple(map(printable, names)),
             n_features=int(n_features),
             image_shape=image_shape,
+            plain=plain_of_fit(estimator).components if beside_pca else None,
+            name=criterion_name(estimator),
         )
 
 

@@ -56,7 +56,7 @@ class InPlane:
         """Of each group about its own mean, divided by its weight, (k, 2, 2)."""
         with np.errstate(invalid="ignore"):
             second = self.products / self.weights[:, None, None]
-        return second - np.einsum("gi,gj->gij", self.means, self.means)
+        return np.asarray(second - np.einsum("gi,gj->gij", self.means, self.means))
 
     def drawn(self, most: int) -> Codes:
         """Positions of the points to draw, in the order of the rows.

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.drawing.layout import head, labels_within, width_of
-from fairspan.drawing.palette import FAIR, PLAIN, VERMILION, look
+from fairspan.drawing.heading import head
+from fairspan.drawing.layout import plain_numbers
+from fairspan.drawing.measures import labels_within, width_of
+from fairspan.drawing.palette import PLAIN, other_look
 from fairspan.drawing.picture import Picture
-from fairspan.drawing.rows import height_of, set_rows
+from fairspan.drawing.rows import rows_size, set_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +22,20 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float64]
 
 AuditQuantity = Literal["error", "loss", "variance kept"]
+
+_TITLES = {
+    "error": "What each model loses of each group",
+    "loss": "What each group loses against its own best subspace",
+    "variance kept": "The share of each group's variance that each model keeps",
+}
+_LABELS = {
+    "error": "reconstruction error",
+    "loss": "excess loss",
+    "variance kept": "share of the group's variance that is kept",
+}
+# Share of a row that its models take; inches of a row, and of each model in it.
+_SPREAD = 0.66
+_ROW, _OF_MODEL = 0.22, 0.14
 
 
 @dataclass(eq=False)
@@ -33,7 +49,7 @@ class AuditPicture(Picture):
     values : (m, k) array
         NaN where there is none.
     low, high : (m, k) arrays or None
-        Ends of the 95 % intervals.
+        Ends of the 95 % intervals; NaN where there is none.
     plain : tuple of int
         Positions of the models that are ordinary PCA.
     quantity : {"error", "loss", "variance kept"}
@@ -49,7 +65,7 @@ class AuditPicture(Picture):
 
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
-        return 6.8, height_of(len(self.groups), 0.24 + 0.14 * len(self.models))
+        return rows_size(self.groups, _ROW + _OF_MODEL * len(self.models))
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """One row for each model and group."""
@@ -64,28 +80,38 @@ class AuditPicture(Picture):
         }
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
-        m = len(self.models)
-        handles = []
-        for i in range(m):
-            rows = np.arange(len(self.groups)) + (i - (m - 1) / 2) * 0.7 / m
-            ends = None
-            if self.low is not None and self.high is not None:
-                ends = np.array([self.values[i] - self.low[i], self.high[i] - self.values[i]])
-            marks = axes.errorbar(self.values[i], rows, xerr=ends, **self._style(i))
-            handles.append(marks)
-        axes.set_xlabel(f"{self.quantity} of the group")
+        from matplotlib.ticker import PercentFormatter
+
+        handles = [self._draw_model(axes, i) for i in range(len(self.models))]
+        if self.quantity == "variance kept":
+            axes.set_xlim(-0.02, 1.02)
+            axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+        else:
+            # Their size is seen, not only their difference.
+            axes.set_xlim(left=min(0.0, axes.get_xlim()[0]) if self.quantity == "error" else None)
+            plain_numbers((axes,), "x")
+        axes.set_xlabel(_LABELS[self.quantity])
         beside = set_rows(axes, self.groups)
-        labels = labels_within(axes, self.models, width_of(axes) / 2, 10)
-        head(axes, self._title(), handles, labels, beside=beside)
+        labels = labels_within(axes, self.models, width_of(axes) / 2.5, 10)
+        note = "" if self.low is None else "Lines are 95 % intervals from the rows."
+        head(axes, _TITLES[self.quantity], handles, labels, note=note, beside=beside)
         return (axes,)
 
-    def _style(self, i: int) -> dict[str, Any]:
-        if i in self.plain:
-            style = PLAIN
-            return {"fmt": style.marker, "color": style.colour, "fillstyle": "none"}
-        own = look(i)
-        colour = FAIR.colour if own.colour == VERMILION else own.colour
-        return {"fmt": own.marker, "color": colour}
-
-    def _title(self) -> str:
-        return f"The {self.quantity} of each group under each model"
+    def _draw_model(self, axes: Axes, i: int) -> Any:
+        m, is_plain = len(self.models), i in self.plain
+        rows = np.arange(len(self.groups)) + (i - (m - 1) / 2) * _SPREAD / m
+        # Ordinary PCA has a look of its own, which no other model gets.
+        own = PLAIN if is_plain else other_look(i - sum(each < i for each in self.plain))
+        if self.low is not None and self.high is not None:
+            axes.hlines(rows, self.low[i], self.high[i], color=own.colour, linewidth=2)
+        (marks,) = axes.plot(
+            self.values[i],
+            rows,
+            own.marker,
+            color=own.colour,
+            markerfacecolor="white" if is_plain else own.colour,
+            markersize=7.5 if is_plain else 6.5,
+            markeredgewidth=2 if is_plain else 1,
+            gid=f"model {i}",
+        )
+        return marks

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.drawing.layout import head, stacked
+from fairspan.drawing.heading import head
+from fairspan.drawing.layout import label_bounds, number, plain_numbers, stacked
+from fairspan.drawing.measures import labels_within, width_of
 from fairspan.drawing.names import label_of
 from fairspan.drawing.palette import FAINT, FAIR, INK, PLAIN
 from fairspan.drawing.picture import Picture
@@ -35,6 +37,8 @@ class DisparityPathPicture(Picture):
     groups : tuple of k str
         Of two, the disparity is the error of the second minus that of the first; of more, the
         largest gap.
+    name : str
+        The criterion's.
     parameter : str
     current : float or None
         The value that was chosen.
@@ -48,6 +52,7 @@ class DisparityPathPicture(Picture):
     plain_disparity: float
     plain_total_error: float
     groups: tuple[str, ...]
+    name: str = "fair"
     parameter: str = "penalty"
     current: float | None = None
     logarithmic: bool = True
@@ -75,23 +80,30 @@ class DisparityPathPicture(Picture):
                 self.values, path, FAIR.marker, linestyle="-", color=FAIR.colour, markersize=4.5
             )
         handles: list[Any] = [pca, line]
-        labels = ["PCA", "the criterion"]
+        labels = ["PCA", label_of(self.name)]
         if self.current is not None:
             for panel in (upper, lower):
                 mark = panel.axvline(self.current, color=FAINT, linewidth=1, gid="current")
             handles.append(mark)
-            labels.append(f"fitted: {self.current:g}")
+            labels.append(f"{number(self.current)}, the fitted one")
         upper.axhline(0, color=INK, linewidth=0.8, zorder=1)
         if self.logarithmic:
             _set_logarithmic(lower, self.values)
+        plain_numbers((upper, lower), "y")
         upper.set_ylabel("disparity")
         lower.set_ylabel("total error")
-        axes.set_xlabel(label_of(self.parameter))
-        head(axes, self._title(), handles, labels)
+        label_bounds(axes, (upper, lower), label_of(self.parameter))
+        head(axes, self._title(), handles, labels, note=self._note(axes))
         return upper, lower
 
     def _title(self) -> str:
-        return f"What {label_of(self.parameter)} does to the disparity, and what it costs"
+        return f"What the {label_of(self.parameter)} does to the disparity, and what it costs"
+
+    def _note(self, axes: Axes) -> str:
+        if len(self.groups) != 2:
+            return "The disparity is the largest difference of two groups' errors."
+        first, second = labels_within(axes, self.groups, width_of(axes) / 3.5, 10)
+        return f"The disparity is the error of {second} minus that of {first}."
 
 
 def _set_logarithmic(axes: Axes, values: FloatArray) -> None:

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.drawing.layout import (
-    head,
-    labels_within,
-    name_panels,
-    panelled_size,
-    panels,
-    width_of,
-)
+from fairspan.drawing.heading import head
+from fairspan.drawing.layout import label_bounds, panelled_size, panels, plain_numbers
+from fairspan.drawing.measures import labels_within, width_of
 from fairspan.drawing.names import label_of
-from fairspan.drawing.palette import BEST, FAINT, FAIR, INK, PLAIN, Look, look
+from fairspan.drawing.palette import BEST, FAINT, FAIR, INK, PLAIN, Look, ModelLook, look
 from fairspan.drawing.picture import Picture
 
 if TYPE_CHECKING:
@@ -26,9 +21,13 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float64]
 
-# Beyond this many groups each has a panel: two lines each, and bands, are still told apart.
+# Beyond this many groups each has a panel: its lines and bands are then still told apart.
 _MOST_TOGETHER = 2
-_BAND = 0.15
+_BAND = 0.16
+_TITLES = {
+    "error": "What is lost of each group, by number of dimensions",
+    "loss": "What each group loses against its own best subspace, by number of dimensions",
+}
 
 
 @dataclass(eq=False)
@@ -66,111 +65,110 @@ class ErrorCurvePicture(Picture):
 
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
-        if len(self.groups) <= _MOST_TOGETHER:
-            return 6.4, 4.6
-        return panelled_size(len(self.groups))
+        return (6.6, 4.8) if self._together else panelled_size(len(self.groups))
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """One row for each model, dimension and group; the ends of intervals where there are."""
         models = self._models()
         shape = (len(models), len(self.dimensions), len(self.groups))
-        models_at, dimensions_at, groups_at = (each.ravel() for each in np.indices(shape))
-        ends = [
-            np.full((*shape[1:], 2), np.nan) if interval is None else interval
-            for _, _, interval, _ in models
-        ]
+        model, dimension, group = (each.ravel() for each in np.indices(shape))
+        none = np.full((*shape[1:], 2), np.nan)
+        ends = np.array([none if each.interval is None else each.interval for each in models])
         return {
-            "model": [models[i][0] for i in models_at],
-            "n_components": self.dimensions[dimensions_at].tolist(),
-            "group": [self.groups[g] for g in groups_at],
-            self.quantity: np.array([values for _, values, _, _ in models]).ravel().tolist(),
-            "low": np.array(ends)[..., 0].ravel().tolist(),
-            "high": np.array(ends)[..., 1].ravel().tolist(),
+            "model": [models[i].name for i in model],
+            "n_components": self.dimensions[dimension].tolist(),
+            "group": [self.groups[g] for g in group],
+            self.quantity: np.array([each.values for each in models]).ravel().tolist(),
+            "low": ends[..., 0].ravel().tolist(),
+            "high": ends[..., 1].ravel().tolist(),
         }
 
-    def _models(self) -> list[tuple[str, FloatArray, FloatArray | None, Any]]:
-        models: list[tuple[str, FloatArray, FloatArray | None, Any]] = [
-            ("PCA", self.plain, self.plain_interval, PLAIN),
-            (self.name, self.fair, self.fair_interval, FAIR),
+    @property
+    def _together(self) -> bool:
+        return len(self.groups) <= _MOST_TOGETHER
+
+    def _models(self) -> list[_Model]:
+        models = [
+            _Model("PCA", self.plain, self.plain_interval, PLAIN),
+            _Model(self.name, self.fair, self.fair_interval, FAIR),
         ]
-        return models if self.best is None else [*models, ("best possible", self.best, None, BEST)]
+        if self.best is not None:
+            models.append(_Model("best possible", self.best, None, BEST))
+        return models
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
-        together = len(self.groups) <= _MOST_TOGETHER
-        drawn = panels(axes, 1 if together else len(self.groups))
-        for g in range(len(self.groups)):
-            panel = drawn[0 if together else g]
-            # Where groups share axes, colour tells them apart; else it tells models apart.
-            self._draw_group(panel, g, look(g) if together else None)
-            if self.marked is not None and (g == 0 or not together):
+        drawn = (axes,) if self._together else panels(axes, self.groups)
+        for panel in drawn:
+            if self.marked is not None:
                 panel.axvline(self.marked, color=FAINT, linewidth=1, zorder=0, gid="marked")
-        _finish(drawn)
-        if not together:
-            name_panels(drawn, self.groups)
-        axes.set_xlabel("number of dimensions")
-        axes.set_ylabel(f"{self.quantity} of the group" + ("" if together else "s"))
-        handles, labels = self._legend(axes, together=together)
-        head(axes, self._title(), handles, labels)
+        for g in range(len(self.groups)):
+            # Where groups share axes, colour and marker tell them apart; else they tell models.
+            panel, own = (axes, look(g)) if self._together else (drawn[g], None)
+            for model in self._models():
+                _draw_line(panel, self.dimensions, model, g, own)
+        _set_scales(drawn)
+        what = "reconstruction error" if self.quantity == "error" else "excess loss"
+        label_bounds(axes, drawn, "number of dimensions", what)
+        head(axes, _TITLES[self.quantity], *self._legend(axes), note=self._note())
         return drawn
 
-    def _draw_group(self, axes: Axes, g: int, own: Look | None) -> None:
-        for _, values, interval, style in self._models():
-            is_best = style is BEST
-            colour = style.colour if own is None else own.colour
-            axes.plot(
-                self.dimensions,
-                values[:, g],
-                color=colour,
-                linestyle=style.line,
-                linewidth=1.3 if is_best else 1.8,
-                marker="" if is_best else style.marker if own is None else own.marker,
-                markersize=5.5,
-                markerfacecolor=colour if style.filled else "white",
-                zorder=1.5 if is_best else 3 if style is FAIR else 2.5,
-            )
-            if interval is not None:
-                low, high = interval[:, g].T
-                axes.fill_between(
-                    self.dimensions, low, high, color=colour, alpha=_BAND, linewidth=0
-                )
-
-    def _legend(self, axes: Axes, *, together: bool) -> tuple[list[Any], list[str]]:
+    def _legend(self, axes: Axes) -> tuple[list[Any], list[str]]:
         from matplotlib.lines import Line2D
 
         handles, labels = [], []
-        if together:
-            labels = labels_within(axes, self.groups, width_of(axes) / 2, 10)
-            for g in range(len(self.groups)):
-                own = look(g)
+        if self._together:
+            labels = labels_within(axes, self.groups, width_of(axes) / 2.5, 10)
+            for own in map(look, range(len(self.groups))):
                 handles.append(Line2D([], [], color=own.colour, marker=own.marker, linestyle=""))
-        for name, _, _, style in self._models():
-            handles.append(
-                Line2D(
-                    [],
-                    [],
-                    color=INK if together and style is not BEST else style.colour,
-                    linestyle=style.line,
-                    marker="" if style is BEST else "o" if together else style.marker,
-                    fillstyle="full" if style.filled else "none",
-                )
-            )
-            labels.append(label_of(name))
+        for model in self._models():
+            colour = INK if self._together and model.style is not BEST else model.style.colour
+            line = Line2D([], [], color=colour, linestyle=model.style.line)
+            if model.style is not BEST:
+                line.set_marker("o" if self._together else model.style.marker)
+                line.set_markerfacecolor(colour if model.style.filled else "white")
+            handles.append(line)
+            labels.append(label_of(model.name))
         if self.marked is not None:
             handles.append(Line2D([], [], color=FAINT, linewidth=1))
-            labels.append(f"d = {self.marked}")
+            labels.append(f"{self.marked}, the fitted one")
         return handles, labels
 
-    def _title(self) -> str:
-        what = "What each group loses" if self.quantity == "loss" else "Each group's error"
-        if self.quantity == "loss":
-            return f"{what} against its own best subspace, by number of dimensions"
+    def _note(self) -> str:
         has_bands = self.plain_interval is not None or self.fair_interval is not None
-        return f"{what} by number of dimensions" + (", with 95 % intervals" if has_bands else "")
+        return "Bands are 95 % intervals from the rows." if has_bands else ""
 
 
-def _finish(drawn: Sequence[Axes]) -> None:
+class _Model(NamedTuple):
+    """One line in each panel."""
+
+    name: str
+    values: FloatArray
+    interval: FloatArray | None
+    style: ModelLook
+
+
+def _draw_line(
+    axes: Axes, dimensions: npt.NDArray[np.int64], model: _Model, g: int, own: Look | None
+) -> None:
+    style = model.style
+    colour = style.colour if own is None else own.colour
+    (line,) = axes.plot(dimensions, model.values[:, g], color=colour, linestyle=style.line)
+    line.set_gid(f"{model.name} {g}")
+    if style is BEST:
+        line.set(linewidth=1.4, zorder=1.5)
+    else:
+        line.set(marker=style.marker if own is None else own.marker, markersize=5.5)
+        line.set(markerfacecolor=colour if style.filled else "white")
+        line.set_zorder(3 if style is FAIR else 2.5)
+    if model.interval is not None:
+        low, high = model.interval[:, g].T
+        axes.fill_between(dimensions, low, high, color=colour, alpha=_BAND, linewidth=0)
+
+
+def _set_scales(drawn: Sequence[Axes]) -> None:
     from matplotlib.ticker import MaxNLocator
 
+    drawn[0].set_ylim(bottom=0)
+    plain_numbers(drawn)
     for panel in drawn:
-        panel.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
-        panel.set_ylim(bottom=0)
+        panel.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True, min_n_ticks=1))

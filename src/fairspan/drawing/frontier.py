@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.drawing.free_places import free_place
+from fairspan.drawing.heading import head
+from fairspan.drawing.layout import plain_numbers
+from fairspan.drawing.measures import height_of, labels_within, width_of
 from fairspan.drawing.names import label_of
-from fairspan.drawing.palette import BLUE, FAINT, INK, VERMILION, look
+from fairspan.drawing.palette import (
+    FAINT,
+    INK,
+    PLAIN,
+    QUIET,
+    other_look,
+)
 from fairspan.drawing.picture import Picture
 
 if TYPE_CHECKING:
@@ -18,9 +28,11 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float64]
 
-_MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
 # Room around the frontier and the answers, as a share of their extent.
 _MARGIN = 0.12
+# Answers this near, as a share of the extent, are drawn inside each other.
+_NEAR = 0.02
+_MARKER_SIZE, _LARGER = 7.0, 3.5
 
 
 @dataclass(eq=False)
@@ -48,6 +60,10 @@ class FrontierPicture(Picture):
     answers: Mapping[str, FloatArray]
     n_components: int
 
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure, in inches."""
+        return 6.6, 5.6
+
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """What is drawn: `what` is "frontier", "PCA" or an answer's name."""
         named = [("PCA", self.plain), *self.answers.items()]
@@ -59,34 +75,97 @@ class FrontierPicture(Picture):
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
         low, high = self._limits()
-        if self.region is not None:
-            axes.fill(*self.region.T, color=FAINT, alpha=0.16, linewidth=0)
-        ends = np.array([min(low), max(high)])
-        axes.plot(ends, ends, color=FAINT, linewidth=1, linestyle=(0, (1, 2)))
-        (curve,) = axes.plot(*self.errors.T, color=INK, gid="frontier")
-        handles: list[Any] = [curve]
-        labels = ["the best there is"]
-        for i, (name, errors) in enumerate(self.answers.items()):
-            colour = look(i).colour if look(i).colour != VERMILION else BLUE
-            handles += axes.plot(
-                *errors, _MARKERS[i % 10], color=colour, markeredgecolor=INK, linestyle="none"
-            )
-            labels.append(label_of(name))
-        handles += axes.plot(
-            *self.plain, "o", markersize=11, fillstyle="none", color=VERMILION, markeredgewidth=2.2
-        )
-        labels.append("PCA")
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
-        axes.set_xlabel(f"error of {label_of(self.groups[0])}")
-        axes.set_ylabel(f"error of {label_of(self.groups[1])}")
-        axes.set_title(f"What any {self.n_components} dimensions can do for the two groups")
-        axes.legend(handles, labels, loc="upper right")
+        handles, labels = self._draw_curve(axes)
+        for i, (name, errors) in enumerate(self.answers.items()):
+            (mark,) = axes.plot(
+                *errors,
+                other_look(i).marker,
+                color=other_look(i).colour,
+                markeredgecolor=INK,
+                markeredgewidth=0.8,
+                markersize=_MARKER_SIZE + _LARGER * self._n_inside(i),
+                zorder=3 + 0.01 * i,
+                gid=name,
+            )
+            handles.append(mark)
+            labels.append(label_of(name))
+        self._name_areas(axes, low, high)
+        plain_numbers((axes,))
+        names = labels_within(axes, self.groups, 0.7 * min(width_of(axes), height_of(axes)), 11)
+        axes.set_xlabel(f"error of {names[0]}")
+        axes.set_ylabel(f"error of {names[1]}")
+        dimensions = "1 dimension" if self.n_components == 1 else f"{self.n_components} dimensions"
+        title = f"What {dimensions} can do for the two groups"
+        head(axes, title, _for_legend(handles), labels)
         return (axes,)
+
+    def _draw_curve(self, axes: Axes) -> tuple[list[Any], list[str]]:
+        """What every answer is compared with."""
+        if self.region is not None:
+            axes.fill(*self.region.T, color=FAINT, alpha=0.16, linewidth=0, gid="region")
+        ends = [min(axes.get_xlim()[0], axes.get_ylim()[0]), 0.0]
+        ends[1] = max(axes.get_xlim()[1], axes.get_ylim()[1])
+        (equal,) = axes.plot(ends, ends, color=QUIET, linewidth=1.2, linestyle=(0, (1, 2)))
+        is_point = len(self.errors) == 1
+        (curve,) = axes.plot(
+            *self.errors.T, color=INK, linewidth=2.2, marker="." if is_point else "", gid="frontier"
+        )
+        (plain,) = axes.plot(
+            *self.plain,
+            PLAIN.marker,
+            markersize=_MARKER_SIZE + _LARGER * (2 + self._n_inside(-1)),
+            fillstyle="none",
+            color=PLAIN.colour,
+            markeredgewidth=2.2,
+            zorder=4,
+            gid="PCA",
+        )
+        return [curve, equal, plain], ["the best there is", "equal errors", "PCA"]
+
+    def _n_inside(self, i: int) -> int:
+        """How many answers drawn later than the i-th lie at the same place; -1 stands for PCA."""
+        points = np.array([*self.answers.values()]).reshape(-1, 2)
+        low, high = self._limits()
+        place = self.plain if i < 0 else points[i]
+        near = (np.abs(points[i + 1 :] - place) <= _NEAR * (high - low)).all(axis=1)
+        return int(near.sum())
+
+    def _name_areas(self, axes: Axes, low: FloatArray, high: FloatArray) -> None:
+        """Say where some subspace leads and where none does, if there is room for it."""
+        if self.region is None:
+            return
+        taken = (np.vstack([self.errors, self.plain, *self.answers.values()]) - low) / (high - low)
+        outline = (self.region - low) / (high - low)
+        for text, inside in (("some subspace does this", True), ("no subspace does this", False)):
+            place = free_place(axes, text, taken, outline, inside=inside)
+            if place is not None:
+                axes.text(
+                    *place,
+                    text,
+                    transform=axes.transAxes,
+                    fontsize=10,
+                    color=QUIET,
+                    ha="center",
+                    va="center",
+                )
 
     def _limits(self) -> tuple[FloatArray, FloatArray]:
         points = np.vstack([self.errors, self.plain, *self.answers.values()])
         low, high = points.min(axis=0), points.max(axis=0)
         extent = high - low
         # A frontier of one point, or along one axis, still needs room.
-        extent = np.where(extent > 0, extent, max(extent.max(), 0.1 * high.max(), 1e-12))
-        return low - _MARGIN * extent, high + _MARGIN * extent
+        extent = np.maximum(extent, max(1e-3 * extent.max(), 1e-3 * high.max(), 1e-300))
+        middle = (low + high) / 2
+        half = (0.5 + _MARGIN) * extent
+        return middle - half, middle + half
+
+
+def _for_legend(marks: Sequence[Any]) -> list[Any]:
+    """Marks of one size, whatever size they have in the picture."""
+    from copy import copy
+
+    shown = [copy(mark) for mark in marks]
+    for mark in shown:
+        mark.set_markersize(_MARKER_SIZE)
+    return shown

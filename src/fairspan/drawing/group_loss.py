@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.drawing.layout import head
+from fairspan.drawing.heading import head
+from fairspan.drawing.layout import number, plain_numbers
 from fairspan.drawing.names import label_of
 from fairspan.drawing.palette import FAIR, INK, PLAIN
 from fairspan.drawing.picture import Picture
-from fairspan.drawing.rows import height_of, set_rows
+from fairspan.drawing.rows import rows_size, set_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +52,7 @@ class GroupLossPicture(Picture):
 
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
-        return 6.8, height_of(len(self.groups), _ROW)
+        return rows_size(self.groups, _ROW)
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """One row for each group; the bound is the same in all."""
@@ -80,11 +81,27 @@ class GroupLossPicture(Picture):
         labels = ["PCA", label_of(self.name)]
         if self.bound is not None:
             handles.append(axes.axvline(self.bound, color=INK, linewidth=1.6, gid="bound"))
-            labels.append("proven: the largest loss is never below this")
+            labels.append("no largest loss can be below this")
         axes.set_xlabel("excess loss of the group")
         beside = set_rows(axes, self.groups)
-        head(axes, self._title(), handles, labels, beside=beside)
+        axes.set_xlim(left=0)
+        plain_numbers((axes,), "x")
+        head(axes, self._title(), handles, labels, note=self._note(), beside=beside)
         return (axes,)
 
     def _title(self) -> str:
-        return f"What each group loses against its own best {self.n_components} dimensions"
+        d = self.n_components
+        own = "its own best dimension" if d == 1 else f"its own best {d} dimensions"
+        return f"What each group loses against {own}"
+
+    def _note(self) -> str:
+        """What is proven of the largest loss."""
+        name = label_of(self.name)
+        if self.bound is None:
+            return f"{name} minimises something else, so it proves nothing about the largest loss."
+        if self.status == "optimal":
+            return f"Proven: no subspace has a smaller largest loss than {name}."
+        above = f"the largest loss of {name} is {number(self.fair.max() - self.bound)} above it"
+        if self.status == "estimated":
+            return f"The bound is estimated, not proven; {above}."
+        return f"A better subspace may exist, by this much at most: {above}."

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.drawing.layout import head, panels
+from fairspan.drawing.heading import head
+from fairspan.drawing.layout import images, number
+from fairspan.drawing.measures import figure_of, height_of, labels_within, width_of
 from fairspan.drawing.palette import DIVERGING, INK
 from fairspan.drawing.picture import Picture
-from fairspan.drawing.rows import height_of, set_rows
+from fairspan.drawing.rows import rows_size, set_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,8 +23,13 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float64]
 
 _ROW = 0.3
-# Columns that are wide enough for a figure of two digits.
-_MOST_WRITTEN = 10
+# Points that a figure of two digits takes, beside and below.
+_CELL = (34.0, 13.0)
+# Beyond this share of the largest loading a cell is so dark that figures are white.
+_DARK = 0.62
+_MOST_NUMBERED = 20
+_MOST_BESIDE, _MOST_IMAGES = 6, 24
+_INCHES_OF_IMAGE = 1.5
 
 
 @dataclass(eq=False)
@@ -33,27 +41,40 @@ class LoadingsPicture(Picture):
     loadings : (r, p) array
     features : tuple of p str
     n_features : int
-        Those with the largest loadings that are shown, most of them first.
+        How many are shown, from that which takes part most: by the sum of its squared loadings, the
+        share of the feature's direction that the subspace holds.
     image_shape : tuple of 2 int or None
         Rows and columns of an image whose pixels the features are; then components are images.
+    plain : (d, p) array or None
+        The components of ordinary PCA, shown as images beside these.
+    name : str
+        The criterion's.
     """
 
     loadings: FloatArray
     features: tuple[str, ...]
     n_features: int = 20
     image_shape: tuple[int, int] | None = None
+    plain: FloatArray | None = None
+    name: str = "fair"
 
     @property
     def shown(self) -> npt.NDArray[np.intp]:
-        """Positions of the features that take part most, by the sum of their squared loadings."""
+        """Positions of the features that are shown, in the order in which they are."""
         if self.image_shape is not None:
             return np.arange(len(self.features))
-        weight = (self.loadings**2).sum(axis=0)
-        return np.argsort(-weight, kind="stable")[: self.n_features]
+        part = (self.loadings**2).sum(axis=0)
+        return np.argsort(-part, kind="stable")[: self.n_features]
 
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
-        return 6.4, height_of(len(self.shown), _ROW)
+        if self.image_shape is None:
+            names = [self.features[j] for j in self.shown]
+            width, height = rows_size(names, _ROW)
+            return max(width, 2.6 + 0.55 * len(self.loadings)), height
+        n_rows, n_columns = self._grid()
+        tall = _INCHES_OF_IMAGE * self.image_shape[0] / self.image_shape[1]
+        return max(6.4, 0.6 + _INCHES_OF_IMAGE * n_columns), 1.0 + (tall + 0.3) * n_rows
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """One row for each feature shown, one column for each component."""
@@ -65,32 +86,65 @@ class LoadingsPicture(Picture):
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
         most = float(np.abs(self.loadings).max()) or 1.0
-        if self.image_shape is not None:
-            return self._draw_images(axes, most)
-        shown = self.shown
-        values = self.loadings[:, shown].T
+        return self._draw_map(axes, most) if self.image_shape is None else self._draw_images(axes)
+
+    def _draw_map(self, axes: Axes, most: float) -> Sequence[Axes]:
+        values = self.loadings[:, self.shown].T
         image = axes.imshow(values, cmap=DIVERGING, vmin=-most, vmax=most, aspect="auto")
-        beside = set_rows(axes, [self.features[j] for j in shown])
-        axes.set_xticks(range(len(self.loadings)), [str(i + 1) for i in range(len(self.loadings))])
+        beside = set_rows(axes, [self.features[j] for j in self.shown])
+        axes.spines[:].set_visible(False)
         axes.grid(visible=False)
+        steps = range(0, len(self.loadings), ceil(len(self.loadings) / _MOST_NUMBERED))
+        axes.set_xticks(steps, [str(i + 1) for i in steps])
         axes.set_xlabel("component")
-        figure = axes.get_figure()
-        assert figure is not None
-        figure.colorbar(image, ax=axes, label="loading")
-        if len(self.loadings) <= _MOST_WRITTEN:
+        room = (width_of(axes) / values.shape[1], height_of(axes) / values.shape[0])
+        if room[0] >= _CELL[0] and room[1] >= _CELL[1]:
             for (row, column), value in np.ndenumerate(values):
-                colour = "white" if abs(value) > 0.6 * most else INK
-                text = f"{value:.2f}"
+                colour = "white" if abs(value) > _DARK * most else INK
+                text = number(round(float(value), 2))
                 axes.text(column, row, text, color=colour, ha="center", va="center", fontsize=9)
-        head(axes, "How much each feature takes part in each component", beside=beside)
+        else:
+            figure_of(axes).colorbar(image, ax=axes, label="loading")
+        n_left = len(self.features) - len(values)
+        note = f"{n_left} features that take part less are left out." if n_left else ""
+        head(axes, "What the components are made of", note=note, beside=beside)
         return (axes,)
 
-    def _draw_images(self, axes: Axes, most: float) -> Sequence[Axes]:
+    def _draw_images(self, axes: Axes) -> Sequence[Axes]:
         assert self.image_shape is not None
-        drawn = panels(axes, len(self.loadings))
-        for i, (panel, loadings) in enumerate(zip(drawn, self.loadings, strict=True)):
-            panel.imshow(loadings.reshape(self.image_shape), cmap=DIVERGING, vmin=-most, vmax=most)
+        n_rows, n_columns = self._grid()
+        drawn = images(axes, n_rows, n_columns)
+        titled = self._titled(axes, width_of(axes) / n_columns)
+        for panel in drawn:
             panel.set_axis_off()
-            panel.set_title(str(i + 1), fontsize=10, pad=2)
-        head(axes, "The components as images")
-        return drawn
+        for row, block in enumerate(titled):
+            for place, (title, loadings) in enumerate(block):
+                panel = drawn[row * (n_rows // len(titled)) * n_columns + place]
+                most = float(np.abs(loadings).max()) or 1.0
+                pixels = loadings.reshape(self.image_shape)
+                panel.imshow(pixels, cmap=DIVERGING, vmin=-most, vmax=most)
+                panel.set_title(title, fontsize=10, pad=3, loc="center")
+        n_left = max(map(len, self._blocks())) - _MOST_IMAGES
+        note = "Each has its own scale; white is zero."
+        if n_left > 0:
+            note = f"{note} {n_left} more are left out."
+        head(axes, "The components as images", note=note)
+        return drawn[: sum(map(len, titled))] if len(titled) == 1 else drawn
+
+    def _blocks(self) -> list[FloatArray]:
+        return [self.loadings] if self.plain is None else [self.plain, self.loadings]
+
+    def _grid(self) -> tuple[int, int]:
+        """Rows, of all blocks, and columns of images."""
+        n = min(max(map(len, self._blocks())), _MOST_IMAGES)
+        n_columns = min(n, _MOST_BESIDE)
+        return ceil(n / n_columns) * len(self._blocks()), n_columns
+
+    def _titled(self, axes: Axes, room: float) -> list[list[tuple[str, FloatArray]]]:
+        """Each image of each block with what stands above it."""
+        names = ["PCA", self.name] if self.plain is not None else ["component"]
+        short = labels_within(axes, names, room - 30, 10)
+        return [
+            [(f"{name} {i + 1}", row) for i, row in enumerate(block[:_MOST_IMAGES])]
+            for name, block in zip(short, self._blocks(), strict=True)
+        ]

@@ -7,8 +7,20 @@ _LONGEST = 26
 _NAMELESS = "(no name)"
 
 
-def label_of(name: str, longest: int = _LONGEST) -> str:
+def label_of(name: str, longest: int = _LONGEST, tail: int = 0) -> str:
     r"""A name that fits, and that matplotlib takes as text and nothing else.
+
+    Parameters
+    ----------
+    name : str
+    longest : int
+        In letters.
+    tail : int
+        Letters at the end that are kept where a name is cut.
+
+    Returns
+    -------
+    str
 
     Examples
     --------
@@ -18,27 +30,35 @@ def label_of(name: str, longest: int = _LONGEST) -> str:
     \$x
     """
     text = "".join(char if char.isprintable() else "?" for char in name) or _NAMELESS
-    text = text if _width(text) <= longest else _cut(text, longest - 1) + "…"
+    if _width(text) > longest:
+        end = _cut(text[::-1], tail)[::-1]
+        text = f"{_cut(text, longest - 1 - tail)}…{end}"
     # A dollar sign begins a formula.
     return text.replace("$", r"\$")
 
 
 def labels_of(names: Sequence[str], longest: int = _LONGEST) -> list[str]:
-    """Names that fit and still differ: those cut to the same text are numbered.
+    """Names that fit and still differ.
+
+    They are cut at the end; if that makes two of them equal, in the middle; if that does as well,
+    they are numbered.
 
     Examples
     --------
     >>> labels_of(["a long name", "a long one"], 7)
+    ['a l…ame', 'a l…one']
+    >>> labels_of(["a long name here", "a long and here"], 7)
     ['a lo… 1', 'a lo… 2']
     """
-    cut = [label_of(name, longest) for name in names]
-    if len(set(cut)) == len(set(names)):
-        return cut
-    shorter = [label_of(name, longest - 2) for name in names]
-    places = {each: [i for i, other in enumerate(shorter) if other == each] for each in shorter}
+    n_different = len(set(names))
+    for tail in (0, (longest - 1) // 2):
+        labels = [label_of(name, longest, tail) for name in names]
+        if len(set(labels)) == n_different:
+            return labels
+    room = longest - len(str(len(names))) - 1
     return [
-        f"{short} {places[short].index(i) + 1}" if len(places[short]) > 1 else whole
-        for i, (short, whole) in enumerate(zip(shorter, cut, strict=True))
+        label if labels.count(label) == 1 else f"{label_of(name, room)} {i + 1}"
+        for i, (label, name) in enumerate(zip(labels, names, strict=True))
     ]
 
 

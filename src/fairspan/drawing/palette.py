@@ -7,8 +7,8 @@ marker and line, so that a picture printed in grey can still be read.
 from dataclasses import dataclass
 from typing import Any
 
-# Text and lines that carry information; grids and hints.
-INK, FAINT = "#1b1e23", "#8b929c"
+# Text and lines that carry information; notes; grids and hints.
+INK, QUIET, FAINT = "#1b1e23", "#545b65", "#8b929c"
 
 BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
 PURPLE, ORANGE, SKY = "#cc79a7", "#e69f00", "#56b4e9"
@@ -17,6 +17,7 @@ PURPLE, ORANGE, SKY = "#cc79a7", "#e69f00", "#56b4e9"
 DIVERGING = "PuOr"
 
 _COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
+_OTHER_COLOURS = (BLUE, ORANGE, GREEN, SKY, PURPLE)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 _LINES = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 
@@ -67,6 +68,11 @@ class Look:
 def look(i: int) -> Look:
     """How the i-th group is drawn; the first twelve differ by marker alone."""
     return Look(_COLOURS[i % 6], _MARKERS[i % 12], _LINES[i % 4])
+
+
+def other_look(i: int) -> Look:
+    """How the i-th thing beside ordinary PCA is drawn: in no colour or marker that PCA has."""
+    return Look(_OTHER_COLOURS[i % 5], _MARKERS[1 + i % 11], "-")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -54,7 +55,9 @@ class Picture(ABC):
             from matplotlib import pyplot, rc_context
         except ImportError as error:
             raise MissingDependency.for_extra("matplotlib", "plot", "plot") from error
-        with rc_context(STYLE):
+        with rc_context(STYLE), warnings.catch_warnings():
+            # Texts are measured; whoever shows them may have other fonts.
+            warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
             if ax is None:
                 _, ax = pyplot.subplots(figsize=self.size(), layout="constrained")
             self.axes_ = tuple(self._draw(ax))

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.drawing.layout import head, labels_within, name_panels, panelled_size, panels
-from fairspan.drawing.palette import look
+from fairspan.drawing.heading import head
+from fairspan.drawing.layout import label_bounds, panelled_size, panels, plain_numbers
+from fairspan.drawing.measures import labels_within, width_of
+from fairspan.drawing.palette import FAINT, Look, look
 from fairspan.drawing.picture import Picture
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ FloatArray = npt.NDArray[np.float64]
 _MOST_TOGETHER = 4
 # Standard deviations that an ellipse and its axes reach.
 _REACH = 2.0
+_TITLE = "The rows in two dimensions, and each group's own principal axes"
 
 
 @dataclass(eq=False)
@@ -70,45 +73,56 @@ class ReducedRowsPicture(Picture):
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
         together = len(self.groups) <= _MOST_TOGETHER
-        drawn = panels(axes, 1 if together else len(self.groups))
-        handles = [
-            self._draw_group(drawn[0 if together else g], g) for g in range(len(self.groups))
-        ]
-        axes.set_xlabel("component 1")
-        axes.set_ylabel("component 2")
-        if together:
-            labels = labels_within(axes, self.groups, 150, 10)
-            head(axes, self._title(), handles, labels)
-        else:
-            name_panels(drawn, self.groups)
-            head(axes, self._title())
+        drawn = (axes,) if together else panels(axes, self.groups)
+        handles = []
+        for g in range(len(self.groups)):
+            if together:
+                handles.append(self._draw_group(axes, g, look(g)))
+            else:
+                # The other groups behind, so that it is seen where among them this one lies.
+                _scatter(drawn[g], self.points[self.codes != g], Look(FAINT, "o", "-"), 0.25)
+                self._draw_group(drawn[g], g, look(0))
+        for panel in drawn:
+            # At one scale, axes at right angles are seen at right angles.
+            panel.set_aspect("equal", adjustable="datalim" if together else "box")
+        plain_numbers(drawn)
+        label_bounds(axes, drawn, "component 1", "component 2")
+        labels = labels_within(axes, self.groups, width_of(axes) / 2.5, 10) if together else []
+        head(axes, _TITLE, handles, labels, note=self._note())
         return drawn
 
-    def _draw_group(self, axes: Axes, g: int) -> Any:
-        own, points = look(g), self.points[self.codes == g]
-        (handle,) = axes.plot(
-            *points.T,
-            own.marker,
-            color=own.colour,
-            alpha=0.5,
-            markersize=3.5,
-            markeredgewidth=0,
-            rasterized=True,
-        )
-        self._draw_ellipse(axes, g)
-        return handle
+    def _draw_group(self, axes: Axes, g: int, own: Look) -> Any:
+        from matplotlib.lines import Line2D
 
-    def _draw_ellipse(self, axes: Axes, g: int) -> None:
+        _scatter(axes, self.points[self.codes == g], own, 0.5)
         long, short = self.principal_axes(g)
         turn = np.linspace(0, 2 * np.pi, 200)[:, None]
-        outline = self.means[g] + np.cos(turn) * long + np.sin(turn) * short
-        own = look(g)
-        axes.plot(*outline.T, color="white", linewidth=3.5)
-        axes.plot(*outline.T, color=own.colour, linestyle=own.line, linewidth=1.8)
-        for axis in (long, short):
-            ends = np.array([self.means[g] - axis, self.means[g] + axis])
-            axes.plot(*ends.T, color=own.colour, linewidth=1.8)
+        lines = [
+            self.means[g] + np.cos(turn) * long + np.sin(turn) * short,
+            np.array([self.means[g] - long, self.means[g] + long]),
+            np.array([self.means[g] - short, self.means[g] + short]),
+        ]
+        for i, line in enumerate(lines):
+            style = own.line if i == 0 else "-"
+            axes.plot(*line.T, color="white", linewidth=3.4, alpha=0.8)
+            axes.plot(*line.T, color=own.colour, linestyle=style, linewidth=1.7, gid=f"axes {g}")
+        return Line2D([], [], color=own.colour, marker=own.marker, linestyle=own.line)
 
-    def _title(self) -> str:
-        shown = "" if len(self.points) == self.n_rows else f" ({len(self.points)} shown)"
-        return f"The reduced rows{shown}, and each group's own principal axes"
+    def _note(self) -> str:
+        shown = ""
+        if len(self.points) < self.n_rows:
+            shown = f"{len(self.points):,} of {self.n_rows:,} rows are shown. "
+        return f"{shown}Ellipses and axes reach two standard deviations of all rows of the group."
+
+
+def _scatter(axes: Axes, points: FloatArray, own: Look, alpha: float) -> None:
+    """Points as one image inside a drawing, which would get large otherwise."""
+    axes.plot(
+        *points.T,
+        own.marker,
+        color=own.colour,
+        alpha=alpha,
+        markersize=4,
+        markeredgewidth=0,
+        rasterized=True,
+    )

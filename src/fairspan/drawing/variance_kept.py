@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.drawing.layout import head
+from fairspan.drawing.heading import head
 from fairspan.drawing.names import label_of
 from fairspan.drawing.palette import BEST, FAINT, FAIR, PLAIN
 from fairspan.drawing.picture import Picture
-from fairspan.drawing.rows import height_of, set_rows
+from fairspan.drawing.rows import rows_size, set_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ class VarianceKeptPicture(Picture):
 
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
-        return 6.8, height_of(len(self.groups))
+        return rows_size(self.groups)
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """One row for each group."""
@@ -76,10 +76,8 @@ class VarianceKeptPicture(Picture):
         axes.set(xlim=(-0.02, 1.02), xlabel="share of the group's variance that is kept")
         axes.xaxis.set_major_formatter(PercentFormatter(1.0))
         beside = set_rows(axes, self.groups)
-        labels = ["PCA", label_of(self.name), "best possible for the group"]
+        labels = ["PCA", label_of(self.name), "best possible for the group alone"]
         dimensions = "1 dimension" if self.n_components == 1 else f"{self.n_components} dimensions"
-        title = f"How much of each group's variance {dimensions} keep" + "s" * (
-            self.n_components == 1
-        )
+        title = f"The share of each group's variance that {dimensions} can keep"
         head(axes, title, [plain, fair, best], labels, beside=beside)
         return (axes,)
