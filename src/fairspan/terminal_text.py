@@ -48,6 +48,9 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
     """
     spread = "".join(char + _SECOND_HALF * (_columns(char) - 1) for char in text)
     lines = wrap(spread, width, subsequent_indent=indent)
+    if any(line.lstrip().startswith(_SECOND_HALF) for line in lines):
+        # A line ended inside a wide character, and takes one column more than it should.
+        lines = wrap(spread, width - 1, subsequent_indent=indent)
     return [line.replace(_SECOND_HALF, "") for line in lines]
 
 

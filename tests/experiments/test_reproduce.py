@@ -31,7 +31,7 @@ def test_help_lists_the_experiments_and_loads_nothing_heavy():
     *_, loaded = done.stdout.splitlines()
     assert loaded == "set()"
     for name, entry in EXPERIMENTS.items():
-        assert any(name in line and entry.title in line for line in done.stdout.splitlines())
+        assert f"{name} {entry.title}" in " ".join(done.stdout.split())
 
 
 def test_results_go_to_standard_output_and_to_files(reproduce, written, toy):

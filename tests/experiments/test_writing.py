@@ -2,12 +2,14 @@
 
 import csv
 import math
+import re
 import sys
 
 import pytest
 
 from fairspan.experiments.experiment import Result
-from fairspan.experiments.writing import csv_of, text_of, write_result
+from fairspan.experiments.writing import csv_of, shown, text_of, write_result
+from fairspan.terminal_text import terminal_width
 
 RESULT = Result(
     "A title",
@@ -32,8 +34,45 @@ def test_the_table_is_aligned():
 def test_notes_are_wrapped():
     notes = text_of(RESULT).split("\n\n")[-1].splitlines()
     assert notes[0].startswith("A note that is long")
-    assert len(notes) == 2
-    assert max(map(len, notes)) <= 100
+    assert len(notes) == 3
+    assert max(map(len, notes)) <= 80
+
+
+WIDE = Result(
+    "A title that is longer than a narrow terminal has columns",
+    ("data", "d", *(f"figure {i}" for i in range(12))),
+    [(data, d, *(d / 3 + i for i in range(12))) for data in ("東京", "credit") for d in (1, 2)],
+)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_columns_that_do_not_fit_follow_below_beside_those_that_name_the_rows(width):
+    lines = text_of(WIDE, width).splitlines()
+    assert max(map(terminal_width, lines)) <= width
+    tables = "\n".join(lines).split("\n\n")[1:]
+    assert len(tables) > 1
+    headings = [re.split(r"\s{2,}", table.splitlines()[0]) for table in tables]
+    assert all(heading[:2] == ["data", "d"] for heading in headings)
+    assert [name for heading in headings for name in heading[2:]] == list(WIDE.columns[2:])
+    for table, heading in zip(tables, headings, strict=True):
+        assert len({terminal_width(line) for line in table.splitlines()[:2]}) == 1
+        for line, row in zip(table.splitlines()[2:], WIDE.rows, strict=True):
+            cells = [shown(row[WIDE.columns.index(name)]) for name in heading]
+            assert line.split() == cells
+
+
+def test_a_column_wider_than_the_terminal_stands_alone():
+    text = text_of(Result("t", ("a", "b", "c"), [("x" * 30, "y" * 30, 1), ("z", "u", 2)]), 20)
+    assert [line.split()[0] for line in text.splitlines()[2:] if line] == [
+        "a",
+        "-" * 30,
+        "x" * 30,
+        "z",
+    ] * 2
+
+
+def test_a_table_without_rows_shows_its_headings():
+    assert text_of(Result("t", ("a", "b"), [])).splitlines()[2] == "a  b"
 
 
 def test_csv_keeps_every_digit():

@@ -134,7 +134,8 @@ _FITTING = (
         default="minimax_loss",
         show_default=True,
         is_eager=True,  # which parameters there are depends on it
-        help="What to minimise.",
+        metavar="NAME",  # all of them in one word would be wider than a terminal
+        help=f"What to minimise: {', '.join(CRITERION_NAMES)}.",
     ),
     click.option(
         "--param",

@@ -79,7 +79,7 @@ class ProgressLine:
             about = "about " if self.is_estimate else ""
             brief = f"{min(self.done / self.total, 1.0):.0%}"
             counted = f"{self.done:,} of {about}{self.total:,} {self.unit} ({brief})"
-            left = [f"{_duration((self.total - self.done) / rate)} left"] if rate else []
+            left = [f"{duration((self.total - self.done) / rate)} left"] if rate else []
         for parts in ([counted, *speed, *left], [brief, *speed, *left], [brief, *left]):
             text = f"{self.what}: {', '.join(parts)}"
             if len(text) <= width:
@@ -116,12 +116,12 @@ def _shortened(number: float) -> str:
     return f"{number:.0f}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Seconds, minutes or hours.
 
     Examples
     --------
-    >>> _duration(12.6), _duration(100), _duration(9000)
+    >>> duration(12.6), duration(100), duration(9000)
     ('13 s', '2 min', '2.5 h')
     """
     if seconds < 90:

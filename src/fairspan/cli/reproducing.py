@@ -4,12 +4,16 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from fairspan.cli import options
+from fairspan.cli.progress_line import duration
+from fairspan.cli.terminal import width_of
 from fairspan.experiments.registry import EXPERIMENTS, experiment_of
+from fairspan.terminal_text import wrapped
 
 if TYPE_CHECKING:
     from fairspan.experiments.experiment import Experiment, Result
@@ -19,8 +23,10 @@ _SEED = 0
 # Seconds between two lines of progress: on a terminal, where one line is rewritten, and in a file.
 _ON_TERMINAL, _IN_FILE = 0.2, 10.0
 
+_NAME_WIDTH = max(map(len, EXPERIMENTS)) + 4
 _EPILOG = "\b\nExperiments:\n" + "\n".join(
-    f"  {name:{max(map(len, EXPERIMENTS))}}  {entry.title}" for name, entry in EXPERIMENTS.items()
+    fill(f"  {name:{_NAME_WIDTH - 2}}{entry.title}", 76, subsequent_indent=" " * _NAME_WIDTH)
+    for name, entry in EXPERIMENTS.items()
 )
 
 
@@ -77,8 +83,11 @@ def reproduce(
     else:
         from fairspan.experiments.writing import text_of
 
-        click.echo(f"{text_of(result)}\n\nSource: {experiment.source}.")
-        click.echo(f"Wrote {', '.join(map(str, written))}")
+        width = width_of(sys.stdout)
+        source = "\n".join(wrapped(f"Source: {experiment.source}.", width, "  "))
+        click.echo(f"{text_of(result, width)}\n\n{source}")
+        # One below the other: paths are copied, so no line may end inside one.
+        click.echo("Wrote " + "\n      ".join(map(str, written)))
     if missing is not None:
         click.echo(f"fairspan: no figure was drawn. {missing}", err=True)
 
@@ -156,6 +165,9 @@ class _Line:
         # A run that is over at once says nothing.
         self._due = clock() + (_ON_TERMINAL if self._rewrites else _IN_FILE)
         self._width = 0
+        # Steps that an earlier run has done say nothing about how long they take.
+        self._before: int | None = None
+        self._begun = 0.0
 
     def __enter__(self) -> "_Line":
         return self
@@ -167,7 +179,7 @@ class _Line:
         """Tell what is being done, if it is time to."""
         if self._clock() < self._due:
             return
-        text = f"{what} ({done} of {total} steps done)"
+        text = self._text(what, done, total)
         if self._rewrites:
             self._stream.write("\r" + text.ljust(self._width))
             self._width = len(text)
@@ -175,6 +187,21 @@ class _Line:
             self._stream.write(text + "\n")
         self._stream.flush()
         self._due = self._clock() + (_ON_TERMINAL if self._rewrites else _IN_FILE)
+
+    def _text(self, what: str, done: int, total: int) -> str:
+        """As much as fits, with the time left once a step shows how long steps take."""
+        if self._before is None:
+            self._before, self._begun = done, self._clock()
+        steps = f"{done} of {total} steps done"
+        left = ""
+        if done > self._before:
+            each = (self._clock() - self._begun) / (done - self._before)
+            left = f", about {duration(each * (total - done))} left"
+        width = width_of(self._stream) - 1
+        for text in (f"{what} ({steps}{left})", f"{steps}{left}", steps):
+            if not self._rewrites or len(text) <= width:
+                return text
+        return steps[:width]
 
     def clear(self) -> None:
         """Leave the line empty."""

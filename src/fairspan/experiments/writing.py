@@ -4,36 +4,71 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from textwrap import wrap
 
 from fairspan.drawing.files import empty_figure, save
 from fairspan.drawing.palette import STYLE
 from fairspan.errors import MissingDependency
 from fairspan.experiments.experiment import Cell, Result
 from fairspan.storage import replacing
+from fairspan.terminal_text import terminal_width, wrapped
 
-_WIDTH = 100
+_WIDTH = 80
 _FORMATS = ("svg", "png")
 
 
-def text_of(result: Result) -> str:
-    """The table with aligned columns, texts to the left and figures to the right, and the notes."""
+def text_of(result: Result, width: int = _WIDTH) -> str:
+    """The table with aligned columns, texts to the left and figures to the right, and the notes.
+
+    Columns that do not fit into `width` follow below, beside the first ones again.
+    """
     cells = [[shown(cell) for cell in row] for row in result.rows]
-    to_the_right = [
-        any(isinstance(row[i], int | float) for row in result.rows)
-        and not any(isinstance(row[i], str | bool) for row in result.rows)
-        for i in range(len(result.columns))
+    columns = [
+        _aligned([heading, *(row[i] for row in cells)], [row[i] for row in result.rows])
+        for i, heading in enumerate(result.columns)
     ]
-    widths = [max(map(len, column)) for column in zip(result.columns, *cells, strict=True)]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, to_the_right, strict=True)
-        ).rstrip()
-        for row in [result.columns, ["-" * width for width in widths], *cells]
+    lines: list[str] = []
+    for part in _parts(columns, _n_naming(cells), width):
+        table = ["  ".join(line).rstrip() for line in zip(*part, strict=True)]
+        lines += [""] * bool(lines) + table
+    notes = ["\n".join(wrapped(note, width, "  ")) for note in result.notes]
+    title = wrapped(result.title, width)
+    return "\n".join([*title, "", *lines, *(["", *notes] if notes else [])])
+
+
+def _aligned(texts: Sequence[str], values: Sequence[Cell]) -> list[str]:
+    """A column under its heading and a line."""
+    width = max(map(terminal_width, texts))
+    is_figures = any(isinstance(value, int | float) for value in values) and not any(
+        isinstance(value, str | bool) for value in values
+    )
+    padded = [
+        " " * (width - terminal_width(text)) + text
+        if is_figures
+        else text + " " * (width - terminal_width(text))
+        for text in texts
     ]
-    notes = ["\n".join(wrap(note, _WIDTH, subsequent_indent="  ")) for note in result.notes]
-    return "\n".join([result.title, "", *lines, *(["", *notes] if notes else [])])
+    return [padded[0], "-" * width, *padded[1:]]
+
+
+def _n_naming(cells: Sequence[Sequence[str]]) -> int:
+    """How many of the first columns tell the rows apart; one if all of them do not."""
+    n_columns = len(cells[0]) if cells else 1
+    for n in range(1, n_columns):
+        if len({tuple(row[:n]) for row in cells}) == len(cells):
+            return n
+    return 1
+
+
+def _parts(columns: Sequence[list[str]], n_naming: int, width: int) -> list[list[list[str]]]:
+    """Columns that stand side by side, each time after those that name the rows."""
+    naming, others = list(columns[:n_naming]), columns[n_naming:]
+    parts = [list(naming)]
+    for column in others:
+        wide = sum(terminal_width(each[0]) + 2 for each in [*parts[-1], column]) - 2
+        if wide > width and len(parts[-1]) > n_naming:
+            parts.append(list(naming))
+        parts[-1].append(column)
+    return parts
 
 
 def shown(cell: Cell) -> str:

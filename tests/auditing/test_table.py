@@ -1,0 +1,163 @@
+"""Text tables that fit a terminal, whatever the groups are called and however large figures are."""
+
+import re
+
+import numpy as np
+import pytest
+
+from fairspan import audit
+from fairspan.auditing.intervals import Estimate
+from fairspan.auditing.results import GroupAudit, ModelAudit
+from fairspan.auditing.table import figure, table_of
+from fairspan.auditing.text import audit_text
+from fairspan.terminal_text import cut_names, terminal_width, wrapped
+
+WIDE = "東京都世田谷区の住民の皆さん"
+DEGREES = ("postgraduate degree", "secondary school", "no formal schooling")
+AGES = ("women under thirty", "women over thirty", "men under thirty", "men over thirty")
+NAMES = {
+    "long": [(degree, age) for degree in DEGREES for age in AGES],
+    "wide": [f"{WIDE}{i}" for i in range(12)],
+    "the same but for the middle": [f"{'a' * 40}{i:02}{'z' * 40}" for i in range(12)],
+    "marks": ["e\u0301" * 40 + str(i) for i in range(3)],
+    "forty": [f"g{i}" for i in range(40)],
+    "line breaks": ["a\nb\x1b[31m" + "c" * 100, "d\r" * 40],
+}
+
+
+def made_model(names, scale, name="fair", n=60):
+    """Figures of so many groups, between `scale` and twice that."""
+    rng = np.random.default_rng(0)
+
+    def one(group):
+        error, best = scale * rng.uniform(1.5, 2), scale * rng.uniform(1, 1.5)
+        interval = Estimate(error, 0.9 * error, 1.1 * error)
+        variance = 3 * error
+        return GroupAudit(group, n, 0.1, variance, interval, best, error - best, 2 / 3)
+
+    groups = tuple(map(one, names))
+    disparity = Estimate(-1.2345 * scale, -2.3456 * scale, -0.12345 * scale)
+    center = "group"
+    return ModelAudit(
+        name, 5, center, True, "optimal", 0.0, False, True, None, (), groups, disparity,
+        (names[0], names[1]),
+    )  # fmt: skip
+
+
+def numbers_in(text):
+    return [
+        float(each) for each in re.findall(r"(?<![\w.])-?\d[\d.]*(?:e-?\+?\d+)?(?=%|\s|$)", text)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scale", "width"),
+    [(1.0, 80), (1e-12, 80), (1e9, 80), (1.23456e-120, 80), (1.0, 64), (1e9, 64), (1e-12, 72)],
+)
+@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
+def test_no_line_is_wider_than_the_terminal(names, scale, width):
+    models = [made_model(names, scale), made_model(names, scale, "m" * 100, n=123_456_789)]
+    text = table_of(models, 12_345, width)
+    assert max(map(terminal_width, text.splitlines())) <= width
+    assert not re.search(r"[\x00-\x09\x0b-\x1f]", text)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-12, 1e9])
+@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
+def test_every_figure_is_there_however_it_is_laid_out(names, scale):
+    model = made_model(names, scale)
+    lines = table_of([model], 7).splitlines()
+    text = "\n".join(line for line in lines if not line.startswith("-"))
+    found = numbers_in(text)
+    for group in model.groups:
+        for value in (
+            *(group.total_variance, group.error.value, group.error.low, group.error.high),
+            *(group.best_error, group.excess_loss),
+        ):
+            assert float(figure(value)) in found
+    for value in (model.disparity.value, model.disparity.low, model.disparity.high):
+        assert float(figure(value)) in found
+
+
+def test_names_that_were_cut_still_differ_or_are_shown_in_full():
+    for names in ([f"{WIDE}{i}" for i in range(12)], NAMES["the same but for the middle"]):
+        text = table_of([made_model(names, 1.0)], 7)
+        rows = [line for line in text.splitlines() if line.startswith("  ")][:-1]
+        assert len({row.split()[0] for row in rows if row.strip()}) >= 12
+    text = table_of([made_model(NAMES["long"], 1.0)], 7)
+    for degree, age in NAMES["long"]:
+        assert f"\n  {degree} / {age}\n" in text
+
+
+def test_a_table_that_fits_stays_as_it_is():
+    model = made_model(["old", "young"], 1.0)
+    text = table_of([model], 7)
+    assert text == table_of([model], 7, 200)
+    assert "95 % interval" in text.splitlines()[0]
+
+
+def test_the_interval_moves_below_the_error_where_it_must():
+    rows = table_of([made_model(["old", "young"], 1.0)], 7, 60).splitlines()
+    assert "95 %" not in rows[0]
+    end = rows[0].index("error") + len("error")
+    assert [len(row) for row in rows if "95 %:" in row] == [end] * 3
+
+
+def test_only_the_largest_loss_is_painted_and_takes_no_room():
+    model = made_model(["a", "b", "c"], 1.0)
+    painted = []
+
+    def paint(text, role):
+        painted.append((text, role))
+        return f"<{text}>"
+
+    text = table_of([model], 7, 80, paint)
+    assert painted == [(figure(model.largest_loss), "worst")]
+    assert text.replace("<", "").replace(">", "") == table_of([model], 7)
+
+
+def test_where_all_lose_the_same_none_is_painted():
+    model = made_model(["a", "a"], 1.0)
+    same = ModelAudit(**{**vars(model), "groups": (model.groups[0],) * 2})
+    assert "!" not in table_of([same], 7, 80, lambda text, role: "!")
+
+
+def test_findings_fit_and_the_codes_of_warnings_are_painted():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([f"{WIDE}{i}" for i in range(3)], 30)
+    result = audit(np.eye(4)[:1], rng.normal(size=(90, 4)) * [1, 2, 3, 4], labels)
+    for width in (80, 60):
+        text = audit_text(result.models, result.findings, result.rows, width)
+        assert max(map(terminal_width, text.splitlines())) <= width
+    painted = audit_text(
+        result.models, result.findings, result.rows, 80,
+        lambda text, role: f"\x1b[1m{text}\x1b[0m" if role == "warning" else text,
+    )  # fmt: skip
+    assert re.sub(r"\x1b\[\dm", "", painted) == str(result)
+    codes = {finding.code for finding in result.findings if finding.severity == "warning"}
+    assert set(re.findall(r"\x1b\[1m(.*?)\x1b", painted)) == codes
+
+
+class TestNames:
+    @pytest.mark.parametrize("width", [8, 12, 18])
+    @pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
+    def test_cut_names_are_narrow_and_different(self, names, width):
+        texts = [" / ".join(name) if isinstance(name, tuple) else name for name in names]
+        cut = cut_names(texts, width)
+        if cut is not None:
+            assert len(set(cut)) == len(set(texts))
+            assert max(map(terminal_width, cut)) <= width
+            for text, short in zip(texts, cut, strict=True):
+                head, dots, tail = short.partition("…")
+                assert text == short or (dots and text.startswith(head) and text.endswith(tail))
+
+    def test_the_same_name_twice_is_the_same_twice(self):
+        assert cut_names(["a" * 20, "a" * 20], 5) == ["aaaa…"] * 2
+
+
+def test_wrapped_text_keeps_every_character_and_the_width():
+    text = f"FS101 {WIDE} and {WIDE * 5} and others, e\u0301 too"
+    for width in (20, 41, 80):
+        lines = wrapped(text, width, "  ")
+        assert max(map(terminal_width, lines)) <= width
+        assert "".join("".join(lines).split()) == "".join(text.split())
