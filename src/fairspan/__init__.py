@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fairspan.problem.restrictions import CovarianceParity as CovarianceParity
     from fairspan.problem.restrictions import MeanParity as MeanParity
     from fairspan.problem.robust_error_gap import RobustErrorGap as RobustErrorGap
+    from fairspan.report.writing import write_report as write_report
     from fairspan.solvers.boundary import BoundarySearch as BoundarySearch
     from fairspan.solvers.cutting_plane import CuttingPlane as CuttingPlane
     from fairspan.solvers.multiplicative import MultiplicativeWeights as MultiplicativeWeights
@@ -66,6 +67,7 @@ _HOMES = {
     "Frontier": "fairspan.trade_off",
     "audit": "fairspan.auditing.audit",
     "frontier": "fairspan.trade_off",
+    "write_report": "fairspan.report.writing",
 }
 _MODULES = ("datasets", "displays", "errors", "metrics", "regression", "selection")
 

@@ -12,6 +12,7 @@ import click
 
 from fairspan.cli.commands import audit, demo, fit, transform
 from fairspan.cli.moment_files import merge, moments
+from fairspan.cli.report_command import report
 from fairspan.cli.reproducing import reproduce
 from fairspan.cli.terminal import complain
 from fairspan.errors import FairspanError
@@ -29,7 +30,7 @@ def fairspan() -> None:
     """
 
 
-for _command in (demo, audit, fit, transform, moments, merge, reproduce):
+for _command in (demo, audit, report, fit, transform, moments, merge, reproduce):
     fairspan.add_command(_command)
 
 
@@ -46,7 +47,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning  # type: ignore[assignment]
         try:
-            fairspan.main(arguments, prog_name="fairspan", standalone_mode=False)
+            # A report tells the command that made it.
+            typed = sys.argv[1:] if arguments is None else arguments
+            fairspan.main(typed, prog_name="fairspan", standalone_mode=False, obj=list(typed))
         except click.ClickException as error:
             error.show()
             return error.exit_code

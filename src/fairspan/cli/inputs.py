@@ -109,7 +109,7 @@ def fair_models(
     criterion_of(criterion, **parameters)  # before the rows are read
     table.check_dimension(n_components)
     moments = table.moments
-    chosen = criterion_of(criterion, **_with_labels(parameters, moments.labels))
+    chosen = criterion_of(criterion, **with_labels(parameters, moments.labels))
     dimension = _dimension(moments, n_components, center, standardize)
     fit = fit_subspace(moments, dimension, criterion=chosen, center=center, scale=standardize)
     plain = audited_pca(moments, dimension, center, scale=standardize)
@@ -148,8 +148,13 @@ def saved_models(
     return models_of(models)
 
 
-def _with_labels(parameters: Mapping[str, Value], labels: Sequence[Label]) -> dict[str, Any]:
-    """The same, with labels in place of the texts that name groups."""
+def with_labels(parameters: Mapping[str, Value], labels: Sequence[Label]) -> dict[str, Any]:
+    """The same parameters, with labels in place of the texts that name groups.
+
+    Raises
+    ------
+    UnknownGroup
+    """
     by_text: dict[str, list[Label]] = {}
     for label in labels:
         by_text.setdefault(spelled(label), []).append(label)

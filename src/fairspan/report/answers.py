@@ -1,6 +1,6 @@
 """Ordinary PCA and the answer of each criterion, fitted to the same moments."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,7 +58,7 @@ class Answers:
     without: tuple[tuple[str, str], ...]
     center: Center
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Answer]:
         return iter((self.plain, *self.others))
 
     @property

@@ -54,8 +54,6 @@ def facts_of(
         The rows again, read once for intervals; None for none.
     asked : Asked
     origin : Origin
-    weighted : bool
-        Whether the rows had weights.
 
     Returns
     -------
@@ -67,7 +65,8 @@ def facts_of(
     Incompatible, InvalidInput, InvalidParameter, UnknownGroup
         One group only, too many features, or no answer of the main criterion.
     """
-    _check(moments, asked)
+    check_size(moments.n_features, asked)
+    _check_groups(moments)
     d = asked.n_components or smallest_dimension(
         moments, SHARE_KEPT, center=asked.center, scale=asked.scale
     )
@@ -81,7 +80,7 @@ def facts_of(
         {
             "format": FORMAT,
             "title": printable(origin.title),
-            "data": _data_facts(moments, audit, origin.name, weighted=weighted),
+            "data": _data_facts(moments, audit, origin.name),
             "settings": settings,
             "models": models_facts(answers, audit),
             "unavailable": [{"name": name, "why": why} for name, why in answers.without],
@@ -94,21 +93,30 @@ def facts_of(
     return facts
 
 
-def _check(moments: GroupMoments, asked: Asked) -> None:
+def check_size(n_features: int, asked: Asked) -> None:
+    """Make sure that these are not too many features, nor too few for d.
+
+    Raises
+    ------
+    InvalidInput, InvalidParameter
+    """
+    if n_features > _MOST_FEATURES:
+        raise InvalidInput(
+            f"A report was asked for {n_features} features",
+            f"Allowed are {_MOST_FEATURES} at most, as dozens of answers are compared",
+            "Choose features, or use FairPCA and audit, which take any number",
+        )
+    if asked.n_components is not None:
+        check_n_components(asked.n_components, n_features)
+
+
+def _check_groups(moments: GroupMoments) -> None:
     if moments.n_groups < 2:
         raise InvalidInput(
             f"All rows are of one group ({moments.labels[0]!r})",
             "Allowed are two groups or more",
             "Check the group column, or use ordinary PCA",
         )
-    if moments.n_features > _MOST_FEATURES:
-        raise InvalidInput(
-            f"A report was asked for {moments.n_features} features",
-            f"Allowed are {_MOST_FEATURES} at most: dozens of answers are compared",
-            "Choose features, or use FairPCA and audit, which take any number",
-        )
-    if asked.n_components is not None:
-        check_n_components(asked.n_components, moments.n_features)
 
 
 def _settings_facts(answers: Answers, asked: Asked, n_components: int) -> dict[str, Any]:
@@ -122,9 +130,7 @@ def _settings_facts(answers: Answers, asked: Asked, n_components: int) -> dict[s
     }
 
 
-def _data_facts(
-    moments: GroupMoments, audit: Audit, name: str, *, weighted: bool
-) -> dict[str, Any]:
+def _data_facts(moments: GroupMoments, audit: Audit, name: str) -> dict[str, Any]:
     groups = audit.models[0].groups
     return {
         "name": printable(name),
@@ -134,7 +140,7 @@ def _data_facts(
         "sampled_from": audit.rows.sampled_from,
         "has_intervals": audit.rows.has_intervals,
         "feature_names": _feature_names(moments),
-        "weighted": weighted,
+        "weighted": not np.array_equal(moments.weights, moments.counts),
         "groups": [
             {
                 "group": shown(each.group),

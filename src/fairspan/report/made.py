@@ -45,3 +45,8 @@ def made_facts(origin: Origin, settings: dict[str, Any]) -> dict[str, Any]:
         "parameters": settings,
         "command": origin.command,
     }
+
+
+def title_of(name: str) -> str:
+    """The title of a report that was given none."""
+    return f"What PCA does to each group of {name}"

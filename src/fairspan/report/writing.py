@@ -1,0 +1,194 @@
+"""write_report: what PCA does to each group of some rows, as a page in one file."""
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
+from fairspan.moments.accumulate import accumulate
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.sources.protocol import Rows
+from fairspan.moments.sources.registry import rows_of
+from fairspan.problem.parameters import kind_of
+from fairspan.report.asked import Asked
+from fairspan.report.call import Call
+from fairspan.report.facts import check_size, facts_of
+from fairspan.report.fingerprints import fingerprint_of, of_bytes
+from fairspan.storage import replacing, writing
+
+_EXTRA, _PACKAGES = "report", ("jinja2", "matplotlib")
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    X: Any = None,
+    sensitive_features: Any = None,
+    *,
+    n_components: int | None = None,
+    criterion: Any = "minimax_loss",
+    criteria: Sequence[Any] | None = None,
+    center: Any = "global",
+    scale: bool = False,
+    sample_weight: Any = None,
+    moments: GroupMoments | None = None,
+    name: str | None = None,
+    title: str | None = None,
+) -> dict[str, Any]:
+    """Write a page on what PCA does to each group, and what fair criteria would change and cost.
+
+    The page is one HTML file that asks for nothing outside itself. The same rows and settings give
+    the same bytes. Needs the extra `report`.
+
+    Parameters
+    ----------
+    path : path
+        Where to write the page, which appears only when it is complete.
+    X : (n, p) table of finite numbers
+        As `GroupMoments.from_rows` takes it, of 2000 features at most. Rows are read twice.
+    sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
+    n_components : int, optional
+        d; by default the least that keep 90 % of the variance over all rows.
+    criterion : str or criterion object, default="minimax_loss"
+        The criterion that the page is mainly about.
+    criteria : sequence of str or criterion objects, optional
+        Those beside it; by default all, with their default settings.
+    center : {"global", "group", "none"}
+        About which point errors are measured.
+    scale : bool
+        Divide each feature by its pooled standard deviation first.
+    sample_weight : (n,) array-like, or column name of X, optional
+    moments : GroupMoments, optional
+        Instead of rows; then there are no intervals.
+    name : str, optional
+        What the rows are called; by default the name of their file.
+    title : str, optional
+
+    Returns
+    -------
+    dict
+        The facts that the page shows, as plain values that JSON can hold. Errors are in squared
+        (scaled) units of the features.
+
+    Raises
+    ------
+    InvalidInput
+        Rows that cannot be used, one group only, or too many features.
+    InvalidParameter, InvalidType
+        A setting out of range, or a path that cannot be written.
+    Incompatible
+        The main criterion has no answer for these groups at this dimension.
+    MissingDependency
+        jinja2 or matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from fairspan import write_report
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(size=(60, 3)) * [3, 1, 1], rng.normal(size=(40, 3)) * [1, 2, 1]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     facts = write_report(Path(folder) / "report.html", X, ["a"] * 60 + ["b"] * 40)
+    ...     (Path(folder) / "report.html").read_text()[:15]
+    '<!DOCTYPE html>'
+    >>> facts["settings"]["n_components"], facts["models"][1]["certificate"]["status"]
+    (2, 'optimal')
+    """
+    asked = Asked.of(criterion, criteria, n_components, center, scale)
+    _check_names(name, title)
+    check_can_write(path, X)
+    call = Call(X, sensitive_features, sample_weight, asked, criteria, name, title)
+    if moments is None:
+        rows = _opened(X, sensitive_features, sample_weight)
+        check_size(rows.n_features, asked)
+        facts = facts_of(accumulate(rows), rows, asked, call.origin(fingerprint_of(rows)))
+    else:
+        _check_moments(X, sensitive_features, sample_weight, moments)
+        facts = facts_of(moments, None, asked, call.origin(of_bytes(moments.to_bytes())))
+    write_page(path, facts)
+    return facts
+
+
+def write_page(path: str | os.PathLike[str], facts: Mapping[str, Any]) -> None:
+    """Write the page of some facts; the file appears only when it is complete.
+
+    Raises
+    ------
+    MissingDependency
+    InvalidParameter
+        The file cannot be written.
+    """
+    from fairspan.report.page import page_of
+
+    page = page_of(facts).encode()
+    with writing(path), replacing(path) as partial:
+        partial.write_bytes(page)
+
+
+def check_can_write(path: str | os.PathLike[str], X: Any = None) -> None:
+    """Make sure, before anything is read, that a page can be made and has a place to go to.
+
+    Raises
+    ------
+    MissingDependency
+    InvalidParameter, InvalidType
+    """
+    for package in _PACKAGES:
+        if find_spec(package) is None:
+            raise MissingDependency.for_extra(package, _EXTRA, "A report")
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidType(
+            f"path is {kind_of(path)}",
+            "Allowed is the path of a file",
+            'Pass the name of the page first, such as write_report("report.html", X, ...)',
+        )
+    final = Path(path)
+    if final.exists() and not final.is_file():
+        raise InvalidParameter(
+            f"{final} is not an ordinary file",
+            "Allowed is a new name, or a file to be replaced",
+            "Choose another name",
+        )
+    if not final.parent.is_dir():
+        raise InvalidParameter(
+            f"There is no folder {final.parent}", "Allowed is a folder that exists", "Make it first"
+        )
+    is_input = isinstance(X, str | os.PathLike) and Path(X).exists() and final.exists()
+    if is_input and final.samefile(X):
+        raise InvalidParameter(
+            f"{final} is also the file that is read", "Allowed is another name", "Choose one"
+        )
+
+
+def _opened(X: Any, sensitive_features: Any, sample_weight: Any) -> Rows:
+    if X is None:
+        raise InvalidInput(
+            "write_report received neither X nor moments",
+            "Allowed are rows (X and sensitive_features), or moments in their place",
+            "Pass X and sensitive_features to get intervals",
+        )
+    return rows_of(X, sensitive_features, sample_weight)
+
+
+def _check_moments(X: Any, sensitive_features: Any, sample_weight: Any, moments: Any) -> None:
+    if any(each is not None for each in (X, sensitive_features, sample_weight)):
+        raise InvalidInput(
+            "write_report received moments, and rows, groups or weights beside them",
+            "Allowed are rows (X and sensitive_features), or moments in their place",
+            "Pass one of these; rows give intervals",
+        )
+    if not isinstance(moments, GroupMoments):
+        raise InvalidType(
+            f"moments is {kind_of(moments)}",
+            "Allowed is a GroupMoments",
+            "Make one with GroupMoments.from_rows or GroupMoments.load",
+        )
+
+
+def _check_names(name: object, title: object) -> None:
+    for what, text in (("name", name), ("title", title)):
+        if text is not None and not isinstance(text, str):
+            raise InvalidType(f"{what} is {kind_of(text)}", "Allowed is text", "Pass text")
