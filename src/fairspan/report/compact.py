@@ -10,7 +10,9 @@ _LINES = re.compile(r"\s*\n\s*")
 _COORDINATES = re.compile(r'(?<= )(x|y|d|transform)="([^"]*)"')
 _DECIMALS = re.compile(r"(\.\d\d)\d+")
 # A dozen families in each text, of which the page's own style sheet takes none.
-_FONT = re.compile(r"""(style="font: [^;"']*)'[^;"]*""")
+_FAMILIES = re.compile(r"""font-family: [^;"]*; |(?<=style="font: )([^;"']*)'[^;"]*""")
+# matplotlib counts what it draws, and nothing refers to that.
+_COUNTED = re.compile(r'<g id="[^"]*_\d+"')
 # Markers of one line repeat their style, which their group can tell once.
 _MARKERS = re.compile(
     r'<g (clip-path="[^"]*")>((?:<use [^>]*?) style="([^"]*)"/>(?:<use [^>]*? style="\3"/>)*)</g>'
@@ -32,9 +34,12 @@ def compact(svg: str) -> str:
 
 def _shorter(tag: str) -> str:
     tag = _LINES.sub(" ", tag).replace("xlink:href", "href")
-    return _COORDINATES.sub(
-        lambda found: _DECIMALS.sub(r"\1", found[0]), _FONT.sub(r"\1sans-serif", tag)
-    )
+    tag = _COUNTED.sub("<g", _FAMILIES.sub(_without_families, tag))
+    return _COORDINATES.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), tag)
+
+
+def _without_families(found: re.Match[str]) -> str:
+    return f"{found[1]}sans-serif" if found[1] else ""
 
 
 def _with_one_style(group: re.Match[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -84,9 +85,13 @@ def draw(
     figure.set_size_inches(*picture.size())
     with rc_context(palette.STYLE):
         axes = figure.add_subplot()
-    picture.plot(ax=axes)
+    with warnings.catch_warnings():
+        # Whoever reads the page has fonts of his own.
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        picture.plot(ax=axes)
     # The caption says what the figure shows.
-    axes.set_title("")
+    for place in ("left", "center", "right"):
+        axes.set_title("", loc=place)
     for line in (line for panel in picture.axes_ for line in panel.lines):
         line.set_markevery(-(-len(line.get_xdata()) // _MOST_MARKERS))  # type: ignore[arg-type]
     svg = compact(inline_svg(figure, key, alternative, _VARIABLES))
@@ -102,7 +107,7 @@ def _place(figure: Figure, axes: Axes, x: float, y: float) -> Place:
     """Where a point lies, once the layout is known."""
     left, bottom = axes.transData.transform((x, y)) / figure.dpi * _POINTS_PER_INCH
     height = figure.get_figheight() * _POINTS_PER_INCH
-    return round(float(left), 2), round(float(height - bottom), 2)
+    return round(float(left), 1), round(float(height - bottom), 1)
 
 
 def _marks(places: Sequence[Place]) -> str:

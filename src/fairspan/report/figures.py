@@ -14,7 +14,7 @@ from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.group_loss import GroupLossPicture
 from fairspan.report.drawn import Drawn, Point, draw
 from fairspan.report.leads import main_of, plain_of, spoken
-from fairspan.report.shown import interval, number
+from fairspan.report.shown import called, interval, number
 
 Facts = Mapping[str, Any]
 FloatArray = npt.NDArray[np.float64]
@@ -33,7 +33,7 @@ def of_plain(facts: Facts) -> Drawn:
         plain=(0,),
     )
     told = [
-        f"{group['group']} {number(group['error'])}"
+        f"{called(group['group'])} {number(group['error'])}"
         + (f" ({interval(group['error_low'], group['error_high'])})" if has_intervals else "")
         for group in model["groups"]
     ]
@@ -55,7 +55,7 @@ def of_losses(facts: Facts) -> Drawn:
         status=certificate["status"],
     )
     told = [
-        f"{each['group']} {number(each['excess_loss'])} and {number(fair['excess_loss'])}"
+        f"{called(each['group'])} {number(each['excess_loss'])} and {number(fair['excess_loss'])}"
         for each, fair in zip(plain["groups"], main["groups"], strict=True)
     ]
     caption = f"Excess loss of each group under PCA and under {name}."
@@ -137,7 +137,7 @@ def _on_curves(point: Facts) -> list[Point]:
 
 
 def _names(facts: Facts) -> tuple[str, ...]:
-    return tuple(group["group"] for group in facts["data"]["groups"])
+    return tuple(called(group["group"]) for group in facts["data"]["groups"])
 
 
 def _values(model: Facts, what: str) -> FloatArray:

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from fairspan.report.shown import change, count, number, share
+from fairspan.report.shown import called, change, count, number, share
 
 Facts = Mapping[str, Any]
 
@@ -43,7 +43,7 @@ def spoken(name: str) -> str:
 
 def named(group: str) -> Markup:
     """A group's name in quotes, apart from the direction of the text around it."""
-    return Markup("\u2018<bdi>{}</bdi>\u2019").format(group)
+    return Markup("\u2018<bdi>{}</bdi>\u2019").format(called(group))
 
 
 def above_best(group: Facts) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairspan.errors import MissingDependency
+from fairspan.report.shown import called
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -110,5 +111,6 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["called"] = called
     environment.filters["json"] = lambda value: Markup(json_for_script(value))
     return environment

@@ -19,6 +19,17 @@ _RAISED = dict(
 _EXPONENT = re.compile(r"e([+-]\d+)$")
 
 
+def called(name: str) -> str:
+    """A name from the data, or what stands for an empty one.
+
+    Examples
+    --------
+    >>> called("old"), called(" ")
+    ('old', '(no name)')
+    """
+    return name if name.strip() else "(no name)"
+
+
 def number(value: float | None) -> str:
     r"""A figure, or a dash where there is none; its spaces do not break.
 
@@ -87,10 +98,10 @@ def count(value: int, one: str, many: str = "") -> str:
 
     Examples
     --------
-    >>> count(1, "group"), count(2, "group"), count(0, "match", "matches")
-    ('1 group', '2 groups', '0 matches')
+    >>> count(1, "group").split(), count(2, "match", "matches").split()
+    (['1', 'group'], ['2', 'matches'])
     """
-    return f"{whole(value)} {one if value == 1 else many or one + 's'}"
+    return f"{whole(value)}{_FIXED_SPACE}{one if value == 1 else many or one + 's'}"
 
 
 def loading(value: float) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairspan.report.leads import plain_of, spoken
-from fairspan.report.shown import change, interval, number, settings, share, whole
+from fairspan.report.shown import called, change, interval, number, settings, share, whole
 
 Facts = Mapping[str, Any]
 
@@ -157,7 +157,7 @@ def of_criteria(facts: Facts) -> Table:
         for model in models
     ]
     figures = (
-        [Heading(what, name) for what in ("error,", "loss,") for name in groups]
+        [Heading(what, called(name)) for what in ("error,", "loss,") for name in groups]
         if both
         else [Heading("largest loss"), Heading("of", is_text=True)]
     )
@@ -211,20 +211,28 @@ def of_certificates(facts: Facts) -> Table:
 
 
 def of_steps(facts: Facts, labels: Sequence[str]) -> Table:
-    """Every step of the walk: errors and losses of two groups, losses of more."""
-    groups = [group["group"] for group in facts["data"]["groups"]]
+    """Every step of the walk: two groups in full, of more the worst."""
+    groups = [called(group["group"]) for group in facts["data"]["groups"]]
     both = len(groups) == 2
     rows = []
     for label, point in zip(labels, facts["steps"]["points"], strict=True):
-        figures = [*point["errors"], *point["losses"]] if both else point["losses"]
-        cells = (*map(_figure, figures), _figure(point["total_error"]))
-        rows.append(Row(_named(label), cells))
-    kinds = ("error,", "loss,") if both else ("loss,",)
-    headings = (
-        Heading("step", is_text=True),
-        *(Heading(what, name) for what in kinds for name in groups),
-        Heading("error over all rows"),
-    )
+        errors, losses = point["errors"], point["losses"]
+        figures = (
+            [*map(_figure, errors), *map(_figure, losses)]
+            if both
+            else [*_largest(errors, groups), *_largest(losses, groups)]
+        )
+        rows.append(Row(_named(label), (*figures, _figure(point["total_error"]))))
+    figures_of = [
+        each
+        for what in ("error", "loss")
+        for each in (
+            [Heading(f"{what},", name) for name in groups]
+            if both
+            else [Heading(f"largest {what}"), Heading("of", is_text=True)]
+        )
+    ]
+    headings = (Heading("step", is_text=True), *figures_of, Heading("error over all rows"))
     return Table("All steps", headings, tuple(rows))
 
 
@@ -233,7 +241,7 @@ def _headings(first: str, *others: str) -> tuple[Heading, ...]:
 
 
 def _named(name: str) -> Cell:
-    return Cell(name, name)
+    return Cell(called(name), name)
 
 
 def _title(model: Facts) -> str:
@@ -269,6 +277,11 @@ def _figures(model: Facts, what: str) -> Iterable[Cell]:
 def _worst(model: Facts) -> Sequence[Cell]:
     worst = max(model["groups"], key=lambda group: group["excess_loss"])
     return _figure(worst["excess_loss"]), _named(worst["group"])
+
+
+def _largest(values: Sequence[float], groups: Sequence[str]) -> Sequence[Cell]:
+    largest = max(values)
+    return _figure(largest), _named(groups[values.index(largest)])
 
 
 def _status(model: Facts) -> Cell:

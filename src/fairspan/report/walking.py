@@ -8,7 +8,7 @@ from typing import Any
 
 from fairspan.report.drawn import Place
 from fairspan.report.leads import main_of, spoken
-from fairspan.report.shown import loading, number, share
+from fairspan.report.shown import called, loading, number, share
 
 Facts = Mapping[str, Any]
 
@@ -75,7 +75,7 @@ def walking_of(facts: Facts, places: Sequence[Sequence[Place]]) -> Walking:
     places : sequence of sequences of places
         Of the marks at each step.
     """
-    steps, names = facts["steps"], [group["group"] for group in facts["data"]["groups"]]
+    steps, names = facts["steps"], [called(group["group"]) for group in facts["data"]["groups"]]
     start = steps["start"]
     data = {
         "start": start,
