@@ -1,0 +1,174 @@
+"""What a terminal of a person shows, and what is the same without one."""
+
+import contextlib
+import io
+import os
+import re
+import struct
+import threading
+from itertools import count
+
+import pytest
+
+from fairspan import cli
+from fairspan.cli import progress_line
+from fairspan.cli.reproducing import _Line
+from fairspan.cli.terminal import paint_on, width_of
+from fairspan.terminal_text import terminal_width
+
+fcntl = pytest.importorskip("fcntl", reason="needs a pseudo-terminal")
+termios = pytest.importorskip("termios", reason="needs a pseudo-terminal")
+
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+
+
+@pytest.fixture
+def on_terminal(tmp_path, monkeypatch):
+    """Run a command whose streams are terminals; return its status and all that it wrote."""
+    monkeypatch.setattr(progress_line, "_PATIENCE", -1.0)
+    monkeypatch.setattr(progress_line, "_EVERY", -1.0)
+    monkeypatch.chdir(tmp_path)
+
+    def run_with(*arguments, columns=80, **environment):
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        monkeypatch.setenv("TERM", "xterm")
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        ours, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        shown = bytearray()
+
+        def read():
+            with contextlib.suppress(OSError):  # how Linux says that nobody writes any more
+                while part := os.read(ours, 65_536):
+                    shown.extend(part)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        with (
+            os.fdopen(theirs, "w", encoding="utf-8") as terminal,
+            contextlib.redirect_stdout(terminal),
+            contextlib.redirect_stderr(terminal),
+        ):
+            status = cli.run(list(map(str, arguments)))
+        reader.join()
+        os.close(ours)
+        return status, shown.decode()
+
+    return run_with
+
+
+def left_over(shown):
+    """The lines that stay: what is before the last carriage return of a line is written over."""
+    lines = COLOUR.sub("", shown).replace("\r\n", "\n").split("\n")
+    return [line.rsplit("\r", 1)[-1] for line in lines]
+
+
+@pytest.mark.parametrize("columns", [80, 60, 40])
+def test_each_command_tells_how_far_it_is_and_never_wraps(on_terminal, data, tmp_path, columns):
+    model = tmp_path / "model"
+    by_age = ("--group", "age")
+    for command, what in (
+        (("audit", data, *by_age), ("reading", "auditing")),
+        (("fit", data, *by_age, "-o", model), ("reading", "auditing")),
+        (("transform", model, data, "-o", "out.csv"), ("transforming",)),
+        (("moments", data, *by_age, "-o", "m"), ("reading",)),
+        (("audit", data, *by_age, "--sample", "20"), ("sampling",)),
+        (("merge", "m", "m", "-o", "both"), ("merging",)),
+    ):
+        status, shown = on_terminal(*command, columns=columns)
+        assert status == 0, shown
+        for word in what:
+            lines = re.findall(rf"\r({word}: [^\r]*)\r", shown)
+            assert lines
+            assert re.search(r"\d%", lines[-1])
+            assert lines[-1].rstrip().endswith(" left")
+            assert max(map(len, lines)) < columns
+        assert not any(word in line for word in what for line in left_over(shown))
+
+
+def test_only_terminals_that_want_colours_get_them_and_the_text_is_the_same(on_terminal, run, data):
+    command = ("fit", data, "--group", "age", "-d", "2", "-o", "m")
+    status, coloured = on_terminal(*command)
+    assert status == 0
+    assert COLOUR.search(coloured)
+    for variable in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        _, plain = on_terminal(*command, **variable)
+        assert "\x1b" not in plain
+        assert left_over(plain) == left_over(coloured)
+    piped = run(*command)
+    assert "\x1b" not in piped.out
+    assert left_over(coloured) == piped.out.split("\n")
+    # An empty NO_COLOR is none.
+    assert COLOUR.search(on_terminal(*command, NO_COLOR="")[1])
+
+
+def test_colours_say_what_deserves_a_look(on_terminal, table, features, tmp_path):
+    odd = table[[*features, "age"]]
+    odd.assign(age=odd["age"].where(odd.index != 0, "alone")).to_csv(
+        tmp_path / "odd.csv", index=False
+    )
+    status, shown = on_terminal("fit", "odd.csv", "--group", "age", "-d", "2", "-o", "m")
+    assert status == 0
+    assert "\x1b[33m\x1b[1mFS102\x1b[0m" in shown
+    assert "\x1b[32moptimal\x1b[0m" in shown or "\x1b[33mopen\x1b[0m" in shown
+    assert "FS302" in shown
+    assert "mFS302" not in shown
+    plain = shown.split("PCA: ")[1].split("---")[0]
+    losses = {float(line.split()[-2]) for line in COLOUR.sub("", plain).splitlines()[1:4]}
+    assert float(re.search(r"\x1b\[31m\x1b\[1m(\S+?)\x1b\[0m", plain)[1]) == max(losses)
+
+
+def test_an_error_is_coloured_by_the_terminal_of_standard_error(on_terminal, run, data):
+    status, shown = on_terminal("audit", data, "--group", "no-such-column")
+    assert status == 2
+    assert shown.startswith("\x1b[31m\x1b[1mfairspan: error:\x1b[0m ")
+    assert run("audit", data, "--group", "no-such-column").err == COLOUR.sub("", shown).replace(
+        "\r\n", "\n"
+    )
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_long_names_fit_the_terminal(on_terminal, table, features, tmp_path, columns):
+    names = {"old": "東京都世田谷区の住民の皆さん", "young": "all others, whoever they may be"}
+    table[features].assign(age=table["age"].map(names)).to_csv(tmp_path / "n.csv", index=False)
+    status, shown = on_terminal(
+        "audit", "n.csv", "--group", "age", "-d", "2", "--standardize", columns=columns
+    )
+    assert status == 0
+    assert max(map(terminal_width, left_over(shown))) <= columns
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_streams_that_have_no_size_take_80_columns(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert width_of(io.StringIO()) == width_of(Terminal()) == 80
+    assert paint_on(io.StringIO())("text", "worst") == "text"
+    assert COLOUR.sub("", paint_on(Terminal())("text", "worst")) == "text"
+
+
+def test_a_reproduction_tells_the_time_left_from_its_own_steps():
+    terminal, seconds = Terminal(), count(0, 5)
+    line = _Line(terminal, lambda: next(seconds))
+    with line:
+        for done in (4, 5, 6):  # four steps were done by an earlier run
+            line.show("solving", done, 10)
+    first, second, third = terminal.getvalue().split("\r")[1:4]
+    assert first == "solving (4 of 10 steps done)"
+    assert re.fullmatch(r"solving \(5 of 10 steps done, about (\d+) s left\)", second)
+    assert re.fullmatch(r"solving \(6 of 10 steps done, about (\d+) s left\) *", third)
+    assert terminal.getvalue().endswith(" \r")
+
+
+def test_the_line_of_a_reproduction_never_wraps(monkeypatch):
+    monkeypatch.setattr("fairspan.cli.reproducing.width_of", lambda stream: 40)
+    terminal = Terminal()
+    with _Line(terminal, count(0, 5).__next__) as line:
+        for done in range(5):
+            line.show("a step with a long name, " * 5, done, 10)
+    assert max(map(len, terminal.getvalue().split("\r"))) < 40
