@@ -13,7 +13,7 @@ from fairspan.selection import UCB1, simulated_regret
 
 MEANS = np.linspace(0.3, 0.75, 10)
 WIDTH = 0.5
-N_ROUNDS = 100_000
+N_ROUNDS = 20_000
 
 lower, upper = MEANS - WIDTH / 2, MEANS + WIDTH / 2
 repeats = [simulated_regret(lower, upper, N_ROUNDS, random_state=seed) for seed in range(5)]

@@ -49,4 +49,6 @@ def as_strict_as_tests(gallery_conf: dict[str, Any], page: str, when: str) -> No
         return
     _filters[:] = warnings.filters
     warnings.simplefilter("error")
+    # A page shows its pictures at the end, for those who run it at a screen; here there is none.
+    warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
     mpl.rcParams.update({"figure.figsize": (7.0, 4.2), "figure.dpi": 100, "savefig.dpi": 100})

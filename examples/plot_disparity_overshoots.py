@@ -1,0 +1,30 @@
+"""
+A small trade-off overshoots: then the other group is served worse
+==================================================================
+
+The disparity criterion weighs the error over everyone against a signed gap, in one eigenproblem.
+As the gap has a sign, the dial does not stop at zero. Look before you turn it.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import fairspan as fs
+
+people = fs.datasets.load("default_credit")
+ahead = fs.FairPCA(5, criterion=fs.Disparity(trade_off=0.5), scale=True)
+ahead.fit(people.X, sensitive_features=people.sensitive_features)
+
+display = fs.displays.DisparityPathDisplay.from_estimator(
+    ahead, "criterion__trade_off", np.linspace(0, 1, 21)
+)
+display.plot()
+plt.show()
+
+# %%
+# One end of the dial is PCA; at the other end the sign of the gap has changed.
+
+at = dict(zip(display.values.round(2), display.disparity, strict=True))
+print(f"disparity of PCA {at[1.0]:+.2f}, at a trade-off of 0.5 {at[0.5]:+.2f}, at 0 {at[0.0]:+.2f}")
+assert np.isclose(at[1.0], display.plain_disparity)
+assert at[1.0] * at[0.0] < 0

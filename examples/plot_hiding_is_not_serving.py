@@ -1,0 +1,37 @@
+"""
+A fair projection does not hide the group, and hiding is not serving
+====================================================================
+
+A criterion decides how well each group is described. A restriction takes away what tells the groups
+apart. Each does its own work and not the other's: measured by a classifier of the group on held-out
+rows, and by the largest loss.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.model_selection import train_test_split
+
+import fairspan as fs
+
+people = fs.datasets.load("wine_quality")
+train, test, g_train, g_test = train_test_split(
+    people.X, people.sensitive_features, random_state=0, stratify=people.sensitive_features
+)
+settings = {"n_components": 2, "scale": True}
+models = {
+    "PCA": fs.FairPCA(criterion="total_error", **settings),
+    "fair": fs.FairPCA(**settings),
+    "hidden": fs.FairPCA(restriction=fs.MeanParity(), **settings),
+}
+
+leaks, losses = {}, {}
+for name, model in models.items():
+    model.fit(train, sensitive_features=g_train)
+    leaks[name] = fs.metrics.leakage(model.transform(train), g_train, model.transform(test), g_test)
+    losses[name] = model.group_losses_.max()
+    print(f"{name:6} the group leaks {leaks[name]:.2f}, largest loss {losses[name]:.2f}")
+assert leaks["fair"] > 0.5 > leaks["hidden"]
+assert losses["hidden"] > losses["fair"]
+
+for name in ("fair", "hidden"):
+    fs.displays.ReducedRowsDisplay.from_estimator(models[name], test, g_test).plot()
+plt.show()
