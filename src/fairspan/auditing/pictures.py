@@ -29,7 +29,7 @@ def picture_of(models: Sequence[ModelAudit], quantity: AuditQuantity) -> AuditPi
     return AuditPicture(
         groups=tuple(printable(spelled(group.group)) for group in models[0].groups),
         models=tuple(model.name for model in models),
-        values=_table([[_value(group, quantity) for group in m.groups] for m in models]),
+        values=_table([[_value(group, quantity, m) for group in m.groups] for m in models]),
         low=_table([[g.error.low for g in m.groups] for m in models]) if has_intervals else None,
         high=_table([[g.error.high for g in m.groups] for m in models]) if has_intervals else None,
         plain=tuple(i for i, model in enumerate(models) if model.is_plain_pca),
@@ -37,10 +37,12 @@ def picture_of(models: Sequence[ModelAudit], quantity: AuditQuantity) -> AuditPi
     )
 
 
-def _value(group: GroupAudit, quantity: AuditQuantity) -> float | None:
-    if quantity == "error":
-        return group.error.value
-    return group.excess_loss if quantity == "loss" else group.variance_kept
+def _value(group: GroupAudit, quantity: AuditQuantity, model: ModelAudit) -> float | None:
+    if quantity == "variance kept":
+        return group.variance_kept
+    value = group.error.value if quantity == "error" else group.excess_loss
+    # As in the table: what is only rounding says nothing.
+    return 0.0 if value <= model.rounding else value
 
 
 def _table(values: list[list[float | None]]) -> FloatArray:

@@ -13,6 +13,7 @@ from fairspan.displays.fitted import (
     names_of,
     plain_figures,
     refitted,
+    without_rounding,
 )
 from fairspan.drawing.disparity_path import DisparityPathPicture
 from fairspan.errors import Incompatible, InvalidParameter
@@ -82,11 +83,12 @@ class DisparityPathDisplay(DisparityPathPicture):
         shown = _values(values, current, is_share=is_share)
         path = np.array([_at(estimator, parameter, float(value)) for value in shown])
         plain = plain_figures(estimator)
+        plain_gap = signed_disparity(plain.errors)
         return cls(
             values=shown,
-            disparity=path[:, 0],
+            disparity=without_rounding(path[:, 0], plain),
             total_error=path[:, 1],
-            plain_disparity=signed_disparity(plain.errors),
+            plain_disparity=float(without_rounding(np.array(plain_gap), plain)),
             plain_total_error=float(moments.proportions @ plain.errors),
             groups=names_of(moments.labels),
             name=criterion_name(estimator),

@@ -14,6 +14,7 @@ from fairspan.displays.fitted import (
     names_of,
     plain_of_fit,
     refitted,
+    without_rounding,
 )
 from fairspan.displays.rows import rows_for
 from fairspan.drawing.error_curve import ErrorCurvePicture
@@ -138,7 +139,8 @@ def _judged(subspace: FairSubspace | None, moments: Moments) -> GroupFigures | N
 def _values(figures: GroupFigures | None, quantity: str, n_groups: int) -> FloatArray:
     if figures is None:
         return np.full(n_groups, np.nan)
-    return figures.errors if quantity == "error" else figures.excess_losses
+    values = figures.errors if quantity == "error" else figures.excess_losses
+    return without_rounding(values, figures)
 
 
 def _best(plain: Sequence[GroupFigures | None]) -> FloatArray:

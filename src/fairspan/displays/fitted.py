@@ -3,6 +3,8 @@
 import warnings
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from sklearn.base import clone
 
 from fairspan.auditing.models import plain_pca
@@ -12,6 +14,11 @@ from fairspan.moments.groups import printable, spelled
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.parameters import kind_of
 from fairspan.subspace import FairSubspace
+
+FloatArray = npt.NDArray[np.float64]
+
+# Of float64's sixteen digits the last four are left to rounding, as in audits.
+_ROUNDING = 1e-12
 
 
 def moments_of_fit(estimator: Any, purpose: str) -> Any:
@@ -67,6 +74,12 @@ def plain_of_fit(estimator: Any, n_components: int | None = None) -> FairSubspac
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairspanWarning)
         return plain_pca(estimator.moments_, d, subspace.center, scale=subspace.scale is not None)
+
+
+def without_rounding(values: FloatArray, figures: GroupFigures) -> FloatArray:
+    """Values in squared units, with zero for what is only rounding."""
+    size = _ROUNDING * float(figures.total_variances.max())
+    return np.where(np.abs(values) <= size, 0.0, values)
 
 
 def plain_figures(estimator: Any) -> GroupFigures:

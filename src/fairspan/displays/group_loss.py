@@ -2,7 +2,13 @@
 
 from typing import Any, Self
 
-from fairspan.displays.fitted import criterion_name, moments_of_fit, names_of, plain_figures
+from fairspan.displays.fitted import (
+    criterion_name,
+    moments_of_fit,
+    names_of,
+    plain_figures,
+    without_rounding,
+)
 from fairspan.drawing.group_loss import GroupLossPicture
 from fairspan.problem.criteria import MinimaxLoss
 
@@ -46,10 +52,11 @@ class GroupLossDisplay(GroupLossPicture):
         moments = moments_of_fit(estimator, cls.__name__)
         solution, provenance = estimator.solution_, estimator.subspace_.provenance
         bounds_losses = provenance.criterion == MinimaxLoss.name
+        plain = plain_figures(estimator)
         return cls(
             groups=names_of(moments.labels),
-            plain=plain_figures(estimator).excess_losses,
-            fair=estimator.group_losses_,
+            plain=without_rounding(plain.excess_losses, plain),
+            fair=without_rounding(estimator.group_losses_, plain),
             n_components=estimator.subspace_.dimension,
             name=criterion_name(estimator),
             bound=max(solution.lower_bound, 0.0) if bounds_losses else None,

@@ -102,14 +102,17 @@ class DisparityPathPicture(Picture):
     def _note(self, axes: Axes) -> str:
         if len(self.groups) != 2:
             return "The disparity is the largest difference of two groups' errors."
-        first, second = labels_within(axes, self.groups, width_of(axes) / 3.5, 10)
+        first, second = labels_within(axes, self.groups, 0.45 * width_of(axes), 10)
         return f"The disparity is the error of {second} minus that of {first}."
 
 
 def _set_logarithmic(axes: Axes, values: FloatArray) -> None:
+    from matplotlib.ticker import FuncFormatter
+
     positive = values[values > 0]
     if not len(positive):
         return
     least = float(positive.min())
     axes.set_xscale("symlog", linthresh=least, linscale=0.5)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
     axes.set_xlim(float(values.min()) if values.min() > 0 else -0.1 * least, positive.max() * 1.1)

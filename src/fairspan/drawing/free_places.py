@@ -44,7 +44,6 @@ def free_place(
     """
     size = np.array([width_of(axes), height_of(axes)])
     half = np.array([text_width(axes, text, _SIZE) / 2, _SIZE / 2]) + _ROOM
-    # The line of equal errors may cross: it is thin, and words on it can be read.
     obstacles = np.vstack([taken, _along(outline)]) * size
     best, place = 0.0, None
     tried = np.linspace(0, 1, _TRIED)

@@ -135,7 +135,9 @@ class FrontierPicture(Picture):
         """Say where some subspace leads and where none does, if there is room for it."""
         if self.region is None:
             return
-        taken = (np.vstack([self.errors, self.plain, *self.answers.values()]) - low) / (high - low)
+        equal = np.linspace(min(low), max(high), 200)[:, None].repeat(2, axis=1)
+        points = np.vstack([self.errors, self.plain, *self.answers.values(), equal])
+        taken = (points - low) / (high - low)
         outline = (self.region - low) / (high - low)
         for text, inside in (("some subspace does this", True), ("no subspace does this", False)):
             place = free_place(axes, text, taken, outline, inside=inside)

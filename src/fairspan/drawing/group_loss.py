@@ -81,7 +81,8 @@ class GroupLossPicture(Picture):
         labels = ["PCA", label_of(self.name)]
         if self.bound is not None:
             handles.append(axes.axvline(self.bound, color=INK, linewidth=1.6, gid="bound"))
-            labels.append("no largest loss can be below this")
+            is_proven = self.status != "estimated"
+            labels.append("no largest loss is below" if is_proven else "estimated least")
         axes.set_xlabel("excess loss of the group")
         beside = set_rows(axes, self.groups)
         axes.set_xlim(left=0)
@@ -101,7 +102,7 @@ class GroupLossPicture(Picture):
             return f"{name} minimises something else, so it proves nothing about the largest loss."
         if self.status == "optimal":
             return f"Proven: no subspace has a smaller largest loss than {name}."
-        above = f"the largest loss of {name} is {number(self.fair.max() - self.bound)} above it"
         if self.status == "estimated":
-            return f"The bound is estimated, not proven; {above}."
-        return f"A better subspace may exist, by this much at most: {above}."
+            return "The line is an estimate: eigenvectors found by iteration prove no bound."
+        above = number(float(f"{self.fair.max() - self.bound:.3g}"))
+        return f"Open gap: a largest loss smaller by up to {above} is not ruled out."

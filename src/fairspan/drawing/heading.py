@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fairspan.drawing.measures import figure_of, lines_within, points_of, width_of
+from fairspan.drawing.measures import figure_of, lay_out, lines_within, points_of, width_of
 from fairspan.drawing.palette import QUIET
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ def head(
 ) -> None:
     """Set title, note and legend, each in as many lines as it takes.
 
+    To be called when all else is drawn, as that decides how wide the axes are.
+
     Parameters
     ----------
     axes : matplotlib Axes
@@ -39,7 +41,8 @@ def head(
     beside : float
         Width of what stands to the left of the axes, in points: the title begins above that.
     """
-    room = max(width_of(axes), _LEAST_ROOM)
+    lay_out(axes)
+    room = max(width_of(axes) + beside, _LEAST_ROOM)
     top = _PAD
     if handles:
         legend = _legend(axes, handles, labels, room, beside)
@@ -56,7 +59,7 @@ def head(
         )
         top += float(text.get_window_extent().height) * points_of(axes) + _PAD
     artist = axes.set_title(lines_within(axes, title, room, _TITLE_SIZE))
-    artist.set_transform(_shifted(axes, -beside, top))
+    artist.set(transform=_shifted(axes, -beside, top), verticalalignment="bottom")
 
 
 def _shifted(axes: Axes, right: float, up: float) -> Any:

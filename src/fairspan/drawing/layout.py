@@ -21,7 +21,9 @@ _BESIDE, _ABOVE = 17.0, 23.0
 _MOST_BETWEEN = 0.4
 _NAME_SIZE = 10.0
 # Between tick labels and what they are labels of.
-_PAD = 5.0
+_PAD = 4.0
+# From the axes to their tick labels.
+_TICK = 7.0
 # An axis shows a range of at least this share of its numbers, whose digits could not be read else.
 _LEAST_RANGE = 1e-4
 
@@ -80,7 +82,7 @@ def label_bounds(axes: Axes, drawn: Sequence[Axes], x: str, y: str = "") -> None
     To be called when everything is drawn.
     """
     apart = len(drawn) > 1
-    below, left = _PAD, _PAD
+    below, left = _PAD + _TICK, _PAD + _TICK
     if apart:
         unit = points_of(axes)
         below += max(_extent(panel.xaxis, 1) for panel in drawn) * unit
@@ -139,6 +141,6 @@ def _insets(
 
 
 def _extent(axis: object, dimension: int) -> float:
-    """How far tick labels reach beyond the axes, in pixels."""
+    """Size of tick labels across the axis, in pixels."""
     box = axis.get_tightbbox()  # type: ignore[attr-defined]
     return 0.0 if box is None else float((box.width, box.height)[dimension])

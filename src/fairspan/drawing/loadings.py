@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.drawing.heading import head
-from fairspan.drawing.layout import images, number
+from fairspan.drawing.layout import images
 from fairspan.drawing.measures import figure_of, height_of, labels_within, width_of
 from fairspan.drawing.palette import DIVERGING, INK
 from fairspan.drawing.picture import Picture
@@ -25,8 +25,8 @@ FloatArray = npt.NDArray[np.float64]
 _ROW = 0.3
 # Points that a figure of two digits takes, beside and below.
 _CELL = (34.0, 13.0)
-# Beyond this share of the largest loading a cell is so dark that figures are white.
-_DARK = 0.62
+# On cells darker than this, by brightness, figures are white.
+_DARK = 0.5
 _MOST_NUMBERED = 20
 _MOST_BESIDE, _MOST_IMAGES = 6, 24
 _INCHES_OF_IMAGE = 1.5
@@ -100,8 +100,8 @@ class LoadingsPicture(Picture):
         room = (width_of(axes) / values.shape[1], height_of(axes) / values.shape[0])
         if room[0] >= _CELL[0] and room[1] >= _CELL[1]:
             for (row, column), value in np.ndenumerate(values):
-                colour = "white" if abs(value) > _DARK * most else INK
-                text = number(round(float(value), 2))
+                colour = "white" if _is_dark(image.to_rgba(np.asarray(value))) else INK
+                text = f"{value:.2f}".replace("-", "\N{MINUS SIGN}")
                 axes.text(column, row, text, color=colour, ha="center", va="center", fontsize=9)
         else:
             figure_of(axes).colorbar(image, ax=axes, label="loading")
@@ -148,3 +148,8 @@ class LoadingsPicture(Picture):
             [(f"{name} {i + 1}", row) for i, row in enumerate(block[:_MOST_IMAGES])]
             for name, block in zip(short, self._blocks(), strict=True)
         ]
+
+
+def _is_dark(colour: Any) -> bool:
+    red, green, blue, _ = colour
+    return bool(0.299 * red + 0.587 * green + 0.114 * blue < _DARK)

@@ -1,4 +1,4 @@
-"""How large things are, in points, before a layout is computed."""
+"""How large things are, in points."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 # Lengths that are tried for names, in letters.
 _LENGTHS = (40, 36, 32, 29, 26, 23, 20, 18, 16, 14, 12, 10, 8)
-# A layout engine gives axes more than the margins of a figure without one leave them.
-_GROWTH = 1.1
 
 
 def points_of(axes: Axes) -> float:
@@ -29,9 +27,17 @@ def figure_of(axes: Axes) -> Figure:
     return figure
 
 
+def lay_out(axes: Axes) -> None:
+    """Give the axes the size that they will have, where their figure has a layout engine."""
+    figure = figure_of(axes)
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+
+
 def width_of(axes: Axes) -> float:
     """Width of axes."""
-    return float(axes.get_window_extent().width) * points_of(axes) * _growth(axes)
+    return float(axes.get_window_extent().width) * points_of(axes)
 
 
 def height_of(axes: Axes) -> float:
@@ -66,7 +72,3 @@ def lines_within(axes: Axes, text: str, room: float, size: float) -> str:
         else:
             lines.append(word)
     return "\n".join(lines)
-
-
-def _growth(axes: Axes) -> float:
-    return 1.0 if figure_of(axes).get_layout_engine() is None else _GROWTH

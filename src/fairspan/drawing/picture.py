@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from fairspan.drawing.fonts import fallback_fonts
 from fairspan.drawing.palette import STYLE
 from fairspan.errors import MissingDependency
 
@@ -55,7 +56,7 @@ class Picture(ABC):
             from matplotlib import pyplot, rc_context
         except ImportError as error:
             raise MissingDependency.for_extra("matplotlib", "plot", "plot") from error
-        with rc_context(STYLE), warnings.catch_warnings():
+        with rc_context({**STYLE, **fallback_fonts()}), warnings.catch_warnings():
             # Texts are measured; whoever shows them may have other fonts.
             warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
             if ax is None:

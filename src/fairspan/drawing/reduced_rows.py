@@ -23,7 +23,7 @@ FloatArray = npt.NDArray[np.float64]
 _MOST_TOGETHER = 4
 # Standard deviations that an ellipse and its axes reach.
 _REACH = 2.0
-_TITLE = "The rows in two dimensions, and each group's own principal axes"
+_TITLE = "The rows in two dimensions, with each group's own axes"
 
 
 @dataclass(eq=False)
@@ -112,7 +112,7 @@ class ReducedRowsPicture(Picture):
         shown = ""
         if len(self.points) < self.n_rows:
             shown = f"{len(self.points):,} of {self.n_rows:,} rows are shown. "
-        return f"{shown}Ellipses and axes reach two standard deviations of all rows of the group."
+        return f"{shown}Ellipses: two standard deviations of the group's rows, along its own axes."
 
 
 def _scatter(axes: Axes, points: FloatArray, own: Look, alpha: float) -> None:
