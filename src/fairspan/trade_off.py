@@ -44,6 +44,8 @@ _LEAST_TOLERANCE = 1e-9
 _TOLERANCE = 1e-9
 # How near the curve a criterion's answer must be to lie on it, as a share of the total variance.
 _ON_CURVE = 1e-8
+# Errors up to this share of the total variance are rounding, as in audits.
+_ROUNDING = 1e-12
 # As a share of the total variance, what is shown as zero.
 _ROUNDING = 1e-12
 # Vertices that a notebook shows.
@@ -250,12 +252,14 @@ class Frontier:
         """
         placed = self.landmarks() if criteria is None else tuple(map(self.place, criteria))
         first, second = (printable(spelled(group)) for group in self.groups)
+        rounding = _ROUNDING * self._pca.problem.total_variance
+        answers = {each.name: each.errors for each in placed if each.name != _PLAIN}
         return FrontierPicture(
-            errors=self.errors,
+            errors=_without(rounding, self.errors),
             groups=(first, second),
-            region=self.region(),
-            plain=self.place(_PLAIN).errors,
-            answers={each.name: each.errors for each in placed if each.name != _PLAIN},
+            region=_without(rounding, self.region()),
+            plain=_without(rounding, self.place(_PLAIN).errors),
+            answers={name: _without(rounding, errors) for name, errors in answers.items()},
             n_components=self.n_components,
         )
 
@@ -407,6 +411,11 @@ def frontier(
         _points=vertices.points,
         _pca=pca,
     )
+
+
+def _without(rounding: float, errors: FloatArray) -> FloatArray:
+    """Errors, with zero for what is only rounding."""
+    return np.where(np.abs(errors) <= rounding, 0.0, errors)
 
 
 def _distance(point: FloatArray, polygon: FloatArray) -> float:

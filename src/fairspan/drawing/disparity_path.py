@@ -89,7 +89,7 @@ class DisparityPathPicture(Picture):
         upper.axhline(0, color=INK, linewidth=0.8, zorder=1)
         if self.logarithmic:
             _set_logarithmic(lower, self.values)
-        plain_numbers((upper, lower), "y")
+        plain_numbers((upper, lower), "y" if self.logarithmic else "both")
         upper.set_ylabel("disparity")
         lower.set_ylabel("total error")
         label_bounds(axes, (upper, lower), label_of(self.parameter))

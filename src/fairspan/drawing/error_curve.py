@@ -26,7 +26,7 @@ _MOST_TOGETHER = 2
 _BAND = 0.16
 _TITLES = {
     "error": "What is lost of each group, by number of dimensions",
-    "loss": "What each group loses against its own best subspace, by number of dimensions",
+    "loss": "What each group loses against its own best subspace",
 }
 
 
@@ -160,9 +160,9 @@ def _draw_line(
         line.set(marker=style.marker if own is None else own.marker, markersize=5.5)
         line.set(markerfacecolor=colour if style.filled else "white")
         line.set_zorder(3 if style is FAIR else 2.5)
-    if own is not None and g == 0 and style is not BEST:
-        # A line that another covers, as where losses are equal, is seen on both sides of it.
-        line.set(linewidth=3.4, markersize=8.5)
+    if own is not None and g == 0 and style is FAIR:
+        # Where the other group's line covers it, as equal losses do, it is seen on both sides.
+        line.set(linewidth=3.2, markersize=8)
     if model.interval is not None:
         low, high = model.interval[:, g].T
         axes.fill_between(dimensions, low, high, color=colour, alpha=_BAND, linewidth=0)

@@ -16,7 +16,7 @@ FloatArray = npt.NDArray[np.float64]
 
 _SIZE = 10.0
 # Room around the words, in points, and how many places are tried along each axis.
-_ROOM, _TRIED = 9.0, 13
+_ROOM, _TRIED = 6.0, 17
 # Points along each side of an outline, which must not cross the words.
 _ALONG = 24
 

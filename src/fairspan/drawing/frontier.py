@@ -157,7 +157,7 @@ class FrontierPicture(Picture):
         low, high = points.min(axis=0), points.max(axis=0)
         extent = high - low
         # A frontier of one point, or along one axis, still needs room.
-        extent = np.maximum(extent, max(1e-3 * extent.max(), 1e-3 * high.max(), 1e-300))
+        extent = np.maximum(extent, 1e-3 * max(*extent, *high) or 1.0)
         middle = (low + high) / 2
         half = (0.5 + _MARGIN) * extent
         return middle - half, middle + half

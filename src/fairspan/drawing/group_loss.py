@@ -82,7 +82,7 @@ class GroupLossPicture(Picture):
         if self.bound is not None:
             handles.append(axes.axvline(self.bound, color=INK, linewidth=1.6, gid="bound"))
             is_proven = self.status != "estimated"
-            labels.append("no largest loss is below" if is_proven else "estimated least")
+            labels.append("no largest loss can be less" if is_proven else "estimated least")
         axes.set_xlabel("excess loss of the group")
         beside = set_rows(axes, self.groups)
         axes.set_xlim(left=0)

@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from fairspan.drawing.measures import height_of, labels_within, points_of, width_of
+from fairspan.drawing.measures import (
+    height_of,
+    labels_within,
+    lay_out,
+    points_of,
+    text_width,
+    width_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +26,9 @@ if TYPE_CHECKING:
 _BESIDE, _ABOVE = 17.0, 23.0
 # At most this share of a panel's place goes to what is between.
 _MOST_BETWEEN = 0.4
-_NAME_SIZE = 10.0
+_NAME_SIZE = _NUMBER_SIZE = 10.0
+# Between numbers along an axis, and between images, in points.
+_APART, _BESIDE_IMAGES = 14.0, 7.0
 # Between tick labels and what they are labels of.
 _PAD = 4.0
 # From the axes to their tick labels.
@@ -54,7 +63,7 @@ def panels(axes: Axes, names: Sequence[str]) -> tuple[Axes, ...]:
     if len(names) == 1:
         return (axes,)
     n_rows, n_columns = grid(len(names))
-    drawn = _insets(axes, n_rows, n_columns, len(names), above=_ABOVE, share_y=True)
+    drawn = _insets(axes, n_rows, n_columns, len(names), above=_ABOVE)
     shown = labels_within(axes, names, width_of(axes) / n_columns - _BESIDE, _NAME_SIZE)
     for i, (panel, name) in enumerate(zip(drawn, shown, strict=True)):
         panel.set_title(name, fontsize=_NAME_SIZE, pad=4)
@@ -73,7 +82,9 @@ def stacked(axes: Axes, n: int) -> tuple[Axes, ...]:
 
 def images(axes: Axes, n_rows: int, n_columns: int) -> tuple[Axes, ...]:
     """Panels without scales, row by row."""
-    return _insets(axes, n_rows, n_columns, n_rows * n_columns, above=0.8 * _ABOVE, share_y=True)
+    return _insets(
+        axes, n_rows, n_columns, n_rows * n_columns, above=0.8 * _ABOVE, beside=_BESIDE_IMAGES
+    )
 
 
 def label_bounds(axes: Axes, drawn: Sequence[Axes], x: str, y: str = "") -> None:
@@ -104,6 +115,20 @@ def plain_numbers(drawn: Sequence[Axes], which: str = "both") -> None:
                 middle = (low + high) / 2
                 getattr(panel, f"set_{name}lim")(middle - least / 2, middle + least / 2)
             axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+            if name == "x":
+                _thin_ticks(panel)
+
+
+def _thin_ticks(axes: Axes) -> None:
+    """As few numbers below axes as fit beside each other."""
+    from matplotlib.ticker import MaxNLocator
+
+    labels = [number(float(tick)) for tick in axes.get_xticks()]
+    widest = max((text_width(axes, label, _NUMBER_SIZE) for label in labels), default=0.0)
+    n_most = int(width_of(axes) / (widest + _APART))
+    axes.xaxis.set_major_locator(
+        MaxNLocator(nbins=min(max(n_most, 1), 9), steps=[1, 2, 2.5, 5, 10])
+    )
 
 
 def number(value: float) -> str:
@@ -120,12 +145,20 @@ def number(value: float) -> str:
 
 
 def _insets(
-    axes: Axes, n_rows: int, n_columns: int, n: int, *, above: float, share_y: bool
+    axes: Axes,
+    n_rows: int,
+    n_columns: int,
+    n: int,
+    *,
+    above: float,
+    share_y: bool = True,
+    beside: float = _BESIDE,
 ) -> tuple[Axes, ...]:
     axes.spines[:].set_visible(False)
     axes.patch.set_visible(False)
     axes.set(xticks=[], yticks=[])
-    beside = min(_BESIDE * n_columns / width_of(axes), _MOST_BETWEEN)
+    lay_out(axes)
+    beside = min(beside * n_columns / width_of(axes), _MOST_BETWEEN)
     over = min(above * n_rows / height_of(axes), _MOST_BETWEEN)
     # No room is left to the right of the last column.
     width = 1 / (n_columns - beside)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float64]
 
-_ROW = 0.3
+# Inches of a row, and of the widest figure that is made by itself.
+_ROW, _WIDEST = 0.3, 12.0
 # Points that a figure of two digits takes, beside and below.
 _CELL = (34.0, 13.0)
 # On cells darker than this, by brightness, figures are white.
@@ -71,7 +72,7 @@ class LoadingsPicture(Picture):
         if self.image_shape is None:
             names = [self.features[j] for j in self.shown]
             width, height = rows_size(names, _ROW)
-            return max(width, 2.6 + 0.55 * len(self.loadings)), height
+            return max(width, min(2.6 + 0.55 * len(self.loadings), _WIDEST)), height
         n_rows, n_columns = self._grid()
         tall = _INCHES_OF_IMAGE * self.image_shape[0] / self.image_shape[1]
         return max(6.4, 0.6 + _INCHES_OF_IMAGE * n_columns), 1.0 + (tall + 0.3) * n_rows
@@ -101,7 +102,7 @@ class LoadingsPicture(Picture):
         if room[0] >= _CELL[0] and room[1] >= _CELL[1]:
             for (row, column), value in np.ndenumerate(values):
                 colour = "white" if _is_dark(image.to_rgba(np.asarray(value))) else INK
-                text = f"{value:.2f}".replace("-", "\N{MINUS SIGN}")
+                text = f"{round(float(value), 2) + 0.0:.2f}".replace("-", "\N{MINUS SIGN}")
                 axes.text(column, row, text, color=colour, ha="center", va="center", fontsize=9)
         else:
             figure_of(axes).colorbar(image, ax=axes, label="loading")

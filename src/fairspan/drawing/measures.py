@@ -36,8 +36,12 @@ def lay_out(axes: Axes) -> None:
 
 
 def width_of(axes: Axes) -> float:
-    """Width of axes."""
-    return float(axes.get_window_extent().width) * points_of(axes)
+    """Width of axes; beside others, which may still need room, no more than without a layout."""
+    width, figure = float(axes.get_window_extent().width), figure_of(axes)
+    place = axes.get_subplotspec()
+    if place is not None and len(figure.axes) > 1:
+        width = min(width, float(place.get_position(figure).width * figure.bbox.width))
+    return width * points_of(axes)
 
 
 def height_of(axes: Axes) -> float:

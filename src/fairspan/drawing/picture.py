@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from fairspan.drawing.fonts import fallback_fonts
-from fairspan.drawing.palette import STYLE
+from fairspan.drawing.palette import INK, STYLE
 from fairspan.errors import MissingDependency
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ class Picture(ABC):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; without it, a new figure is made with pyplot.
+            Where to draw; without it, a new figure is made with pyplot. Titles and legends stand
+            outside the axes, so give a figure of several `layout="constrained"`.
 
         Returns
         -------
@@ -61,6 +62,7 @@ class Picture(ABC):
             warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
             if ax is None:
                 _, ax = pyplot.subplots(figsize=self.size(), layout="constrained")
+            _dress(ax)
             self.axes_ = tuple(self._draw(ax))
         self.ax_ = ax
         figure = ax.get_figure(root=True)
@@ -98,3 +100,10 @@ class Picture(ABC):
     @abstractmethod
     def _draw(self, axes: Axes) -> Sequence[Axes]:
         """Draw on these axes, with our style set; the panels that were made of them."""
+
+
+def _dress(axes: Axes) -> None:
+    """What axes made elsewhere have of another style."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=STYLE["xtick.labelsize"], colors=INK)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fairspan.drawing.measures import labels_within, text_width, width_of
+from fairspan.drawing.palette import FAINT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,5 +40,5 @@ def set_rows(axes: Axes, names: Sequence[str]) -> float:
     axes.set_yticks(range(len(names)), labels, fontsize=_SIZE)
     axes.set_ylim(len(names) - 0.45, -0.55)
     axes.tick_params(axis="y", length=0, pad=_PAD)
-    axes.grid(axis="x", visible=True)
+    axes.grid(axis="x", visible=True, color=FAINT, alpha=0.3, linewidth=0.6)
     return _PAD + max(text_width(axes, label, _SIZE) for label in labels)
