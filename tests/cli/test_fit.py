@@ -3,7 +3,6 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_diabetes
 
 import fairspan as fs
 import real_data
@@ -145,27 +144,6 @@ def test_credit_data_lose_equally_in_both_groups(run, tmp_path):
         Z, rows.groups, saved.components, np.zeros(22), np.ones(22), center="group"
     )
     assert losses == pytest.approx(losses_of(by_hand), rel=1e-6)
-
-
-def test_the_demo_agrees_with_the_rows_it_names(run):
-    facts = run("demo", "--json").facts
-    raw = load_diabetes(scaled=False, as_frame=True).data
-    X, sex = raw.drop(columns="sex"), raw["sex"].map({1.0: "sex 1", 2.0: "sex 2"})
-    plain, fair = facts["models"]
-    assert_agrees(plain, plain_pca_by_hand(X, sex, 5, standardize=True))
-    in_python = fs.FairPCA(5, scale=True).fit(X, sensitive_features=sex)
-    errors = [group["error"]["value"] for group in fair["groups"]]
-    assert errors == pytest.approx(in_python.group_errors_.tolist(), rel=1e-9)
-    assert facts["certificate"]["status"] == "optimal"
-
-
-def test_the_demo_fits_one_screen_and_ends_with_the_next_step(run):
-    result = run("demo")
-    lines = result.out.splitlines()
-    assert (result.status, result.err) == (0, "")
-    assert len(lines) <= 40
-    assert max(map(len, lines)) <= 85
-    assert lines[-1] == "Now yours: fairspan audit DATA.csv --group COLUMN --standardize"
 
 
 def test_labels_that_the_terminal_cannot_show_stop_nothing(installed, table, features, tmp_path):

@@ -21,19 +21,36 @@ _MODEL = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command(short_help="Show on real data what PCA does to two groups.")
+@click.option(
+    "-o",
+    "--output",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default="fairspan-demo.html",
+    show_default=True,
+    help="Where to write the whole audit as a page.",
+)
 @options.JSON
-def demo(as_json: bool) -> None:
-    """Show on real data what PCA does to two groups, and what it costs to repair that."""
-    from fairspan.cli.demo import demo_facts, demo_screen
-    from fairspan.cli.output import echo_json
+def demo(page: Path, as_json: bool) -> None:
+    """Show on real data what PCA does to two groups, and what it costs to repair that.
 
+    The whole audit is written as a page, where the extra `report` is installed.
+    """
+    from fairspan.cli.demo import demo_facts, demo_screen, missing_for_page, write_demo_page
+    from fairspan.cli.output import certificate_facts, echo_json
+
+    refuse_overwriting(page)
+    missing = missing_for_page(page)
     fit, result, data = demo_facts()
-    if as_json:
-        from fairspan.cli.output import certificate_facts
-
-        echo_json({"data": data.name, "certificate": certificate_facts(fit), **result.to_dict()})
-    else:
+    if not as_json:
         click.echo(demo_screen(fit, result, data))
+    if missing is None:
+        write_demo_page(page, data)
+    if as_json:
+        facts = {"data": data.name, "certificate": certificate_facts(fit), **result.to_dict()}
+        echo_json({**facts, "page": str(page) if missing is None else None})
+    else:
+        click.echo(f"The whole audit as a page: {page}" if missing is None else missing)
 
 
 @click.command()

@@ -1,0 +1,103 @@
+"""The demonstration: one screen, and a page of the same rows where one can be made."""
+
+import importlib.util
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes
+
+import fairspan as fs
+from cli.by_hand import assert_agrees, plain_pca_by_hand
+from fairspan.cli.demo import demo_facts, demo_screen
+from fairspan.moments.group_moments import GroupMoments
+
+REPORT = all(map(importlib.util.find_spec, ("jinja2", "matplotlib")))
+NEXT_STEP = "Now yours: fairspan audit DATA.csv --group COLUMN --standardize"
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def without_pages(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+
+
+def test_the_demo_agrees_with_the_rows_it_names(run, without_pages):
+    facts = run("demo", "--json").facts
+    raw = load_diabetes(scaled=False, as_frame=True).data
+    X, sex = raw.drop(columns="sex"), raw["sex"].map({1.0: "sex 1", 2.0: "sex 2"})
+    plain, fair = facts["models"]
+    assert_agrees(plain, plain_pca_by_hand(X, sex, 5, standardize=True))
+    in_python = fs.FairPCA(5, scale=True).fit(X, sensitive_features=sex)
+    errors = [group["error"]["value"] for group in fair["groups"]]
+    assert errors == pytest.approx(in_python.group_errors_.tolist(), rel=1e-9)
+    assert facts["certificate"]["status"] == "optimal"
+    assert facts["page"] is None
+
+
+@pytest.mark.skipif(not REPORT, reason="needs the extra report")
+def test_the_demo_fits_one_screen_and_ends_by_naming_the_page_that_it_wrote(run, tmp_path):
+    result = run("demo")
+    lines = result.out.splitlines()
+    assert (result.status, result.err) == (0, "")
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert lines[-2:] == [NEXT_STEP, "The whole audit as a page: fairspan-demo.html"]
+    assert [path.name for path in tmp_path.iterdir()] == ["fairspan-demo.html"]
+    page = (tmp_path / "fairspan-demo.html").read_text(encoding="utf-8")
+    for words in ("What PCA does to each group of diabetes", "sex 1", "bmi", "fairspan demo"):
+        assert words in page
+    assert len(page) < 300_000
+
+
+@pytest.mark.skipif(not REPORT, reason="needs the extra report")
+def test_the_page_goes_where_it_is_told_to_and_holds_the_same_figures(run, monkeypatch, tmp_path):
+    shown = {}
+    monkeypatch.setattr(
+        "fairspan.cli.demo.write_page",
+        lambda page, facts: (shown.update(facts), page.write_text("page")),
+    )
+    facts = run("demo", "-o", "other.html", "--json").facts
+    assert facts["page"] == "other.html"
+    assert (tmp_path / "other.html").read_text() == "page"
+    on_screen = {model["name"]: model for model in facts["models"]}
+    on_page = {model["name"]: model for model in shown["models"]}
+    for ours, theirs in (("PCA", "PCA"), ("fair", "minimax_loss")):
+        for here, there in zip(on_screen[ours]["groups"], on_page[theirs]["groups"], strict=True):
+            assert there["error"] == pytest.approx(here["error"]["value"], rel=1e-9)
+    verified = {"GroupMoments": GroupMoments, "np": np}
+    exec(compile(shown["verification"]["snippet"], "snippet", "exec"), verified)
+    assert verified["objective"] == pytest.approx(facts["certificate"]["objective"], rel=1e-9)
+    assert verified["lower_bound"] == pytest.approx(facts["certificate"]["lower_bound"], rel=1e-6)
+
+
+def test_without_the_extra_the_demo_runs_and_tells_how_to_get_the_page(
+    run, without_pages, tmp_path
+):
+    result = run("demo")
+    assert (result.status, result.err) == (0, "")
+    *_, step, last = result.out.splitlines()
+    assert step == NEXT_STEP
+    assert 'pip install "fairspan[report]"' in last
+    assert len(last) <= 80
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("page", ["nowhere/page.html", "."])
+def test_a_page_that_has_no_place_to_go_to_is_refused_before_anything_is_shown(run, page):
+    result = run("demo", "-o", page)
+    assert (result.status, result.out) == (2, "")
+    assert "nowhere" in result.err or "directory" in result.err
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_the_screen_is_as_wide_as_the_terminal(monkeypatch, columns):
+    for module in ("demo", "output"):
+        monkeypatch.setattr(f"fairspan.cli.{module}.width_of", lambda stream: columns)
+    lines = demo_screen(*demo_facts()).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert max(map(len, lines)) > columns - 12
