@@ -98,6 +98,7 @@ def test_a_page_that_has_no_place_to_go_to_is_refused_before_anything_is_shown(r
 def test_the_screen_is_as_wide_as_the_terminal(monkeypatch, columns):
     for module in ("demo", "output"):
         monkeypatch.setattr(f"fairspan.cli.{module}.width_of", lambda stream: columns)
-    lines = demo_screen(*demo_facts()).splitlines()
+    *lines, step = demo_screen(*demo_facts()).splitlines()
+    assert step == NEXT_STEP
     assert max(map(len, lines)) <= columns
     assert max(map(len, lines)) > columns - 12

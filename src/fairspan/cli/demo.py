@@ -87,7 +87,8 @@ def demo_screen(fit: Fit, result: Audit, data: Dataset) -> str:
         audit_table(result.models, result.rows, width, paint_on(sys.stdout)),
         f"{_filled(heading, width)}\n{_bars(plain, fair, room=width)}",
         f"{_filled(conclusion, width)}\n{certificate_in_words(fit)}",
-        _filled("Now yours: fairspan audit DATA.csv --group COLUMN --standardize", width),
+        # In one line, as it is copied.
+        "Now yours: fairspan audit DATA.csv --group COLUMN --standardize",
     ]
     return "\n\n".join(parts)
 
