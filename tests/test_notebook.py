@@ -16,7 +16,7 @@ from fairspan.moments.thin.of_rows import thin_moments
 
 RNG = np.random.default_rng(0)
 HOSTILE = "<script>alert('1')</script>\"&amp;\u202e"
-TAGS = {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
+TAGS = {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "strong"}
 
 
 class Tables(HTMLParser):
@@ -25,6 +25,7 @@ class Tables(HTMLParser):
     def __init__(self, html):
         super().__init__()
         self.rows, self.tags, self.beside, self.styles, self.open = [], set(), [], [], []
+        self.notes, self.strong = [], []
         self.feed(html)
         self.close()
         assert self.open == []
@@ -38,6 +39,8 @@ class Tables(HTMLParser):
             self.rows.append([])
         if tag in ("td", "th"):
             self.rows[-1].append("")
+        if tag == "p":
+            self.notes.append("")
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -47,6 +50,10 @@ class Tables(HTMLParser):
             self.rows[-1][-1] += data
         else:
             self.beside.append(data)
+        if "p" in self.open:
+            self.notes[-1] += data
+        if self.open[-1] == "strong":
+            self.strong.append(data)
 
 
 def rows_of(k, n=12, p=4):
@@ -91,7 +98,8 @@ def test_an_audit_shows_the_cells_of_its_text_table_and_its_findings(two):
     in_text = [line.split() for line in audit.table().splitlines() if not line.startswith("-")]
     assert [" ".join(row).split() for row in tables.rows] == in_text
     for finding in audit.findings:
-        assert str(finding) in tables.beside
+        assert str(finding) in tables.notes
+        assert (finding.severity == "warning") == (finding.code in tables.strong)
 
 
 def test_of_many_groups_an_audit_shows_those_that_lose_most():

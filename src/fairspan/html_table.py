@@ -9,6 +9,8 @@ from html import escape
 
 # Cells, or a remark across all columns.
 Row = Sequence[str] | str
+# A paragraph, or its emphasised beginning and the rest.
+Note = str | tuple[str, str]
 
 _LINE = "1px solid currentColor"
 _PADDING = "padding:0.2em 0.6em"
@@ -24,7 +26,7 @@ def html_table(
     caption: str,
     headings: Sequence[str],
     sections: Sequence[tuple[str, Sequence[Row]]],
-    notes: Sequence[str] = (),
+    notes: Sequence[Note] = (),
 ) -> str:
     """A table whose first column is to the left and whose other columns are to the right.
 
@@ -36,8 +38,8 @@ def html_table(
     sections : sequence of (str, rows)
         Rows under a heading that goes across all columns; an empty heading is not shown. A row is m
         texts, or one that is a remark.
-    notes : sequence of str
-        Paragraphs below.
+    notes : sequence of str or (str, str)
+        Paragraphs below, the first of two texts emphasised.
 
     Returns
     -------
@@ -55,7 +57,7 @@ def html_table(
         for index, heading in enumerate(headings)
     )
     body = "".join(_section(name, rows, len(headings)) for name, rows in sections)
-    below = "".join(f'<p style="margin:0.3em 0.6em">{escape(note)}</p>' for note in notes)
+    below = "".join(map(_paragraph, notes))
     return (
         f'<div style="overflow-x:auto"><table style="{_TABLE}">'
         f'<caption style="{_CAPTION}">{escape(caption)}</caption>'
@@ -75,6 +77,12 @@ def first_and_last(rows: Sequence[Row], most: int, what: str) -> list[Row]:
         return list(rows)
     half = most // 2
     return [*rows[:half], f"… {len(rows) - 2 * half:,} more {what}", *rows[-half:]]
+
+
+def _paragraph(note: Note) -> str:
+    start, rest = ("", note) if isinstance(note, str) else note
+    emphasised = f"<strong>{escape(start)}</strong>" if start else ""
+    return f'<p style="margin:0.3em 0.6em">{emphasised}{escape(rest)}</p>'
 
 
 def _section(name: str, rows: Sequence[Row], n_columns: int) -> str:

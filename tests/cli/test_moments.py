@@ -6,6 +6,7 @@ import pytest
 import fairspan as fs
 from by_hand import assert_moments, moments_by_hand
 from cli.row_folders import COLUMNS, made_rows, write_folder
+from fairspan.terminal_text import terminal_width
 
 
 @pytest.fixture
@@ -190,3 +191,26 @@ def test_a_minimum_that_no_group_reaches_can_be_lowered_without_reading_again(
     columns = [*COLUMNS, "age", "w"]
     assert_moments(loaded(tmp_path / "m"), moments_by_hand(frame[columns], frame["sex"]))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "rows"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"{'a long name of a group, ' * 3}{end}" for end in ("one", "two", "three")],
+        [f"{'x' * 50}{end}{'y' * 50}" for end in (1, 2, 3)],
+        ["東京都世田谷区の住民の皆さん" * 3 + end for end in "abc"],
+        ["short", "e\u0301" * 60, "o"],
+    ],
+    ids=["end", "middle", "wide", "marks"],
+)
+def test_groups_with_long_names_fit_a_terminal_and_differ(run, table, features, tmp_path, names):
+    frame = table[features].assign(g=np.resize(names, len(table)), w=1e12 / 7)
+    frame.to_csv(tmp_path / "n.csv", index=False)
+    result = run(
+        "moments", tmp_path / "n.csv", "--group", "g", "--weight", "w", "-o", tmp_path / "m"
+    )
+    shown = result.out.split("\n\n")[0]
+    assert max(map(terminal_width, shown.splitlines())) <= 80
+    rows = [line.strip() for line in shown.splitlines()[1:]]
+    assert len(set(rows)) >= 3
+    assert sum(line.endswith(f"{80e12 / 7:,.10g}") for line in rows) == 3

@@ -6,7 +6,7 @@ from fairspan.auditing.findings import Finding
 from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
 from fairspan.auditing.table import HEADINGS, disparity_of, figures_of, heading_of
 from fairspan.auditing.text import intake_of
-from fairspan.html_table import Row, html_table
+from fairspan.html_table import Note, Row, html_table
 from fairspan.moments.groups import printable, spelled
 
 # Groups of one model that are shown.
@@ -17,7 +17,14 @@ def audit_html(models: Sequence[ModelAudit], findings: Sequence[Finding], rows: 
     """The figures of every model, and the findings below; of many groups, those that lose most."""
     caption = intake_of(rows) or f"{rows.n:,} rows"
     sections = [(heading_of(model, rows.n_features), _rows_of(model)) for model in models]
-    return html_table(caption, HEADINGS, sections, list(map(str, findings)))
+    return html_table(caption, HEADINGS, sections, [_note(finding) for finding in findings])
+
+
+def _note(finding: Finding) -> Note:
+    """A warning has its code emphasised."""
+    if finding.severity == "warning":
+        return finding.code, str(finding).removeprefix(finding.code)
+    return str(finding)
 
 
 def _rows_of(model: ModelAudit) -> list[Row]:
