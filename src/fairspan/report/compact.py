@@ -11,8 +11,8 @@ _COORDINATES = re.compile(r'(?<= )(x|y|d|transform)="([^"]*)"')
 _DECIMALS = re.compile(r"(\.\d\d)\d+")
 # A dozen families in each text, of which the page's own style sheet takes none.
 _FAMILIES = re.compile(r"""font-family: [^;"]*; |(?<=style="font: )([^;"']*)'[^;"]*""")
-# matplotlib counts what it draws, and nothing refers to that.
-_COUNTED = re.compile(r'<g id="[^"]*_\d+"')
+# Of groups of elements, which nothing refers to; two figures may have the same.
+_IDENTIFIERS = re.compile(r'<g id="[^"]*"')
 # Markers of one line repeat their style, which their group can tell once.
 _MARKERS = re.compile(
     r'<g (clip-path="[^"]*")>((?:<use [^>]*?) style="([^"]*)"/>(?:<use [^>]*? style="\3"/>)*)</g>'
@@ -34,7 +34,7 @@ def compact(svg: str) -> str:
 
 def _shorter(tag: str) -> str:
     tag = _LINES.sub(" ", tag).replace("xlink:href", "href")
-    tag = _COUNTED.sub("<g", _FAMILIES.sub(_without_families, tag))
+    tag = _IDENTIFIERS.sub("<g", _FAMILIES.sub(_without_families, tag))
     return _COORDINATES.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), tag)
 
 

@@ -71,7 +71,7 @@ def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
         dimensions=np.array(curve["dimensions"]),
         groups=groups,
         plain=_table(plain),
-        fair=_table(fair),
+        fair=_table([each or [None] * len(groups) for each in fair]),
         name=name,
         marked=facts["settings"]["n_components"],
         quantity="loss",

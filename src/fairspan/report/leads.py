@@ -173,12 +173,14 @@ def walk(facts: Facts) -> Markup:
     d = facts["by_dimension"]["dimensions"][at]
     if max(largest) == 0:
         return Markup("PCA costs no group anything, at any number of dimensions.")
-    fair = max(facts["by_dimension"]["fair"]["losses"][at])
-    return Markup("PCA costs a group most with {}: {}, against {} under {}.").format(
-        count(d, "dimension"),
-        number(largest[at]),
-        number(fair),
-        spoken(facts["by_dimension"]["fair"]["criterion"]),
+    text = Markup("PCA costs a group most with {}: {}").format(
+        count(d, "dimension"), number(largest[at])
+    )
+    fair = facts["by_dimension"]["fair"]
+    if fair["losses"][at] is None:
+        return text + "."
+    return text + Markup(", against {} under {}.").format(
+        number(max(fair["losses"][at])), spoken(fair["criterion"])
     )
 
 

@@ -3,6 +3,7 @@
 // as text.
 (() => {
   const said = document.getElementById("said");
+  const sorting = [];
 
   // ---- Tables whose headings sort: by data-value, empty ones last, equal ones as they were. ----
   for (const table of document.querySelectorAll("table.sortable")) {
@@ -14,6 +15,7 @@
       button.type = "button";
       button.append(...heading.childNodes);
       heading.append(button);
+      sorting.push([heading, button]);
       heading.setAttribute("aria-sort", "none");
       button.addEventListener("click", () => {
         const down = heading.getAttribute("aria-sort") === "ascending";
@@ -90,9 +92,13 @@
     cell.style.setProperty("--strength", known ? Math.abs(value) : 0);
   }
 
-  // ---- Print shows what is folded. ----
+  // ---- Print shows what is folded, and headings as text: buttons are not repeated on each page. ----
   const opened = [];
   window.addEventListener("beforeprint", () => {
+    for (const [heading, button] of sorting) {
+      heading.append(...button.childNodes);
+      button.remove();
+    }
     for (const each of document.querySelectorAll("details:not([open])")) {
       each.open = true;
       opened.push(each);
@@ -100,5 +106,9 @@
   });
   window.addEventListener("afterprint", () => {
     for (const each of opened.splice(0)) each.open = false;
+    for (const [heading, button] of sorting) {
+      button.append(...heading.childNodes);
+      heading.append(button);
+    }
   });
 })();

@@ -1,0 +1,61 @@
+"""Audit pages that several tests look at: two groups, and twelve whose names are hostile."""
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from fairspan import write_report
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "{{7*7}}",
+    "</script><b>bold</b>",
+    "\u202eright to left\u200f",
+    "$\\frac{",
+    "W" * 60,
+    "a\nb",
+    "",
+    "&amp; _x_ &lt;",
+    "{% raise %}'--><svg onload=alert(1)>",
+    "\u4e2d\u6587" * 10,
+)
+# As tables print them.
+SHOWN = tuple("".join(c if c.isprintable() else "?" for c in name) for name in HOSTILE)
+# Of twelve groups; the last has no answer for them.
+CRITERIA = ("minimax_error", "nash_welfare", "disparity")
+
+
+@cache
+def two_groups():
+    """Facts and page; PCA loses the smaller group."""
+    rng = np.random.default_rng(3)
+    many = rng.normal(size=(240, 6)) * [5, 3, 2, 1, 1, 0.5]
+    few = rng.normal(size=(80, 6)) * [1, 1, 2, 4, 1, 0.5]
+    return _made(np.vstack([many, few]), ["women"] * 240 + ["men"] * 80, n_components=2)
+
+
+@cache
+def twelve_groups():
+    """Facts and page; groups and features have hostile names."""
+    rng = np.random.default_rng(4)
+    X, labels = [], []
+    for i, name in enumerate(HOSTILE):
+        n = 20 + 5 * i
+        X.append(rng.normal(size=(n, 8)) @ rng.normal(size=(8, 8)))
+        labels += [name] * n
+    return _made(np.vstack(X), labels, n_components=3, names=HOSTILE[:8], criteria=CRITERIA)
+
+
+def _made(X, labels, *, n_components, names=None, criteria=None):
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=names or [f"feature {i}" for i in range(X.shape[1])])
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "page.html"
+        facts = write_report(
+            path, frame, labels, n_components=n_components, criteria=criteria, name="<i>rows</i>"
+        )
+        return facts, path.read_text(encoding="utf-8")

@@ -1,0 +1,223 @@
+"""The audit page says what the facts say: figures, sentences, and where the marks are."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from audit_pages import twelve_groups, two_groups
+from fairspan.auditing.table import figure
+from fairspan.report import leads
+from fairspan.report.compact import compact
+from fairspan.report.page import page_of
+from fairspan.report.shown import change, number, share
+from page_tree import tree_of
+
+
+def copy_of(made):
+    return json.loads(json.dumps(made()[0]))
+
+
+def tables_of(page):
+    return {next(table.all("caption")).text: table for table in tree_of(page).all("table")}
+
+
+def cells_of(table):
+    return [
+        [cell.text for cell in row.all("th", "td")] for row in next(table.all("tbody")).all("tr")
+    ]
+
+
+@pytest.mark.parametrize("made", [two_groups, twelve_groups])
+def test_table_of_pca_shows_the_facts_with_four_digits(made):
+    facts, page = made()
+    plain = facts["models"][0]
+    table = tables_of(page)[f"PCA with {facts['settings']['n_components']} components"]
+    for row, group in zip(cells_of(table), plain["groups"], strict=True):
+        ends = f"{figure(group['error_low'])} to {figure(group['error_high'])}"
+        assert row[1] == figure(group["error"]) + ends
+        assert row[2:4] == [figure(group["best_error"]), figure(group["excess_loss"])]
+        assert row[5].split() == [f"{100 * group['variance_kept']:.1f}", "%"]
+    (total,) = next(table.all("tfoot")).all("tr")
+    assert [cell.text for cell in total.all("th", "td")][:2] == [
+        "all rows",
+        figure(plain["total_error"]),
+    ]
+
+
+@pytest.mark.parametrize("made", [two_groups, twelve_groups])
+def test_table_of_criteria_has_every_model_and_what_it_asks(made):
+    facts, page = made()
+    table = tables_of(page)["Ordinary PCA and each fair criterion"]
+    for row, model in zip(cells_of(table), facts["models"], strict=True):
+        assert row[0].replace(" ", "_").lower().startswith(model["name"].split(" (")[0].lower())
+        assert model["asks"] in row[0]
+        told = change(model["total_change"]) + figure(model["total_error"])
+        assert row[-2] == told
+        assert (row[-1] == "proven") == (model["certificate"]["status"] == "optimal")
+    for each in facts["unavailable"]:
+        assert each["why"] in tree_of(page).text
+
+
+@pytest.mark.parametrize("made", [two_groups, twelve_groups])
+def test_sorting_values_are_those_of_the_facts(made):
+    facts, page = made()
+    (rows,) = (
+        [row.all("th", "td") for row in next(table.all("tbody")).all("tr")]
+        for caption, table in tables_of(page).items()
+        if caption == "The groups"
+    )
+    values = [[cell.attributes["data-value"] for cell in row] for row in rows]
+    for told, group in zip(values, facts["data"]["groups"], strict=True):
+        assert told[0] == group["group"]
+        known = [group["n"], group["proportion"], group["total_variance"]]
+        assert list(map(float, told[1:])) == known
+
+
+@pytest.mark.parametrize("made", [two_groups, twelve_groups])
+def test_findings_stand_with_code_message_and_remedy_and_warnings_first(made):
+    facts, page = made()
+    (entries,) = (
+        list(each.all("li"))
+        for each in tree_of(page).all("ol")
+        if each.attributes.get("class") == "findings"
+    )
+    text = " ".join(each.text for each in entries)
+    for found in facts["findings"]:
+        assert all(found[part] in text for part in ("code", "message", "remedy"))
+    severities = [each.attributes["class"] for each in entries]
+    assert severities == sorted(severities, reverse=True)
+
+
+@pytest.mark.parametrize("made", [two_groups, twelve_groups])
+def test_page_tells_how_it_was_made_and_how_to_verify_it(made):
+    facts, page = made()
+    text = tree_of(page).text
+    told = facts["made"]
+    for part in (told["input_sha256"], told["command"], told["numpy"], told["scikit-learn"]):
+        assert part in text
+    assert facts["verification"]["snippet"] in text
+    assert all(each in text for each in facts["verification"]["words"])
+
+
+def test_marks_of_the_walk_lie_on_the_drawn_frontier():
+    facts, page = two_groups()
+    tree = tree_of(page)
+    steps = json.loads(next(tree.all("script")).text)["steps"]
+    marks = np.array([step["marks"][0] for step in steps])
+    errors = np.array([point["errors"] for point in facts["steps"]["points"]])
+    # Where a mark is depends linearly on the errors, downwards for the second group.
+    for axis, sign in ((0, 1), (1, -1)):
+        slope, offset = np.polyfit(errors[:, axis], marks[:, axis], 1)
+        assert slope * sign > 0
+        assert slope * errors[:, axis] + offset == pytest.approx(marks[:, axis], abs=0.1)
+    section = tree.with_id("walk")
+    # The frontier is the longest line of the first figure.
+    svg = next(section.all("svg"))
+    drawn = max((_points(path) for path in svg.all("path")), key=len)
+    distances = np.linalg.norm(marks[:, None] - drawn, axis=2).min(axis=1)
+    assert np.median(distances) < 1
+    (first,) = (each for each in svg.all("circle"))
+    start = facts["steps"]["start"]
+    assert [float(first.attributes[each]) for each in ("cx", "cy")] == marks[start].tolist()
+
+
+def _points(path):
+    numbers = re.findall(r"[ML] (-?[\d.]+) (-?[\d.]+)", path.attributes["d"])
+    return np.array(numbers, dtype=float).reshape(-1, 2)
+
+
+def test_every_group_has_a_mark_in_its_own_panel():
+    facts, page = twelve_groups()
+    steps = json.loads(next(tree_of(page).all("script")).text)["steps"]
+    marks = np.array([step["marks"] for step in steps])
+    assert marks.shape == (len(facts["steps"]["points"]), 12, 2)
+    losses = np.array([point["losses"] for point in facts["steps"]["points"]])
+    for g in range(12):
+        slope, offset = np.polyfit(losses[:, g], marks[:, g, 1], 1)
+        assert slope < 0
+        assert slope * losses[:, g] + offset == pytest.approx(marks[:, g, 1], abs=0.1)
+    assert len({tuple(place) for place in marks[0]}) == 12
+
+
+def test_without_intervals_none_is_shown():
+    facts = copy_of(two_groups)
+    facts["data"]["has_intervals"] = False
+    for model in facts["models"]:
+        model["disparity"] |= {"low": None, "high": None}
+        for group in model["groups"]:
+            group |= {"error_low": None, "error_high": None}
+    page = page_of(facts)
+    assert "interval" not in tree_of(page).with_id("pca").text
+    assert "chance" not in page.split("<main>")[1].split('id="findings"')[0]
+
+
+def test_dimensions_without_a_fair_answer_are_left_out_of_the_curve():
+    facts = copy_of(two_groups)
+    fair = facts["by_dimension"]["fair"]
+    for name in ("errors", "losses", "status"):
+        fair[name][0] = None
+    label = next(
+        svg.attributes["aria-label"]
+        for svg in tree_of(page_of(facts)).all("svg")
+        if "at d = 1" in svg.attributes["aria-label"]
+    )
+    assert "and none at d = 1;" in label
+
+
+def test_what_is_not_proven_is_not_called_proven():
+    facts = copy_of(two_groups)
+    proof = facts["models"][1]["certificate"]
+    proof |= {"status": "open gap", "gap": 0.25}
+    assert leads.proof(facts).startswith("Not proven")
+    assert "0.25" in leads.proof(facts)
+    assert "Proven" not in tree_of(page_of(facts)).with_id("summary").text
+    proof |= {"lower_bound": None, "gap": None}
+    assert "no bound" in leads.proof(facts)
+    assert "Not proven" in tree_of(page_of(facts)).with_id("summary").text
+
+
+def test_summary_where_pca_costs_nothing():
+    facts = copy_of(two_groups)
+    for model in facts["models"][:2]:
+        model["largest_loss"] = 0.0
+        for group in model["groups"]:
+            group["excess_loss"] = 0.0
+    assert leads.summary(facts) == "PCA with 2\u00a0dimensions costs no group anything."
+    page_of(facts)
+
+
+def test_summary_of_pca_itself():
+    facts = copy_of(two_groups)
+    facts["models"] = facts["models"][:1]
+    facts["models"][0]["is_main"] = True
+    assert "leaves" in leads.summary(facts)
+    assert leads.criteria(facts) == "No fair criterion was asked for."
+
+
+@pytest.mark.parametrize(("change_of", "verb"), [(0.5, "cuts"), (1.0, "leaves"), (2.0, "raises")])
+def test_summary_says_which_way_the_loss_goes(change_of, verb):
+    facts = copy_of(two_groups)
+    plain, main = facts["models"][:2]
+    main["largest_loss"] = change_of * plain["largest_loss"]
+    assert f"Minimax loss {verb} the largest loss" in leads.summary(facts)
+
+
+def test_figures_are_the_table_s_with_powers_written_out():
+    for value in (1.0, -0.25, 1234567.0, 3.2e-9, 0.0):
+        text = number(value).replace("\u2212", "-")
+        exponent = str.maketrans(
+            "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079", "-0123456789"
+        )
+        mantissa, _, power = text.partition("\u00a0\u00d7\u00a010")
+        back = float(mantissa) * 10.0 ** int(power.translate(exponent) or 0)
+        assert back == pytest.approx(float(figure(value)))
+    assert number(None) == share(None) == change(None) == "\u2013"
+
+
+def test_compact_svg_leaves_names_alone():
+    name = 'x="1.23456" d="M 0.98765 1" xlink:href'
+    style = "font: 11px 'A', sans-serif"
+    svg = f'<g id="f-text_1">\n <text x="1.23456" style="{style}">{name}</text></g>'
+    assert compact(svg) == (f'<g><text x="1.23" style="font: 11px sans-serif">{name}</text></g>')
