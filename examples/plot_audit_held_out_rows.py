@@ -3,8 +3,8 @@ A gap that is closed on the rows of the fit opens on new rows
 =============================================================
 
 Fairness can be learned by heart like anything else. Fits on 200 people close the gap between their
-groups; on the other 29,800 people it is nearly as wide as PCA's. So audit with rows that the fit has
-not seen.
+groups; on the other 29,800 people it is nearly as wide as PCA's. So audit with rows that
+the fit has not seen.
 """
 
 import matplotlib.pyplot as plt

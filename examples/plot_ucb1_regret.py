@@ -1,6 +1,6 @@
 """
-The regret of UCB1 grows like a logarithm, below the bound of its theorem
-=========================================================================
+The regret of UCB1 stays below the bound of its theorem
+=======================================================
 
 Ten arms with rewards uniform on intervals, five repeats. UCB1 is how
 :class:`~fairspan.selection.UCB1SearchCV` spends its fits on the settings that look best.

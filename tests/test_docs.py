@@ -24,10 +24,15 @@ CHOOSING = PAGES["choosing.md"]
 
 # A block of Python, and what it prints if that is shown below it.
 _BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n+```text\n(.*?)^```)?", re.S | re.M)
+# A tutorial goes on from block to block; elsewhere each block stands alone.
 EXAMPLES = [
-    pytest.param(name, code, shown, id=f"{name}-{number}")
+    pytest.param(name, blocks, id=f"{name}-{number}")
     for name, page in sorted(PAGES.items())
-    for number, (code, shown) in enumerate(_BLOCK.findall(page))
+    for number, blocks in enumerate(
+        [_BLOCK.findall(page)]
+        if name == "tutorial.md"
+        else [[block] for block in _BLOCK.findall(page)]
+    )
 ]
 
 
@@ -41,17 +46,19 @@ def section(page, title):
     return re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", page, re.S | re.M)[1]
 
 
-@pytest.mark.parametrize(("page", "code", "shown"), EXAMPLES)
-def test_every_example_runs_and_prints_what_is_shown(page, code, shown, tmp_path, monkeypatch):
-    for name in re.findall(r'datasets\.load\("(\w+)"', code):
-        path_of(f"{name}.parquet")
+@pytest.mark.parametrize(("page", "blocks"), EXAMPLES)
+def test_every_example_runs_and_prints_what_is_shown(page, blocks, tmp_path, monkeypatch):
     monkeypatch.setenv("FAIRSPAN_DATA", str(FOLDER))
     monkeypatch.chdir(tmp_path)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(code, page, "exec"), {})
-    if shown:
-        assert printed.getvalue() == shown
+    names = {}
+    for code, shown in blocks:
+        for name in re.findall(r'datasets\.load\("(\w+)"', code):
+            path_of(f"{name}.parquet")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, page, "exec"), names)
+        if shown:
+            assert printed.getvalue() == shown
 
 
 @pytest.mark.parametrize("name", CRITERION_NAMES)

@@ -2,12 +2,18 @@
 
 The code runs as a cell of a notebook does: its last expression is the picture, an object with a
 `figure_` (a display) or a matplotlib figure. `:alt:` says in words what is to be seen. The code is
-shown above the picture unless `:hide-code:` is given.
+shown above the picture unless `:hide-code:` is given. With `:continues:` the blocks of Python
+above it run first. `:data:` names files of the data folder: where one is absent, a line says so
+in place of the picture, and where data are required (FAIRSPAN_REQUIRE_DATA) the build ends.
 """
 
 import ast
+import contextlib
 import hashlib
+import io
 import os
+import re
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +24,7 @@ mpl.use("Agg")
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from gallery import absent_files
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from sphinx.application import Sphinx
@@ -27,6 +34,14 @@ from sphinx.util.docutils import SphinxDirective
 _STYLE = {"svg.hashsalt": "fairspan", "savefig.bbox": "tight", "savefig.facecolor": "white"}
 
 
+_BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
+
+
+def blocks_above(page: str, line: int) -> str:
+    """The Python of a page that stands above a line."""
+    return "\n".join(_BLOCK.findall("\n".join(page.splitlines()[: line - 1])))
+
+
 def last_value(code: str, name: str) -> Any:
     """Run code with warnings as errors; the value of its last expression."""
     tree = ast.parse(code, name)
@@ -34,7 +49,7 @@ def last_value(code: str, name: str) -> Any:
         raise ValueError("the last line of a plot must be the picture: an expression")
     last = ast.Expression(tree.body.pop().value)
     namespace: dict[str, Any] = {"__name__": "plot"}
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("error")
         exec(compile(tree, name, "exec"), namespace)
         return eval(compile(last, name, "eval"), namespace)
@@ -56,12 +71,18 @@ class Plot(SphinxDirective):
         "alt": directives.unchanged_required,
         "hide-code": directives.flag,
         "caption": directives.unchanged,
+        "continues": directives.flag,
+        "data": directives.unchanged_required,
     }
 
     def run(self) -> list[nodes.Node]:
         """Return the code, unless it is hidden, and the picture."""
         if "alt" not in self.options:
             raise self.error("a plot needs :alt:, what is to be seen in words")
+        absent = absent_files(self.options.get("data", "").split())
+        if absent:
+            words = f"Left out of this build: the picture needs {', '.join(absent)}."
+            return [nodes.note("", nodes.paragraph("", words))]
         code = "\n".join(self.content)
         try:
             path = self._drawn(code)
@@ -84,7 +105,13 @@ class Plot(SphinxDirective):
             f"{self.env.docname.replace('/', '-')}-{hashlib.sha256(code.encode()).hexdigest()[:8]}"
         )
         path = folder / f"{name}.svg"
-        figure = figure_of(last_value(code, self.env.docname))
+        above = ""
+        if "continues" in self.options:
+            page = Path(self.env.doc2path(self.env.docname)).read_text(encoding="utf-8")
+            above = blocks_above(page, self.lineno)
+        # What a page writes, it writes elsewhere.
+        with tempfile.TemporaryDirectory() as elsewhere, contextlib.chdir(elsewhere):
+            figure = figure_of(last_value(f"{above}\n{code}", self.env.docname))
         with mpl.rc_context(_STYLE):
             figure.savefig(path, metadata={"Date": None, "Creator": None})
         pyplot.close("all")
