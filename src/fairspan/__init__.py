@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from fairspan.solvers.solution import Solution as Solution
     from fairspan.solvers.solution import Status as Status
     from fairspan.subspace import FairSubspace as FairSubspace
-    from fairspan.trade_off import Frontier as Frontier
-    from fairspan.trade_off import frontier as frontier
+    from fairspan.trade_off.curve import Frontier as Frontier
+    from fairspan.trade_off.tracing import frontier as frontier
 
 
 # Public names and where they live. Importing fairspan stays fast: nothing is loaded before use.
@@ -64,9 +64,9 @@ _HOMES = {
     "Semidefinite": "fairspan.solvers.semidefinite",
     "Solution": "fairspan.solvers.solution",
     "Status": "fairspan.solvers.solution",
-    "Frontier": "fairspan.trade_off",
+    "Frontier": "fairspan.trade_off.curve",
     "audit": "fairspan.auditing.audit",
-    "frontier": "fairspan.trade_off",
+    "frontier": "fairspan.trade_off.tracing",
     "write_report": "fairspan.report.writing",
 }
 _MODULES = ("datasets", "displays", "errors", "metrics", "regression", "selection")

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from fairspan.displays.fitted import moments_of_fit
 from fairspan.drawing.frontier import FrontierPicture
-from fairspan.trade_off import frontier
+from fairspan.trade_off.tracing import frontier
 
 # Fine enough for the polygon to be seen as a curve.
 _TOLERANCE = 1e-6

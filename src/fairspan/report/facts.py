@@ -21,7 +21,8 @@ from fairspan.report.plain_values import plain
 from fairspan.report.steps import steps_facts
 from fairspan.report.verifying import verification_facts
 from fairspan.report.walks import Walk, along_found, along_frontier, spread_along
-from fairspan.trade_off import Frontier, frontier
+from fairspan.trade_off.curve import Frontier
+from fairspan.trade_off.tracing import frontier
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment
 
 from fairspan.report.answers import PCA, Answers
 from fairspan.report.dimensions import AtDimension
-from fairspan.trade_off import Frontier
+from fairspan.trade_off.curve import Frontier
 
 FloatArray = npt.NDArray[np.float64]
 

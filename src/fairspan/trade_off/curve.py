@@ -1,10 +1,4 @@
-"""The exact trade-off of two groups: every pair of errors at which neither can fall alone.
-
-Of all d-dimensional subspaces, those that minimise w_1 e_1 + w_2 e_2 for weights that are not
-negative are the Pareto frontier: the lower-left boundary of the convex hull of all pairs
-(e_1(V), e_2(V)). Each is the answer of one symmetric eigenproblem, and every point of the boundary
-belongs to some V of exactly d dimensions (see :mod:`fairspan.solvers.face`).
-"""
+"""The Pareto frontier of two groups' errors as a polygon."""
 
 import numbers
 from collections.abc import Sequence
@@ -15,23 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.drawing.frontier import FrontierPicture
-from fairspan.errors import Incompatible, InvalidParameter, InvalidType, MissingDependency
-from fairspan.fitting import Fit, fit_subspace
+from fairspan.errors import Incompatible, InvalidParameter, MissingDependency
+from fairspan.fitting import Fit
 from fairspan.html_table import html_table
 from fairspan.moments.center import Center
-from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, printable, spelled
-from fairspan.moments.thin.moments import ThinMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.criterion_names import CRITERION_NAMES
 from fairspan.problem.named_criteria import criterion_of
-from fairspan.problem.parameters import check_flag, check_number, kind_of
-from fairspan.problem.problem import check_n_components
 from fairspan.solvers.auto import Auto
 from fairspan.solvers.certificate import by_pooled_variance
-from fairspan.solvers.frontier_vertices import attainable_polygon, frontier_vertices
+from fairspan.solvers.frontier_vertices import attainable_polygon
 from fairspan.solvers.trade_off_boundary import BoundaryPoint
 from fairspan.subspace import FairSubspace
+from fairspan.trade_off.placed import Placed, distance_from
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,45 +30,14 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float64]
 
 _PLAIN = "total_error"
-_LEAST_TOLERANCE = 1e-9
 # Largest gap of a criterion's answer, as a share of the total variance.
 _TOLERANCE = 1e-9
 # How near the curve a criterion's answer must be to lie on it, as a share of the total variance.
 _ON_CURVE = 1e-8
 # Errors up to this share of the total variance are rounding, as in audits.
 _ROUNDING = 1e-12
-# As a share of the total variance, what is shown as zero.
-_ROUNDING = 1e-12
 # Vertices that a notebook shows.
 _MOST_VERTICES = 10
-
-
-@dataclass(frozen=True, eq=False)
-class Placed:
-    """Where the answer of a criterion lies beside the frontier.
-
-    Attributes
-    ----------
-    criterion : Criterion
-    errors : (2,) array
-        e_g of each group at the criterion's answer.
-    on_frontier : bool
-        Whether it is Pareto: neither error can fall without the other rising. Criteria that value
-        a gap (equal error, error gap, disparity) may go past an end, where both could be less.
-    distance : float
-        From the polygon through the frontier's vertices, in units of the errors; for an answer on
-        the frontier at most `Frontier.largest_height`, up to rounding.
-    """
-
-    criterion: Criterion
-    errors: FloatArray
-    on_frontier: bool
-    distance: float
-
-    @property
-    def name(self) -> str:
-        """The criterion's name."""
-        return self.criterion.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +160,7 @@ class Frontier:
         solution = Auto().solve(problem, _TOLERANCE * problem.unit)
         errors = problem.errors(solution.components.T)
         slack = _ON_CURVE * problem.total_variance
-        distance = _distance(errors, self.errors)
+        distance = distance_from(errors, self.errors)
         # Past an end, the error that is least there has risen again and the other one as well.
         first, last = self.errors[0], self.errors[-1]
         between = errors[1] <= first[1] + slack and errors[0] <= last[0] + slack
@@ -324,105 +284,6 @@ class Frontier:
         return [f"{weights[0]:.4g}", *cells]
 
 
-def frontier(
-    moments: GroupMoments | ThinMoments,
-    n_components: int,
-    center: Center = "global",
-    *,
-    scale: bool = False,
-    tolerance: float = 1e-4,
-) -> Frontier:
-    """Draw the exact error trade-off of two groups.
-
-    For weights w = (t, 1 - t), t from 1 to 0, the leading d eigenvectors of w_1 S_1 + w_2 S_2
-    minimise w_1 e_1 + w_2 e_2. Between two such points the curve lies in the triangle of their
-    chord and their supporting lines; triangles are split until all are lower than the tolerance.
-    Flat edges, where the eigenproblem is tied, are found with both their ends.
-
-    Parameters
-    ----------
-    moments : GroupMoments
-        Of two groups; or what a FairPCA holds of rows that are fewer than their features.
-    n_components : int
-        d, from 1 to p.
-    center : {"global", "group", "none"}
-    scale : bool
-        Divide each feature by its pooled standard deviation first.
-    tolerance : float
-        Largest distance of the curve from the polygon, as a share of the total variance; at
-        least 1e-9. The number of vertices grows as 1 / sqrt(tolerance).
-
-    Returns
-    -------
-    Frontier
-
-    Raises
-    ------
-    Incompatible
-        One group, or more than two.
-    InvalidParameter, InvalidType
-        A setting out of range.
-    InvalidInput
-        A group of one row with center "group".
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fairspan import GroupMoments, frontier
-    >>> X = np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    >>> curve = frontier(GroupMoments.from_rows(X, ["a", "a", "b", "b"]), 1)
-    >>> curve.errors
-    array([[0., 1.],
-           [4., 0.]])
-    >>> curve.place("minimax_error").errors.round(3)
-    array([0.8, 0.8])
-    """
-    if not isinstance(moments, GroupMoments | ThinMoments):
-        raise InvalidType(
-            f"moments is {kind_of(moments)}",
-            "Allowed is a GroupMoments",
-            "Make one with GroupMoments.from_rows or GroupMoments.load",
-        )
-    if moments.n_groups != 2:
-        raise Incompatible(
-            f"A frontier was asked for {moments.n_groups} groups",
-            "Allowed are exactly two groups: it is a curve in the plane of their errors",
-            "Join groups until two are left, or compare criteria with audit",
-        )
-    check_number("tolerance", tolerance, _LEAST_TOLERANCE)
-    check_flag("scale", scale)
-    check_n_components(n_components, moments.n_features)
-    # Ordinary PCA brings the problem, the mean and the scale.
-    pca = fit_subspace(moments, n_components, criterion=_PLAIN, center=center, scale=scale)
-    problem = pca.problem
-    vertices = frontier_vertices(problem, float(tolerance) * problem.total_variance)
-    errors = np.array([point.errors for point in vertices.points])
-    weights = np.array([point.face.weights for point in vertices.points])
-    return Frontier(
-        errors=errors,
-        weights=weights / weights.sum(axis=1, keepdims=True),
-        losses=np.maximum(errors - problem.best_errors, 0.0),
-        total_errors=errors @ problem.proportions,
-        groups=tuple(moments.labels),
-        n_components=int(n_components),
-        center=center,
-        largest_height=vertices.largest_height,
-        n_eigenproblems=vertices.n_eigenproblems,
-        _points=vertices.points,
-        _pca=pca,
-    )
-
-
 def _without(rounding: float, errors: FloatArray) -> FloatArray:
     """Errors, with zero for what is only rounding."""
     return np.where(np.abs(errors) <= rounding, 0.0, errors)
-
-
-def _distance(point: FloatArray, polygon: FloatArray) -> float:
-    """Least distance of a (2,) point from the line through the (m, 2) vertices."""
-    start = polygon[:-1] if len(polygon) > 1 else polygon
-    sides = np.diff(polygon, axis=0) if len(polygon) > 1 else np.zeros((1, 2))
-    squared = np.einsum("ij,ij->i", sides, sides)
-    along = np.einsum("ij,ij->i", point - start, sides)
-    share = np.clip(along / np.where(squared > 0, squared, 1.0), 0.0, 1.0)
-    return float(np.linalg.norm(point - start - share[:, None] * sides, axis=1).min())

@@ -1,0 +1,113 @@
+"""Draw the exact error trade-off of two groups."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import Incompatible, InvalidType
+from fairspan.fitting import fit_subspace
+from fairspan.moments.center import Center
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.thin.moments import ThinMoments
+from fairspan.problem.parameters import check_flag, check_number, kind_of
+from fairspan.problem.problem import check_n_components
+from fairspan.solvers.frontier_vertices import frontier_vertices
+from fairspan.trade_off.curve import Frontier
+
+if TYPE_CHECKING:
+    pass
+
+FloatArray = npt.NDArray[np.float64]
+
+_PLAIN = "total_error"
+_LEAST_TOLERANCE = 1e-9
+
+
+def frontier(
+    moments: GroupMoments | ThinMoments,
+    n_components: int,
+    center: Center = "global",
+    *,
+    scale: bool = False,
+    tolerance: float = 1e-4,
+) -> Frontier:
+    """Draw the exact error trade-off of two groups.
+
+    For weights w = (t, 1 - t), t from 1 to 0, the leading d eigenvectors of w_1 S_1 + w_2 S_2
+    minimise w_1 e_1 + w_2 e_2. Between two such points the curve lies in the triangle of their
+    chord and their supporting lines; triangles are split until all are lower than the tolerance.
+    Flat edges, where the eigenproblem is tied, are found with both their ends.
+
+    Parameters
+    ----------
+    moments : GroupMoments
+        Of two groups; or what a FairPCA holds of rows that are fewer than their features.
+    n_components : int
+        d, from 1 to p.
+    center : {"global", "group", "none"}
+    scale : bool
+        Divide each feature by its pooled standard deviation first.
+    tolerance : float
+        Largest distance of the curve from the polygon, as a share of the total variance; at
+        least 1e-9. The number of vertices grows as 1 / sqrt(tolerance).
+
+    Returns
+    -------
+    Frontier
+
+    Raises
+    ------
+    Incompatible
+        One group, or more than two.
+    InvalidParameter, InvalidType
+        A setting out of range.
+    InvalidInput
+        A group of one row with center "group".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import GroupMoments, frontier
+    >>> X = np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> curve = frontier(GroupMoments.from_rows(X, ["a", "a", "b", "b"]), 1)
+    >>> curve.errors
+    array([[0., 1.],
+           [4., 0.]])
+    >>> curve.place("minimax_error").errors.round(3)
+    array([0.8, 0.8])
+    """
+    if not isinstance(moments, GroupMoments | ThinMoments):
+        raise InvalidType(
+            f"moments is {kind_of(moments)}",
+            "Allowed is a GroupMoments",
+            "Make one with GroupMoments.from_rows or GroupMoments.load",
+        )
+    if moments.n_groups != 2:
+        raise Incompatible(
+            f"A frontier was asked for {moments.n_groups} groups",
+            "Allowed are exactly two groups: it is a curve in the plane of their errors",
+            "Join groups until two are left, or compare criteria with audit",
+        )
+    check_number("tolerance", tolerance, _LEAST_TOLERANCE)
+    check_flag("scale", scale)
+    check_n_components(n_components, moments.n_features)
+    # Ordinary PCA brings the problem, the mean and the scale.
+    pca = fit_subspace(moments, n_components, criterion=_PLAIN, center=center, scale=scale)
+    problem = pca.problem
+    vertices = frontier_vertices(problem, float(tolerance) * problem.total_variance)
+    errors = np.array([point.errors for point in vertices.points])
+    weights = np.array([point.face.weights for point in vertices.points])
+    return Frontier(
+        errors=errors,
+        weights=weights / weights.sum(axis=1, keepdims=True),
+        losses=np.maximum(errors - problem.best_errors, 0.0),
+        total_errors=errors @ problem.proportions,
+        groups=tuple(moments.labels),
+        n_components=int(n_components),
+        center=center,
+        largest_height=vertices.largest_height,
+        n_eigenproblems=vertices.n_eigenproblems,
+        _points=vertices.points,
+        _pca=pca,
+    )
