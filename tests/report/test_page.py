@@ -78,6 +78,13 @@ def test_asks_for_nothing_outside_itself(made):
 
 
 @PAGES
+def test_every_colour_of_a_figure_is_the_page_s_own(made):
+    for svg in re.findall(r"<svg .*?</svg>", made()[1], re.S):
+        assert "var(--ink)" in svg
+        assert not re.findall(r"(?:fill|stroke|color): #\w+", svg)
+
+
+@PAGES
 def test_policy_allows_its_own_script_and_style_by_their_hashes_and_nothing_else(made):
     tree = tree_of(made()[1])
     (meta,) = (each for each in tree.all("meta") if "http-equiv" in each.attributes)

@@ -92,6 +92,16 @@
     cell.style.setProperty("--strength", known ? Math.abs(value) : 0);
   }
 
+  // ---- Only what scrolls is a stop for the keyboard. ----
+  function mark() {
+    for (const box of document.querySelectorAll(".scroll, .drawn, pre")) {
+      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+    }
+  }
+  window.addEventListener("resize", mark);
+  mark();
+
   // ---- Print shows what is folded, and headings as text: buttons are not repeated on each page. ----
   const opened = [];
   window.addEventListener("beforeprint", () => {

@@ -1,0 +1,282 @@
+"""The audit page in a real browser: it opens clean, walks, sorts, fits, prints, and stays safe."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from audit_pages import SHOWN, twelve_groups, two_groups
+from fairspan.report.shown import loading, number, share
+
+PAGES = pytest.mark.parametrize("made", [two_groups, twelve_groups])
+CONTRAST = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")
+
+
+def texts(page, selector):
+    return page.locator(selector).all_text_contents()
+
+
+def walk_to(page, index):
+    page.locator("#walk-slider").evaluate(
+        "(slider, index) => { slider.value = index; slider.dispatchEvent(new Event('input')); }",
+        index,
+    )
+
+
+def shown_at(page):
+    """Figures of the groups, the error over all rows, loadings: as they stand in the page."""
+    figures = texts(page, "#walk tbody [data-shows]")
+    total = texts(page, "#walk [data-shows]")[len(figures)]
+    return figures, total, texts(page, "[data-loading]")
+
+
+def known_at(facts, index):
+    point = facts["steps"]["points"][index]
+    figures = []
+    for error, loss, kept in zip(point["errors"], point["losses"], point["kept"], strict=True):
+        figures += [number(error), number(loss), share(kept)]
+    n_components = max(len(each["components"]) for each in facts["steps"]["points"])
+    loadings = [
+        loading(round(point["components"][j][i], 2) + 0.0) if j < len(point["components"]) else ""
+        for i in range(len(facts["steps"]["features"]))
+        for j in range(n_components)
+    ]
+    return figures, number(point["total_error"]), loadings
+
+
+@PAGES
+def test_opens_clean_and_shows_the_answer_first(made, show):
+    facts, text = made()
+    page = show(text)
+    assert page.title() == facts["title"]
+    assert shown_at(page) == known_at(facts, facts["steps"]["start"])
+    assert page.locator("#walk-controls").is_visible()
+
+
+@PAGES
+def test_slider_moves_figures_marks_and_loadings(made, show):
+    facts, text = made()
+    page = show(text)
+    n = len(facts["steps"]["points"])
+    places = []
+    for index in (0, n // 3, n - 1):
+        walk_to(page, index)
+        assert shown_at(page) == known_at(facts, index)
+        circles = page.locator("circle[data-mark]")
+        places.append(
+            circles.evaluate_all("all => all.map(c => [c.cx.baseVal.value, c.cy.baseVal.value])")
+        )
+        told = facts["steps"]["points"][index]["label"].replace("_", " ")
+        assert (
+            page.locator("#walk-slider").get_attribute("aria-valuetext").replace("_", " ") == told
+        )
+        assert (
+            number(facts["steps"]["points"][index]["total_error"])
+            in page.locator("#walk-said").text_content()
+        )
+    assert places[0] != places[1] != places[2]
+    strengths = page.locator("[data-loading]").evaluate_all(
+        "all => all.map(cell => Number(cell.style.getPropertyValue('--strength')))"
+    )
+    known = [abs(float(each.replace("\u2212", "-") or 0)) for each in known_at(facts, n - 1)[2]]
+    assert strengths == pytest.approx(known)
+
+
+def test_slider_and_jumps_work_by_keyboard(show):
+    facts, text = two_groups()
+    page = show(text)
+    start, plain = facts["steps"]["start"], facts["steps"]["plain"]
+    slider = page.locator("#walk-slider")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    assert shown_at(page) == known_at(facts, start + 1)
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert shown_at(page) == known_at(facts, start - 1)
+    page.keyboard.press("Home")
+    assert shown_at(page) == known_at(facts, 0)
+    jumps = page.locator(".jump")
+    assert jumps.all_text_contents() == ["PCA", "minimax loss"]
+    jumps.nth(0).focus()
+    page.keyboard.press("Enter")
+    assert shown_at(page) == known_at(facts, plain)
+    assert [each.get_attribute("aria-pressed") for each in jumps.all()] == ["true", "false"]
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    assert shown_at(page) == known_at(facts, start)
+    assert slider.input_value() == str(start)
+
+
+def test_mark_stands_where_the_answer_is_drawn(show):
+    facts, text = two_groups()
+    page = show(text)
+    walk_to(page, facts["steps"]["plain"])
+    mark = page.locator("#walk circle[data-mark]").bounding_box()
+    centre = (mark["x"] + mark["width"] / 2, mark["y"] + mark["height"] / 2)
+    # PCA's own marker is drawn by matplotlib, hollow.
+    markers = page.locator("#walk .beside use").evaluate_all(
+        "all => all.map(each => each.getBoundingClientRect())"
+        ".map(box => [box.x + box.width / 2, box.y + box.height / 2])"
+    )
+    nearest = min(max(abs(x - centre[0]), abs(y - centre[1])) for x, y in markers)
+    assert nearest < 1
+
+
+@PAGES
+def test_sorting_sorts_by_value_and_says_so(made, show):
+    facts, text = made()
+    page = show(text)
+    table = page.locator("#data table.sortable")
+    headings = table.locator("thead th")
+    groups = facts["data"]["groups"]
+    assert {each.get_attribute("aria-sort") for each in headings.all()} == {"none"}
+    button = headings.nth(1).locator("button")
+    button.focus()
+    page.keyboard.press("Enter")
+    rising = sorted(groups, key=lambda group: group["n"])
+    assert _first_cells(table) == [group["group"].strip() or "(no name)" for group in rising]
+    assert headings.nth(1).get_attribute("aria-sort") == "ascending"
+    assert "rows, ascending" in page.locator("#said").text_content()
+    page.keyboard.press("Space")
+    assert _first_cells(table) == [group["group"].strip() or "(no name)" for group in rising[::-1]]
+    assert headings.nth(1).get_attribute("aria-sort") == "descending"
+    headings.nth(3).locator("button").click()
+    assert headings.nth(1).get_attribute("aria-sort") == "none"
+    by_variance = sorted(groups, key=lambda group: group["total_variance"])
+    assert _first_cells(table) == [group["group"].strip() or "(no name)" for group in by_variance]
+
+
+def test_rows_of_one_value_keep_their_order_and_totals_stay_below(show):
+    page = show(two_groups()[1])
+    table = page.locator("#criteria table.sortable").first
+    before = _first_cells(table)
+    for _ in range(2):
+        table.locator("thead button").last.click()
+        assert set(texts(table, "tbody td:last-child")) == {"proven"}
+        assert _first_cells(table) == before
+    page.locator("#pca thead button").first.click()
+    assert texts(page, "#pca tfoot th") == ["all rows"]
+
+
+def _first_cells(table):
+    return [each.strip() for each in table.locator("tbody th").all_text_contents()]
+
+
+@pytest.mark.parametrize("width", [320, 400, 768, 1920])
+@PAGES
+def test_nothing_overflows_the_window(made, width, show):
+    page = show(made()[1], viewport={"width": width, "height": 800})
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    wide, tall = page.evaluate(
+        "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
+    )
+    assert wide <= width
+    assert tall > 800
+    # What is wider scrolls inside its own container, which the keyboard reaches.
+    beyond = page.evaluate(
+        """width => [...document.querySelectorAll("main *, header *, footer *")]
+            .filter(each => each.getBoundingClientRect().right > width + 1)
+            .filter(each => !each.closest("[tabindex='0'], .unseen"))
+            .map(each => each.outerHTML.slice(0, 90))""",
+        width,
+    )
+    assert beyond == []
+
+
+def test_hostile_names_stay_text(show):
+    facts, text = twelve_groups()
+    page = show(text)
+    walk_to(page, len(facts["steps"]["points"]) - 1)
+    page.locator("#data thead button").first.click()
+    assert page.locator("img, b, iframe, object, embed, main script").count() == 0
+    assert sorted(_first_cells(page.locator("#data table"))) == sorted(
+        name.strip() or "(no name)" for name in SHOWN
+    )
+    assert any(each.startswith("<script>") for each in texts(page, "svg text"))
+    assert page.locator("[onerror], [onload], [onclick]").count() == 0
+    said = page.locator("#walk-said").text_content()
+    assert any(name and name in said for name in SHOWN)
+
+
+def test_policy_is_in_force(show):
+    page = show(two_groups()[1], expect_wrong=True)
+    page.evaluate(
+        """() => {
+            const script = document.createElement("script");
+            script.textContent = "window.injected = true";
+            document.body.append(script);
+            const button = document.createElement("button");
+            button.setAttribute("onclick", "window.injected = true");
+            document.body.append(button);
+            button.click();
+            const style = document.createElement("style");
+            style.textContent = "h1 { display: none }";
+            document.head.append(style);
+        }"""
+    )
+    assert page.evaluate("window.injected") is None
+    assert page.locator("h1").is_visible()
+    reached = page.evaluate("fetch('data:text/plain,x').then(() => true, () => false)")
+    assert reached is False
+
+
+@PAGES
+def test_contrast_is_enough_in_light_and_dark(made, show):
+    papers = []
+    for scheme in ("light", "dark"):
+        page = show(made()[1], color_scheme=scheme)
+        page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+        found = page.evaluate(CONTRAST)
+        assert found["n"] > 200
+        assert found["poor"] == [], scheme
+        papers.append(sum(found["paper"]))
+    assert papers[0] > 3 * 200 > 3 * 60 > papers[1]
+
+
+@PAGES
+def test_print_hides_controls_and_unfolds(made, show):
+    page = show(made()[1], color_scheme="dark")
+    page.emulate_media(media="print")
+    assert page.locator("#walk-controls").is_hidden()
+    assert page.locator("nav").is_hidden()
+    # Dark windows print on white paper.
+    assert page.evaluate(CONTRAST)["paper"] == [255, 255, 255]
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open])").count() == 0
+    assert page.locator("thead button").count() == 0
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details[open]").count() == 0
+    page.emulate_media(media="screen")
+    page.locator("#data thead button").first.click()
+    assert page.locator("#said").text_content().startswith("Sorted by")
+    assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
+
+
+@PAGES
+def test_without_javascript_everything_but_the_slider_is_there(made, show):
+    facts, text = made()
+    page = show(text, java_script_enabled=False)
+    assert page.locator("#walk-controls").is_hidden()
+    assert "needs JavaScript" in page.locator("#walk").inner_text()
+    assert shown_at(page) == known_at(facts, facts["steps"]["start"])
+    page.locator("#walk summary").last.click()
+    steps = page.locator("#walk details tbody tr")
+    assert steps.count() == len(facts["steps"]["points"])
+    assert steps.first.is_visible()
+
+
+def test_outline_of_the_page_reaches_a_screen_reader(show):
+    page = show(two_groups()[1])
+    main = page.get_by_role("main")
+    for name in ("Summary", "The data", "What PCA does", "Findings", "Certificate"):
+        assert main.get_by_role("region", name=name, exact=True).count() == 1
+    slider = page.get_by_role("slider", name="Walk along the frontier")
+    assert slider.count() == 1
+    assert page.get_by_role("img").count() == 4
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the summary"
+    # Nothing scrolls in a wide window, so nothing but what can be used is a stop.
+    assert page.locator("[tabindex='0']").count() == 0
+    page.set_viewport_size({"width": 360, "height": 800})
+    assert page.locator("[tabindex='0']").count() > 3
+    assert re.search(r"Proven|Not proven", page.locator("#summary").text_content())
