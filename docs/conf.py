@@ -48,6 +48,7 @@ html_math_renderer = "mathml"
 
 html_theme = "pydata_sphinx_theme"
 html_title = "fairspan"
+html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
@@ -74,7 +75,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"/[a-z_0-9]+\.py",
     "ignore_pattern": pages_without_data(ROOT / "examples"),
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery.InOrder",
     "reset_modules_order": "both",
     "reset_modules": ("matplotlib", "gallery.as_strict_as_tests"),
     "capture_repr": (),

@@ -5,6 +5,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from numpydoc.validate import validate
 
 import fairspan
 from fairspan import errors
@@ -42,3 +43,29 @@ def test_every_public_name_is_listed_once(name):
 
 def test_nothing_else_is_listed():
     assert set(listed()) == set(NAMES)
+
+
+# Docstrings have the sections of numpydoc, in its order, of arguments that there are. Which of them
+# are needed is not for it to say: a result's fields are its attributes, not its parameters.
+FAULTS = {"GL06", "GL07", "GL08", "SS01", "SS03", "SS04", "PR02", "PR05", "PR06", "PR09"}
+
+
+def with_methods(name):
+    """The name, and the public methods and properties that its class defines itself."""
+    module, _, short = name.rpartition(".")
+    value = getattr(import_module(module), short)
+    own = vars(value) if isinstance(value, type) else {}
+    is_made = {"set_output", *(each for each in own if each.endswith("_request"))}
+    return [name, *(f"{name}.{each}" for each in own if each[0] != "_" and each not in is_made)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_docstrings_are_those_of_numpydoc(name):
+    module, _, short = name.rpartition(".")
+    found = []
+    for each in with_methods(name):
+        value = getattr(getattr(import_module(module), short), each.removeprefix(name + "."), None)
+        if each != name and not (callable(value) or isinstance(value, property)):
+            continue
+        found += [f"{each}: {said}" for code, said in validate(each)["errors"] if code in FAULTS]
+    assert not found

@@ -10,13 +10,14 @@ import pytest
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
-from gallery import files_needed, pages_without_data  # noqa: E402
+from gallery import ORDER, files_needed, pages_without_data  # noqa: E402
 
 pages = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 
 
-def test_there_are_pages():
+def test_every_page_has_its_place():
     assert len(EXAMPLES) >= 12
+    assert sorted(ORDER) == [path.stem for path in EXAMPLES]
 
 
 @pages

@@ -10,8 +10,41 @@ from typing import Any
 _TABLE = re.compile(r"datasets\.load\(\s*\"(\w+)\"")
 _FACES = re.compile(r"datasets\.load_faces\(")
 
+# What goes wrong, what can be done, what it costs, why it is proven, and what else there is.
+ORDER = (
+    "plot_pca_costs_one_group_more",
+    "plot_repair_is_cheap",
+    "plot_faces",
+    "plot_every_criterion_on_one_curve",
+    "plot_equal_losses_are_not_equal_errors",
+    "plot_gap_against_penalty",
+    "plot_disparity_overshoots",
+    "plot_six_groups_and_the_bound",
+    "plot_intersections",
+    "plot_share_for_every_group",
+    "plot_hiding_is_not_serving",
+    "plot_audit_held_out_rows",
+    "plot_robust_radius",
+    "plot_regression_on_fair_components",
+    "plot_verify_a_certificate",
+    "plot_no_extra_dimension",
+    "federated",
+    "plot_ucb1_regret",
+)
+
 # The filters of warnings as they were before a page.
 _filters: list[Any] = []
+
+
+class InOrder:
+    """Where a page stands in the gallery."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def __call__(self, name: str) -> int:
+        """Its place."""
+        return ORDER.index(name.removesuffix(".py"))
 
 
 def files_needed(code: str) -> list[str]:

@@ -15,7 +15,7 @@ _logger = logging.getLogger(__name__)
 
 def _mathml(node: nodes.Element, as_block: bool) -> str:
     try:
-        return str(tex2mathml(_names(node.astext().strip()), as_block=as_block))
+        return _spaced(tex2mathml(_names(node.astext().strip()), as_block=as_block))
     except MathError as error:
         _logger.warning("formula %r: %s", node.astext(), error, location=node)
         return f"<code>{nodes.unescape(node.astext())}</code>"
@@ -24,6 +24,13 @@ def _mathml(node: nodes.Element, as_block: bool) -> str:
 def _names(formula: str) -> str:
     r"""Names in code, \texttt{trade\_off}, which docutils does not know, as text."""
     return re.sub(r"\\texttt(\{.*?\})", lambda m: r"\text" + m[1].replace(r"\_", "_"), formula)
+
+
+def _spaced(mathml: str) -> str:
+    """A thin space between the name of a function and what it is of, where no bracket follows."""
+    return re.sub(
+        r"(<mo>&ApplyFunction;</mo>)(?!\s*<mo[^>]*>[(\[|])", r'\1<mspace width="0.17em"/>', mathml
+    )
 
 
 def _inline(translator: Any, node: nodes.math) -> None:
