@@ -1,6 +1,6 @@
 """Errors and losses by dimension: ordinary PCA, the main criterion, and the best possible."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import Incompatible
-from fairspan.linalg.threads import threads_of
 from fairspan.problem.problem import Problem
 from fairspan.report.answers import Answers
 from fairspan.solvers.auto import Auto
@@ -85,20 +84,24 @@ def dimensions_facts(
     found: Sequence[AtDimension], criterion: str, rounding: float
 ) -> dict[str, Any]:
     """By dimension, one number for each group."""
+
+    def of_fair(figures: Callable[[FloatArray, FloatArray], FloatArray]) -> list[Any]:
+        return [
+            None if each.fair is None else without_rounding(figures(each.fair, each.best), rounding)
+            for each in found
+        ]
+
     return {
         "dimensions": [each.n_components for each in found],
-        "best": [each.best.tolist() for each in found],
+        "best": [without_rounding(each.best, rounding) for each in found],
         "plain": {
-            "errors": [each.plain.tolist() for each in found],
-            "losses": [losses(each.plain, each.best, rounding) for each in found],
+            "errors": [without_rounding(each.plain, rounding) for each in found],
+            "losses": [without_rounding(each.plain - each.best, rounding) for each in found],
         },
         "fair": {
             "criterion": criterion,
-            "errors": [None if each.fair is None else each.fair.tolist() for each in found],
-            "losses": [
-                None if each.fair is None else losses(each.fair, each.best, rounding)
-                for each in found
-            ],
+            "errors": of_fair(lambda errors, best: errors),
+            "losses": of_fair(lambda errors, best: errors - best),
             "status": [
                 None if each.solution is None else str(each.solution.status) for each in found
             ],
@@ -106,16 +109,14 @@ def dimensions_facts(
     }
 
 
-def losses(errors: FloatArray, best: FloatArray, rounding: float) -> list[float]:
-    """e_g - e*_g; zero for what is only rounding."""
-    differences = errors - best
-    return np.where(differences <= rounding, 0.0, differences).tolist()  # type: ignore[no-any-return]
+def without_rounding(values: FloatArray, rounding: float) -> list[float]:
+    """Figures of which none is negative; zero for what is only rounding."""
+    return np.where(values <= rounding, 0.0, values).tolist()  # type: ignore[no-any-return]
 
 
 def _solved(problem: Problem) -> Solution | None:
     """The answer; None if there is none, such as equal errors that are out of reach."""
     try:
-        with threads_of(None):
-            return Auto().solve(problem, _TOLERANCE * problem.unit)
+        return Auto().solve(problem, _TOLERANCE * problem.unit)
     except Incompatible:
         return None

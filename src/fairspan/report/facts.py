@@ -8,6 +8,7 @@ import numpy.typing as npt
 from fairspan.auditing.audit import Audit, audit_moments, audit_rows
 from fairspan.errors import InvalidInput
 from fairspan.fitting import smallest_dimension
+from fairspan.linalg.threads import threads_of
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import printable
 from fairspan.moments.sources.protocol import Rows
@@ -20,7 +21,7 @@ from fairspan.report.models import findings_facts, models_facts, shown
 from fairspan.report.plain_values import plain
 from fairspan.report.steps import steps_facts
 from fairspan.report.verifying import verification_facts
-from fairspan.report.walks import Walk, along_found, along_frontier, spread_along
+from fairspan.report.walks import along_found, along_frontier, spread_along
 from fairspan.trade_off.curve import Frontier
 from fairspan.trade_off.tracing import frontier
 
@@ -30,9 +31,10 @@ FORMAT = 1
 SHARE_KEPT = 0.9
 _CHOSEN_BY_SHARE = "the least that keep 90 % of the variance over all rows"
 # Matrices of more features, one for each group, are too large to compare so many answers.
-_MOST_FEATURES = 2000
-# Of the frontier's polygon, as a share of the total variance: enough points to walk along.
-_TOLERANCE = 1e-5
+_MOST_FEATURES = 1000
+# Of the frontier's polygon, as a share of the total variance: enough points to walk along. Beyond
+# so many features each point takes its time.
+_TOLERANCE, _TOLERANCE_OF_MANY, _MANY_FEATURES = 1e-5, 1e-4, 300
 # Points of a curve in a picture.
 _MOST_POINTS = 120
 
@@ -71,12 +73,16 @@ def facts_of(
     d = asked.n_components or smallest_dimension(
         moments, SHARE_KEPT, center=asked.center, scale=asked.scale
     )
-    answers = answers_of(moments, asked, d)
+    with threads_of(None):
+        answers = answers_of(moments, asked, d)
     if rows is None:
         audit = audit_moments(answers.audited, [moments])
     else:
         audit = audit_rows(answers.audited, rows, moments)
     settings = _settings_facts(answers, asked, d)
+    # Hundreds of small eigenproblems: where cores are shared, threads would wait for each other.
+    with threads_of(None):
+        curves = _curves(moments, answers, audit, asked, d)
     facts: dict[str, Any] = plain(
         {
             "format": FORMAT,
@@ -85,7 +91,7 @@ def facts_of(
             "settings": settings,
             "models": models_facts(answers, audit),
             "unavailable": [{"name": name, "why": why} for name, why in answers.without],
-            **_curves(moments, answers, audit, asked, d),
+            **curves,
             "findings": findings_facts(audit),
             "verification": verification_facts(answers.main, origin),
             "made": made_facts(origin, settings),
@@ -170,10 +176,11 @@ def _curves(
     groups = [shown(label) for label in moments.labels]
     curve: Frontier | None = None
     if moments.n_groups == 2:
+        tolerance = _TOLERANCE if moments.n_features <= _MANY_FEATURES else _TOLERANCE_OF_MANY
         curve = frontier(
-            moments, n_components, asked.center, scale=asked.scale, tolerance=_TOLERANCE
+            moments, n_components, asked.center, scale=asked.scale, tolerance=tolerance
         )
-        walk: Walk = along_frontier(curve, answers, plain_errors, groups)
+        walk = along_frontier(curve, answers, plain_errors, groups)
     else:
         walk = along_found(found, n_components)
     scale = answers.main.fit.subspace.scale

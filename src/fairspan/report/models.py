@@ -68,10 +68,10 @@ def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[s
         "is_plain_pca": model.is_plain_pca,
         "n_components": model.n_components,
         "groups": [_group_facts(group, model) for group in model.groups],
-        "total_error": model.total_error,
+        "total_error": _without_rounding(model.total_error, model),
         "total_change": change,
         "largest_loss": _without_rounding(model.largest_loss, model),
-        "disparity": _estimate_facts(model.disparity),
+        "disparity": _disparity_facts(model.disparity, model),
         "pair": [shown(low), shown(high)],
         "certificate": certificate_facts(answer.fit),
     }
@@ -80,22 +80,23 @@ def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[s
 def _group_facts(group: GroupAudit, model: ModelAudit) -> dict[str, Any]:
     return {
         "group": shown(group.group),
-        "error": group.error.value,
-        "error_low": group.error.low,
-        "error_high": group.error.high,
-        "best_error": group.best_error,
+        "error": _without_rounding(group.error.value, model),
+        "error_low": _without_rounding(group.error.low, model),
+        "error_high": _without_rounding(group.error.high, model),
+        "best_error": _without_rounding(group.best_error, model),
         "excess_loss": _without_rounding(group.excess_loss, model),
         "variance_kept": group.variance_kept,
     }
 
 
-def _without_rounding(value: float, model: ModelAudit) -> float:
+def _without_rounding(value: float | None, model: ModelAudit) -> float | None:
     """Zero for what is nothing but rounding."""
-    return 0.0 if abs(value) <= model.rounding else value
+    return 0.0 if value is not None and abs(value) <= model.rounding else value
 
 
-def _estimate_facts(estimate: Estimate) -> dict[str, Any]:
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+def _disparity_facts(estimate: Estimate, model: ModelAudit) -> dict[str, Any]:
+    ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+    return {name: _without_rounding(value, model) for name, value in ends.items()}
 
 
 def _finding_facts(finding: Finding) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.report.dimensions import losses
+from fairspan.report.dimensions import without_rounding
 from fairspan.report.walks import Step, Walk, aligned
 
 FloatArray = npt.NDArray[np.float64]
@@ -31,7 +31,7 @@ def steps_facts(
         Their second moments about the centre of the errors.
     names : sequence of p str
     rounding : float
-        Losses up to this size are none.
+        Figures up to this size are none.
     """
     walk = aligned(walk)
     chosen = telling_features([step.components[:MOST_COMPONENTS] for step in walk.steps])
@@ -70,8 +70,8 @@ def _point(
         "label": step.label,
         "weights": None if step.weights is None else step.weights.tolist(),
         "n_components": len(step.components),
-        "errors": step.errors.tolist(),
-        "losses": losses(step.errors, step.best, rounding),
+        "errors": without_rounding(step.errors, rounding),
+        "losses": without_rounding(step.errors - step.best, rounding),
         "kept": kept.tolist(),
         "total_error": float(proportions @ step.errors),
     }

@@ -46,7 +46,7 @@ def write_report(
     path : path
         Where to write the page, which appears only when it is complete.
     X : (n, p) table of finite numbers
-        As `GroupMoments.from_rows` takes it, of 2000 features at most. Rows are read twice.
+        As `GroupMoments.from_rows` takes it, of 1000 features at most. Rows are read twice.
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
     n_components : int, optional
         d; by default the least that keep 90 % of the variance over all rows.
