@@ -16,11 +16,11 @@ from fairspan.displays.fitted import (
     refitted,
     without_rounding,
 )
-from fairspan.displays.rows import rows_for
+from fairspan.displays.rows import moments_for, rows_for
 from fairspan.drawing.error_curve import ErrorCurvePicture
-from fairspan.errors import Incompatible
+from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.metrics import GroupFigures, group_figures
-from fairspan.moments.of_rows import Moments, moments_of
+from fairspan.moments.of_rows import Moments
 from fairspan.moments.sources.protocol import Rows
 from fairspan.problem.parameters import check_choice
 from fairspan.problem.problem import check_n_components
@@ -98,7 +98,7 @@ class ErrorCurveDisplay(ErrorCurvePicture):
         rows = None
         if X is not None or sensitive_features is not None:
             rows = rows_for(estimator, X, sensitive_features, cls.__name__)
-            moments = moments_of(rows)
+            moments = moments_for(estimator, rows)
         plain = [plain_of_fit(estimator, int(d)) for d in shown]
         fair = [_fair_at(estimator, int(d)) for d in shown]
         figures = [_judged(each, moments) for each in (*plain, *fair)]
@@ -171,6 +171,12 @@ def _intervals(
 
 def _dimensions(asked: Sequence[int] | None, own: int, n_features: int) -> npt.NDArray[np.int64]:
     if asked is not None:
+        if not len(asked):
+            raise InvalidParameter(
+                "dimensions is empty",
+                f"Allowed are whole numbers from 1 to {n_features}",
+                "Leave it out to see the smallest",
+            )
         for d in asked:
             check_n_components(d, n_features)
         return np.unique(np.asarray(asked, dtype=np.int64))

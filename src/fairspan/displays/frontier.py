@@ -8,7 +8,7 @@ from fairspan.drawing.frontier import FrontierPicture
 from fairspan.trade_off.tracing import frontier
 
 # Fine enough for the polygon to be seen as a curve.
-_TOLERANCE = 1e-6
+_TOLERANCE = 1e-5
 
 
 class FrontierDisplay(FrontierPicture):

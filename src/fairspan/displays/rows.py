@@ -2,7 +2,11 @@
 
 from typing import Any
 
+from fairspan.auditing.models import read_model
+from fairspan.displays.fitted import criterion_name
 from fairspan.errors import InvalidInput
+from fairspan.moments.of_rows import Moments, moments_of
+from fairspan.moments.sources.checks import check_width
 from fairspan.moments.sources.protocol import Rows
 from fairspan.moments.sources.registry import is_opened, rows_of
 
@@ -13,7 +17,7 @@ def rows_for(estimator: Any, X: Any, sensitive_features: Any, purpose: str) -> R
     Raises
     ------
     InvalidInput
-        Rows without groups, or groups without rows.
+        Rows without groups, groups without rows, or rows of other features.
     """
     if X is None or (sensitive_features is None and not is_opened(X)):
         given = "sensitive_features without X" if X is None else "X without sensitive_features"
@@ -22,6 +26,21 @@ def rows_for(estimator: Any, X: Any, sensitive_features: Any, purpose: str) -> R
             "Allowed are rows with the group of each",
             "Pass both X and sensitive_features",
         )
-    rows = rows_of(X, sensitive_features)
-    names = estimator.subspace_.feature_names
-    return rows if names is None else rows.selected(names)
+    rows, subspace = rows_of(X, sensitive_features), estimator.subspace_
+    if subspace.feature_names is not None:
+        rows = rows.selected(subspace.feature_names)
+    check_width(rows.n_features, subspace.n_features, "features")
+    return rows
+
+
+def moments_for(estimator: Any, rows: Rows) -> Moments:
+    """Moments of rows whose groups the estimator knows.
+
+    Raises
+    ------
+    UnknownGroup
+        A group that the estimator was not fitted on.
+    """
+    moments = moments_of(rows)
+    read_model(criterion_name(estimator), estimator).check_groups(moments.labels)
+    return moments

@@ -6,10 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.displays.fitted import criterion_name, moments_of_fit, names_of, plain_of_fit
-from fairspan.displays.rows import rows_for
+from fairspan.displays.rows import moments_for, rows_for
 from fairspan.drawing.variance_kept import VarianceKeptPicture
 from fairspan.metrics import GroupFigures, group_figures
-from fairspan.moments.of_rows import moments_of
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -42,6 +41,8 @@ class VarianceKeptDisplay(VarianceKeptPicture):
             The estimator is not a fitted FairPCA.
         InvalidInput
             Rows without groups, or of other features.
+        UnknownGroup
+            A group that the estimator was not fitted on.
 
         Examples
         --------
@@ -56,7 +57,8 @@ class VarianceKeptDisplay(VarianceKeptPicture):
         """
         moments = moments_of_fit(estimator, cls.__name__)
         if X is not None or sensitive_features is not None:
-            moments = moments_of(rows_for(estimator, X, sensitive_features, cls.__name__))
+            rows = rows_for(estimator, X, sensitive_features, cls.__name__)
+            moments = moments_for(estimator, rows)
         plain = group_figures(plain_of_fit(estimator), moments)
         fair = group_figures(estimator.subspace_, moments)
         return cls(

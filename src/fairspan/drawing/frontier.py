@@ -106,7 +106,8 @@ class FrontierPicture(Picture):
             axes.fill(*self.region.T, color=FAINT, alpha=0.16, linewidth=0, gid="region")
         ends = [min(axes.get_xlim()[0], axes.get_ylim()[0]), 0.0]
         ends[1] = max(axes.get_xlim()[1], axes.get_ylim()[1])
-        (equal,) = axes.plot(ends, ends, color=QUIET, linewidth=1.2, linestyle=(0, (1, 2)))
+        (equal,) = axes.plot(ends, ends, color=INK, alpha=QUIET, linewidth=1.2)
+        equal.set_linestyle((0, (1, 2)))
         is_point = len(self.errors) == 1
         (curve,) = axes.plot(
             *self.errors.T, color=INK, linewidth=2.2, marker="." if is_point else "", gid="frontier"
@@ -147,7 +148,7 @@ class FrontierPicture(Picture):
                     text,
                     transform=axes.transAxes,
                     fontsize=10,
-                    color=QUIET,
+                    alpha=QUIET,
                     ha="center",
                     va="center",
                 )

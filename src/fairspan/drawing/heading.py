@@ -54,7 +54,7 @@ def head(
             lines_within(axes, note, room, _NOTE_SIZE),
             transform=_shifted(axes, -beside, top),
             fontsize=_NOTE_SIZE,
-            color=QUIET,
+            alpha=QUIET,
             va="bottom",
         )
         top += float(text.get_window_extent().height) * points_of(axes) + _PAD

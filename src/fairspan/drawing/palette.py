@@ -7,8 +7,10 @@ marker and line, so that a picture printed in grey can still be read.
 from dataclasses import dataclass
 from typing import Any
 
-# Text and lines that carry information; notes; grids and hints.
-INK, QUIET, FAINT = "#1b1e23", "#545b65", "#8b929c"
+# Text and lines that carry information; grids and hints.
+INK, FAINT = "#1b1e23", "#8b929c"
+# Opacity of notes: ink, so that they follow it where a page sets its colour.
+QUIET = 0.72
 
 BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
 PURPLE, ORANGE, SKY = "#cc79a7", "#e69f00", "#56b4e9"

@@ -23,6 +23,8 @@ FloatArray = npt.NDArray[np.float64]
 _MOST_TOGETHER = 4
 # Standard deviations that an ellipse and its axes reach.
 _REACH = 2.0
+# Points are fainter the more there are, so that dense places are told from dark ones.
+_MOST_OPAQUE, _OPACITY = 0.6, 7.0
 _TITLE = "The rows in two dimensions, with each group's own axes"
 
 
@@ -80,12 +82,12 @@ class ReducedRowsPicture(Picture):
                 handles.append(self._draw_group(axes, g, look(g)))
             else:
                 # The other groups behind, so that it is seen where among them this one lies.
-                _scatter(drawn[g], self.points[self.codes != g], Look(FAINT, "o", "-"), 0.25)
+                _scatter(drawn[g], self.points[self.codes != g], Look(FAINT, "o", "-"))
                 self._draw_group(drawn[g], g, look(0))
         for panel in drawn:
             # At one scale, axes at right angles are seen at right angles.
             panel.set_aspect("equal", adjustable="datalim" if together else "box")
-        plain_numbers(drawn)
+        plain_numbers(drawn[:1])  # all are of one scale
         label_bounds(axes, drawn, "component 1", "component 2")
         labels = labels_within(axes, self.groups, width_of(axes) / 2.5, 10) if together else []
         head(axes, _TITLE, handles, labels, note=self._note())
@@ -94,7 +96,7 @@ class ReducedRowsPicture(Picture):
     def _draw_group(self, axes: Axes, g: int, own: Look) -> Any:
         from matplotlib.lines import Line2D
 
-        _scatter(axes, self.points[self.codes == g], own, 0.5)
+        _scatter(axes, self.points[self.codes == g], own)
         long, short = self.principal_axes(g)
         turn = np.linspace(0, 2 * np.pi, 200)[:, None]
         lines = [
@@ -115,13 +117,13 @@ class ReducedRowsPicture(Picture):
         return f"{shown}Ellipses: two standard deviations of the group's rows, along its own axes."
 
 
-def _scatter(axes: Axes, points: FloatArray, own: Look, alpha: float) -> None:
+def _scatter(axes: Axes, points: FloatArray, own: Look) -> None:
     """Points as one image inside a drawing, which would get large otherwise."""
     axes.plot(
         *points.T,
         own.marker,
         color=own.colour,
-        alpha=alpha,
+        alpha=min(_MOST_OPAQUE, _OPACITY / np.sqrt(max(len(points), 1))),
         markersize=4,
         markeredgewidth=0,
         rasterized=True,

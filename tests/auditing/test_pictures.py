@@ -1,0 +1,42 @@
+"""An audit as a picture shows the audit's own figures."""
+
+import numpy as np
+import pytest
+
+from by_hand import random_rows
+from fairspan import FairPCA, GroupMoments, audit
+
+ROWS = random_rows(0, n=60, p=4, groups=("a", "b", "c"))
+FAIR = FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels)
+RESULT = audit(FAIR, ROWS.X, ROWS.labels)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "column"),
+    [
+        ("error", "reconstruction_error"),
+        ("loss", "excess_loss"),
+        ("variance kept", "captured_variance_ratio"),
+    ],
+)
+def test_figures_are_those_of_the_table(quantity, column):
+    picture = RESULT.plot(quantity=quantity)
+    frame, table = picture.frame(), RESULT.frame()
+    np.testing.assert_array_equal(frame["group"], table["group"])
+    np.testing.assert_allclose(frame[quantity], table[column], atol=1e-12)
+    assert list(picture.models) == ["minimax_loss", "PCA"]
+    assert picture.plain == (1,)
+    if quantity == "error":
+        np.testing.assert_array_equal(frame["low"], table["error_low"])
+        np.testing.assert_array_equal(frame["high"], table["error_high"])
+    else:
+        assert frame["low"].isna().all()
+    lines = {line.get_gid(): line for line in picture.ax_.lines}
+    np.testing.assert_array_equal(lines["model 0"].get_xdata(), picture.values[0])
+
+
+def test_moments_have_no_intervals():
+    moments = GroupMoments.from_rows(ROWS.X, ROWS.labels)
+    picture = audit(FAIR, moments=moments).picture()
+    assert picture.low is None
+    assert picture.high is None

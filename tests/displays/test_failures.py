@@ -1,0 +1,58 @@
+"""What displays refuse, and that a message says what to do."""
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from by_hand import random_rows
+from fairspan import FairPCA, audit, displays
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType, UnknownGroup
+
+ROWS = random_rows(0, n=60, p=4)
+FAIR = FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels)
+
+
+@pytest.mark.parametrize("name", displays.__all__)
+@pytest.mark.parametrize("estimator", [FairPCA(2), PCA(2), None, FAIR.subspace_])
+def test_only_a_fitted_estimator_is_shown(name, estimator):
+    display = getattr(displays, name)
+    rows = (ROWS.X, ROWS.labels) if name == "ReducedRowsDisplay" else ()
+    with pytest.raises(InvalidType, match=f"{name} received.*fitted FairPCA.*Fit one first"):
+        display.from_estimator(estimator, *rows)
+
+
+@pytest.mark.parametrize("name", ["ErrorCurveDisplay", "VarianceKeptDisplay"])
+@pytest.mark.parametrize(
+    ("error", "rows"),
+    [
+        (InvalidInput, (ROWS.X,)),
+        (InvalidInput, (None, ROWS.labels)),
+        (InvalidInput, (ROWS.X[:, :3], ROWS.labels)),
+        (InvalidInput, (ROWS.X, ROWS.labels[:5])),
+        (UnknownGroup, (ROWS.X, np.where(ROWS.labels == "a", "new", "b"))),
+    ],
+)
+def test_rows_that_cannot_be_judged_by(name, error, rows):
+    with pytest.raises(error):
+        getattr(displays, name).from_estimator(FAIR, *rows)
+
+
+@pytest.mark.parametrize("dimensions", [[0], [5], [1.5], []])
+def test_dimensions_that_there_are_not(dimensions):
+    with pytest.raises(InvalidParameter):
+        displays.ErrorCurveDisplay.from_estimator(FAIR, dimensions=dimensions)
+
+
+def test_parameters_that_there_are_not():
+    with pytest.raises(InvalidParameter, match=r"numbers are.*tol"):
+        displays.DisparityPathDisplay.from_estimator(FAIR)
+    with pytest.raises(InvalidParameter, match="'error', 'loss'"):
+        displays.ErrorCurveDisplay.from_estimator(FAIR, quantity="variance")
+    with pytest.raises(InvalidParameter, match="features, 4"):
+        displays.LoadingsDisplay.from_estimator(FAIR, image_shape=(3, 3))
+    with pytest.raises(InvalidParameter, match="n_features is 0"):
+        displays.LoadingsDisplay.from_estimator(FAIR, n_features=0)
+    with pytest.raises(Incompatible, match="image_shape"):
+        displays.LoadingsDisplay.from_estimator(FAIR, beside_pca=True)
+    with pytest.raises(InvalidParameter, match="'variance kept'"):
+        audit(FAIR, ROWS.X, ROWS.labels).plot(quantity="share")

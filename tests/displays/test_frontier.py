@@ -1,0 +1,102 @@
+"""The frontier and all that can be reached: every subspace lies inside, every corner is one."""
+
+import numpy as np
+import pytest
+from scipy.spatial import ConvexHull
+
+from by_hand import random_rows
+from fairspan import FairPCA, GroupMoments, frontier
+from fairspan.displays import FrontierDisplay
+from fairspan.errors import Incompatible
+from problems import errors_of, random_basis
+
+SETTINGS = [(0, 1, 2), (1, 2, 3), (2, 2, 5), (3, 4, 5), (4, 3, 3)]
+
+
+def outside(corners, points):
+    """How far the points lie outside a convex polygon, corners against the clock; <= 0 inside."""
+    sides = np.roll(corners, -1, axis=0) - corners
+    lengths = np.linalg.norm(sides, axis=1)
+    kept = lengths > 1e-9 * lengths.max()
+    normals = np.column_stack([sides[:, 1], -sides[:, 0]])[kept] / lengths[kept, None]
+    return np.max(points @ normals.T - np.einsum("ij,ij->i", corners[kept], normals), axis=1)
+
+
+@pytest.mark.parametrize(("seed", "d", "p"), SETTINGS[:4])
+def test_every_subspace_lies_in_the_region(seed, d, p):
+    rows = random_rows(seed, n=60, p=p)
+    moments = GroupMoments.from_rows(rows.X, rows.labels)
+    curve = frontier(moments, d, tolerance=1e-7)
+    region, rng = curve.region(), np.random.default_rng(seed)
+    matrices = moments.second_moments("global")
+    points = np.array([errors_of(matrices, random_basis(rng, p, d)) for _ in range(400)])
+    extent = np.ptp(region, axis=0).max()
+    # Between its corners the boundary bends outwards a little.
+    assert outside(region, points).max() <= 5e-3 * extent
+    # The frontier is a part of the boundary.
+    assert np.abs(outside(region, curve.errors)).max() <= 1e-6 * extent
+    values = [np.linalg.eigvalsh(each) for each in matrices]
+    np.testing.assert_allclose(region.min(axis=0), [each[: p - d].sum() for each in values])
+    np.testing.assert_allclose(
+        region.max(axis=0), [each[d:].sum() for each in values], atol=5e-3 * extent
+    )
+
+
+@pytest.mark.parametrize(("seed", "d", "p"), SETTINGS[:3])
+def test_every_corner_is_reached(seed, d, p):
+    rows = random_rows(seed, n=60, p=p)
+    moments = GroupMoments.from_rows(rows.X, rows.labels)
+    region = frontier(moments, d).region()
+    matrices = moments.second_moments("global")
+    # By brute force: the leading directions of a mixture, for all weights of either sign.
+    angles = np.linspace(0, 2 * np.pi, 4001)
+    mixtures = np.tensordot(np.column_stack([np.cos(angles), np.sin(angles)]), matrices, axes=1)
+    bases = np.linalg.eigh(mixtures)[1][:, :, p - d :]
+    kept = np.einsum("npd,gpq,nqd->ng", bases, matrices, bases)
+    reached = np.trace(matrices, axis1=1, axis2=2) - kept
+    # The pairs of errors of all subspaces are convex, so what lies between is reached as well.
+    hull = reached[ConvexHull(reached).vertices]
+    assert outside(hull, region).max() <= 1e-4 * np.ptp(region, axis=0).max()
+
+
+def test_the_display_is_the_frontier_with_its_landmarks():
+    rows = random_rows(5, n=60, p=4)
+    fair = FairPCA(2, scale=True).fit(rows.X, sensitive_features=rows.labels)
+    display = FrontierDisplay.from_estimator(fair)
+    curve = frontier(fair.moments_, 2, scale=True, tolerance=1e-5)
+    np.testing.assert_allclose(display.errors, curve.errors)
+    np.testing.assert_allclose(display.answers["minimax_loss"], fair.group_errors_, atol=1e-6)
+    for placed in curve.landmarks():
+        if placed.name != "total_error":
+            np.testing.assert_allclose(display.answers[placed.name], placed.errors, atol=1e-6)
+    pca = FairPCA(2, scale=True, criterion="total_error").fit_moments(fair.moments_)
+    np.testing.assert_allclose(display.plain, pca.group_errors_)
+    what = display.frame()["what"]
+    assert (what == "frontier").sum() == len(curve.errors)
+    display.plot()
+    lines = {line.get_gid(): line for line in display.ax_.lines}
+    np.testing.assert_array_equal(lines["frontier"].get_xdata(), display.errors[:, 0])
+    np.testing.assert_array_equal(lines["PCA"].get_ydata(), display.plain[1:])
+
+
+def test_asked_criteria_alone_are_shown():
+    rows = random_rows(5, n=60, p=4)
+    curve = frontier(GroupMoments.from_rows(rows.X, rows.labels), 2)
+    picture = curve.plot(criteria=["minimax_error", "total_error"])
+    assert list(picture.answers) == ["minimax_error"]
+
+
+def test_where_nothing_is_lost_every_error_is_zero():
+    rows = random_rows(6, n=40, p=3)
+    fair = FairPCA(3).fit(rows.X, sensitive_features=rows.labels)
+    display = FrontierDisplay.from_estimator(fair, criteria=["minimax_loss"])
+    assert not display.errors.any()
+    assert not display.plain.any()
+    display.plot()
+
+
+def test_three_groups_have_no_frontier():
+    rows = random_rows(6, n=40, p=3, groups=("a", "b", "c"))
+    fair = FairPCA(2).fit(rows.X, sensitive_features=rows.labels)
+    with pytest.raises(Incompatible, match="two groups"):
+        FrontierDisplay.from_estimator(fair)

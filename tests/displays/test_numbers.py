@@ -1,0 +1,209 @@
+"""Displays tell the numbers: against scikit-learn, plain numpy, audits and closed forms."""
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from by_hand import random_rows
+from fairspan import Disparity, ErrorGap, FairPCA, MeanParity, RobustErrorGap, audit
+from fairspan.displays import (
+    DisparityPathDisplay,
+    ErrorCurveDisplay,
+    GroupLossDisplay,
+    LoadingsDisplay,
+    VarianceKeptDisplay,
+)
+from fairspan.errors import FairspanWarning
+
+ROWS = random_rows(0, n=120, p=5)
+X, GROUPS = ROWS.X, ROWS.labels
+HELD_OUT = random_rows(1, n=80, p=5)
+THREE = random_rows(2, n=120, p=4, groups=("a", "b", "c"))
+FAIR = FairPCA(2).fit(X, sensitive_features=GROUPS)
+
+
+def errors_through(model, rows, groups):
+    """Mean squared distance to the reconstruction, by the model's own two transforms."""
+    squares = ((rows - model.inverse_transform(model.transform(rows))) ** 2).sum(axis=1)
+    return np.array([squares[groups == label].mean() for label in np.unique(groups)])
+
+
+def least_error(rows, point, d):
+    """tr S - t_d(S) of one group about a point."""
+    values = np.linalg.eigvalsh((rows - point).T @ (rows - point) / len(rows))
+    return values[: len(values) - d].sum()
+
+
+def test_error_curves_are_those_of_scikit_learns_pca_and_of_refits():
+    display = ErrorCurveDisplay.from_estimator(FAIR)
+    np.testing.assert_array_equal(display.dimensions, range(1, 6))
+    for i, d in enumerate(display.dimensions):
+        pca = PCA(d).fit(X)
+        np.testing.assert_allclose(display.plain[i], errors_through(pca, X, GROUPS), atol=1e-9)
+        fair = FairPCA(int(d)).fit(X, sensitive_features=GROUPS)
+        np.testing.assert_allclose(display.fair[i], errors_through(fair, X, GROUPS), atol=1e-9)
+        best = [least_error(X[label == GROUPS], X.mean(axis=0), d) for label in ("a", "b")]
+        np.testing.assert_allclose(display.best[i], best, atol=1e-9)
+    assert display.marked == 2
+    assert display.plain_interval is display.fair_interval is None
+    losses = ErrorCurveDisplay.from_estimator(FAIR, dimensions=[4, 2], quantity="loss")
+    np.testing.assert_array_equal(losses.dimensions, [2, 4])
+    np.testing.assert_allclose(losses.plain, (display.plain - display.best)[[1, 3]], atol=1e-9)
+    np.testing.assert_allclose(np.ptp(losses.fair, axis=1), 0, atol=1e-6)
+
+
+def test_intervals_of_held_out_rows_are_those_of_an_audit():
+    rows, groups = HELD_OUT.X, HELD_OUT.labels
+    display = ErrorCurveDisplay.from_estimator(FAIR, rows, groups, dimensions=[2])
+    models = {model.name: model.groups for model in audit(FAIR, rows, groups).models}
+    for name, values, ends in (
+        ("PCA", display.plain, display.plain_interval),
+        ("minimax_loss", display.fair, display.fair_interval),
+    ):
+        estimates = [group.error for group in models[name]]
+        np.testing.assert_allclose(values[0], [each.value for each in estimates], rtol=1e-12)
+        np.testing.assert_allclose(ends[0], [(each.low, each.high) for each in estimates])
+    frame = display.frame()
+    assert list(frame.columns) == ["model", "n_components", "group", "error", "low", "high"]
+    fair_b = frame.query("model == 'minimax_loss' and group == 'b'")
+    assert fair_b["error"].item() == display.fair[0, 1]
+    assert fair_b["high"].item() == display.fair_interval[0, 1, 1]
+
+
+def test_default_dimensions_hold_the_fitted_one():
+    wide = random_rows(3, n=90, p=60)
+    for d, most in ((3, 20), (25, 50)):
+        fitted = FairPCA(d, criterion="total_error").fit(wide.X, sensitive_features=wide.labels)
+        dimensions = ErrorCurveDisplay.from_estimator(fitted).dimensions
+        assert d in dimensions
+        assert dimensions[[0, -1]].tolist() == [1, most]
+        assert len(dimensions) <= 21
+        assert (np.diff(dimensions) > 0).all()
+
+
+def test_a_dimension_without_an_answer_is_a_gap():
+    hidden = FairPCA(2, restriction=MeanParity()).fit(X, sensitive_features=GROUPS)
+    display = ErrorCurveDisplay.from_estimator(hidden, X, GROUPS)
+    # One direction is taken by the difference of the means.
+    assert np.isnan(display.fair).all(axis=1).tolist() == [False] * 4 + [True]
+    assert np.isnan(display.fair_interval[4]).all()
+    assert not np.isnan(display.plain).any()
+    display.name = "hidden"
+    display.plot()
+
+
+@pytest.mark.parametrize("center", ["global", "group", "none"])
+@pytest.mark.parametrize("scale", [False, True])
+def test_shares_kept_and_losses_are_those_of_an_audit(center, scale):
+    fair = FairPCA(2, center=center, scale=scale).fit(THREE.X, sensitive_features=THREE.labels)
+    models = {m.name: m.groups for m in audit(fair, THREE.X, THREE.labels).models}
+    kept = VarianceKeptDisplay.from_estimator(fair)
+    losses = GroupLossDisplay.from_estimator(fair)
+    for name, shares, lost in (
+        ("PCA", kept.plain, losses.plain),
+        ("minimax_loss", kept.fair, losses.fair),
+    ):
+        np.testing.assert_allclose(shares, [g.variance_kept for g in models[name]], rtol=1e-9)
+        np.testing.assert_allclose(lost, [g.excess_loss for g in models[name]], atol=1e-9)
+    best = [1 - g.best_error / g.total_variance for g in models["PCA"]]
+    np.testing.assert_allclose(kept.best, best, rtol=1e-9)
+    assert losses.bound == fair.solution_.lower_bound
+    assert losses.bound <= losses.fair.max() + 1e-12
+    assert losses.status == fair.solution_.status
+
+
+def test_shares_of_other_rows_are_those_of_an_audit():
+    rows, groups = HELD_OUT.X, HELD_OUT.labels
+    display = VarianceKeptDisplay.from_estimator(FAIR, rows, groups)
+    audited = {
+        m.name: [g.variance_kept for g in m.groups] for m in audit(FAIR, rows, groups).models
+    }
+    np.testing.assert_allclose(display.fair, audited["minimax_loss"], rtol=1e-9)
+    np.testing.assert_allclose(display.plain, audited["PCA"], rtol=1e-9)
+
+
+def test_only_minimax_loss_proves_a_bound_on_losses():
+    other = FairPCA(2, criterion="nash_welfare").fit(X, sensitive_features=GROUPS)
+    assert GroupLossDisplay.from_estimator(other).bound is None
+
+
+def test_a_penalty_of_zero_is_pca_and_a_large_one_closes_the_gap():
+    fair = FairPCA(2, criterion=ErrorGap(0.3)).fit(X, sensitive_features=GROUPS)
+    display = DisparityPathDisplay.from_estimator(fair)
+    assert display.values[0] == 0
+    assert 0.3 in display.values
+    assert display.current == 0.3
+    pca = errors_through(PCA(2).fit(X), X, GROUPS)
+    assert display.plain_disparity == pytest.approx(pca[1] - pca[0])
+    assert display.disparity[0] == pytest.approx(display.plain_disparity)
+    assert display.total_error[0] == pytest.approx(pca @ [np.mean(g == GROUPS) for g in "ab"])
+    assert (np.diff(np.abs(display.disparity)) <= 1e-6).all()
+    assert (np.diff(display.total_error) >= -1e-6).all()
+    assert list(display.frame().columns) == ["penalty", "disparity", "total_error"]
+
+
+@pytest.mark.parametrize(
+    ("criterion", "parameter", "values"),
+    [
+        (Disparity(0.4), "criterion__trade_off", None),
+        (RobustErrorGap(0.5, 0.15), "criterion__radius", [0, 1.0]),
+        (RobustErrorGap(0.5, {"a": 0.1, "b": 0.2}), "criterion__radius", [0, 1.0]),
+        (RobustErrorGap(0.5, 0.15), "criterion__penalty", [0, 1.0]),
+    ],
+)
+def test_paths_are_refits(criterion, parameter, values):
+    fair = FairPCA(2, criterion=criterion).fit(X, sensitive_features=GROUPS)
+    display = DisparityPathDisplay.from_estimator(fair, parameter, values)
+    for i in (0, -1):
+        changed = FairPCA(2, criterion=criterion).set_params(
+            **{parameter: float(display.values[i])}
+        )
+        changed.fit(X, sensitive_features=GROUPS)
+        assert display.disparity[i] == pytest.approx(changed.disparity_, abs=1e-9)
+    own = fair.get_params()[parameter]
+    assert display.current == (own if isinstance(own, float) else None)
+    if parameter == "criterion__trade_off":
+        assert display.values[[0, -1]].tolist() == [0, 1]
+        assert not display.logarithmic
+        assert display.disparity[-1] == pytest.approx(display.plain_disparity)
+
+
+def test_loadings_are_the_components():
+    display = LoadingsDisplay.from_estimator(FAIR, n_features=3)
+    columns = display.columns()
+    for i in range(2):
+        shown = [FAIR.components_[i, int(name.split()[1]) - 1] for name in columns["feature"]]
+        assert columns[f"component {i + 1}"] == shown
+    image = LoadingsDisplay.from_estimator(FAIR, image_shape=(1, 5), beside_pca=True)
+    np.testing.assert_allclose(
+        np.abs(image.plain @ PCA(2).fit(X).components_.T), np.eye(2), atol=1e-9
+    )
+
+
+def test_one_group_is_ordinary_pca():
+    with pytest.warns(FairspanWarning, match="one group"):
+        alone = FairPCA(2).fit(X, sensitive_features=["all"] * len(X))
+    curve = ErrorCurveDisplay.from_estimator(alone, X, ["all"] * len(X))  # warns no more
+    np.testing.assert_allclose(curve.plain, curve.fair, atol=1e-9)
+    assert GroupLossDisplay.from_estimator(alone).fair.tolist() == [0]
+
+
+@pytest.mark.parametrize("kind", ["thin", "sparse"])
+def test_moments_that_refer_to_the_rows_will_do(kind):
+    rng = np.random.default_rng(0)
+    if kind == "thin":
+        wide, groups = rng.standard_normal((40, 600)), np.repeat(["a", "b"], 20)
+    else:
+        import scipy.sparse
+
+        wide = scipy.sparse.random_array((120, 1600), density=0.02, rng=rng).tocsr()
+        groups = np.repeat(["a", "b"], 60)
+    fair = FairPCA(2).fit(wide, sensitive_features=groups)
+    assert type(fair.moments_).__name__.lower().startswith(kind)
+    np.testing.assert_allclose(GroupLossDisplay.from_estimator(fair).fair, fair.group_losses_)
+    curve = ErrorCurveDisplay.from_estimator(fair, dimensions=[1, 2])
+    np.testing.assert_allclose(curve.fair[1], fair.group_errors_, rtol=1e-6)
+    kept = VarianceKeptDisplay.from_estimator(fair)
+    np.testing.assert_allclose(
+        kept.fair, fair.group_explained_variance_ratio_.sum(axis=1), rtol=1e-6
+    )

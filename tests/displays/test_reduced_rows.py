@@ -1,0 +1,104 @@
+"""The plane of two components: against plain numpy, whatever blocks and parts the rows come in."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from by_hand import random_rows
+from fairspan import FairPCA, GroupMoments
+from fairspan.displays import ReducedRowsDisplay
+from fairspan.displays.plane import PlaneRows
+from fairspan.errors import FairspanWarning, Incompatible, InvalidInput, UnknownGroup
+from fairspan.moments.sources.registry import rows_of
+
+ROWS = random_rows(0, n=90, p=4, groups=("a", "b", "c"))
+X, GROUPS = ROWS.X, ROWS.labels
+FAIR = FairPCA(3, scale=True).fit(X, sensitive_features=GROUPS)
+
+
+def test_points_means_and_covariances_are_those_of_the_transformed_rows():
+    display = ReducedRowsDisplay.from_estimator(FAIR, X, GROUPS)
+    Z = FAIR.transform(X)[:, :2]
+    np.testing.assert_allclose(display.points, Z, atol=1e-12)
+    assert display.n_rows == len(X)
+    for g, label in enumerate("abc"):
+        own = Z[label == GROUPS]
+        np.testing.assert_array_equal(display.codes == g, label == GROUPS)
+        np.testing.assert_allclose(display.means[g], own.mean(axis=0), atol=1e-12)
+        np.testing.assert_allclose(display.covariances[g], np.cov(own.T, ddof=0), atol=1e-12)
+
+
+def test_few_points_are_shared_out_evenly_and_seeded():
+    few = np.r_[np.arange(30), np.flatnonzero(GROUPS != "a")]
+    labels = np.where(np.arange(90) < 4, "a", np.where(GROUPS == "a", "b", GROUPS))
+    fair = FairPCA(2).fit(X, sensitive_features=labels)
+    display = ReducedRowsDisplay.from_estimator(fair, X, labels, max_rows=24)
+    # The four rows of "a" are all there; the others share what it leaves.
+    assert np.bincount(display.codes).tolist() == [4, 10, 10]
+    assert len(few) > 24
+    again = ReducedRowsDisplay.from_estimator(fair, X, labels, max_rows=24)
+    np.testing.assert_array_equal(display.points, again.points)
+    other = ReducedRowsDisplay.from_estimator(fair, X, labels, max_rows=24, random_state=1)
+    assert not np.array_equal(display.points, other.points)
+    np.testing.assert_array_equal(display.covariances, other.covariances)
+
+
+def test_a_group_column_and_a_missing_group():
+    frame = pd.DataFrame(X, columns=list("wxyz")).assign(group=GROUPS)
+    fair = FairPCA(2).fit(frame, sensitive_features="group")
+    held_out = frame[frame["group"] != "b"]
+    display = ReducedRowsDisplay.from_estimator(fair, held_out, "group")
+    assert display.groups == ("a", "c")
+    assert set(display.codes) == {0, 1}
+    np.testing.assert_allclose(display.points, fair.transform(held_out)[:, :2], atol=1e-12)
+
+
+def test_parts_add_up_to_the_whole():
+    fold = PlaneRows.of(FAIR.subspace_, ["a", "b", "c"], 1000, 0)
+    whole = fold.over(rows_of(X, GROUPS, ROWS.weights))
+    first = fold.over(rows_of(X[:50], GROUPS[:50], ROWS.weights[:50]))
+    second = fold.over(rows_of(X[50:], GROUPS[50:], ROWS.weights[50:]))
+    joined = fold.merged(fold.from_bytes(fold.to_bytes(first)), second)
+    for name in ("counts", "weights", "means", "covariances", "codes", "points"):
+        np.testing.assert_allclose(getattr(joined, name), getattr(whole, name), atol=1e-9)
+    Z = FAIR.transform(X)[:, :2]
+    own = GROUPS == "b"
+    expected = np.cov(Z[own].T, ddof=0, aweights=ROWS.weights[own])
+    np.testing.assert_allclose(whole.covariances[1], expected, atol=1e-12)
+
+
+def test_an_estimator_that_knows_no_groups_shows_those_it_is_given():
+    plain = FairPCA(2, missing_groups="ignore").fit(X)
+    display = ReducedRowsDisplay.from_estimator(plain, X, GROUPS)
+    assert display.groups == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("error", "arguments"),
+    [
+        (UnknownGroup, (X, np.where(GROUPS == "a", "new", GROUPS))),
+        (InvalidInput, (X, None)),
+        (InvalidInput, (None, GROUPS)),
+        (InvalidInput, (X[:, :2], GROUPS)),
+        (InvalidInput, (X[:0], GROUPS[:0])),
+    ],
+)
+def test_rows_that_cannot_be_used(error, arguments):
+    with pytest.raises(error):
+        ReducedRowsDisplay.from_estimator(FAIR, *arguments)
+
+
+def test_a_plane_needs_two_components():
+    line = FairPCA(1).fit(X, sensitive_features=GROUPS)
+    with pytest.raises(Incompatible, match="one component"):
+        ReducedRowsDisplay.from_estimator(line, X, GROUPS)
+
+
+def test_many_groups_have_panels(recwarn):
+    many = random_rows(4, n=120, p=3, groups=tuple("abcdef"))
+    fair = FairPCA(2, criterion="total_error").fit_moments(
+        GroupMoments.from_rows(many.X, many.labels)
+    )
+    display = ReducedRowsDisplay.from_estimator(fair, many.X, many.labels).plot()
+    assert len(display.axes_) == 6
+    assert not [each for each in recwarn if issubclass(each.category, FairspanWarning)]

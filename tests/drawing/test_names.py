@@ -1,0 +1,51 @@
+"""Names as labels: short, different, and taken as text."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairspan.drawing.free_places import free_place
+from fairspan.drawing.layout import number
+from fairspan.drawing.names import label_of, labels_of
+
+
+def shown(label):
+    return label.replace("\\$", "$")
+
+
+@given(st.text(max_size=60), st.integers(8, 40))
+def test_a_label_fits_and_is_printable(name, longest):
+    label = shown(label_of(name, longest))
+    assert 0 < len(label) <= longest or label == "(no name)"
+    assert label.isprintable()
+    if name.isprintable() and name.isascii() and 0 < len(name) <= longest:
+        assert label == name
+
+
+@given(st.lists(st.text("ab -", min_size=1, max_size=30), unique=True, max_size=12))
+def test_different_names_have_different_labels(names):
+    assert len(set(labels_of(names, 8))) == len(names)
+
+
+@pytest.mark.parametrize(
+    "value", [0.0, 1.0, -0.25, 123456.0, 1e-12, -3.5e20, 1e300, 0.1 + 0.2, 1 / 3]
+)
+def test_numbers_are_read_back(value):
+    text = number(value)
+    assert len(text) <= 13
+    assert float(text.replace("\N{MINUS SIGN}", "-")) == pytest.approx(value, rel=1e-5)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_free_places_touch_nothing(inside):
+    from matplotlib.figure import Figure
+
+    axes = Figure(figsize=(6, 6)).add_subplot()
+    turn = np.linspace(0, 2 * np.pi, 60)
+    outline = 0.6 + 0.35 * np.column_stack([np.cos(turn), np.sin(turn)])
+    taken = np.array([[0.6, 0.6], [0.4, 0.5]])
+    x, y = free_place(axes, "words", taken, outline, inside=inside)
+    assert (np.hypot(x - 0.6, y - 0.6) < 0.35) == inside
+    assert np.hypot(*(taken - [x, y]).T).min() > 0.05
+    assert free_place(axes, "many words " * 20, taken, outline, inside=inside) is None

@@ -1,0 +1,217 @@
+"""Every picture: what it says, that it can be read, and that it leaves nothing behind."""
+
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+
+from fairspan.drawing.files import empty_figure, inline_svg, save
+from fairspan.errors import MissingDependency
+from pictures import HOSTILE, LONG, overlaps, pictures_of, written_in
+
+KINDS = tuple(pictures_of(("a", "b")))
+TWELVE = tuple(pictures_of(HOSTILE))
+
+
+@pytest.fixture(autouse=True)
+def _no_figures_left():
+    yield
+    pyplot.close("all")
+
+
+def drawn(picture, layout="constrained"):
+    figure = Figure(figsize=picture.size(), layout=layout)
+    picture.plot(figure.add_subplot())  # without a warning
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        return picture, written_in(figure)
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [(kind, HOSTILE[6:8]) for kind in KINDS]
+    + [(kind, HOSTILE) for kind in TWELVE if kind != "images"]
+    + [(kind, LONG) for kind in ("kept", "audit")]
+    + [(kind, LONG[:1]) for kind in ("errors", "kept", "rows")],
+)
+def test_texts_are_large_enough_apart_and_inside(kind, names):
+    picture, written = drawn(pictures_of(names)[kind])
+    assert overlaps(written) == []
+    assert min(size for _, _, size in written) >= 9
+    bounds = picture.figure_.bbox
+    for text, box, _ in written:
+        assert bounds.x0 - 1 <= box.x0 <= box.x1 <= bounds.x1 + 1, text
+        assert bounds.y0 - 1 <= box.y0 <= box.y1 <= bounds.y1 + 1, text
+
+
+@pytest.mark.parametrize("kind", ["kept", "errors"])
+def test_every_group_is_named_apart(kind):
+    _, written = drawn(pictures_of(HOSTILE)[kind])
+    texts = [text for text, _, _ in written]
+    for name in ("\\$\\frac{", "_hidden", "<b>&amp;", "(no name)", "two?lines", "a\\$b\\$c"):
+        assert name in texts
+    ends = {text for text in texts if text.startswith("univ")}
+    assert len(ends) == 2
+
+
+@pytest.mark.parametrize("kind", ["errors", "kept", "path", "many loadings", "frontier"])
+def test_pictures_stay_in_the_axes_they_are_given(kind):
+    figure = Figure(figsize=(16, 7), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    right.plot([0, 1])
+    before = set(pyplot.get_fignums())
+    picture = pictures_of(("a", "b"))[kind]
+    assert picture.plot(ax=left) is picture
+    assert picture.ax_ is left
+    assert picture.figure_ is figure
+    written = written_in(figure)
+    edge = right.get_window_extent().x0
+    own = [box for _, box, _ in written if box.x0 < edge - 40]
+    assert max(box.x1 for box in own) < edge
+    assert overlaps(written) == []
+    assert len(right.lines) == 1
+    assert set(pyplot.get_fignums()) == before
+
+
+@pytest.mark.parametrize("layout", [None, "tight"])
+@pytest.mark.parametrize("kind", ["errors", "kept", "path"])
+def test_other_layouts_are_drawn_too(kind, layout):
+    picture, written = drawn(pictures_of(LONG[:3])[kind], layout)
+    assert len(picture.axes_) == {"errors": 3, "kept": 1, "path": 2}[kind]
+    assert overlaps(written) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_tells_what_is_drawn(kind):
+    picture = pictures_of(("a", "b"))[kind]
+    columns = picture.columns()
+    frame = picture.frame()
+    assert list(frame.columns) == list(columns)
+    assert len({len(column) for column in columns.values()}) == 1
+    assert len(frame) > 0
+
+
+@pytest.mark.parametrize("kind", ["errors", "rows", "frontier"])
+def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
+    def once():
+        picture, _ = drawn(pictures_of(HOSTILE[:2])[kind])
+        save(picture.figure_, tmp_path / "one.svg", "svg")
+        written = (tmp_path / "one.svg").read_bytes()
+        return written, inline_svg(picture.figure_, "k", 'what "it" shows', {})
+
+    assert once() == once()
+
+
+def test_settings_are_put_back():
+    before = dict(pyplot.rcParams)
+    picture = pictures_of(HOSTILE)["kept"].plot()
+    assert dict(pyplot.rcParams) == before
+    assert picture.figure_.number in pyplot.get_fignums()
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    picture = pictures_of(("a", "b"))["kept"]
+    assert picture.columns()["group"] == ["a", "b"]
+    with pytest.raises(MissingDependency, match=r"fairspan\[plot\]"):
+        picture.plot()
+    with pytest.raises(MissingDependency, match=r"fairspan\[plot\]"):
+        empty_figure("a test")
+
+
+def test_lines_are_the_data():
+    picture, _ = drawn(pictures_of(LONG[:3])["errors"])
+    for g, panel in enumerate(picture.axes_):
+        lines = {line.get_gid(): line for line in panel.lines}
+        for name, values in (
+            ("PCA", picture.plain),
+            ("minimax_loss", picture.fair),
+            ("best possible", picture.best),
+        ):
+            np.testing.assert_array_equal(lines[f"{name} {g}"].get_xdata(), picture.dimensions)
+            np.testing.assert_array_equal(lines[f"{name} {g}"].get_ydata(), values[:, g])
+        assert lines["marked"].get_xdata()[0] == 3
+    pca, fair = (lines[f"{name} 2"] for name in ("PCA", "minimax_loss"))
+    # Told apart without colour.
+    assert pca.get_linestyle() != fair.get_linestyle()
+    assert pca.get_markerfacecolor() == "white" != fair.get_markerfacecolor()
+
+
+def test_bars_and_bound_are_the_data():
+    picture, written = drawn(pictures_of(("a", "b"))["group losses"])
+    widths = [bar.get_width() for bar in picture.ax_.patches]
+    np.testing.assert_array_equal(widths, [*picture.plain, *picture.fair])
+    (bound,) = (line for line in picture.ax_.lines if line.get_gid() == "bound")
+    assert bound.get_xdata()[0] == 1.5
+    assert any(text.startswith("Open gap") for text, _, _ in written)
+
+
+@pytest.mark.parametrize(
+    ("bound", "status", "said"),
+    [
+        (None, "optimal", "proves nothing"),
+        (1.5, "optimal", "Proven"),
+        (1.5, "estimated", "prove no"),
+    ],
+)
+def test_losses_say_what_is_proven(bound, status, said):
+    picture = pictures_of(("a", "b"))["group losses"]
+    picture.bound, picture.status = bound, status
+    _, written = drawn(picture)
+    assert any(said in text for text, _, _ in written)
+
+
+def test_principal_axes_are_those_of_the_group():
+    picture = pictures_of(("a", "b", "c"))["rows"]
+    for g in range(3):
+        long, short = picture.principal_axes(g)
+        assert abs(long @ short) < 1e-12
+        np.testing.assert_allclose(
+            np.outer(long, long) + np.outer(short, short), 4 * picture.covariances[g]
+        )
+        assert long @ long >= short @ short
+
+
+def test_the_largest_loadings_are_shown_first():
+    picture = pictures_of(LONG)["loadings"]
+    picture.n_features = 4
+    part = (picture.loadings**2).sum(axis=0)
+    assert picture.columns()["feature"] == [LONG[j] for j in np.argsort(-part)[:4]]
+    drawn(picture)
+    image = picture.ax_.images[0]
+    np.testing.assert_array_equal(image.get_array(), picture.loadings[:, picture.shown].T)
+    low, high = image.get_clim()
+    assert low == -high  # zero is white
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-12, 1e12, 1e200])
+@pytest.mark.parametrize("kind", ["frontier", "errors"])
+def test_any_units_can_be_read(kind, unit):
+    picture = pictures_of(("a", "b"))[kind]
+    if kind == "frontier":
+        picture.errors, picture.region = unit * picture.errors, unit * picture.region
+        picture.plain = unit * picture.plain
+        picture.answers = {name: unit * each for name, each in picture.answers.items()}
+    else:
+        picture.plain, picture.fair = unit * picture.plain, unit * picture.fair
+        picture.best = picture.plain_interval = picture.fair_interval = None
+    _, written = drawn(picture)
+    assert overlaps(written) == []
+
+
+@pytest.mark.parametrize("point", [(0.0, 0.0), (1.0, 1.0), (0.0, 2.0)])
+def test_a_frontier_of_one_point_is_drawn(point):
+    picture = pictures_of(("a", "b"))["frontier"]
+    picture.errors = np.array([point])
+    picture.region = np.array([point] * 5)
+    picture.plain = np.array(point)
+    picture.answers = {name: np.array(point) for name in "abc"}
+    _, written = drawn(picture)
+    assert overlaps(written) == []
+    sizes = [
+        line.get_markersize() for line in picture.ax_.lines if line.get_gid() in ("PCA", *"abc")
+    ]
+    assert len(set(sizes)) == 4  # inside each other, all seen
