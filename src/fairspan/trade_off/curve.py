@@ -189,8 +189,7 @@ class Frontier:
         """Corners of the convex set of all pairs of errors that some subspace has.
 
         The frontier is its lower left boundary; beyond the ends of it both errors rise. Where the
-        boundary is curved it bends out between corners, beyond the frontier's ends by up to half a
-        per cent of the region's extent: enough for a picture.
+        boundary is curved, the set reaches a little beyond the line between corners.
 
         Returns
         -------
