@@ -54,7 +54,9 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_last_updated_fmt = None
-html_sidebars = {"index": [], "tutorial": [], "comparison": []}
+# Pages without others below them need no contents beside them.
+_ALONE = ("index", "tutorial", "choosing", "theory", "findings", "scale", "comparison", "results")
+html_sidebars: dict[str, list[str]] = {page: [] for page in _ALONE}
 html_theme_options = {
     "logo": {"text": "fairspan"},
     "navbar_end": ["theme-switcher"],
