@@ -172,3 +172,12 @@ def test_the_line_of_a_reproduction_never_wraps(monkeypatch):
         for done in range(5):
             line.show("a step with a long name, " * 5, done, 10)
     assert max(map(len, terminal.getvalue().split("\r"))) < 40
+
+
+@pytest.mark.parametrize("name", ["", *cli.fairspan.commands])
+def test_help_fits_80_columns_on_any_terminal(run, monkeypatch, name):
+    for columns in ("80", "300"):
+        monkeypatch.setenv("COLUMNS", columns)
+        result = run(*[name] * bool(name), "--help")
+        assert result.status == 0
+        assert max(map(len, result.out.splitlines())) <= 80
