@@ -85,7 +85,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "min_reported_time": 1000,
     "remove_config_comments": True,
-    "image_scrapers": ("matplotlib",),
+    "image_scrapers": ("gallery.pictures",),
     "image_srcset": ["2x"],
     "nested_sections": False,
     "copyfile_regex": r".*\.rst",

@@ -1,5 +1,6 @@
 """Which pages of the gallery can be built here, and how strictly their code runs."""
 
+import ast
 import os
 import re
 import sys
@@ -75,6 +76,16 @@ def pages_without_data(examples: Path) -> str:
         if absent_files(files_needed(page.read_text(encoding="utf-8")), page.name):
             left_out.append(re.escape(page.name))
     return "|".join([*left_out, r"__init__\.py"])
+
+
+def pictures(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
+    """What a block draws; in words it says what the page claims."""
+    from sphinx_gallery.scrapers import matplotlib_scraper
+
+    claim = ast.get_docstring(ast.parse(Path(block_vars["src_file"]).read_text(encoding="utf-8")))
+    title = (claim or "").splitlines()[0]
+    drawn = matplotlib_scraper(block, block_vars, gallery_conf)
+    return re.sub(r":alt: .*", lambda _: f":alt: {title}", drawn)
 
 
 def as_strict_as_tests(gallery_conf: dict[str, Any], page: str, when: str) -> None:
