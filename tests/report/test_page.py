@@ -24,7 +24,7 @@ ALLOWED = {
     *("li", "dl", "dt", "dd", "table", "caption", "thead", "tbody", "tfoot", "tr", "th", "td"),
     *("details", "summary", "bdi", "strong", "figure", "figcaption", "label", "button", "input"),
     *("output", "pre", "code", "svg", "g", "path", "defs", "clippath", "rect", "use", "text"),
-    *("tspan", "pattern", "circle"),
+    *("tspan", "wbr", "pattern", "circle"),
 }
 
 

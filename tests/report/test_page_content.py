@@ -35,7 +35,7 @@ def test_table_of_pca_shows_the_facts_with_four_digits(made):
     plain = facts["models"][0]
     table = tables_of(page)[f"PCA with {facts['settings']['n_components']} components"]
     for row, group in zip(cells_of(table), plain["groups"], strict=True):
-        ends = f"{figure(group['error_low'])} to {figure(group['error_high'])}"
+        ends = f"{figure(group['error_low'])} to\u00a0{figure(group['error_high'])}"
         assert row[1] == figure(group["error"]) + ends
         assert row[2:4] == [figure(group["best_error"]), figure(group["excess_loss"])]
         assert row[5].split() == [f"{100 * group['variance_kept']:.1f}", "%"]
@@ -121,6 +121,20 @@ def test_marks_of_the_walk_lie_on_the_drawn_frontier():
     (first,) = (each for each in svg.all("circle"))
     start = facts["steps"]["start"]
     assert [float(first.attributes[each]) for each in ("cx", "cy")] == marks[start].tolist()
+
+
+def test_no_answer_is_drawn_below_the_frontier():
+    facts = copy_of(two_groups)
+    errors = facts["frontier"]["errors"]
+    # As coarse as can be: its ends alone.
+    facts["frontier"]["errors"] = [errors[0], errors[-1]]
+    tree = tree_of(page_of(facts))
+    steps = json.loads(next(tree.all("script")).text)["steps"]
+    svg = next(tree.with_id("walk").all("svg"))
+    corners = np.vstack([_points(path) for path in svg.all("path")])
+    for key in ("plain", "start"):
+        mark = np.array(steps[facts["steps"][key]]["marks"][0])
+        assert np.abs(corners - mark).max(axis=1).min() < 0.1
 
 
 def _points(path):

@@ -8,6 +8,7 @@ from typing import Any
 from fairspan.report import figures, leads, tables
 from fairspan.report.leads import main_of, spoken
 from fairspan.report.shown import count, settings, whole
+from fairspan.report.table import Table
 from fairspan.report.walking import walking_of
 
 Facts = Mapping[str, Any]
@@ -56,7 +57,7 @@ def content_of(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _tables(facts: Facts, steps: Sequence[str]) -> dict[str, tables.Table]:
+def _tables(facts: Facts, steps: Sequence[str]) -> dict[str, Table]:
     return {
         "groups": tables.of_groups(facts),
         "plain": tables.of_plain(facts),

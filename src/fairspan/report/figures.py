@@ -91,10 +91,12 @@ def of_frontier(facts: Facts) -> Drawn:
     curve, steps = facts["frontier"], facts["steps"]
     first, second = _names(facts)
     region = curve["region"]
+    answers = {"PCA": curve["plain"], **curve["answers"]}
+    errors = _through(_table(curve["errors"]), _table([*answers.values()]))
     picture = FrontierPicture(
-        errors=_table(curve["errors"]),
+        errors=errors,
         groups=(first, second),
-        region=_region(_table(region), _table(curve["errors"])),
+        region=_region(_table(region), errors),
         plain=np.array(curve["plain"], dtype=np.float64),
         answers={
             spoken(name): np.array(each, dtype=np.float64)
@@ -102,7 +104,6 @@ def of_frontier(facts: Facts) -> Drawn:
         },
         n_components=facts["settings"]["n_components"],
     )
-    answers = {"PCA": curve["plain"], **curve["answers"]}
     told = "; ".join(f"{spoken(name)} {_pair(each)}" for name, each in answers.items())
     alternative = (
         f"Errors of {first} and {second}. The frontier runs from {_pair(curve['errors'][0])} to "
@@ -114,6 +115,28 @@ def of_frontier(facts: Facts) -> Drawn:
     )
     points: list[list[Point]] = [[(0, *point["errors"])] for point in steps["points"]]
     return draw(picture, "f", caption, alternative, points, steps["start"])
+
+
+def _through(frontier: FloatArray, answers: FloatArray) -> FloatArray:
+    """The frontier's polygon, drawn through the answers that lie below its sides.
+
+    It has a corner wherever it is needed to be exact to a tolerance, and answers are exact.
+    """
+    last, highest = frontier[-1, 0], frontier[0, 1]
+    between = answers[(answers[:, 0] <= last) & (answers[:, 1] <= highest)]
+    corners: list[FloatArray] = []
+    points = np.vstack([frontier, between])
+    for point in points[np.lexsort((points[:, 1], points[:, 0]))]:
+        while len(corners) > 1 and _turn(corners[-2], corners[-1], point) <= 0:
+            corners.pop()
+        corners.append(point)
+    return np.array(corners)
+
+
+def _turn(start: FloatArray, middle: FloatArray, end: FloatArray) -> float:
+    """Positive if the way turns left."""
+    first, second = middle - start, end - middle
+    return float(first[0] * second[1] - first[1] * second[0])
 
 
 def _region(corners: FloatArray, frontier: FloatArray) -> FloatArray:

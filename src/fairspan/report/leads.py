@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from fairspan.report.shown import called, change, count, number, share
+from fairspan.report.shown import called, change, count, number, relative, share
 
 Facts = Mapping[str, Any]
 
@@ -49,7 +49,7 @@ def named(group: str) -> Markup:
 def above_best(group: Facts) -> str:
     """By how much an error is above the best: relative where that can be said."""
     if group["best_error"] > 0 and group["excess_loss"] < 10 * group["best_error"]:
-        return f"{share(group['excess_loss'] / group['best_error'])} above"
+        return f"{relative(group['excess_loss'] / group['best_error'])} above"
     return f"{number(group['excess_loss'])} above"
 
 
@@ -75,7 +75,7 @@ def summary(facts: Facts) -> Markup:
 def _repair(plain: Facts, main: Facts) -> Markup:
     lost = main["largest_loss"] / plain["largest_loss"]
     verb = "leaves" if abs(lost - 1) < 5e-4 else "cuts" if lost < 1 else "raises"
-    by = "" if verb == "leaves" else f" by {share(abs(1 - lost))}"
+    by = "" if verb == "leaves" else f" by {relative(abs(1 - lost))}"
     at = " as it is" if verb == "leaves" else ""
     name = spoken(main["name"])
     return Markup("{} {} the largest loss of a group{}{}{}.").format(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairspan.errors import MissingDependency
-from fairspan.report.shown import called
+from fairspan.report.shown import called, parts
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -111,6 +111,6 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["called"] = called
+    environment.filters |= {"called": called, "parts": parts}
     environment.filters["json"] = lambda value: Markup(json_for_script(value))
     return environment

@@ -16,6 +16,9 @@ _RAISED = dict(
         strict=True,
     )
 )
+_PARTS = re.compile(r"[^_/]*[_/]+|[^_/]+")
+# Shares below these are rounding, and would be shown as none.
+_ROUNDING, _TINY = 1e-9, 5e-5
 _EXPONENT = re.compile(r"e([+-]\d+)$")
 
 
@@ -28,6 +31,17 @@ def called(name: str) -> str:
     ('old', '(no name)')
     """
     return name if name.strip() else "(no name)"
+
+
+def parts(name: str) -> list[str]:
+    """A name in the parts after which it may be broken: underscores and slashes.
+
+    Examples
+    --------
+    >>> parts("a_b/c")
+    ['a_', 'b/', 'c']
+    """
+    return _PARTS.findall(name)
 
 
 def number(value: float | None) -> str:
@@ -57,18 +71,34 @@ def share(value: float | None) -> str:
 
 
 def change(value: float | None) -> str:
-    """A relative change, with its sign and about three digits.
+    """A relative change with its sign; of a tiny one, what it is nearer to zero than.
 
     Examples
     --------
-    >>> change(0.00312).split(), change(1.5).split(), change(0.0).split()
-    (['+0.31', '%'], ['+150', '%'], ['0', '%'])
+    >>> change(0.00312).split(), change(-0.25).split()[1:], change(0.0).split()
+    (['+0.31', '%'], ['%'], ['0', '%'])
+    >>> change(2e-5).split()
+    ['<', '0.01', '%']
     """
-    if value is None:
-        return _DASH
+    if value is None or abs(value) < _ROUNDING:
+        return _DASH if value is None else _percent("0")
+    return relative(value) if abs(value) < _TINY else ("+" if value > 0 else "") + relative(value)
+
+
+def relative(value: float | None) -> str:
+    """A share of something else as a percentage of about three digits.
+
+    Examples
+    --------
+    >>> relative(0.0123).split(), relative(4.0871).split(), relative(1e-6).split()
+    (['1.23', '%'], ['409', '%'], ['<', '0.01', '%'])
+    """
+    if value is None or abs(value) < _ROUNDING:
+        return _DASH if value is None else _percent("0")
+    if abs(value) < _TINY:
+        return _percent(f"{'<' if value > 0 else '>'}{_FIXED_SPACE}{'' if value > 0 else '-'}0.01")
     size = abs(100 * value)
-    text = f"{100 * value:+.{2 if size < 10 else 1 if size < 100 else 0}f}"
-    return _percent(text if float(text) else "0")
+    return _percent(f"{100 * value:.{2 if size < 10 else 1 if size < 100 else 0}f}")
 
 
 def interval(low: float | None, high: float | None) -> str:
@@ -76,10 +106,10 @@ def interval(low: float | None, high: float | None) -> str:
 
     Examples
     --------
-    >>> interval(1.25, 1.75), interval(None, None)
-    ('1.25 to 1.75', '')
+    >>> interval(1.25, 1.75).split(), interval(None, None)
+    (['1.25', 'to', '1.75'], '')
     """
-    return "" if low is None or high is None else f"{number(low)} to {number(high)}"
+    return "" if low is None or high is None else f"{number(low)} to{_FIXED_SPACE}{number(high)}"
 
 
 def whole(value: int) -> str:

@@ -1,96 +1,18 @@
-"""The tables of the audit page, as plain texts with the values that they sort by."""
+"""The tables of the audit page, made of its facts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fairspan.report.leads import plain_of, spoken
-from fairspan.report.shown import called, change, interval, number, settings, share, whole
+from fairspan.report.shown import called, change, interval, number, relative, settings, share, whole
+from fairspan.report.table import Cell, Heading, Row, Table
 
 Facts = Mapping[str, Any]
 
-# As a share of the total variance.
-_ROUNDING = 1e-12
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell.
-
-    Attributes
-    ----------
-    text : str
-    value : float, str or None
-        What it sorts by; None comes last.
-    below : str
-        A second, smaller line.
-    """
-
-    text: str
-    value: float | str | None = None
-    below: str = ""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A name and the cells beside it.
-
-    Attributes
-    ----------
-    name : Cell
-    cells : tuple of Cell
-    is_chosen : bool
-        Whether it stands out.
-    """
-
-    name: Cell
-    cells: tuple[Cell, ...]
-    is_chosen: bool = False
-
-
-@dataclass(frozen=True)
-class Heading:
-    """The heading of a column: of figures, or of words; before a group's name, what is told of it.
-
-    Attributes
-    ----------
-    text : str
-    group : str
-        Empty, or a group's name that follows the text.
-    is_text : bool
-    """
-
-    text: str
-    group: str = ""
-    is_text: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with a caption; those of several rows can be sorted.
-
-    Attributes
-    ----------
-    caption : str
-    headings : tuple of m Heading
-        The first is that of the names.
-    rows : tuple of Row
-        Each with m - 1 cells.
-    totals : tuple of Row
-        Below, wherever the others are sorted to.
-    """
-
-    caption: str
-    headings: tuple[Heading, ...]
-    rows: tuple[Row, ...]
-    totals: tuple[Row, ...] = ()
-
-    @property
-    def is_sortable(self) -> bool:
-        """Whether there is more than one order."""
-        return len(self.rows) > 1
+# As a share of the total variance: less than fits resolve.
+_SAME = 1e-9
 
 
 def of_groups(facts: Facts) -> Table:
@@ -121,7 +43,7 @@ def of_plain(facts: Facts) -> Table:
                 _estimate(group["error"], group["error_low"], group["error_high"]),
                 _figure(group["best_error"]),
                 _figure(group["excess_loss"]),
-                _share(_relative(group)),
+                Cell(relative(_relative(group)), _relative(group)),
                 _share(group["variance_kept"]),
             ),
         )
@@ -265,8 +187,7 @@ def _estimate(value: float, low: float | None, high: float | None) -> Cell:
 
 def _disparity(model: Facts) -> Cell:
     value, low, high = (model["disparity"][each] for each in ("value", "low", "high"))
-    # Equal errors differ by rounding.
-    is_none = abs(value) <= _ROUNDING * model["certificate"]["total_variance"]
+    is_none = abs(value) <= _SAME * model["certificate"]["total_variance"]
     return _estimate(0.0 if is_none else value, low, high)
 
 
