@@ -39,6 +39,15 @@ def test_disparity_interval_is_welchs():
     assert (disparity.low, disparity.high) == pytest.approx((interval.low, interval.high))
 
 
+@pytest.mark.parametrize("unit", [1e-60, 1e60])
+def test_intervals_scale_with_the_rows(unit):
+    X, groups = rows(1, [80, 35])
+    basis = np.eye(4)[1:2]
+    here, there = (audit(basis, s * X, groups).models[0].disparity for s in (1.0, unit))
+    scaled = np.array([there.value, there.low, there.high]) / unit**2
+    assert scaled == pytest.approx([here.value, here.low, here.high], rel=1e-9)
+
+
 def test_disparity_of_three_groups_is_simultaneous_over_the_pairs():
     X, groups = rows(2, [50, 40, 30])
     model = audit(np.eye(4)[:1], X, groups).models[0]

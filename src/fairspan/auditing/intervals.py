@@ -82,13 +82,14 @@ def disparity_estimate(
     pair = list(widest_pair(errors))
     if len(errors) < 2 or (counts[pair] < 2).any():
         return Estimate(value)
-    squares = standard_errors[pair] ** 2
-    total = float(squares.sum())
+    total = float(np.hypot(*standard_errors[pair]))
     if total == 0:
         return Estimate(value, value, value)
-    freedom = total**2 / float((squares**2 / (counts[pair] - 1)).sum())
+    # As shares, so that no power of an error overflows.
+    shares = (standard_errors[pair] / total) ** 2
+    freedom = 1.0 / float((shares**2 / (counts[pair] - 1)).sum())
     pairs = len(list(combinations(range(len(errors)), 2)))
-    return Estimate.around(value, float(np.sqrt(total)), freedom, pairs)
+    return Estimate.around(value, total, freedom, pairs)
 
 
 def jackknife(value: float, without_each: Sequence[float], tests: int = 1) -> Estimate:
