@@ -64,7 +64,15 @@ def test_intervals_of_held_out_rows_are_those_of_an_audit():
         np.testing.assert_allclose(values[0], [each.value for each in estimates], rtol=1e-12)
         np.testing.assert_allclose(ends[0], [(each.low, each.high) for each in estimates])
     frame = display.frame()
-    assert list(frame.columns) == ["model", "n_components", "group", "error", "low", "high"]
+    assert list(frame.columns) == [
+        "model",
+        "n_components",
+        "group",
+        "error",
+        "low",
+        "high",
+        "status",
+    ]
     fair_b = frame.query("model == 'minimax_loss' and group == 'b'")
     assert fair_b["error"].item() == display.fair[0, 1]
     assert fair_b["high"].item() == display.fair_interval[0, 1, 1]
@@ -87,6 +95,7 @@ def test_a_dimension_without_an_answer_is_a_gap():
     # One direction is taken by the difference of the means.
     assert np.isnan(display.fair).all(axis=1).tolist() == [False] * 4 + [True]
     assert np.isnan(display.fair_interval[4]).all()
+    assert list(display.statuses) == ["optimal"] * 4 + ["no answer"]
     assert not np.isnan(display.plain).any()
     display.name = "hidden"
     display.plot()
@@ -139,7 +148,7 @@ def test_a_penalty_of_zero_is_pca_and_a_large_one_closes_the_gap():
     assert display.total_error[0] == pytest.approx(pca @ [np.mean(g == GROUPS) for g in "ab"])
     assert (np.diff(np.abs(display.disparity)) <= 1e-6).all()
     assert (np.diff(display.total_error) >= -1e-6).all()
-    assert list(display.frame().columns) == ["penalty", "disparity", "total_error"]
+    assert list(display.frame().columns) == ["penalty", "disparity", "total_error", "status"]
 
 
 @pytest.mark.parametrize(

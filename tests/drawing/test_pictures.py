@@ -164,6 +164,16 @@ def test_losses_say_what_is_proven(bound, status, said):
     assert any(said in text for text, _, _ in written)
 
 
+@pytest.mark.parametrize("kind", ["losses", "path"])
+def test_paths_say_how_many_answers_are_not_proven(kind):
+    picture = pictures_of(("a", "b"))[kind]
+    n = len(picture.columns()["group"]) // 4 if kind == "losses" else 5
+    picture.statuses = ["optimal"] * (n - 3) + ["open gap", "estimated", "no answer"]
+    _, written = drawn(picture)
+    assert any(f"Of {n - 1} answers, 2 are not" in " ".join(t.split()) for t, _, _ in written)
+    assert "open gap" in picture.columns()["status"]
+
+
 def test_principal_axes_are_those_of_the_group():
     picture = pictures_of(("a", "b", "c"))["rows"]
     for g in range(3):

@@ -16,6 +16,7 @@ from fairspan.displays.fitted import (
     without_rounding,
 )
 from fairspan.drawing.disparity_path import DisparityPathPicture
+from fairspan.drawing.statuses import NONE
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.problem.disparity import signed_disparity
 
@@ -81,7 +82,8 @@ class DisparityPathDisplay(DisparityPathPicture):
         current = _current(estimator, parameter, cls.__name__)
         is_share = parameter in _SHARES
         shown = _values(values, current, is_share=is_share)
-        path = np.array([_at(estimator, parameter, float(value)) for value in shown])
+        fits = [_fitted_at(estimator, parameter, float(value)) for value in shown]
+        path = np.array([_gap_and_error(fit) for fit in fits])
         plain = plain_figures(estimator)
         plain_gap = signed_disparity(plain.errors)
         return cls(
@@ -95,6 +97,7 @@ class DisparityPathDisplay(DisparityPathPicture):
             parameter=parameter.rsplit("__", 1)[-1],
             current=current,
             logarithmic=not is_share and values is None,
+            statuses=tuple(NONE if fit is None else str(fit.solution_.status) for fit in fits),
         )
 
 
@@ -126,10 +129,15 @@ def _values(asked: Sequence[float] | None, own: float | None, *, is_share: bool)
     return np.unique(tried if own is None else [*tried, own])
 
 
-def _at(estimator: Any, parameter: str, value: float) -> tuple[float, float]:
-    """Disparity and total error; NaN where no subspace answers the criterion."""
+def _fitted_at(estimator: Any, parameter: str, value: float) -> Any:
+    """The estimator with this value; None where no subspace answers the criterion."""
     try:
-        fitted = refitted(estimator, **{parameter: value})
+        return refitted(estimator, **{parameter: value})
     except Incompatible:
+        return None
+
+
+def _gap_and_error(fit: Any) -> tuple[float, float]:
+    if fit is None:
         return np.nan, np.nan
-    return fitted.disparity_, float(fitted.moments_.proportions @ fitted.group_errors_)
+    return fit.disparity_, float(fit.moments_.proportions @ fit.group_errors_)

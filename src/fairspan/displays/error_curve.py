@@ -18,6 +18,7 @@ from fairspan.displays.fitted import (
 )
 from fairspan.displays.rows import moments_for, rows_for
 from fairspan.drawing.error_curve import ErrorCurvePicture
+from fairspan.drawing.statuses import NONE
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.of_rows import Moments
@@ -119,6 +120,7 @@ class ErrorCurveDisplay(ErrorCurvePicture):
             fair_interval=intervals[1],
             marked=own,
             quantity=quantity,
+            statuses=tuple(NONE if each is None else _status(each) for each in fair),
         )
 
 
@@ -130,6 +132,12 @@ def _fair_at(estimator: Any, d: int) -> FairSubspace | None:
         return refitted(estimator, n_components=d).subspace_  # type: ignore[no-any-return]
     except Incompatible:
         return None
+
+
+def _status(subspace: FairSubspace) -> str:
+    """How the fit of a subspace ended."""
+    assert subspace.provenance is not None
+    return subspace.provenance.status
 
 
 def _judged(subspace: FairSubspace | None, moments: Moments) -> GroupFigures | None:

@@ -15,6 +15,7 @@ from fairspan.drawing.measures import labels_within, width_of
 from fairspan.drawing.names import label_of
 from fairspan.drawing.palette import FAINT, FAIR, INK, PLAIN
 from fairspan.drawing.picture import Picture
+from fairspan.drawing.statuses import unproven
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,6 +45,8 @@ class DisparityPathPicture(Picture):
         The value that was chosen.
     logarithmic : bool
         Whether the parameter is shown on a logarithmic scale, with zero at its beginning.
+    statuses : sequence of m str, or None
+        How each fit ended, "no answer" where there is none.
     """
 
     values: FloatArray
@@ -56,6 +59,7 @@ class DisparityPathPicture(Picture):
     parameter: str = "penalty"
     current: float | None = None
     logarithmic: bool = True
+    statuses: Sequence[str] | None = None
 
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
@@ -67,6 +71,7 @@ class DisparityPathPicture(Picture):
             self.parameter: self.values.tolist(),
             "disparity": self.disparity.tolist(),
             "total_error": self.total_error.tolist(),
+            "status": list(self.statuses or ()) or [None] * len(self.values),
         }
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
@@ -100,10 +105,11 @@ class DisparityPathPicture(Picture):
         return f"What the {label_of(self.parameter)} does to the disparity, and what it costs"
 
     def _note(self, axes: Axes) -> str:
-        if len(self.groups) != 2:
-            return "The disparity is the largest difference of two groups' errors."
-        first, second = labels_within(axes, self.groups, 0.45 * width_of(axes), 10)
-        return f"The disparity is the error of {second} minus that of {first}."
+        what = "the largest difference of two groups' errors"
+        if len(self.groups) == 2:
+            first, second = labels_within(axes, self.groups, 0.45 * width_of(axes), 10)
+            what = f"the error of {second} minus that of {first}"
+        return f"The disparity is {what}. {unproven(self.statuses or ())}".strip()
 
 
 def _set_logarithmic(axes: Axes, values: FloatArray) -> None:

@@ -15,6 +15,7 @@ from fairspan.drawing.measures import labels_within, width_of
 from fairspan.drawing.names import label_of
 from fairspan.drawing.palette import BEST, FAINT, FAIR, INK, PLAIN, Look, ModelLook, look
 from fairspan.drawing.picture import Picture
+from fairspan.drawing.statuses import unproven
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,6 +51,8 @@ class ErrorCurvePicture(Picture):
     marked : int or None
         The dimension that was chosen.
     quantity : {"error", "loss"}
+    statuses : sequence of m str, or None
+        How each fit of the criterion ended, "no answer" where there is none.
     """
 
     dimensions: npt.NDArray[np.int64]
@@ -62,6 +65,7 @@ class ErrorCurvePicture(Picture):
     fair_interval: FloatArray | None = None
     marked: int | None = None
     quantity: Literal["error", "loss"] = "error"
+    statuses: Sequence[str] | None = None
 
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
@@ -81,6 +85,10 @@ class ErrorCurvePicture(Picture):
             self.quantity: np.array([each.values for each in models]).ravel().tolist(),
             "low": ends[..., 0].ravel().tolist(),
             "high": ends[..., 1].ravel().tolist(),
+            "status": [
+                self.statuses[i] if self.statuses and models[m].style is FAIR else None
+                for m, i in zip(model, dimension, strict=True)
+            ],
         }
 
     @property
@@ -135,7 +143,8 @@ class ErrorCurvePicture(Picture):
 
     def _note(self) -> str:
         has_bands = self.plain_interval is not None or self.fair_interval is not None
-        return "Bands are 95 % intervals from the rows." if has_bands else ""
+        bands = "Bands are 95 % intervals from the rows." if has_bands else ""
+        return f"{bands} {unproven(self.statuses or ())}".strip()
 
 
 class _Model(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.drawing.free_places import free_place
-from fairspan.drawing.heading import head
+from fairspan.drawing.heading import for_legend, head
 from fairspan.drawing.layout import plain_numbers
 from fairspan.drawing.measures import height_of, labels_within, width_of
 from fairspan.drawing.names import label_of
@@ -97,7 +97,7 @@ class FrontierPicture(Picture):
         axes.set_ylabel(f"error of {names[1]}")
         dimensions = "1 dimension" if self.n_components == 1 else f"{self.n_components} dimensions"
         title = f"What {dimensions} can do for the two groups"
-        head(axes, title, _for_legend(handles), labels)
+        head(axes, title, for_legend(handles), labels)
         return (axes,)
 
     def _draw_curve(self, axes: Axes) -> tuple[list[Any], list[str]]:
@@ -162,13 +162,3 @@ class FrontierPicture(Picture):
         middle = (low + high) / 2
         half = (0.5 + _MARGIN) * extent
         return middle - half, middle + half
-
-
-def _for_legend(marks: Sequence[Any]) -> list[Any]:
-    """Marks of one size, whatever size they have in the picture."""
-    from copy import copy
-
-    shown = [copy(mark) for mark in marks]
-    for mark in shown:
-        mark.set_markersize(_MARKER_SIZE)
-    return shown

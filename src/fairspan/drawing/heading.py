@@ -6,6 +6,7 @@ A legend inside the axes hides data sooner or later.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from fairspan.drawing.measures import figure_of, lay_out, lines_within, points_of, width_of
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _PAD = 5.0
 _TITLE_SIZE, _NOTE_SIZE = 12.0, 10.0
 _LEAST_ROOM = 150.0
+_MARK_SIZE = 8.0
 
 
 def head(
@@ -60,6 +62,14 @@ def head(
         top += float(text.get_window_extent().height) * points_of(axes) + _PAD
     artist = axes.set_title(lines_within(axes, title, room, _TITLE_SIZE))
     artist.set(transform=_shifted(axes, -beside, top), verticalalignment="bottom")
+
+
+def for_legend(marks: Sequence[Any]) -> list[Any]:
+    """Marks of one size, whatever size they have in the picture."""
+    shown = [copy(mark) for mark in marks]
+    for mark in shown:
+        mark.set_markersize(_MARK_SIZE)
+    return shown
 
 
 def _shifted(axes: Axes, right: float, up: float) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.drawing.heading import head
+from fairspan.drawing.heading import for_legend, head
 from fairspan.drawing.names import label_of
 from fairspan.drawing.palette import BEST, FAINT, FAIR, PLAIN
 from fairspan.drawing.picture import Picture
@@ -79,5 +79,5 @@ class VarianceKeptPicture(Picture):
         labels = ["PCA", label_of(self.name), "best possible for the group alone"]
         dimensions = "1 dimension" if self.n_components == 1 else f"{self.n_components} dimensions"
         title = f"The share of each group's variance that {dimensions} can keep"
-        head(axes, title, [plain, fair, best], labels, beside=beside)
+        head(axes, title, for_legend([plain, fair, best]), labels, beside=beside)
         return (axes,)
