@@ -68,8 +68,9 @@ def chosen_dimensions(n_features: int, asked: int) -> list[int]:
     --------
     >>> chosen_dimensions(5, 2)
     [1, 2, 3, 4, 5]
-    >>> len(chosen_dimensions(81, 33)), 33 in chosen_dimensions(81, 33)
-    (40, True)
+    >>> chosen = chosen_dimensions(81, 34)
+    >>> len(chosen), chosen[18:24], 34 in chosen, chosen[-1]
+    (40, [19, 20, 23, 26, 30, 33], True, 81)
     """
     most = MOST if n_features <= _MANY_FEATURES else _MOST_OF_MANY
     if n_features <= most:

@@ -1,0 +1,166 @@
+"""fairspan report: the page, its facts, and what is refused."""
+
+import hashlib
+import shlex
+
+import numpy as np
+import pytest
+
+import fairspan as fs
+from report_rows import column, model_of
+
+REPORT = ("report", "{data}", "--group", "age", "-d", "2", "-o", "{out}")
+
+
+def test_it_says_what_python_says(run, data, table, features, tmp_path):
+    facts = run("report", data, "--group", "age", "-d", 2, "--standardize", "--json").facts
+    page = tmp_path / "page.html"
+    in_python = fs.write_report(
+        page, table[features], table["age"], n_components=2, scale=True, name="data.csv"
+    )
+    assert facts["models"] == in_python["models"]
+    assert facts["steps"] == in_python["steps"]
+    assert facts["data"] == in_python["data"]
+    certificate = model_of(facts, "minimax_loss")["certificate"]
+    fair = fs.FairPCA(2, scale=True).fit(table[features], sensitive_features=table["age"])
+    assert certificate["objective"] == pytest.approx(fair.solution_.objective, rel=1e-9)
+
+
+def test_the_page_is_the_same_whether_it_is_asked_for_facts_or_not(run, data, tmp_path):
+    page = tmp_path / "report.html"
+    command = ("report", data, "--group", "age", "-d", 2, "-o", page)
+    result = run(*command)
+    assert result.status == 0, result.err
+    first = page.read_text(encoding="utf-8")
+    assert first.startswith("<!DOCTYPE html>")
+    assert run(*command).out == result.out
+    assert page.read_text(encoding="utf-8") == first
+    typed = shlex.join(["fairspan", *map(str, command)])
+    facts = run(*command, "--json").facts
+    assert facts["made"]["command"] == f"{typed} --json"
+    assert facts["made"]["input_sha256"] == hashlib.sha256(data.read_bytes()).hexdigest()
+
+
+def test_the_summary_fits_80_columns_and_names_the_page(run, data, tmp_path):
+    page = tmp_path / "a report.html"
+    lines = run("report", data, "--group", "age", "-d", 2, "-o", page).out.splitlines()
+    assert lines[0] == "What PCA does to each group of data.csv"
+    assert lines[-1] == f"Written to {page}"
+    assert max(map(len, lines[:-1])) <= 80
+    said = "\n".join(lines)
+    assert "FS205 PCA: costs 'old' the most" in said or "FS205 PCA: costs 'young'" in said
+    assert "FS302 minimax_loss against PCA" in said
+    assert "nash_welfare against" not in said
+
+
+def test_options_choose_rows_columns_and_the_criterion(run, table, tmp_path):
+    path = tmp_path / "rows.parquet"
+    table.assign(w=1.0 + (table.index % 3)).to_parquet(path)
+    options = ("--group", "age", "--exclude", "sex", "--weight", "w", "--center", "group")
+    criterion = ("--criterion", "disparity", "--param", "protected=old", "--param", "trade_off=0.8")
+    facts = run("report", path, *options, *criterion, "--json").facts
+    assert facts["data"]["weighted"]
+    assert facts["data"]["n_features"] == 5
+    assert facts["settings"]["center"] == "group"
+    assert facts["settings"]["parameters"] == {"trade_off": 0.8, "protected": "old"}
+    assert facts["models"][1]["criterion"] == "disparity"
+    assert facts["settings"]["chosen_by"].startswith("the least")
+    snippet = facts["verification"]["snippet"]
+    assert f"fairspan moments {path} --group age --exclude sex --weight w -o moments.npz" in snippet
+
+
+def test_the_program_that_verifies_runs_on_moments_as_it_says(run, data, tmp_path, monkeypatch):
+    facts = run("report", data, "--group", "age", "-d", 2, "--json").facts
+    monkeypatch.chdir(tmp_path)
+    making = next(
+        line for line in facts["verification"]["snippet"].splitlines() if line.startswith("# ")
+    )
+    assert run(*shlex.split(making.removeprefix("# fairspan "))).status == 0
+    names = {}
+    exec(facts["verification"]["snippet"], names)
+    certificate = facts["models"][1]["certificate"]
+    assert names["objective"] == pytest.approx(certificate["objective"], rel=1e-6)
+    assert names["lower_bound"] == pytest.approx(certificate["lower_bound"], rel=1e-9)
+
+
+def test_moments_stand_in_for_rows(run, table, features, tmp_path):
+    path = tmp_path / "m.npz"
+    fs.GroupMoments.from_rows(table[features], table["age"]).save(path)
+    facts = run("report", path, "-d", 2, "--json").facts
+    assert "FS106" in [finding["code"] for finding in facts["findings"]]
+    assert facts["made"]["input_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert {group["error_low"] for group in facts["models"][0]["groups"]} == {None}
+    page = tmp_path / "page.html"
+    assert run("report", path, "-d", 2, "-o", page).status == 0
+
+
+def test_a_sample_and_dropped_rows_are_told(run, table, tmp_path):
+    path = tmp_path / "rows.csv"
+    table["height"] = table["height"].where(table.index % 12 > 0)
+    table.drop(columns="sex").to_csv(path, index=False)
+    whole = run("report", path, "--group", "age", "-d", 2, "--on-missing", "drop", "--json").facts
+    assert whole["data"]["n_dropped"] == 20
+    assert whole["data"]["n_rows"] == 220
+    some = ("--on-missing", "drop", "--sample", 100, "--seed", 3)
+    facts = run("report", path, "--group", "age", "-d", 2, *some, "--json").facts
+    assert facts["data"]["sampled_from"] == 220
+    assert facts["data"]["n_rows"] <= 100
+    assert np.isfinite(column(facts["models"][0], "error")).all()
+
+
+def test_facts_alone_need_neither_jinja2_nor_matplotlib(installed, data):
+    code = (
+        "import sys; sys.modules['jinja2'] = sys.modules['matplotlib'] = None\n"
+        "from fairspan.cli import main; main(sys.argv[1:])"
+    )
+    arguments = ("report", "data.csv", "--group", "age", "-d", 2)
+    facts = installed(*arguments, "--json", code=code).facts
+    assert facts["made"]["command"] == "fairspan report data.csv --group age -d 2 --json"
+    refused = installed(*arguments, "-o", "page.html", code=code)
+    assert (refused.status, refused.out) == (2, "")
+    assert 'pip install "fairspan[report]"' in refused.err
+
+
+def test_help_and_mistakes_load_nothing_heavy(installed, data):
+    code = (
+        "import sys; from fairspan.cli import run; status = run(sys.argv[1:])\n"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'pandas', 'pyarrow', 'matplotlib', 'jinja2'}\n"
+        "assert not heavy & set(sys.modules); sys.exit(status)"
+    )
+    assert installed("report", "--help", code=code).status == 0
+    for mistake in (
+        ("report", "data.csv", "--group", "age"),
+        ("report", "data.csv", "--group", "age", "-o", "-"),
+        ("report", "data.csv", "--group", "age", "-o", "page.html", "--criterion", "fairest"),
+    ):
+        assert installed(*mistake, code=code).status == 2, mistake
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("-d", 6), "n_components is 6"),
+        (("--criterion", "disparity", "--param", "trade_off=2"), "trade_off is 2"),
+        (("--criterion", "disparity", "--param", "protected=nobody"), "nobody"),
+        (("--exclude", "nothing*"), "nothing"),
+    ],
+)
+def test_mistakes_are_told_and_leave_everything_as_it_was(refused, more, said):
+    command = [word for word in REPORT if word not in ("-d", "2") or "-d" not in more]
+    assert said in refused(*command, *more, out="page.html")
+
+
+def test_one_group_is_told(refused, table, features, tmp_path):
+    path = tmp_path / "one.csv"
+    table[features].assign(age="old").to_csv(path, index=False)
+    assert "one group" in refused(*REPORT, data=path, out="page.html")
+
+
+def test_names_of_groups_are_shown_without_what_a_terminal_obeys(run, table, features, tmp_path):
+    path, page = tmp_path / "rows.parquet", tmp_path / "page.html"
+    table[features].assign(age=np.where(table["age"] == "old", "a\x1b[31m", "b\n")).to_parquet(path)
+    result = run("report", path, "--group", "age", "-d", 2, "-o", page)
+    assert result.status == 0, result.err
+    assert "\x1b" not in result.out
+    assert "a?[31m" in result.out
+    assert page.stat().st_size < 300_000

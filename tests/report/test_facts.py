@@ -1,0 +1,228 @@
+"""The facts of a report are those of the audit, of the fits, and of numpy and scikit-learn."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from cli.by_hand import figures_by_hand, plain_pca_by_hand
+from fairspan import ErrorGap, FairPCA, GroupMoments, audit
+from fairspan.auditing.findings import find
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
+from fairspan.problem.criterion_names import CRITERION_NAMES
+from fairspan.report.asked import Asked
+from fairspan.report.facts import facts_of
+from report_rows import ORIGIN, column, facts_by, made_rows, model_of
+
+
+@pytest.mark.parametrize(("k", "p", "d"), [(2, 1, 1), (2, 4, 4), (2, 6, 2), (3, 5, 2), (6, 4, 1)])
+def test_facts_are_plain_and_the_same_twice(k, p, d):
+    X, labels = made_rows(k, p)
+    facts = facts_by(X, labels, d)
+    text = json.dumps(facts, allow_nan=False)
+    assert json.loads(text) == facts  # so no tuples, arrays or numbers of numpy
+    assert json.dumps(facts_by(X, labels, d), allow_nan=False) == text
+    assert facts["format"] == 1
+    assert [group["group"] for group in facts["data"]["groups"]] == sorted(set(labels))
+
+
+@pytest.mark.parametrize("center", ["global", "group", "none"])
+@pytest.mark.parametrize("scale", [False, True])
+def test_plain_pca_is_that_of_singular_vectors(center, scale):
+    X, labels = made_rows(3, 5)
+    facts = facts_by(X, labels, 2, center=center, scale=scale, criteria=[])
+    by_hand = plain_pca_by_hand(X, labels, 2, center=center, standardize=scale)
+    pca = facts["models"][0]
+    assert (pca["name"], pca["is_plain_pca"], pca["total_change"]) == ("PCA", True, 0.0)
+    for key, of in (
+        ("error", lambda each: each.error),
+        ("error_low", lambda each: each.low),
+        ("error_high", lambda each: each.high),
+        ("best_error", lambda each: each.best_error),
+        ("excess_loss", lambda each: each.error - each.best_error),
+        ("variance_kept", lambda each: 1 - each.error / each.total_variance),
+    ):
+        expected = [of(each) for each in by_hand.values()]
+        np.testing.assert_allclose(column(pca, key), expected, rtol=1e-8, atol=1e-8)
+    for group, each in zip(facts["data"]["groups"], by_hand.values(), strict=True):
+        assert group["n"] == each.n
+        assert group["total_variance"] == pytest.approx(each.total_variance, rel=1e-9)
+
+
+def test_every_criterion_says_what_its_estimator_and_the_audit_say():
+    X, labels = made_rows(2, 6)
+    facts = facts_by(X, labels, 2)
+    names = [model["name"] for model in facts["models"]]
+    criteria = [name for name in CRITERION_NAMES if name != "total_error"]
+    assert names == ["PCA", *criteria]
+    assert [model["is_main"] for model in facts["models"]].index(True) == 1
+    fits = {
+        name: FairPCA(2, criterion=name).fit(X, sensitive_features=labels) for name in names[1:]
+    }
+    audited = {each.name: each for each in audit(fits, X, labels).models}
+    for name in names:
+        model, expected = model_of(facts, name), audited[name]
+        values = [group.error.value for group in expected.groups]
+        np.testing.assert_allclose(column(model, "error"), values, rtol=1e-9)
+        assert model["total_error"] == pytest.approx(expected.total_error, rel=1e-9)
+        assert model["disparity"]["low"] == pytest.approx(expected.disparity.low, rel=1e-7)
+        change = expected.total_error / audited["PCA"].total_error - 1
+        assert model["total_change"] == pytest.approx(change, abs=1e-9)
+        assert model["largest_loss"] == pytest.approx(max(column(model, "excess_loss")))
+        assert "." in model["asks"]
+    for name, fit in fits.items():
+        certificate = model_of(facts, name)["certificate"]
+        assert certificate["objective"] == pytest.approx(fit.solution_.objective, rel=1e-9)
+        assert certificate["status"] == str(fit.solution_.status)
+        assert certificate["lower_bound"] <= certificate["objective"]
+        assert certificate["gap"] <= certificate["tolerance"]
+
+
+def test_findings_are_those_of_the_audit_each_with_what_to_do():
+    X, labels = made_rows(2, 5)
+    facts = facts_by(X, labels, 2, criteria=[])
+    fair = FairPCA(2).fit(X, sensitive_features=labels)
+    expected = audit({"PCA": PCA(2).fit(X), "minimax_loss": fair}, X, labels)
+    found = {each["code"] for each in facts["findings"]}
+    assert found == {each.code for each in find(expected.models, expected.rows)}
+    assert all(each["remedy"].endswith(".") for each in facts["findings"])
+
+
+def test_without_rows_there_are_no_intervals_and_a_finding_says_so():
+    X, labels = made_rows(2, 5)
+    moments = GroupMoments.from_rows(X, labels)
+    asked = Asked.of("minimax_loss", None, 2, "global", False)
+    facts, with_rows = facts_of(moments, None, asked, ORIGIN), facts_by(X, labels, 2)
+    assert "FS106" in [each["code"] for each in facts["findings"]]
+    assert not facts["data"]["has_intervals"]
+    for here, there in zip(facts["models"], with_rows["models"], strict=True):
+        np.testing.assert_allclose(column(here, "error"), column(there, "error"), rtol=1e-9)
+        assert {group["error_low"] for group in here["groups"]} == {None}
+        assert here["disparity"]["low"] is None
+
+
+def test_by_dimension_every_fit_is_between_the_best_possible_and_nothing():
+    X, labels = made_rows(3, 7)
+    curve = facts_by(X, labels, 3, criteria=[])["by_dimension"]
+    assert curve["dimensions"] == list(range(1, 8))
+    best, plain = np.array(curve["best"]), np.array(curve["plain"]["errors"])
+    fair, losses = np.array(curve["fair"]["errors"]), np.array(curve["fair"]["losses"])
+    slack = 1e-9 * best.max()
+    for d, errors in zip(curve["dimensions"], plain, strict=True):
+        pca = PCA(d).fit(X)
+        rows = (X - pca.inverse_transform(pca.transform(X))) ** 2
+        by_group = [rows[labels == label].sum(axis=1).mean() for label in sorted(set(labels))]
+        np.testing.assert_allclose(errors, by_group, rtol=1e-9, atol=1e-9)
+        alone = figures_by_hand(X, labels, pca.components_, pca.mean_, 1.0, center="global")
+        expected = [each.best_error for each in alone.values()]
+        np.testing.assert_allclose(best[d - 1], expected, rtol=1e-8, atol=1e-8)
+    assert (best <= fair + slack).all()
+    assert (best <= plain + slack).all()
+    np.testing.assert_allclose(losses, fair - best, atol=slack)
+    worst = np.array(curve["plain"]["losses"]).max(axis=1)
+    assert (losses.max(axis=1) <= worst + slack).all()
+    assert curve["fair"]["status"] == ["optimal"] * 7
+
+
+def test_the_frontier_holds_every_answer_and_bounds_what_can_be_reached():
+    X, labels = made_rows(2, 6)
+    facts = facts_by(X, labels, 2)
+    curve = facts["frontier"]
+    errors, slack = np.array(curve["errors"]), curve["largest_height"] + 1e-9
+    assert (np.diff(errors[:, 0]) > 0).all()
+    assert (np.diff(errors[:, 1]) < 0).all()
+    np.testing.assert_allclose(curve["plain"], column(facts["models"][0], "error"), rtol=1e-9)
+    assert set(curve["answers"]) == {model["name"] for model in facts["models"][1:]}
+    low, high = np.min(curve["region"], axis=0), np.max(curve["region"], axis=0)
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        basis = np.linalg.qr(rng.normal(size=(6, 2)))[0]
+        figures = figures_by_hand(X, labels, basis.T, X.mean(axis=0), 1.0, center="global")
+        at = np.array([each.error for each in figures.values()])
+        assert (at >= low - slack).all()
+        assert (at <= high + 1e-2 * high).all()
+        # Below the curve nothing is reached: no vertex is worse in both.
+        assert not (errors > at + slack).all(axis=1).any()
+    assert facts_by(*made_rows(3, 4), 2)["frontier"] is None
+
+
+def test_without_a_dimension_it_is_the_least_that_keeps_nine_tenths():
+    X, labels = made_rows(2, 6)
+    settings = facts_by(X, labels, criteria=[])["settings"]
+    kept = np.cumsum(PCA().fit(X).explained_variance_ratio_)
+    assert settings["n_components"] == int(np.argmax(kept >= 0.9)) + 1
+    assert settings["chosen_by"] == "the least that keep 90 % of the variance over all rows"
+    assert facts_by(X, labels, 4, criteria=[])["settings"]["chosen_by"] == "asked"
+
+
+def test_weights_count_as_copies_of_rows_do():
+    X, labels = made_rows(2, 4)
+    weights = np.tile([1.0, 2.0], len(X))[: len(X)]
+    copied = np.repeat(np.arange(len(X)), weights.astype(int))
+    facts, copies = facts_by(X, labels, 2, weights=weights), facts_by(X[copied], labels[copied], 2)
+    assert facts["data"]["weighted"]
+    assert not copies["data"]["weighted"]
+    for one, other in zip(facts["models"], copies["models"], strict=True):
+        if one["name"] != "robust_error_gap":  # whose radius depends on the number of rows
+            np.testing.assert_allclose(column(one, "error"), column(other, "error"), rtol=1e-6)
+
+
+def test_a_criterion_without_an_answer_is_told_of_and_not_shown():
+    facts = facts_by(*made_rows(3, 4), 2)
+    assert [each["name"] for each in facts["unavailable"]] == ["disparity"]
+    assert "3 groups" in facts["unavailable"][0]["why"]
+    assert "disparity" not in [model["name"] for model in facts["models"]]
+
+
+def test_settings_of_the_criterion_are_told_as_they_were_used():
+    X, labels = made_rows(2, 4)
+    facts = facts_by(X, labels, 2, criterion=ErrorGap(2.0), criteria=["error_gap", "disparity"])
+    names = [model["name"] for model in facts["models"]]
+    assert names == ["PCA", "error_gap (penalty=2.0)", "error_gap (penalty=0.5)", "disparity"]
+    assert facts["settings"]["parameters"] == {"penalty": 2.0}
+    worse = np.argmax(column(facts["models"][0], "error"))
+    protected = facts["models"][3]["parameters"]["protected"]
+    assert protected == facts["data"]["groups"][worse]["group"]
+
+
+def test_ordinary_pca_may_be_the_main_criterion():
+    facts = facts_by(*made_rows(2, 4), 2, criterion="total_error")
+    assert facts["models"][0]["is_main"]
+    assert facts["steps"]["start"] == facts["steps"]["plain"]
+    by_group = facts_by(*made_rows(2, 4), 2, criterion="total_error", center="group")
+    assert [model["is_main"] for model in by_group["models"]][:2] == [False, True]
+
+
+def test_names_are_shown_without_what_a_page_or_terminal_would_obey():
+    X, _ = made_rows(2, 3)
+    labels = np.where(np.arange(len(X)) % 3 == 0, "<b>\n", "\u202ea")
+    facts = facts_by(X, labels, 1)
+    assert [group["group"] for group in facts["data"]["groups"]] == ["<b>?", "?a"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "said"),
+    [
+        ({"criterion": "fairest"}, InvalidParameter, "fairest"),
+        ({"criteria": "error_gap"}, InvalidType, "criteria is of type str"),
+        ({"n_components": 0}, InvalidParameter, "n_components is 0"),
+        ({"n_components": 2.5}, InvalidType, "n_components is 2.5"),
+        ({"n_components": 5}, InvalidParameter, "n_components is 5"),
+        ({"center": "middle"}, InvalidParameter, "middle"),
+        ({"scale": "yes"}, InvalidParameter, "scale"),
+    ],
+)
+def test_settings_out_of_range_are_told(settings, error, said):
+    with pytest.raises(error, match=said):
+        facts_by(*made_rows(2, 4), **settings)
+
+
+def test_what_has_no_answer_as_a_whole_is_an_error():
+    X, labels = made_rows(3, 4)
+    with pytest.raises(Incompatible, match="3 groups"):
+        facts_by(X, labels, 2, criterion="disparity")
+    with pytest.raises(InvalidInput, match="one group"):
+        facts_by(X, np.repeat("all", len(X)), 2)
+    with pytest.raises(InvalidInput, match="1001 features"):
+        facts_by(np.zeros((4, 1001)), ["a", "a", "b", "b"], 2)

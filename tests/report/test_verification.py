@@ -1,0 +1,125 @@
+"""The program that a report prints recomputes the certificate with numpy and GroupMoments alone."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli.by_hand import figures_by_hand
+from fairspan import Disparity, ErrorGap, GroupMoments, RobustErrorGap
+from fairspan.auditing import findings
+from fairspan.auditing.remedies import remedy_of
+from fairspan.errors import UnknownGroup
+from fairspan.fitting import fit_subspace
+from report_rows import ORIGIN, facts_by, made_rows
+
+CRITERIA = (
+    "minimax_loss",
+    "minimax_error",
+    "total_error",
+    Disparity(0.3, "group 00"),
+    "equal_error",
+    ErrorGap(2.0),
+    RobustErrorGap(0.7, 0.4),
+    "nash_welfare",
+)
+
+
+def run(facts, moments):
+    """What the program sets, where nothing but these moments is at hand."""
+    program = facts["verification"]["snippet"]
+    imported = set(re.findall(r"^(?:from|import) (\S+)", program, re.M))
+    assert imported <= {"numpy", "fairspan", "base64"}
+    names = {"moments": moments}
+    exec(compile(program, "the program of a report", "exec"), names)
+    return names
+
+
+def certificate_of(facts):
+    return next(each["certificate"] for each in facts["models"] if each["is_main"])
+
+
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+@pytest.mark.parametrize(
+    ("k", "d", "center", "scale"),
+    [(2, 2, "global", False), (2, 1, "group", True), (3, 2, "none", False)],
+)
+def test_it_finds_what_the_certificate_says(criterion, k, d, center, scale, capsys):
+    if k == 3 and (isinstance(criterion, Disparity) or criterion == "equal_error"):
+        return
+    X, labels = made_rows(k, 5)
+    settings = {"criterion": criterion, "criteria": [], "center": center, "scale": scale}
+    facts = facts_by(X, labels, d, **settings)
+    moments, certificate = GroupMoments.from_rows(X, labels), certificate_of(facts)
+    found, unit = run(facts, moments), certificate["total_variance"]
+    assert found["objective"] == pytest.approx(certificate["objective"], abs=1e-7 * unit)
+    printed = [found["objective"]]
+    if not isinstance(criterion, RobustErrorGap):
+        slack = certificate["tolerance"] + 1e-9 * unit
+        assert found["lower_bound"] == pytest.approx(certificate["lower_bound"], abs=slack)
+        printed.append(found["lower_bound"])
+    assert capsys.readouterr().out.split() == [str(each) for each in printed]
+
+
+@pytest.mark.parametrize("criterion", [c for c in CRITERIA if c != "equal_error"], ids=str)
+def test_no_subspace_is_below_the_bound(criterion):
+    X, labels = made_rows(2, 5)
+    certificate = certificate_of(facts_by(X, labels, 2, criterion=criterion, criteria=[]))
+    problem = fit_subspace(GroupMoments.from_rows(X, labels), 2, criterion=criterion).problem
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        basis = np.linalg.qr(rng.normal(size=(5, 2)))[0]
+        figures = figures_by_hand(X, labels, basis.T, X.mean(axis=0), 1.0, center="global")
+        errors = np.array([each.error for each in figures.values()])
+        value = problem.criterion.value(errors, problem)
+        assert value >= certificate["lower_bound"] - 1e-9 * problem.unit
+
+
+def test_the_bound_of_many_groups_is_recomputed_also_where_a_gap_stays_open():
+    X, labels = made_rows(12, 8)
+    facts = facts_by(X, labels, 3, criteria=[])
+    certificate = certificate_of(facts)
+    found = run(facts, GroupMoments.from_rows(X, labels))
+    assert certificate["status"] == "open gap"
+    assert found["lower_bound"] == pytest.approx(certificate["lower_bound"], rel=1e-9)
+    assert found["objective"] == pytest.approx(certificate["objective"], rel=1e-9)
+
+
+def test_components_are_written_down_only_where_the_mixture_does_not_tell_them(monkeypatch):
+    # Every direction is as good for the mixture, but not for both groups.
+    rows = np.vstack([np.diag([2.0, 1.0]), -np.diag([2.0, 1.0])])
+    X, labels = np.vstack([rows, rows[:, ::-1]]), ["a"] * 4 + ["b"] * 4
+    facts = facts_by(X, labels, 1, criteria=[])
+    moments = GroupMoments.from_rows(X, labels)
+    assert "V = np.array([" in facts["verification"]["snippet"]
+    assert run(facts, moments)["objective"] == pytest.approx(certificate_of(facts)["objective"])
+    monkeypatch.setattr("fairspan.report.programs._FEW_NUMBERS", 0)
+    coded = facts_by(X, labels, 1, criteria=[])
+    assert "b64decode" in coded["verification"]["snippet"]
+    assert run(coded, moments)["objective"] == run(facts, moments)["objective"]
+    monkeypatch.setattr("fairspan.report.verifying._MOST_NUMBERS", 0)
+    without = facts_by(X, labels, 1, criteria=[])
+    found = run(without, moments)
+    assert "objective" not in found
+    assert found["lower_bound"] == pytest.approx(certificate_of(facts)["lower_bound"])
+    assert "too many numbers" in " ".join(without["verification"]["words"])
+
+
+def test_it_begins_with_the_moments_that_are_meant():
+    origin = replace(ORIGIN, moments="moments = GroupMoments.from_rows(X, 'sex')")
+    X, labels = made_rows(2, 3)
+    assert origin.moments in facts_by(X, labels, 1, origin=origin)["verification"]["snippet"]
+
+
+def test_an_unknown_group_is_told_and_not_passed_over():
+    with pytest.raises(UnknownGroup):
+        facts_by(*made_rows(2, 3), 1, criterion=Disparity(0.5, "group 99"))
+
+
+def test_every_finding_has_a_remedy():
+    source = Path(findings.__file__).read_text(encoding="utf-8")
+    codes = set(re.findall(r'"(FS\d{3})"', source))
+    assert len(codes) >= 15
+    assert all(remedy_of(code).endswith(".") for code in codes)

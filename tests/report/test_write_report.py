@@ -1,0 +1,200 @@
+"""write_report: what it reads, what it writes, and what it says of how it was made."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import fairspan as fs
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
+from fairspan.report.page import page_of
+from report_rows import made_rows
+
+X, LABELS = made_rows(2, 4)
+NAMES = ["age", "income", "debt", "<b>"]
+FEW = {"n_components": 2, "criteria": ["minimax_error"]}
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return pd.DataFrame(X, columns=NAMES).assign(sex=LABELS)
+
+
+def figures(facts):
+    return [model["groups"] for model in facts["models"]]
+
+
+def test_the_page_shows_the_facts_that_are_returned(tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text("an earlier page")
+    facts = fs.write_report(path, X, LABELS, **FEW)
+    assert path.read_text(encoding="utf-8") == page_of(facts)
+    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
+    assert facts["title"] == "What PCA does to each group of these rows"
+    assert facts["made"]["command"] == (
+        "fairspan.write_report(path, X, sensitive_features, n_components=2, "
+        "criteria=['minimax_error'])"
+    )
+
+
+def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path):
+    csv, parquet, page = tmp_path / "rows.csv", tmp_path / "rows.parquet", tmp_path / "page.html"
+    frame.to_csv(csv, index=False, float_format="%.17g")
+    frame.to_parquet(parquet)
+    facts = {
+        "array": fs.write_report(page, X, LABELS, **FEW),
+        "frame": fs.write_report(page, frame, "sex", **FEW),
+        "sparse": fs.write_report(page, sparse.csr_matrix(X), LABELS, **FEW),
+        "csv": fs.write_report(page, csv, "sex", **FEW),
+        "parquet": fs.write_report(page, str(parquet), "sex", **FEW),
+    }
+    for each in facts.values():
+        for model, expected in zip(figures(each), figures(facts["array"]), strict=True):
+            for group, other in zip(model, expected, strict=True):
+                assert group["error"] == pytest.approx(other["error"], rel=1e-9)
+                assert group["error_low"] == pytest.approx(other["error_low"], rel=1e-9)
+    assert facts["frame"]["data"]["feature_names"] == NAMES
+    assert facts["array"]["data"]["feature_names"][0] == "feature 0"
+    assert facts["csv"]["data"]["name"] == "rows.csv"
+    made = {name: each["made"] for name, each in facts.items()}
+    for name, file in (("csv", csv), ("parquet", parquet)):
+        assert made[name]["input_sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert made["array"]["input_sha256"] == made["frame"]["input_sha256"]
+    assert f"{str(parquet)!r}, 'sex'" in made["parquet"]["command"]
+    assert "write_report(path, X, 'sex', " in made["frame"]["command"]
+
+
+def test_the_hash_of_rows_is_of_their_numbers_groups_and_weights(tmp_path):
+    page, weights = tmp_path / "page.html", np.arange(len(X), dtype=float)
+    made = fs.write_report(page, X, LABELS, sample_weight=weights, **FEW)["made"]
+    parts = (X.tobytes(), "".join(f"{label}\n" for label in LABELS).encode(), weights.tobytes())
+    lines = [f"{len(X)} {X.shape[1]}", *(hashlib.sha256(each).hexdigest() for each in parts), ""]
+    assert made["input_sha256"] == hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    assert "sample_weight=sample_weight" in made["command"]
+    changed = X.copy()
+    changed[3, 2] += 1e-12
+    other = fs.write_report(page, changed, LABELS, sample_weight=weights, **FEW)["made"]
+    assert other["input_sha256"] != made["input_sha256"]
+
+
+def test_the_hash_of_a_folder_is_of_its_files_by_name(frame, tmp_path):
+    folder = tmp_path / "rows"
+    (folder / "b").mkdir(parents=True)
+    frame[:40].to_parquet(folder / "b" / "1.parquet")
+    frame[40:].to_parquet(folder / "2.parquet")
+    facts = fs.write_report(tmp_path / "page.html", folder, "sex", **FEW)
+    lines = [
+        f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n"
+        for name in ("2.parquet", "b/1.parquet")
+    ]
+    expected = hashlib.sha256("".join(lines).encode()).hexdigest()
+    assert facts["made"]["input_sha256"] == expected
+
+
+def test_moments_stand_in_for_rows_without_intervals(tmp_path):
+    page, moments = tmp_path / "page.html", fs.GroupMoments.from_rows(X, LABELS)
+    facts = fs.write_report(page, moments=moments, **FEW)
+    assert "FS106" in [finding["code"] for finding in facts["findings"]]
+    assert facts["made"]["input_sha256"] == hashlib.sha256(moments.to_bytes()).hexdigest()
+    assert facts["made"]["command"].startswith("fairspan.write_report(path, moments=moments, ")
+
+
+def test_rows_that_were_opened_bring_their_groups_and_what_was_dropped(frame, tmp_path):
+    holes = frame.assign(age=frame["age"].where(frame.index % 10 > 0))
+    holes.to_csv(tmp_path / "rows.csv", index=False)
+    rows = fs.FileRows.open(tmp_path / "rows.csv", ["sex"], on_missing="drop")
+    facts = fs.write_report(tmp_path / "page.html", rows, **FEW)
+    assert facts["data"]["n_dropped"] == holes["age"].isna().sum() > 0
+    assert facts["data"]["n_rows"] == holes["age"].notna().sum()
+
+
+AGAIN = """
+import sys, numpy as np, fairspan as fs
+rng = np.random.default_rng(0)
+X = rng.normal(size=(300, 12)) @ rng.normal(size=(12, 12))
+labels = rng.choice(["a", "b", "c", "d"], 300) if sys.argv[2] == "4" else ["a", "b"] * 150
+fs.write_report(sys.argv[1], X, labels, n_components=3, criteria=["minimax_error", "error_gap"])
+"""
+
+
+@pytest.mark.parametrize("k", ["2", "4"])
+def test_made_again_it_is_the_same_bytes(tmp_path, k):
+    pages = []
+    for seed in ("1", "2"):
+        page = tmp_path / f"page {seed}.html"
+        # Other orders of sets, and another number of threads.
+        known = {**os.environ, "PYTHONHASHSEED": seed, "OPENBLAS_NUM_THREADS": seed}
+        known["OMP_NUM_THREADS"] = seed
+        subprocess.run([sys.executable, "-c", AGAIN, page, k], check=True, env=known)
+        pages.append(page.read_bytes())
+    assert pages[0] == pages[1]
+    text = pages[0].decode()
+    for word in (str(tmp_path), os.environ.get("USER", ""), str(Path.home()), os.uname().nodename):
+        assert not word or word in ("root", "/") or word not in text
+
+
+def test_a_failure_leaves_what_stood_there(tmp_path, monkeypatch):
+    page = tmp_path / "page.html"
+    page.write_text("an earlier page")
+
+    def broken(facts):
+        raise RuntimeError("a fault of our own")
+
+    monkeypatch.setattr("fairspan.report.page.page_of", broken)
+    with pytest.raises(RuntimeError):
+        fs.write_report(page, X, LABELS, **FEW)
+    assert page.read_text() == "an earlier page"
+    assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
+
+
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
+def test_without_the_extra_it_says_how_to_install_it_before_reading(package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingDependency, match=rf'{package}.*pip install "fairspan\[report\]"'):
+        fs.write_report("page.html", "there is no such file", "sex")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "error", "said"),
+    [
+        (("no/folder/page.html", X, LABELS), {}, InvalidParameter, "There is no folder"),
+        ((".", X, LABELS), {}, InvalidParameter, "not an ordinary file"),
+        ((X, LABELS), {}, InvalidType, "path is of type ndarray"),
+        (("page.html",), {}, InvalidInput, "neither X nor moments"),
+        (("page.html", X, LABELS), {"moments": 3}, InvalidInput, "beside them"),
+        (("page.html",), {"moments": 3}, InvalidType, "moments is of type int"),
+        (("page.html", X, LABELS), {"name": 3}, InvalidType, "name is of type int"),
+        (("page.html", X, LABELS), {"n_components": 5}, InvalidParameter, "n_components is 5"),
+        (("page.html", X, LABELS), {"criterion": "fairest"}, InvalidParameter, "fairest"),
+        (("page.html", X[:60], LABELS[:40]), {}, InvalidInput, "40"),
+        (("page.html", X, ["all"] * len(X)), {}, InvalidInput, "one group"),
+    ],
+)
+def test_mistakes_are_told_and_nothing_is_written(
+    arguments, settings, error, said, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=said):
+        fs.write_report(*arguments, **settings)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_file_that_is_read_is_never_replaced(frame, tmp_path):
+    path = tmp_path / "rows.csv"
+    frame.to_csv(path, index=False)
+    before = path.read_bytes()
+    with pytest.raises(InvalidParameter, match="the file that is read"):
+        fs.write_report(path, str(path), "sex")
+    assert path.read_bytes() == before
+
+
+def test_facts_are_ready_for_json(tmp_path):
+    facts = fs.write_report(tmp_path / "page.html", X, LABELS, **FEW)
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
