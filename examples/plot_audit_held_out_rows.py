@@ -2,9 +2,9 @@
 A gap that is closed on the rows of the fit opens on new rows
 =============================================================
 
-Fairness can be learned by heart like anything else. Fits on 200 people close the gap between their
-groups; on the other 29,800 people it is nearly as wide as PCA's. So audit with rows that
-the fit has not seen.
+Fairness can be learned by heart like anything else. Eight of ten fits on 200 people close the gap
+between their groups; on the other 29,800 people it is nearly as wide as PCA's. So audit with rows
+that the fit has not seen.
 """
 
 import matplotlib.pyplot as plt
@@ -39,5 +39,5 @@ plt.show()
 medians = {each: np.median(values) for each, values in gaps.items()}
 for each, value in medians.items():
     print(*each, f"{value:.3f}")
-assert medians["error gap", "fitted"] < 0.01
+assert sum(gap < 0.01 for gap in gaps["error gap", "fitted"]) == 8
 assert medians["error gap", "new"] > 1

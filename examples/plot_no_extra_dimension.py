@@ -32,6 +32,7 @@ for rows, marker in zip(sets, "osD^v", strict=True):
     assert gaps.max() < 1e-9
     axes.semilogy(dimensions, np.maximum(gaps, 1e-17), marker, markersize=5, label=rows.name)
 axes.axhline(1e-9, color="black", linestyle="--", label="called optimal below")
+axes.set_xticks(range(1, 22, 4))
 axes.set(xlabel="dimensions d", ylabel="gap, as a share of the variance", ylim=(5e-18, 1e-8))
 figure.legend(loc="outside right upper")
 plt.show()
