@@ -1,5 +1,6 @@
 """Audit pages that several tests look at: two groups, and twelve whose names are hostile."""
 
+import json
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -7,6 +8,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from fairspan import write_report
+from fairspan.report.page import page_of
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -34,7 +36,7 @@ def two_groups():
     rng = np.random.default_rng(3)
     many = rng.normal(size=(240, 6)) * [5, 3, 2, 1, 1, 0.5]
     few = rng.normal(size=(80, 6)) * [1, 1, 2, 4, 1, 0.5]
-    return _made(np.vstack([many, few]), ["women"] * 240 + ["men"] * 80, n_components=2)
+    return _made(np.vstack([many, few]), ["towns"] * 240 + ["hills"] * 80, n_components=2)
 
 
 @cache
@@ -47,6 +49,16 @@ def twelve_groups():
         X.append(rng.normal(size=(n, 8)) @ rng.normal(size=(8, 8)))
         labels += [name] * n
     return _made(np.vstack(X), labels, n_components=3, names=HOSTILE[:8], criteria=CRITERIA)
+
+
+@cache
+def hostile_pair():
+    """Those of two groups under other names, which every step of the slider tells."""
+    text = json.dumps(two_groups()[0])
+    for plain, hostile in (("towns", "</script><b>bold</b>"), ("hills", '"><img src=x>{{7*7}}')):
+        text = text.replace(plain, json.dumps(hostile)[1:-1])
+    facts = json.loads(text)
+    return facts, page_of(facts)
 
 
 def _made(X, labels, *, n_components, names=None, criteria=None):

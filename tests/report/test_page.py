@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from audit_pages import HOSTILE, SHOWN, twelve_groups, two_groups
+from audit_pages import HOSTILE, SHOWN, hostile_pair, twelve_groups, two_groups
 from fairspan.errors import MissingDependency
 from fairspan.report.page import page_of
 from page_tree import tree_of
@@ -107,7 +107,7 @@ def _hash(text):
 
 
 def test_hostile_names_are_text_everywhere():
-    facts, page = twelve_groups()
+    page = twelve_groups()[1]
     tree = tree_of(page)
     assert {each.tag for each in tree.all()} <= ALLOWED
     assert not [name for each in tree.all() for name in each.attributes if name.startswith("on")]
@@ -122,6 +122,16 @@ def test_hostile_names_are_text_everywhere():
     assert not set("<>&") & set(data)
     told = " ".join(step["said"] for step in json.loads(data)["steps"])
     assert any(name in told for name in HOSTILE)
+
+
+def test_hostile_names_in_every_step_end_no_script():
+    facts, page = hostile_pair()
+    tree = tree_of(page)
+    assert {each.tag for each in tree.all()} <= ALLOWED - {"img", "b"}
+    data = next(tree.all("script")).text
+    assert not set("<>&") & set(data)
+    for step in json.loads(data)["steps"]:
+        assert all(group["group"] in step["said"] for group in facts["data"]["groups"])
     assert facts["data"]["name"] == "<i>rows</i>"
 
 
