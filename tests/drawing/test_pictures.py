@@ -185,6 +185,18 @@ def test_principal_axes_are_those_of_the_group():
         assert long @ long >= short @ short
 
 
+@pytest.mark.parametrize("k", [2, 6])
+def test_right_angles_are_seen_as_such(k):
+    picture, _ = drawn(pictures_of(LONG[:k])["rows"])
+    for g in range(k):
+        panel = picture.axes_[min(g, len(picture.axes_) - 1)]
+        long, short = picture.principal_axes(g)
+        ends = panel.transData.transform([picture.means[g], picture.means[g] + long])
+        other = panel.transData.transform([picture.means[g], picture.means[g] + short])
+        one, two = ends[1] - ends[0], other[1] - other[0]
+        assert abs(one @ two) < 1e-6 * np.linalg.norm(one) * np.linalg.norm(two)
+
+
 def test_the_largest_loadings_are_shown_first():
     picture = pictures_of(LONG)["loadings"]
     picture.n_features = 4

@@ -25,6 +25,8 @@ FloatArray = npt.NDArray[np.float64]
 # Beyond this many groups each has a panel: its lines and bands are then still told apart.
 _MOST_TOGETHER = 2
 _BAND = 0.16
+# Beyond this many dimensions the marks in a panel are smaller.
+_MOST_MARKED = 12
 _TITLES = {
     "error": "What is lost of each group, by number of dimensions",
     "loss": "What each group loses against its own best subspace",
@@ -166,7 +168,8 @@ def _draw_line(
     if style is BEST:
         line.set(linewidth=1.4, zorder=1.5)
     else:
-        line.set(marker=style.marker if own is None else own.marker, markersize=5.5)
+        size = 5.5 if own is not None or len(dimensions) <= _MOST_MARKED else 4
+        line.set(marker=style.marker if own is None else own.marker, markersize=size)
         line.set(markerfacecolor=colour if style.filled else "white")
         line.set_zorder(3 if style is FAIR else 2.5)
     if own is not None and g == 0 and style is FAIR:

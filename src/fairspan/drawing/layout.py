@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fairspan.drawing.measures import (
     height_of,
     labels_within,
@@ -103,6 +105,17 @@ def label_bounds(axes: Axes, drawn: Sequence[Axes], x: str, y: str = "") -> None
         left += max(_extent(panel.yaxis, 0) for panel in drawn[:_MOST_SCALES]) * unit
     axes.set_xlabel(x, labelpad=below if apart else None)
     axes.set_ylabel(y, labelpad=left if apart else None)
+
+
+def fill_evenly(axes: Axes) -> None:
+    """Widen the limits until both scales are the same where the axes are as they are."""
+    box = axes.get_window_extent()
+    limits = np.array([axes.get_xlim(), axes.get_ylim()])
+    spans = limits[:, 1] - limits[:, 0]
+    unit = (spans / [box.width, box.height]).max()
+    more = (unit * np.array([box.width, box.height]) - spans) / 2
+    axes.set_xlim(limits[0, 0] - more[0], limits[0, 1] + more[0])
+    axes.set_ylim(limits[1, 0] - more[1], limits[1, 1] + more[1])
 
 
 def plain_numbers(drawn: Sequence[Axes], which: str = "both") -> None:

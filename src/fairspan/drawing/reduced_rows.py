@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.drawing.heading import head
-from fairspan.drawing.layout import label_bounds, panelled_size, panels, plain_numbers
+from fairspan.drawing.layout import fill_evenly, label_bounds, panelled_size, panels, plain_numbers
 from fairspan.drawing.measures import labels_within, width_of
 from fairspan.drawing.palette import FAINT, Look, look
 from fairspan.drawing.picture import Picture
@@ -84,6 +84,8 @@ class ReducedRowsPicture(Picture):
                 # The other groups behind, so that it is seen where among them this one lies.
                 _scatter(drawn[g], self.points[self.codes != g], Look(FAINT, "o", "-"))
                 self._draw_group(drawn[g], g, look(0))
+        if not together:
+            fill_evenly(drawn[0])
         for panel in drawn:
             # At one scale, axes at right angles are seen at right angles.
             panel.set_aspect("equal", adjustable="datalim" if together else "box")
