@@ -210,6 +210,21 @@ def test_summary_of_pca_itself():
     assert leads.criteria(facts) == "No fair criterion was asked for."
 
 
+def test_leads_where_groups_are_alike():
+    facts = copy_of(two_groups)
+    for group in facts["data"]["groups"]:
+        group["proportion"] = 0.5
+    plain = facts["models"][0]
+    plain["largest_loss"] = 0.0
+    for group in plain["groups"]:
+        group |= {"error": 1.5, "excess_loss": 0.0}
+    facts["steps"]["points"] = facts["steps"]["points"][:1]
+    assert leads.data(facts).endswith("of one size.")
+    assert leads.plain(facts) == "PCA reconstructs every group with an error of 1.5."
+    assert "nothing to repair" in leads.criteria(facts)
+    assert leads.walk(facts) == "The same dimensions are the best for both groups."
+
+
 @pytest.mark.parametrize(("change_of", "verb"), [(0.5, "cuts"), (1.0, "leaves"), (2.0, "raises")])
 def test_summary_says_which_way_the_loss_goes(change_of, verb):
     facts = copy_of(two_groups)

@@ -45,7 +45,7 @@ def content_of(facts: Facts) -> dict[str, Any]:
         "answers": leads.answers(facts),
         "tables": _tables(facts, [step["label"] for step in walk.data["steps"]]),
         "plain_figure": figures.of_plain(facts),
-        "losses_figure": figures.of_losses(facts),
+        "losses_figure": None if main_of(facts)["is_plain_pca"] else figures.of_losses(facts),
         "walk_figure": walked,
         "dimension_figure": by_dimension if along_frontier else None,
         "walk": walk,

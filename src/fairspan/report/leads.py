@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from markupsafe import Markup
@@ -61,8 +61,6 @@ def dimensions(facts: Facts) -> str:
 def summary(facts: Facts) -> Markup:
     """What PCA does to a group, and what repair changes and costs."""
     plain, main = plain_of(facts), main_of(facts)
-    if len(plain["groups"]) < 2:
-        return Markup("All rows are of one group, so there is nothing to compare.")
     if plain["largest_loss"] == 0:
         return Markup("PCA with {} costs no group anything.").format(dimensions(facts))
     worst = most_lost(plain)
@@ -102,8 +100,9 @@ def data(facts: Facts) -> Markup:
         count(about["n_features"], "feature"),
         count(len(about["groups"]), "group"),
     )
-    if len(about["groups"]) < 2:
-        return text + "."
+    shares = [group["proportion"] for group in about["groups"]]
+    if share(min(shares)) == share(max(shares)):
+        return text + " of one size."
     least = min(about["groups"], key=lambda group: group["proportion"])
     return text + Markup("; the smallest, {}, is {} of them.").format(
         named(least["group"]), share(least["proportion"])
@@ -113,12 +112,12 @@ def data(facts: Facts) -> Markup:
 def plain(facts: Facts) -> Markup:
     """Which group PCA reconstructs worst, and whether that may be chance."""
     model = plain_of(facts)
-    if len(model["groups"]) < 2:
-        return Markup("PCA keeps {} of the variance.").format(
-            share(model["groups"][0]["variance_kept"])
-        )
     high = max(model["groups"], key=lambda group: group["error"])
     low = min(model["groups"], key=lambda group: group["error"])
+    if number(high["error"]) == number(low["error"]):
+        return Markup("PCA reconstructs every group with an error of {}.").format(
+            number(high["error"])
+        )
     text = Markup("PCA reconstructs {} with an error of {} and {} with {}").format(
         named(high["group"]), number(high["error"]), named(low["group"]), number(low["error"])
     )
@@ -135,6 +134,8 @@ def criteria(facts: Facts) -> Markup:
     others = [model for model in facts["models"] if not model["is_plain_pca"]]
     if not others:
         return Markup("No fair criterion was asked for.")
+    if plain_of(facts)["largest_loss"] == 0:
+        return Markup("No group loses anything under PCA, so there is nothing to repair.")
     least = min(others, key=lambda model: model["largest_loss"])
     text = Markup("Of {}, {} leaves the smallest largest loss, {} against {} under PCA").format(
         count(len(others), "fair criterion", "fair criteria"),
@@ -163,6 +164,8 @@ def disparity(facts: Facts) -> Markup:
 def walk(facts: Facts) -> Markup:
     """What the slider walks along."""
     if facts["steps"]["walk"] == "frontier":
+        if len(facts["steps"]["points"]) == 1:
+            return Markup("The same dimensions are the best for both groups.")
         first, second = (named(group["group"]) for group in facts["data"]["groups"])
         return Markup(
             "Along the frontier, less error for {} is only to be had with more for {}."
@@ -219,40 +222,36 @@ def made(facts: Facts) -> Markup:
     )
 
 
-def answers(facts: Facts) -> Sequence[tuple[str, str, Markup]]:
+def answers(facts: Facts) -> list[tuple[str, str, Markup]]:
     """The summary's questions, each with a figure and what it means."""
     plain, main = plain_of(facts), main_of(facts)
-    if len(plain["groups"]) < 2:
-        return ()
-    worst = most_lost(plain)
-    rest = most_lost(main)
-    gap = main["certificate"]["gap"]
-    proven = main["certificate"]["status"] == "optimal"
-    return (
+    worst, gap = most_lost(plain), main["certificate"]["gap"]
+    loss = (
+        "Largest loss under PCA",
+        number(plain["largest_loss"]),
+        Markup("{} the best for {}").format(above_best(worst), named(worst["group"])),
+    )
+    proof = (
+        "Is that the best there is?",
+        "Proven" if main["certificate"]["status"] == "optimal" else "Not proven",
+        Markup("no bound is known" if gap is None else "gap {}").format(number(gap)),
+    )
+    return [loss, proof] if main is plain else [loss, *_repaired(plain, main), proof]
+
+
+def _repaired(plain: Facts, main: Facts) -> list[tuple[str, str, Markup]]:
+    name = spoken(main["name"])
+    return [
         (
-            "Largest loss under PCA",
-            number(plain["largest_loss"]),
-            Markup("{} above the best for {}").format(
-                above_best(worst).removesuffix(" above"), named(worst["group"])
-            ),
-        ),
-        (
-            f"Largest loss under {spoken(main['name'])}",
+            f"Largest loss under {name}",
             number(main["largest_loss"]),
-            Markup("for {}").format(named(rest["group"])),
+            Markup("for {}").format(named(most_lost(main)["group"])),
         ),
         (
             "Change in error over all rows",
             change(main["total_change"]),
             Markup("{} under PCA, {} under {}").format(
-                number(plain["total_error"]), number(main["total_error"]), spoken(main["name"])
+                number(plain["total_error"]), number(main["total_error"]), name
             ),
         ),
-        (
-            "Is that the best there is?",
-            "Proven" if proven else "Not proven",
-            Markup("gap {}").format(number(gap))
-            if gap is not None
-            else Markup("no bound is known"),
-        ),
-    )
+    ]
