@@ -9,8 +9,10 @@ from fairspan import Disparity, ErrorGap, FairPCA, MeanParity, RobustErrorGap, a
 from fairspan.displays import (
     DisparityPathDisplay,
     ErrorCurveDisplay,
+    FrontierDisplay,
     GroupLossDisplay,
     LoadingsDisplay,
+    ReducedRowsDisplay,
     VarianceKeptDisplay,
 )
 from fairspan.errors import FairspanWarning
@@ -216,3 +218,21 @@ def test_moments_that_refer_to_the_rows_will_do(kind):
     np.testing.assert_allclose(
         kept.fair, fair.group_explained_variance_ratio_.sum(axis=1), rtol=1e-6
     )
+
+
+def test_a_group_without_variance_has_no_share():
+    still = np.vstack([np.zeros((5, 3)), random_rows(0, n=20, p=3).X])
+    groups = np.repeat(["still", "moving"], [5, 20])
+    fair = FairPCA(2, center="group").fit(still, sensitive_features=groups)
+    kept = VarianceKeptDisplay.from_estimator(fair).plot()
+    assert np.isnan(kept.fair).tolist() == [False, True]
+    picture = audit(fair, still, groups).plot(quantity="variance kept")
+    assert np.isnan(picture.values).tolist() == [[False, True]] * 2
+    for display in (ErrorCurveDisplay, ReducedRowsDisplay):
+        display.from_estimator(fair, still, groups).plot()
+
+
+def test_rows_that_are_all_the_same_are_drawn():
+    fair = FairPCA(1).fit(np.ones((6, 2)), sensitive_features=list("aaabbb"))
+    for display in (ErrorCurveDisplay, GroupLossDisplay, FrontierDisplay, VarianceKeptDisplay):
+        display.from_estimator(fair).plot()

@@ -16,12 +16,6 @@ KINDS = tuple(pictures_of(("a", "b")))
 TWELVE = ("errors", "kept", "group losses", "path", "many loadings", "rows", "audit")
 
 
-@pytest.fixture(autouse=True)
-def _no_figures_left():
-    yield
-    pyplot.close("all")
-
-
 def drawn(picture, layout="constrained"):
     figure = Figure(figsize=picture.size(), layout=layout)
     picture.plot(figure.add_subplot())  # without a warning
@@ -127,14 +121,14 @@ def test_lines_are_the_data():
     for g, panel in enumerate(picture.axes_):
         lines = {line.get_gid(): line for line in panel.lines}
         for name, values in (
-            ("PCA", picture.plain),
-            ("minimax_loss", picture.fair),
-            ("best possible", picture.best),
+            ("plain", picture.plain),
+            ("fair", picture.fair),
+            ("best", picture.best),
         ):
-            np.testing.assert_array_equal(lines[f"{name} {g}"].get_xdata(), picture.dimensions)
-            np.testing.assert_array_equal(lines[f"{name} {g}"].get_ydata(), values[:, g])
-        assert lines["marked"].get_xdata()[0] == 3
-    pca, fair = (lines[f"{name} 2"] for name in ("PCA", "minimax_loss"))
+            np.testing.assert_array_equal(lines[f"{name}-{g}"].get_xdata(), picture.dimensions)
+            np.testing.assert_array_equal(lines[f"{name}-{g}"].get_ydata(), values[:, g])
+        assert lines[f"marked-{g}"].get_xdata()[0] == 3
+    pca, fair = (lines[f"{name}-2"] for name in ("plain", "fair"))
     # Told apart without colour.
     assert pca.get_linestyle() != fair.get_linestyle()
     assert pca.get_markerfacecolor() == "white" != fair.get_markerfacecolor()
@@ -233,7 +227,6 @@ def test_a_frontier_of_one_point_is_drawn(point):
     picture.answers = {name: np.array(point) for name in "abc"}
     _, written = drawn(picture)
     assert overlaps(written) == []
-    sizes = [
-        line.get_markersize() for line in picture.ax_.lines if line.get_gid() in ("PCA", *"abc")
-    ]
+    lines = {line.get_gid(): line for line in picture.ax_.lines}
+    sizes = [lines[key].get_markersize() for key in ("PCA", *(f"answer-{i}" for i in range(3)))]
     assert len(set(sizes)) == 4  # inside each other, all seen

@@ -112,6 +112,6 @@ class AuditPicture(Picture):
             markerfacecolor="white" if is_plain else own.colour,
             markersize=7.5 if is_plain else 6.5,
             markeredgewidth=2 if is_plain else 1,
-            gid=f"model {i}",
+            gid=f"model-{i}",
         )
         return marks

@@ -88,7 +88,7 @@ class DisparityPathPicture(Picture):
         labels = ["PCA", label_of(self.name)]
         if self.current is not None:
             for panel in (upper, lower):
-                mark = panel.axvline(self.current, color=FAINT, linewidth=1, gid="current")
+                mark = panel.axvline(self.current, color=FAINT, linewidth=1)
             handles.append(mark)
             labels.append(f"{number(self.current)}, the fitted one")
         upper.axhline(0, color=INK, linewidth=0.8, zorder=1)

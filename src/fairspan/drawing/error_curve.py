@@ -99,18 +99,18 @@ class ErrorCurvePicture(Picture):
 
     def _models(self) -> list[_Model]:
         models = [
-            _Model("PCA", self.plain, self.plain_interval, PLAIN),
-            _Model(self.name, self.fair, self.fair_interval, FAIR),
+            _Model("plain", "PCA", self.plain, self.plain_interval, PLAIN),
+            _Model("fair", self.name, self.fair, self.fair_interval, FAIR),
         ]
         if self.best is not None:
-            models.append(_Model("best possible", self.best, None, BEST))
+            models.append(_Model("best", "best possible", self.best, None, BEST))
         return models
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
         drawn = (axes,) if self._together else panels(axes, self.groups)
-        for panel in drawn:
+        for i, panel in enumerate(drawn):
             if self.marked is not None:
-                panel.axvline(self.marked, color=FAINT, linewidth=1, zorder=0, gid="marked")
+                panel.axvline(self.marked, color=FAINT, linewidth=1, zorder=0, gid=f"marked-{i}")
         for g in range(len(self.groups)):
             # Where groups share axes, colour and marker tell them apart; else they tell models.
             panel, own = (axes, look(g)) if self._together else (drawn[g], None)
@@ -150,8 +150,9 @@ class ErrorCurvePicture(Picture):
 
 
 class _Model(NamedTuple):
-    """One line in each panel."""
+    """One line in each panel, which `key` and the group's position identify."""
 
+    key: str
     name: str
     values: FloatArray
     interval: FloatArray | None
@@ -164,7 +165,7 @@ def _draw_line(
     style = model.style
     colour = style.colour if own is None else own.colour
     (line,) = axes.plot(dimensions, model.values[:, g], color=colour, linestyle=style.line)
-    line.set_gid(f"{model.name} {g}")
+    line.set_gid(f"{model.key}-{g}")
     if style is BEST:
         line.set(linewidth=1.4, zorder=1.5)
     else:

@@ -86,7 +86,7 @@ class FrontierPicture(Picture):
                 markeredgewidth=0.8,
                 markersize=_MARKER_SIZE + _LARGER * self._n_inside(i),
                 zorder=3 + 0.01 * i,
-                gid=name,
+                gid=f"answer-{i}",
             )
             handles.append(mark)
             labels.append(label_of(name))

@@ -15,7 +15,7 @@ QUIET = 0.72
 BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
 PURPLE, ORANGE, SKY = "#cc79a7", "#e69f00", "#56b4e9"
 
-# Loadings: negative vermilion, zero white, positive blue, as dark at both ends.
+# Loadings: negative orange, zero white, positive purple, as dark at both ends.
 DIVERGING = "PuOr"
 
 _COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)

@@ -109,7 +109,7 @@ class ReducedRowsPicture(Picture):
         for i, line in enumerate(lines):
             style = own.line if i == 0 else "-"
             axes.plot(*line.T, color="white", linewidth=3.4, alpha=0.8)
-            axes.plot(*line.T, color=own.colour, linestyle=style, linewidth=1.7, gid=f"axes {g}")
+            axes.plot(*line.T, color=own.colour, linestyle=style, linewidth=1.7)
         return Line2D([], [], color=own.colour, marker=own.marker, linestyle=own.line)
 
     def _note(self) -> str:
