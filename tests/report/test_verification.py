@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 
+import real_data
 from cli.by_hand import figures_by_hand
 from fairspan import Disparity, ErrorGap, GroupMoments, RobustErrorGap
 from fairspan.auditing import findings
@@ -123,3 +125,21 @@ def test_every_finding_has_a_remedy():
     codes = set(re.findall(r'"(FS\d{3})"', source))
     assert len(codes) >= 15
     assert all(remedy_of(code).endswith(".") for code in codes)
+
+
+@pytest.mark.parametrize(
+    ("name", "d"), [("default_credit:group__education", 5), ("compas:group__race", 3)]
+)
+def test_on_real_rows_everything_is_proven_and_recomputed(name, d):
+    rows = real_data.load(name)
+    facts = facts_by(rows.X, rows.groups, d, scale=True)
+    statuses = {model["name"]: model["certificate"]["status"] for model in facts["models"]}
+    assert set(statuses.values()) == {"optimal"}
+    certificate = certificate_of(facts)
+    found = run(facts, GroupMoments.from_rows(rows.X, rows.groups))
+    assert found["objective"] == pytest.approx(certificate["objective"], rel=1e-8)
+    assert found["lower_bound"] == pytest.approx(certificate["lower_bound"], rel=1e-8)
+    pca = PCA(d).fit(rows.z_scored(0))
+    left = rows.z_scored(0) - pca.inverse_transform(pca.transform(rows.z_scored(0)))
+    total = (left**2).sum(axis=1).mean()
+    assert facts["models"][0]["total_error"] == pytest.approx(total, rel=1e-8)

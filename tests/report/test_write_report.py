@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from scipy import sparse
 
 import fairspan as fs
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
+from fairspan.moments.sources.arrays import ArrayRows
+from fairspan.moments.sources.registry import rows_of
 from fairspan.report.page import page_of
 from report_rows import made_rows
 
@@ -113,6 +116,31 @@ def test_rows_that_were_opened_bring_their_groups_and_what_was_dropped(frame, tm
     facts = fs.write_report(tmp_path / "page.html", rows, **FEW)
     assert facts["data"]["n_dropped"] == holes["age"].isna().sum() > 0
     assert facts["data"]["n_rows"] == holes["age"].notna().sum()
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The same rows, counting how often they are read."""
+
+    rows: ArrayRows
+    passes: list[str]
+
+    feature_names = property(lambda self: self.rows.feature_names)
+    n_features = property(lambda self: self.rows.n_features)
+    n_rows = property(lambda self: self.rows.n_rows)
+
+    def selected(self, names):
+        return Counted(self.rows.selected(names), self.passes)
+
+    def blocks(self):
+        self.passes.append("read")
+        return self.rows.blocks()
+
+
+def test_rows_are_read_twice_and_once_more_for_their_hash(tmp_path):
+    rows = Counted(rows_of(X, LABELS), [])
+    fs.write_report(tmp_path / "page.html", rows, **FEW)
+    assert len(rows.passes) == 3
 
 
 AGAIN = """

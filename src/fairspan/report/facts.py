@@ -35,8 +35,8 @@ _MOST_FEATURES = 1000
 # Of the frontier's polygon, as a share of the total variance: enough points to walk along. Beyond
 # so many features each point takes its time.
 _TOLERANCE, _TOLERANCE_OF_MANY, _MANY_FEATURES = 1e-5, 1e-4, 300
-# Points of a curve in a picture.
-_MOST_POINTS = 120
+# Corners of the region in a picture.
+_MOST_CORNERS = 120
 
 
 def facts_of(
@@ -196,8 +196,8 @@ def _curves(
 def _frontier_facts(curve: Frontier, answers: Answers, plain_errors: FloatArray) -> dict[str, Any]:
     region = curve.region()
     return {
-        "errors": curve.errors[spread_along(curve.errors, _MOST_POINTS)].tolist(),
-        "region": region[spread_along(region, _MOST_POINTS)].tolist(),
+        "errors": curve.errors.tolist(),  # all of them: the height is that of their polygon
+        "region": region[spread_along(region, _MOST_CORNERS)].tolist(),
         "plain": plain_errors.tolist(),
         "answers": {each.name: each.fit.errors.tolist() for each in answers.others},
         "largest_height": curve.largest_height,

@@ -13,7 +13,8 @@ _ASKS = {
     "is the least.",
     "error_gap": "The error over all rows, plus a penalty for the largest difference in error "
     "between two groups, is as small as it can be.",
-    "robust_error_gap": "The same as error_gap, at the worst rows near those that were seen.",
+    "robust_error_gap": "The same as of the error gap, for the worst rows near those that "
+    "were seen.",
     "nash_welfare": "The product of the variances that the groups keep is as large as it can be.",
 }
 
