@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairspan.drawing.free_places import free_place
@@ -14,6 +14,7 @@ def shown(label):
     return label.replace("\\$", "$")
 
 
+@settings(max_examples=50)
 @given(st.text(max_size=60), st.integers(8, 40))
 def test_a_label_fits_and_is_printable(name, longest):
     label = shown(label_of(name, longest))
@@ -23,6 +24,7 @@ def test_a_label_fits_and_is_printable(name, longest):
         assert label == name
 
 
+@settings(max_examples=50)
 @given(st.lists(st.text("ab -", min_size=1, max_size=30), unique=True, max_size=12))
 def test_different_names_have_different_labels(names):
     assert len(set(labels_of(names, 8))) == len(names)
