@@ -15,6 +15,8 @@ Facts = Mapping[str, Any]
 # Figures of each group at a step.
 _PER_GROUP = 3
 _DECIMALS = 2
+# Errors up to this share of the variance over all rows are rounding.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ def walking_of(facts: Facts, places: Sequence[Sequence[Place]]) -> Walking:
     places : sequence of sequences of places
         Of the marks at each step.
     """
-    steps, names = facts["steps"], [called(group["group"]) for group in facts["data"]["groups"]]
+    steps, rounding = facts["steps"], _rounding_of(facts)
+    names = [called(group["group"]) for group in facts["data"]["groups"]]
     start = steps["start"]
     data = {
         "start": start,
@@ -85,8 +88,8 @@ def walking_of(facts: Facts, places: Sequence[Sequence[Place]]) -> Walking:
         "steps": [
             {
                 "label": label,
-                "said": _said(label, point, names),
-                "texts": _texts(point),
+                "said": _said(label, point, names, rounding),
+                "texts": _texts(point, rounding),
                 "marks": marks,
                 "loadings": _rounded(point["components"]),
             }
@@ -115,21 +118,25 @@ def walking_of(facts: Facts, places: Sequence[Sequence[Place]]) -> Walking:
     )
 
 
-def _texts(point: Facts) -> list[str]:
+def _texts(point: Facts, rounding: float) -> list[str]:
     """Error, loss and share kept of each group, the error over all rows, and the variances."""
     figures = []
     for error, loss, kept in zip(point["errors"], point["losses"], point["kept"], strict=True):
-        figures += [number(error), number(loss), share(kept)]
-    return [*figures, number(point["total_error"]), *map(number, point["variances"])]
+        figures += [_figure(error, rounding), number(loss), share(kept)]
+    total = _figure(point["total_error"], rounding)
+    return [*figures, total, *map(number, point["variances"])]
 
 
-def _said(label: str, point: Facts, names: Sequence[str]) -> str:
+def _said(label: str, point: Facts, names: Sequence[str], rounding: float) -> str:
     """What is read out: two groups' errors, of more the largest loss."""
-    total = f"error over all rows {number(point['total_error'])}"
+    total = f"error over all rows {_figure(point['total_error'], rounding)}"
     if len(names) == 2:
-        told = (f"{name} {number(e)}" for name, e in zip(names, point["errors"], strict=True))
+        errors = (_figure(error, rounding) for error in point["errors"])
+        told = (f"{name} {error}" for name, error in zip(names, errors, strict=True))
         return f"{label}: error of {', of '.join(told)}; {total}."
     loss, name = max(zip(point["losses"], names, strict=True))
+    if loss == 0:
+        return f"{label}: no group loses anything; {total}."
     return f"{label}: largest loss {number(loss)}, of {name}; {total}."
 
 
@@ -153,6 +160,16 @@ def _features(
 def _loading(value: float) -> Loading:
     direction = "up" if value > 0 else "down" if value < 0 else ""
     return Loading(loading(value), direction, abs(value))
+
+
+def _rounding_of(facts: Facts) -> float:
+    groups = facts["data"]["groups"]
+    variance = sum(group["proportion"] * group["total_variance"] for group in groups)
+    return _ROUNDING * float(variance)
+
+
+def _figure(value: float, rounding: float) -> str:
+    return number(0.0 if value <= rounding else value)
 
 
 def _labels(facts: Facts) -> list[str]:

@@ -100,6 +100,7 @@
     }
   }
   window.addEventListener("resize", mark);
+  document.addEventListener("toggle", mark, true);
   mark();
 
   // ---- Print shows what is folded, and headings as text: buttons are not repeated on each page. ----
