@@ -11,6 +11,9 @@ from fairspan.report.shown import called, change, count, number, relative, share
 
 Facts = Mapping[str, Any]
 
+# Of float64's sixteen digits the last four.
+_ROUNDING = 1e-12
+
 
 def plain_of(facts: Facts) -> Facts:
     """The facts of ordinary PCA."""
@@ -22,6 +25,13 @@ def main_of(facts: Facts) -> Facts:
     """The facts of the main criterion's answer."""
     found: Facts = next(model for model in facts["models"] if model["is_main"])
     return found
+
+
+def rounding_of(facts: Facts) -> float:
+    """Errors up to this size are rounding: a share of the variance over all rows."""
+    groups = facts["data"]["groups"]
+    variance = sum(group["proportion"] * group["total_variance"] for group in groups)
+    return _ROUNDING * float(variance)
 
 
 def most_lost(model: Facts) -> Facts:

@@ -59,6 +59,17 @@ def number(value: float | None) -> str:
     return _EXPONENT.sub(_power, figure(value)).replace("-", _MINUS)
 
 
+def above(value: float, rounding: float) -> str:
+    """A figure, or zero where it is nothing but rounding.
+
+    Examples
+    --------
+    >>> above(2e-15, 1e-12), above(2.5, 1e-12)
+    ('0', '2.5')
+    """
+    return number(0.0 if abs(value) <= rounding else value)
+
+
 def share(value: float | None) -> str:
     """A share as a percentage.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fairspan.report.leads import plain_of, spoken
+from fairspan.report.leads import plain_of, rounding_of, spoken
 from fairspan.report.shown import called, change, interval, number, relative, settings, share, whole
 from fairspan.report.table import Cell, Heading, Row, Table
 
@@ -119,7 +119,7 @@ def of_certificates(facts: Facts) -> Table:
             _figure(proof["gap"]),
             _figure(proof["tolerance"]),
             _status(model),
-            Cell(proof["solver"], proof["solver"]),
+            Cell(spoken(proof["solver"]), proof["solver"]),
             Cell(whole(proof["n_eigenproblems"]), proof["n_eigenproblems"]),
         )
         rows.append(Row(Cell(_title(model), spoken(model["name"])), cells, model["is_main"]))
@@ -135,16 +135,17 @@ def of_certificates(facts: Facts) -> Table:
 def of_steps(facts: Facts, labels: Sequence[str]) -> Table:
     """Every step of the walk: two groups in full, of more the worst."""
     groups = [called(group["group"]) for group in facts["data"]["groups"]]
-    both = len(groups) == 2
+    both, rounding = len(groups) == 2, rounding_of(facts)
     rows = []
     for label, point in zip(labels, facts["steps"]["points"], strict=True):
-        errors, losses = point["errors"], point["losses"]
+        errors = [each if each > rounding else 0.0 for each in point["errors"]]
+        losses, total = point["losses"], point["total_error"]
         figures = (
             [*map(_figure, errors), *map(_figure, losses)]
             if both
             else [*_largest(errors, groups), *_largest(losses, groups)]
         )
-        rows.append(Row(_named(label), (*figures, _figure(point["total_error"]))))
+        rows.append(Row(_named(label), (*figures, _figure(total if total > rounding else 0.0))))
     figures_of = [
         each
         for what in ("error", "loss")

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairspan.report.drawn import Place
-from fairspan.report.leads import main_of, spoken
-from fairspan.report.shown import called, loading, number, share
+from fairspan.report.leads import main_of, rounding_of, spoken
+from fairspan.report.shown import above, called, loading, number, share
 
 Facts = Mapping[str, Any]
 
 # Figures of each group at a step.
 _PER_GROUP = 3
 _DECIMALS = 2
-# Errors up to this share of the variance over all rows are rounding.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ def walking_of(facts: Facts, places: Sequence[Sequence[Place]]) -> Walking:
     places : sequence of sequences of places
         Of the marks at each step.
     """
-    steps, rounding = facts["steps"], _rounding_of(facts)
+    steps, rounding = facts["steps"], rounding_of(facts)
     names = [called(group["group"]) for group in facts["data"]["groups"]]
     start = steps["start"]
     data = {
@@ -122,16 +120,16 @@ def _texts(point: Facts, rounding: float) -> list[str]:
     """Error, loss and share kept of each group, the error over all rows, and the variances."""
     figures = []
     for error, loss, kept in zip(point["errors"], point["losses"], point["kept"], strict=True):
-        figures += [_figure(error, rounding), number(loss), share(kept)]
-    total = _figure(point["total_error"], rounding)
+        figures += [above(error, rounding), number(loss), share(kept)]
+    total = above(point["total_error"], rounding)
     return [*figures, total, *map(number, point["variances"])]
 
 
 def _said(label: str, point: Facts, names: Sequence[str], rounding: float) -> str:
     """What is read out: two groups' errors, of more the largest loss."""
-    total = f"error over all rows {_figure(point['total_error'], rounding)}"
+    total = f"error over all rows {above(point['total_error'], rounding)}"
     if len(names) == 2:
-        errors = (_figure(error, rounding) for error in point["errors"])
+        errors = (above(error, rounding) for error in point["errors"])
         told = (f"{name} {error}" for name, error in zip(names, errors, strict=True))
         return f"{label}: error of {', of '.join(told)}; {total}."
     loss, name = max(zip(point["losses"], names, strict=True))
@@ -160,16 +158,6 @@ def _features(
 def _loading(value: float) -> Loading:
     direction = "up" if value > 0 else "down" if value < 0 else ""
     return Loading(loading(value), direction, abs(value))
-
-
-def _rounding_of(facts: Facts) -> float:
-    groups = facts["data"]["groups"]
-    variance = sum(group["proportion"] * group["total_variance"] for group in groups)
-    return _ROUNDING * float(variance)
-
-
-def _figure(value: float, rounding: float) -> str:
-    return number(0.0 if value <= rounding else value)
 
 
 def _labels(facts: Facts) -> list[str]:
