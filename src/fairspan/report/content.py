@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fairspan.report import figures, leads, tables
-from fairspan.report.leads import main_of, spoken
+from fairspan.report.parts import Facts, main_of, spoken
 from fairspan.report.shown import count, settings, whole
 from fairspan.report.table import Table
 from fairspan.report.walking import walking_of
-
-Facts = Mapping[str, Any]
 
 _CENTERS = {
     "global": "about the mean of all rows",

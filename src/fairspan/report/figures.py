@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +12,9 @@ from fairspan.drawing.error_curve import ErrorCurvePicture
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.group_loss import GroupLossPicture
 from fairspan.report.drawn import Drawn, Point, draw
-from fairspan.report.leads import main_of, plain_of, spoken
+from fairspan.report.parts import Facts, main_of, plain_of, spoken
 from fairspan.report.shown import called, interval, number
 
-Facts = Mapping[str, Any]
 FloatArray = npt.NDArray[np.float64]
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from fairspan.report.leads import plain_of, rounding_of, spoken
+from fairspan.report.parts import Facts, plain_of, rounding_of, spoken
 from fairspan.report.shown import called, change, interval, number, relative, settings, share, whole
 from fairspan.report.table import Cell, Heading, Row, Table
-
-Facts = Mapping[str, Any]
 
 # As a share of the total variance: less than fits resolve.
 _SAME = 1e-9

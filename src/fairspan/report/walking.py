@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairspan.report.drawn import Place
-from fairspan.report.leads import main_of, rounding_of, spoken
+from fairspan.report.parts import Facts, main_of, rounding_of, spoken
 from fairspan.report.shown import above, called, loading, number, share
-
-Facts = Mapping[str, Any]
 
 # Figures of each group at a step.
 _PER_GROUP = 3

@@ -1,0 +1,47 @@
+"""Parts of the facts that several sections of the audit page need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Facts = Mapping[str, Any]
+
+# Of float64's sixteen digits the last four.
+_ROUNDING = 1e-12
+
+
+def plain_of(facts: Facts) -> Facts:
+    """The facts of ordinary PCA."""
+    found: Facts = facts["models"][0]
+    return found
+
+
+def main_of(facts: Facts) -> Facts:
+    """The facts of the main criterion's answer."""
+    found: Facts = next(model for model in facts["models"] if model["is_main"])
+    return found
+
+
+def rounding_of(facts: Facts) -> float:
+    """Errors up to this size are rounding: a share of the variance over all rows."""
+    groups = facts["data"]["groups"]
+    variance = sum(group["proportion"] * group["total_variance"] for group in groups)
+    return _ROUNDING * float(variance)
+
+
+def most_lost(model: Facts) -> Facts:
+    """The group with the largest excess loss."""
+    found: Facts = max(model["groups"], key=lambda group: group["excess_loss"])
+    return found
+
+
+def spoken(name: str) -> str:
+    """A criterion's or model's name in running text.
+
+    Examples
+    --------
+    >>> spoken("minimax_loss")
+    'minimax loss'
+    """
+    return name.replace("_", " ").replace("nash", "Nash")
