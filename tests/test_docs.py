@@ -102,11 +102,16 @@ def test_solvers_and_restrictions_are_in_the_tables(call):
     assert re.search(rf"^\| {re.escape(call)}", section(CHOOSING, "Reference"), re.M)
 
 
+# Pages that the build of the site makes; it fails where one of them is not there.
+BUILT = "gallery/"
+
+
 @pytest.mark.parametrize("page", ["README.md", *(f"docs/{name}" for name in sorted(PAGES))])
 def test_links_lead_somewhere(page):
     path = ROOT / page
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
-        assert target.startswith("http") or (path.parent / target).exists(), target
+        if not target.startswith(("http", BUILT)):
+            assert (path.parent / target).exists(), target
 
 
 def test_the_readme_leads_to_choosing():
