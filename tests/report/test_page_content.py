@@ -137,6 +137,27 @@ def test_no_answer_is_drawn_below_the_frontier():
         assert np.abs(corners - mark).max(axis=1).min() < 0.1
 
 
+def test_every_answer_is_drawn_inside_what_can_be_reached():
+    # Ends of the region alone: answers still lie inside what is drawn of it.
+    facts = copy_of(two_groups)
+    curve = facts["frontier"]
+    curve["region"] = curve["region"][:: max(1, len(curve["region"]) // 3)]
+    tree = tree_of(page_of(facts))
+    steps = json.loads(next(tree.all("script")).text)["steps"]
+    svg = next(tree.with_id("walk").all("svg"))
+    fills = [path for path in svg.all("path") if "var(--faint)" in path.attributes.get("style", "")]
+    (region,) = (
+        _points(path) for path in fills if "fill: var(--faint)" in path.attributes["style"]
+    )
+    sides = np.roll(region, -1, axis=0) - region
+    for step in steps:
+        to_mark = np.array(step["marks"][0]) - region
+        turns = sides[:, 0] * to_mark[:, 1] - sides[:, 1] * to_mark[:, 0]
+        lengths = np.maximum(np.linalg.norm(sides, axis=1), 1e-9)
+        # On the same side of every side, to the rounding of places.
+        assert min((turns / lengths).max(), (-turns / lengths).max()) < 0.2
+
+
 def _points(path):
     numbers = re.findall(r"[ML] (-?[\d.]+) (-?[\d.]+)", path.attributes["d"])
     return np.array(numbers, dtype=float).reshape(-1, 2)

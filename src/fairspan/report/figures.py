@@ -88,13 +88,13 @@ def of_frontier(facts: Facts) -> Drawn:
     """The trade-off of two groups' errors."""
     curve, steps = facts["frontier"], facts["steps"]
     first, second = _names(facts)
-    region = curve["region"]
     answers = {"PCA": curve["plain"], **curve["answers"]}
-    errors = _through(_table(curve["errors"]), _table([*answers.values()]))
+    reached = _table([*answers.values()])
+    errors = _through(_table(curve["errors"]), reached)
     picture = FrontierPicture(
         errors=errors,
         groups=(first, second),
-        region=_region(_table(region), errors),
+        region=_region(_table(curve["region"]), errors, reached),
         plain=np.array(curve["plain"], dtype=np.float64),
         answers={
             spoken(name): np.array(each, dtype=np.float64)
@@ -118,36 +118,37 @@ def of_frontier(facts: Facts) -> Drawn:
 def _through(frontier: FloatArray, answers: FloatArray) -> FloatArray:
     """The frontier's polygon, drawn through the answers that lie below its sides.
 
-    It has a corner wherever it is needed to be exact to a tolerance, and answers are exact.
+    It has a corner wherever one is needed to be exact to a tolerance, and answers are exact.
     """
     last, highest = frontier[-1, 0], frontier[0, 1]
     between = answers[(answers[:, 0] <= last) & (answers[:, 1] <= highest)]
+    return np.array(_chain(np.vstack([frontier, between])))
+
+
+def _region(corners: FloatArray, frontier: FloatArray, answers: FloatArray) -> FloatArray:
+    """All pairs of errors: a convex polygon that holds the frontier and every answer.
+
+    The corners alone are too few to follow the frontier as closely as its own points do.
+    """
+    points = np.vstack([corners, frontier, answers])
+    lower, upper = np.array(_chain(points)), -np.array(_chain(-points))
+    return np.vstack([lower[:-1], upper[:-1]])
+
+
+def _chain(points: FloatArray) -> list[FloatArray]:
+    """The lower side of the convex hull, from the left to the right."""
     corners: list[FloatArray] = []
-    points = np.vstack([frontier, between])
     for point in points[np.lexsort((points[:, 1], points[:, 0]))]:
         while len(corners) > 1 and _turn(corners[-2], corners[-1], point) <= 0:
             corners.pop()
         corners.append(point)
-    return np.array(corners)
+    return corners
 
 
 def _turn(start: FloatArray, middle: FloatArray, end: FloatArray) -> float:
     """Positive if the way turns left."""
     first, second = middle - start, end - middle
     return float(first[0] * second[1] - first[1] * second[0])
-
-
-def _region(corners: FloatArray, frontier: FloatArray) -> FloatArray:
-    """All pairs of errors, whose boundary is the frontier wherever that is a part of it.
-
-    The corners are too few to follow the frontier as closely as its own points do.
-    """
-    along, across = frontier[-1] - frontier[0], corners - frontier[0]
-    beyond = corners[along[0] * across[:, 1] - along[1] * across[:, 0] > 0]
-    points = np.vstack([beyond, frontier])
-    # A convex polygon's corners in order are those by angle.
-    from_inside = points - points.mean(axis=0)
-    return points[np.argsort(np.arctan2(from_inside[:, 1], from_inside[:, 0]), kind="stable")]
 
 
 def _on_curves(point: Facts) -> list[Point]:

@@ -51,7 +51,7 @@ def _repair(plain: Facts, main: Facts) -> Markup:
 def _price(cost: float | None) -> str:
     if cost is None:
         return ""
-    more = change(cost).removeprefix("+")
+    more = change(cost).removeprefix("+").replace("<", "less than")
     return (
         f" and costs {more} more error over all rows"
         if cost >= 0
@@ -210,7 +210,7 @@ def _repaired(plain: Facts, main: Facts) -> list[tuple[str, str, Markup]]:
     name = spoken(main["name"])
     return [
         (
-            f"Largest loss under {name}",
+            f"Under {name}",
             number(main["largest_loss"]),
             Markup("for {}").format(named(most_lost(main)["group"])),
         ),
