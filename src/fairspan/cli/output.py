@@ -4,14 +4,13 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairspan.cli.terminal import paint_on, width_of
-from fairspan.moments.groups import printable, spelled
-from fairspan.problem.nested_parameters import field_values
+from fairspan.moments.groups import printable
+from fairspan.problem.used_parameters import used_parameters
 from fairspan.terminal_text import Role, wrapped
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def certificate_facts(fit: "Fit") -> dict[str, Any]:
     solution = fit.solution
     return {
         "criterion": fit.problem.criterion.name,
-        "parameters": criterion_parameters(fit),
+        "parameters": used_parameters(fit.problem),
         "n_components": fit.problem.n_components,
         "objective": solution.objective,
         "lower_bound": solution.lower_bound,
@@ -44,19 +43,6 @@ def certificate_facts(fit: "Fit") -> dict[str, Any]:
     }
 
 
-def criterion_parameters(fit: "Fit") -> dict[str, Any]:
-    """The criterion's parameters as they were used, groups as tables print them."""
-    criterion, problem = fit.problem.criterion, fit.problem
-    values: dict[str, Any] = {}
-    for name, value in field_values(criterion).items():
-        if name == "protected":
-            value = spelled(problem.labels[problem.served_worse_by_pca] if value is None else value)
-        elif isinstance(value, Mapping):
-            value = {spelled(label): value[label] for label in problem.labels}
-        values[name] = value
-    return values
-
-
 def audit_in_words(result: "Audit") -> str:
     """An audit as standard output shows it: as wide as that is, and in its colours."""
     from fairspan.auditing.text import audit_text  # takes its time
@@ -69,7 +55,7 @@ def certificate_in_words(fit: "Fit") -> str:
     """The certificate as a paragraph as wide as standard output, and in its colours."""
     solution, d = fit.solution, fit.problem.n_components
     values = ", ".join(
-        f"{name}={printable(str(value))}" for name, value in criterion_parameters(fit).items()
+        f"{name}={printable(str(value))}" for name, value in used_parameters(fit.problem).items()
     )
     criterion = fit.problem.criterion.name + (f" ({values})" if values else "")
     steps = _counted(solution.n_eigenproblems, "eigenproblem")

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from fairspan.auditing.models import Audited, read_model
 from fairspan.errors import FairspanError, Incompatible, InvalidInput
 from fairspan.fitting import Fit, fit_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import printable, spelled
+from fairspan.moments.groups import printable
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.nested_parameters import field_values
 from fairspan.report.asked import PLAIN, Asked
@@ -121,20 +120,6 @@ def names_of(criteria: Sequence[Criterion]) -> list[str]:
         name if names.count(name) == 1 else f"{name} ({_settings(each)})"
         for name, each in zip(names, criteria, strict=True)
     ]
-
-
-def parameters_of(fit: Fit) -> dict[str, Any]:
-    """The criterion's parameters as they were used, groups as tables print them."""
-    criterion, problem = fit.problem.criterion, fit.problem
-    values = field_values(criterion)
-    if "protected" in values:
-        own = values["protected"]
-        label = problem.labels[problem.served_worse_by_pca] if own is None else own
-        values["protected"] = printable(spelled(label))
-    if isinstance(values.get("radius"), dict):
-        radii = values["radius"]
-        values["radius"] = {printable(spelled(each)): radii[each] for each in problem.labels}
-    return values
 
 
 def _settings(criterion: Criterion) -> str:

@@ -13,7 +13,8 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import printable
 from fairspan.moments.sources.protocol import Rows
 from fairspan.problem.problem import check_n_components
-from fairspan.report.answers import Answers, answers_of, parameters_of
+from fairspan.problem.used_parameters import used_parameters
+from fairspan.report.answers import Answers, answers_of
 from fairspan.report.asked import Asked
 from fairspan.report.dimensions import along_dimensions, dimensions_facts
 from fairspan.report.made import Origin, made_facts
@@ -133,7 +134,7 @@ def _settings_facts(answers: Answers, asked: Asked, n_components: int) -> dict[s
         "center": asked.center,
         "standardize": bool(asked.scale),
         "criterion": asked.criterion.name,
-        "parameters": parameters_of(answers.main.fit),
+        "parameters": used_parameters(answers.main.fit.problem),
     }
 
 

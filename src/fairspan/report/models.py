@@ -10,7 +10,8 @@ from fairspan.auditing.remedies import remedy_of
 from fairspan.auditing.results import GroupAudit, ModelAudit
 from fairspan.fitting import Fit
 from fairspan.moments.groups import Label, printable, spelled
-from fairspan.report.answers import Answer, Answers, parameters_of
+from fairspan.problem.used_parameters import used_parameters
+from fairspan.report.answers import Answer, Answers
 from fairspan.report.sentences import asked_of
 
 
@@ -62,7 +63,7 @@ def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[s
     return {
         "name": answer.name,
         "criterion": answer.criterion.name,
-        "parameters": parameters_of(answer.fit),
+        "parameters": used_parameters(answer.fit.problem),
         "asks": asked_of(answer.criterion),
         "is_main": answer.is_main,
         "is_plain_pca": model.is_plain_pca,

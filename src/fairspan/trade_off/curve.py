@@ -12,6 +12,7 @@ from fairspan.drawing.frontier import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter, MissingDependency
 from fairspan.fitting import Fit
 from fairspan.html_table import html_table
+from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
 from fairspan.moments.groups import Label, printable, spelled
 from fairspan.problem.criteria import Criterion
@@ -196,7 +197,8 @@ class Frontier:
         (r, 2) array
             Against the clock. Each corner is reached, and so is every pair between them.
         """
-        return attainable_polygon(self._pca.problem, self._points)
+        with threads_of(None):
+            return attainable_polygon(self._pca.problem, self._points)
 
     def picture(self, criteria: Sequence[str | Criterion] | None = None) -> FrontierPicture:
         """The frontier with what lies above it, ordinary PCA, and answers of criteria.

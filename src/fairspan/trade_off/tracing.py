@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from fairspan.errors import Incompatible, InvalidType
 from fairspan.fitting import fit_subspace
+from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.thin.moments import ThinMoments
@@ -95,7 +96,8 @@ def frontier(
     # Ordinary PCA brings the problem, the mean and the scale.
     pca = fit_subspace(moments, n_components, criterion=_PLAIN, center=center, scale=scale)
     problem = pca.problem
-    vertices = frontier_vertices(problem, float(tolerance) * problem.total_variance)
+    with threads_of(None):
+        vertices = frontier_vertices(problem, float(tolerance) * problem.total_variance)
     errors = np.array([point.errors for point in vertices.points])
     weights = np.array([point.face.weights for point in vertices.points])
     return Frontier(
