@@ -1,5 +1,6 @@
 """Every picture: what it says, that it can be read, and that it leaves nothing behind."""
 
+import re
 import sys
 import warnings
 
@@ -97,6 +98,17 @@ def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
         return written, inline_svg(picture.figure_, "k", 'what "it" shows', {})
 
     assert once() == once()
+
+
+def test_names_that_look_like_parts_of_a_figure_stay_as_they_are():
+    names = ("#0072B2", 'id="x', 'url(#y href="#z')
+    picture, _ = drawn(pictures_of(names)["kept"])
+    svg = inline_svg(picture.figure_, "k", "kept", {"#0072b2": "--blue"})
+    texts = "".join(re.findall(r">([^<>]*)<", svg))
+    assert all(name in texts for name in names)
+    assert 'id="k-' in svg
+    assert "var(--blue)" in svg
+    assert "var(" not in texts
 
 
 def test_settings_are_put_back():

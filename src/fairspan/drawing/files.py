@@ -26,6 +26,8 @@ _OUTSIDE = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<defs>\s*<style.*?
 _SIZE = re.compile(
     r'<svg ([^>]*?)width="[^"]*" height="[^"]*"|<svg ([^>]*?)height="[^"]*" width="[^"]*"'
 )
+# Names from the data stand between tags, and stay as they are.
+_TAG = re.compile(r"<[^>]*>")
 _IDENTIFIER = re.compile(r'(\bid="|href="#|url\(#)')
 
 
@@ -73,11 +75,16 @@ def inline_svg(figure: Figure, key: str, alternative: str, variables: Mapping[st
     with _reproducible(key):
         figure.savefig(text, format="svg", metadata=_METADATA["svg"], transparent=True)
     svg = _OUTSIDE.sub("", text.getvalue())
-    svg = _IDENTIFIER.sub(lambda found: f"{found[1]}{key}-", svg)
-    for colour, variable in variables.items():
-        svg = re.sub(re.escape(colour), f"var({variable})", svg, flags=re.I)
+    svg = _TAG.sub(lambda tag: _in_page(tag[0], key, variables), svg)
     svg = _SIZE.sub(lambda found: "<svg " + (found[1] or found[2]), svg, count=1)
     return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alternative)}" ', 1).strip()
+
+
+def _in_page(tag: str, key: str, variables: Mapping[str, str]) -> str:
+    tag = _IDENTIFIER.sub(lambda found: f"{found[1]}{key}-", tag)
+    for colour, variable in variables.items():
+        tag = re.sub(re.escape(colour), f"var({variable})", tag, flags=re.I)
+    return tag
 
 
 @contextmanager

@@ -79,9 +79,25 @@ def draw(
     start : int
         The step that is shown first.
     """
-    figure = empty_figure("the audit page")
+    empty_figure("the audit page")  # which tells where matplotlib is missing
+    from matplotlib import style
+
+    # The same bytes, whatever style the reader has chosen for his own figures.
+    with style.context("default"):
+        return _drawn(picture, key, caption, alternative, points, start)
+
+
+def _drawn(
+    picture: Picture,
+    key: str,
+    caption: str,
+    alternative: str,
+    points: Sequence[Sequence[Point]],
+    start: int,
+) -> Drawn:
     from matplotlib import rc_context
 
+    figure = empty_figure("the audit page")
     figure.set_size_inches(*picture.size())
     with rc_context(palette.STYLE):
         axes = figure.add_subplot()
