@@ -20,6 +20,7 @@ from fairspan.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Disparity, ErrorGap
 from fairspan.problem.criterion_names import CRITERION_NAMES
+from fairspan.trade_off.tracing import frontier_to_look_at
 from problems import errors_of, random_basis, random_moments, top_sum
 
 PARETO = ("minimax_loss", "minimax_error", "total_error", "nash_welfare")
@@ -357,3 +358,19 @@ def test_real_data(name):
     second = moments.divided_by(rows.X.std(axis=0)).second_moments()
     _, vectors = np.linalg.eigh(np.tensordot(w, second, axes=1))
     assert projector_distance(components, vectors[:, -3:].T) < 1e-8
+
+
+def test_a_picture_is_fine_however_short_the_frontier_is():
+    # Two dimensions that neither group can do without hide a trade-off a millionth their size.
+    large, small = np.full(2, 1e3), random_matrices(0, 4) * 1e-3
+    matrices = np.zeros((2, 6, 6))
+    matrices[:, :2, :2] = np.diag(large)
+    matrices[:, 2:, 2:] = small
+    moments = moments_of(matrices)
+    coarse = frontier(moments, 3, "none")
+    fine = frontier_to_look_at(moments, 3, "none", scale=False)
+    extent = np.ptp(fine.errors, axis=0).max()
+    assert coarse.largest_height > 1e-2 * extent
+    assert fine.largest_height <= 1e-4 * extent
+    alone = curve_of(small, 1, tolerance=1e-6)
+    assert distances_to(alone.errors, fine.errors).max() <= 1e-3 * extent

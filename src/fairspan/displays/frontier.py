@@ -5,10 +5,7 @@ from typing import Any, Self
 
 from fairspan.displays.fitted import moments_of_fit
 from fairspan.drawing.frontier import FrontierPicture
-from fairspan.trade_off.tracing import frontier
-
-# Fine enough for the polygon to be seen as a curve.
-_TOLERANCE = 1e-5
+from fairspan.trade_off.tracing import frontier_to_look_at
 
 
 class FrontierDisplay(FrontierPicture):
@@ -53,7 +50,5 @@ class FrontierDisplay(FrontierPicture):
         moments = moments_of_fit(estimator, "FrontierDisplay")
         subspace = estimator.subspace_
         scaled = subspace.scale is not None
-        curve = frontier(
-            moments, subspace.dimension, subspace.center, scale=scaled, tolerance=_TOLERANCE
-        )
+        curve = frontier_to_look_at(moments, subspace.dimension, subspace.center, scale=scaled)
         return cls(**vars(curve.picture(criteria)))

@@ -24,7 +24,7 @@ from fairspan.report.steps import steps_facts
 from fairspan.report.verifying import verification_facts
 from fairspan.report.walks import along_found, along_frontier, spread_along
 from fairspan.trade_off.curve import Frontier
-from fairspan.trade_off.tracing import frontier
+from fairspan.trade_off.tracing import frontier_to_look_at
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -33,9 +33,6 @@ SHARE_KEPT = 0.9
 _CHOSEN_BY_SHARE = "the least that keep 90 % of the variance over all rows"
 # Matrices of more features, one for each group, are too large to compare so many answers.
 _MOST_FEATURES = 1000
-# Of the frontier's polygon, as a share of the total variance: enough points to walk along. Beyond
-# so many features each point takes its time.
-_TOLERANCE, _TOLERANCE_OF_MANY, _MANY_FEATURES = 1e-5, 1e-4, 300
 # Corners of the region in a picture.
 _MOST_CORNERS = 120
 
@@ -177,10 +174,7 @@ def _curves(
     groups = [shown(label) for label in moments.labels]
     curve: Frontier | None = None
     if moments.n_groups == 2:
-        tolerance = _TOLERANCE if moments.n_features <= _MANY_FEATURES else _TOLERANCE_OF_MANY
-        curve = frontier(
-            moments, n_components, asked.center, scale=asked.scale, tolerance=tolerance
-        )
+        curve = frontier_to_look_at(moments, n_components, asked.center, scale=asked.scale)
         walk = along_frontier(curve, answers, plain_errors, groups)
     else:
         walk = along_found(found, n_components)

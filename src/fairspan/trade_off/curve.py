@@ -79,6 +79,11 @@ class Frontier:
     _points: tuple[BoundaryPoint, ...] = field(repr=False)
     _pca: Fit = field(repr=False)
 
+    @property
+    def total_variance(self) -> float:
+        """Variance over all rows, in units of the errors."""
+        return self._pca.problem.total_variance
+
     def subspace(self, i: int) -> FairSubspace:
         """The subspace of vertex i, of exactly d orthonormal components.
 
@@ -215,7 +220,7 @@ class Frontier:
         """
         placed = self.landmarks() if criteria is None else tuple(map(self.place, criteria))
         first, second = (printable(spelled(group)) for group in self.groups)
-        rounding = _ROUNDING * self._pca.problem.total_variance
+        rounding = _ROUNDING * self.total_variance
         answers = {each.name: each.errors for each in placed if each.name != _PLAIN}
         return FrontierPicture(
             errors=_without(rounding, self.errors),
@@ -281,7 +286,7 @@ class Frontier:
         self, weights: FloatArray, errors: FloatArray, losses: FloatArray, total: float
     ) -> list[str]:
         """Cells of one point; what is only rounding is zero."""
-        rounding = _ROUNDING * self._pca.problem.total_variance
+        rounding = _ROUNDING * self.total_variance
         figures = [*errors.tolist(), *losses.tolist(), float(total)]
         cells = [f"{0.0 if abs(value) <= rounding else value:.4g}" for value in figures]
         return [f"{weights[0]:.4g}", *cells]
