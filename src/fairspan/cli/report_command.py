@@ -1,6 +1,5 @@
 """The command that writes the audit page."""
 
-import shlex
 from pathlib import Path
 
 import click
@@ -9,6 +8,7 @@ from fairspan.cli import options
 from fairspan.cli.outputs import refuse_overwriting
 from fairspan.cli.parameters import Value
 from fairspan.cli.reading import Reading
+from fairspan.cli.shell_text import shell_text
 
 _OUT = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 
@@ -45,13 +45,14 @@ def report(
     from fairspan.cli.inputs import open_input
     from fairspan.cli.output import echo_json
     from fairspan.cli.reporting import Settings, facts_of_table, summary
+    from fairspan.moments.groups import printable
     from fairspan.report.writing import check_can_write, write_page
 
     if page is not None:
         check_can_write(page)
     settings = Settings(n_components, center, standardize, criterion, parameters)
     typed = click.get_current_context().find_root().obj
-    command = shlex.join(["fairspan", *(typed or ())])
+    command = shell_text(["fairspan", *(typed or ())])
     table = open_input(data, reading)
     facts = facts_of_table(table, data, reading, settings, command)
     if page is not None:
@@ -60,4 +61,4 @@ def report(
         echo_json(facts)
     else:
         click.echo(summary(facts))
-        click.echo(f"\nWritten to {page}")
+        click.echo(f"\nWritten to {printable(str(page))}")

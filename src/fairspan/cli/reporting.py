@@ -1,6 +1,5 @@
 """The facts of a report of a file, and what the terminal shows of them."""
 
-import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 from fairspan.cli.inputs import Table, with_labels
 from fairspan.cli.parameters import Value
 from fairspan.cli.reading import Reading
+from fairspan.cli.shell_text import shell_text
 from fairspan.cli.terminal import paint_on, width_of
 from fairspan.problem.named_criteria import criterion_of
 from fairspan.report.answers import PCA
@@ -81,7 +81,7 @@ def facts_of_table(
     else:
         fingerprint = fingerprint_of(table.source)
         # Where --exclude and the like choose columns, these are the same moments.
-        making = shlex.join(["fairspan", "moments", str(path), *_options_of(reading)])
+        making = shell_text(["fairspan", "moments", str(path), *_options_of(reading)])
         line = f'# {making} -o moments.npz\nmoments = GroupMoments.load("moments.npz")'
     origin = Origin(path.name, title_of(path.name), fingerprint, command, line)
     rows = None if table.source is None else table.rows("auditing")

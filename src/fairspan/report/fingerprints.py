@@ -54,7 +54,11 @@ def _of_numbers(rows: RowSource) -> str:
         n_rows += len(block.values)
         values.update(np.ascontiguousarray(block.values, dtype="<f8").data)
         if block.labels is not None:
-            texts = [f"{spelled(label)}\n".encode() for label in block.labels.distinct]
+            # Half of a pair of surrogates, which Python's text may hold, is no UTF-8.
+            texts = [
+                f"{spelled(label)}\n".encode(errors="surrogatepass")
+                for label in block.labels.distinct
+            ]
             groups.update(b"".join(texts[code] for code in block.labels.codes.tolist()))
         if block.weights is not None:
             weights.update(np.ascontiguousarray(block.weights, dtype="<f8").data)
