@@ -5,17 +5,22 @@ import os
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
 from fairspan.cli.shell_text import shell_text
+from report_rows import made_rows
 
 BREAKING = "group\nimport os; os.abort()\n#"
 
 
 @pytest.fixture
-def odd(table, tmp_path):
+def odd(tmp_path):
+    X, groups = made_rows(2, 3)
     path = tmp_path / "rows\nimport os; os.abort()\n\x1b[31m\u202e.csv"
-    table.drop(columns="sex").rename(columns={"age": BREAKING}).to_csv(path, index=False)
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], BREAKING: groups}).to_csv(
+        path, index=False
+    )
     return path
 
 
