@@ -207,7 +207,7 @@ def test_moments_that_refer_to_the_rows_will_do(kind):
     else:
         import scipy.sparse
 
-        wide = scipy.sparse.random_array((120, 1600), density=0.02, rng=rng).tocsr()
+        wide = scipy.sparse.random(120, 1600, density=0.02, random_state=rng).tocsr()
         groups = np.repeat(["a", "b"], 60)
     fair = FairPCA(2).fit(wide, sensitive_features=groups)
     assert type(fair.moments_).__name__.lower().startswith(kind)
