@@ -4,14 +4,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
-from fairspan.moments.groups import Label, listed, printable, spelled
+from fairspan.auditing.results import AuditedRows, ModelAudit
+from fairspan.auditing.wording import (
+    change,
+    counts,
+    dimensions,
+    first_of,
+    interval,
+    labels,
+    names,
+    quoted,
+    share,
+)
+from fairspan.moments.groups import Label, listed
 
 Severity = Literal["info", "warning"]
 
 _SMALL_SHARE = 0.05
-# Groups that one sentence names.
-_MOST_NAMED = 12
 
 
 @dataclass(frozen=True)
@@ -61,10 +70,10 @@ def _too_few_rows(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[F
         yield Finding(
             "FS101",
             "warning",
-            f"{_names(few)}: so few rows ({_counts(few)}) that their best error is zero or close "
+            f"{names(few)}: so few rows ({counts(few)}) that their best error is zero or close "
             "to it, whatever their true spread. Read their excess loss with care, or use fewer "
-            "components.",
-            groups=_labels(few),
+            "dimensions.",
+            groups=labels(few),
         )
 
 
@@ -75,8 +84,8 @@ def _single_row(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Fin
         yield Finding(
             "FS102",
             "warning",
-            f"{_names(alone)}: a single row, so there is no interval. Collect more rows.",
-            groups=_labels(alone),
+            f"{names(alone)}: a single row, so there is no interval. Collect more rows.",
+            groups=labels(alone),
         )
 
 
@@ -84,13 +93,13 @@ def _small_share(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Fi
     """FS103: below 5 % of the rows."""
     small = [group for group in models[0].groups if group.proportion < _SMALL_SHARE]
     if small:
-        shares = _first_of([f"{group.proportion:.1%}" for group in small])
+        shares = first_of([share(group.proportion) for group in small])
         yield Finding(
             "FS103",
             "warning",
-            f"{_names(small)}: below 5 % of the rows ({shares}), so ordinary PCA hardly sees them. "
+            f"{names(small)}: below 5 % of the rows ({shares}), so ordinary PCA hardly sees them. "
             "Check that they are sampled as they should be.",
-            groups=_labels(small),
+            groups=labels(small),
         )
 
 
@@ -101,8 +110,8 @@ def _no_variance(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Fi
         yield Finding(
             "FS104",
             "warning",
-            f"{_names(flat)}: no variance at all, so no share of it can be kept. Check these rows.",
-            groups=_labels(flat),
+            f"{names(flat)}: no variance at all, so no share of it can be kept. Check these rows.",
+            groups=labels(flat),
         )
 
 
@@ -112,9 +121,9 @@ def _one_group(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Find
         yield Finding(
             "FS105",
             "warning",
-            f"All rows are of one group ({_quoted(models[0].groups[0].group)}): there is nothing "
+            f"All rows are of one group ({quoted(models[0].groups[0].group)}): there is nothing "
             "to compare. Check the group column.",
-            groups=_labels(models[0].groups),
+            groups=labels(models[0].groups),
         )
 
 
@@ -149,8 +158,8 @@ def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
     if not model.disparity.has_interval or model.loses_nothing:
         return
     first, second = model.pair
-    low, high = _interval(model.disparity.low), _interval(model.disparity.high)
-    between = f"{_quoted(second)} and {_quoted(first)}"
+    low, high = interval(model.disparity.low), interval(model.disparity.high)
+    between = f"{quoted(second)} and {quoted(first)}"
     if model.disparity.contains_zero:
         yield Finding(
             "FS201",
@@ -167,7 +176,7 @@ def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
     yield Finding(
         "FS202",
         "warning",
-        f"{model.name}: reconstructs {_quoted(worse)} worse than {_quoted(better)}, by "
+        f"{model.name}: reconstructs {quoted(worse)} worse than {quoted(better)}, by "
         f"{abs(model.disparity.value):.4g} ({more}interval of the difference "
         f"{low} to {high}).",
         model.name,
@@ -177,15 +186,15 @@ def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
 
 def _fitted_here(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
     """FS203: in-sample intervals."""
-    names = [model.name for model in models if model.fitted_here]
-    if names and rows.has_intervals:
-        were = "was" if len(names) == 1 else "were"
+    fitted = [model.name for model in models if model.fitted_here]
+    if fitted and rows.has_intervals:
+        were = "was" if len(fitted) == 1 else "were"
         yield Finding(
             "FS203",
             "info",
-            f"{', '.join(names)}: {were} fitted on these rows. The intervals hold for this "
+            f"{', '.join(fitted)}: {were} fitted on these rows. The intervals hold for this "
             "projection; new rows may fare worse. Audit held-out rows to see.",
-            names[0] if len(names) == 1 else None,
+            fitted[0] if len(fitted) == 1 else None,
         )
 
 
@@ -199,9 +208,9 @@ def _who_pays(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
     yield Finding(
         "FS205",
         "info",
-        f"{model.name}: costs {_quoted(most.group)} the most. Its error is "
-        f"{most.excess_loss:.4g}{above} above what {_dimensions(model)} could do for it "
-        f"alone; for {_quoted(least.group)} it is {least.excess_loss:.4g} above.",
+        f"{model.name}: costs {quoted(most.group)} the most. Its error is "
+        f"{most.excess_loss:.4g}{above} above what {dimensions(model)} could do for it "
+        f"alone; for {quoted(least.group)} it is {least.excess_loss:.4g} above.",
         model.name,
         (most.group, least.group),
     )
@@ -213,7 +222,7 @@ def _loses_nothing(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
         yield Finding(
             "FS206",
             "info",
-            f"{model.name}: {_dimensions(model)} keep all variance of every group, up to rounding, "
+            f"{model.name}: {dimensions(model)} keep all variance of every group, up to rounding, "
             "so there is nothing to lose. Ask for fewer dimensions (n_components, -d) to compare.",
             model.name,
         )
@@ -257,7 +266,7 @@ def _repair(models: Sequence[ModelAudit]) -> Iterator[Finding]:
             "info",
             f"{model.name} against {plain.name}: the largest excess loss of a group goes from "
             f"{plain.largest_loss:.4g} to {model.largest_loss:.4g}, the error over all rows from "
-            f"{plain.total_error:.4g} to {model.total_error:.4g} ({cost:+.2%}).",
+            f"{plain.total_error:.4g} to {model.total_error:.4g} ({change(cost)}).",
             model.name,
         )
 
@@ -274,33 +283,3 @@ _ABOUT_ROWS: tuple[_RowRule, ...] = (
 )
 _ABOUT_MODEL = (_missing_groups, _loses_nothing, _who_pays, _disparity, _open_gap)
 _ACROSS = (_different_centers, _repair)
-
-
-def _labels(groups: Sequence[GroupAudit]) -> tuple[Label, ...]:
-    return tuple(group.group for group in groups)
-
-
-def _names(groups: Sequence[GroupAudit]) -> str:
-    return _first_of([_quoted(group.group) for group in groups])
-
-
-def _quoted(label: Label) -> str:
-    return f"'{printable(spelled(label))}'"
-
-
-def _dimensions(model: ModelAudit) -> str:
-    return f"{model.n_components} dimension{'s' if model.n_components > 1 else ''}"
-
-
-def _counts(groups: Sequence[GroupAudit]) -> str:
-    return _first_of([str(group.n) for group in groups])
-
-
-def _first_of(texts: Sequence[str]) -> str:
-    """Texts in a row, without those beyond a dozen; `Finding.groups` has all of them."""
-    more = len(texts) - _MOST_NAMED
-    return ", ".join(texts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _interval(end: float | None) -> str:
-    return "none" if end is None else f"{end:.4g}"

@@ -1,7 +1,7 @@
 """What to do about each finding, by its code; docs/findings.md says more."""
 
 _REMEDIES = {
-    "FS101": "Use fewer components, collect more rows, join the group with another one, or choose "
+    "FS101": "Use fewer dimensions, collect more rows, join the group with another one, or choose "
     'a criterion of errors ("minimax_error", "error_gap") in place of losses.',
     "FS102": "Collect more rows, or leave the group out and say so.",
     "FS103": "Check that the group is sampled as it should be. A fair criterion does not need a "

@@ -104,7 +104,7 @@ def _what(facts: Mapping[str, Any]) -> str:
     sizes = ", ".join(f"{group['group']} {group['n']:,}" for group in data["groups"])
     return (
         f"{data['n_rows']:,} rows ({sizes}) of {data['n_features']} features; PCA and "
-        f"{len(facts['models']) - 1} criteria, each with {settings['n_components']} components."
+        f"{len(facts['models']) - 1} criteria, each with {settings['n_components']} dimensions."
     )
 
 
