@@ -111,6 +111,8 @@ def _drawn(
     for line in (line for panel in picture.axes_ for line in panel.lines):
         line.set_markevery(-(-len(line.get_xdata()) // _MOST_MARKERS))  # type: ignore[arg-type]
     svg = compact(inline_svg(figure, key, alternative, _VARIABLES))
+    width = round(figure.get_figwidth() * _POINTS_PER_INCH)
+    svg = svg.replace("<svg ", f'<svg style="--width:{width}" ', 1)
     places = [
         [_place(figure, picture.axes_[panel], x, y) for panel, x, y in step] for step in points
     ]
