@@ -7,8 +7,8 @@ _ASKS = {
     "minimax_loss": "The largest excess loss of a group is as small as it can be. A group's excess "
     "loss is its error above what as many dimensions could do for that group alone.",
     "minimax_error": "The largest error of a group is as small as it can be.",
-    "disparity": "A mixture of the error over all rows and the difference in error between the two "
-    "groups is as small as it can be.",
+    "disparity": "A mixture of the error over all rows and the protected group's error minus the "
+    "other's is as small as it can be; it does not stop where the two are equal.",
     "equal_error": "All groups have the same error; among such projections the error over all rows "
     "is the least.",
     "error_gap": "The error over all rows, plus a penalty for the largest difference in error "
