@@ -10,6 +10,7 @@ import click
 
 from fairspan.cli.terminal import paint_on, width_of
 from fairspan.moments.groups import printable
+from fairspan.problem.criteria import EqualError
 from fairspan.problem.used_parameters import used_parameters
 from fairspan.terminal_text import Role, wrapped
 
@@ -57,10 +58,13 @@ def certificate_in_words(fit: "Fit") -> str:
     values = ", ".join(
         f"{name}={printable(str(value))}" for name, value in used_parameters(fit.problem).items()
     )
-    criterion = fit.problem.criterion.name + (f" ({values})" if values else "")
+    criterion = fit.problem.criterion.name
     steps = _counted(solution.n_eigenproblems, "eigenproblem")
-    subspace = f"subspace of {_counted(d, 'dimension')}"
-    sentences = [f"Certificate: {criterion} is {solution.objective:.6g};"]
+    among = " with equal errors" if criterion == EqualError.name else ""
+    subspace = f"subspace of {_counted(d, 'dimension')}{among}"
+    sentences = [
+        f"Certificate: {criterion}{values and f' ({values})'} is {solution.objective:.6g};"
+    ]
     if math.isfinite(solution.lower_bound):
         sentences += [
             f"no {subspace} is below {solution.lower_bound:.6g} (gap {solution.gap:.1e}, {steps}).",

@@ -137,14 +137,19 @@ def walk(facts: Facts) -> Markup:
         return Markup(
             "Along the frontier, less error for {} is only to be had with more for {}."
         ).format(first, second)
-    losses = facts["by_dimension"]["plain"]["losses"]
-    largest = [max(each) for each in losses]
+    losses, looked = (facts["by_dimension"][key] for key in ("plain", "dimensions"))
+    largest = [max(each) for each in losses["losses"]]
     at = largest.index(max(largest))
-    d = facts["by_dimension"]["dimensions"][at]
+    # Of many features not every number of dimensions is looked at.
+    is_all = len(looked) == facts["data"]["n_features"]
     if max(largest) == 0:
-        return Markup("PCA costs no group anything, at any number of dimensions.")
-    text = Markup("PCA costs a group most with {}: {}").format(
-        count(d, "dimension"), number(largest[at])
+        some = "number" if is_all else f"of the {len(looked)} numbers"
+        tail = "" if is_all else " that were looked at"
+        return Markup("PCA costs no group anything, at any {} of dimensions{}.").format(some, tail)
+    text = Markup("PCA costs a group most with {}{}: {}").format(
+        count(looked[at], "dimension"),
+        "" if is_all else f", of the {len(looked)} numbers that were looked at",
+        number(largest[at]),
     )
     fair = facts["by_dimension"]["fair"]
     if fair["losses"][at] is None:
@@ -171,14 +176,19 @@ def proof(facts: Facts) -> Markup:
     main = main_of(facts)
     certificate = main["certificate"]
     what = Markup("the objective of {}").format(spoken(main["name"]))
+    # Unequal errors may lower it, and are not what was asked for.
+    among = " with equal errors" if main["criterion"] == "equal_error" else ""
     if certificate["status"] == "optimal":
-        return Markup("Proven: no projection to {} lowers {} by more than {}.").format(
-            dimensions(facts), what, number(max(certificate["gap"], certificate["tolerance"]))
+        return Markup("Proven: no projection to {}{} lowers {} by more than {}.").format(
+            dimensions(facts),
+            among,
+            what,
+            number(max(certificate["gap"], certificate["tolerance"])),
         )
     if certificate["gap"] is None:
         return Markup("Not proven: there is no bound on {}.").format(what)
-    return Markup("Not proven: a projection to {} may lower {}, by at most {}.").format(
-        dimensions(facts), what, number(certificate["gap"])
+    return Markup("Not proven: a projection to {}{} may lower {}, by at most {}.").format(
+        dimensions(facts), among, what, number(certificate["gap"])
     )
 
 

@@ -75,10 +75,11 @@ def share(value: float | None) -> str:
 
     Examples
     --------
-    >>> share(0.9312).split()
-    ['93.1', '%']
+    >>> share(0.9312).split(), share(-1e-16).split()
+    (['93.1', '%'], ['0.0', '%'])
     """
-    return _DASH if value is None else _percent(f"{100 * value:.1f}")
+    # Adding zero leaves no minus zero.
+    return _DASH if value is None else _percent(f"{round(100 * value, 1) + 0.0:.1f}")
 
 
 def change(value: float | None) -> str:

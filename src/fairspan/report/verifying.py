@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from fairspan.fitting import Fit
+from fairspan.problem.criteria import EqualError
 from fairspan.report.answers import Answer
 from fairspan.report.made import Origin
 from fairspan.report.programs import FORMULAS, Formula, program
@@ -65,7 +66,8 @@ def _words(fit: Fit, formula: Formula, *, has_objective: bool) -> list[str]:
     top = "its largest eigenvalue" if d == 1 else f"the sum of its {d} largest eigenvalues"
     bound = "no bound is known"
     if math.isfinite(solution.lower_bound):
-        bound = f"no subspace of as many dimensions is below {solution.lower_bound:.6g}"
+        among = " with equal errors" if fit.problem.criterion.name == EqualError.name else ""
+        bound = f"no subspace of as many dimensions{among} is below {solution.lower_bound:.6g}"
     words = [
         f"The objective is {formula.objective_in_words} Here it is {solution.objective:.6g}, and "
         f"{bound}.",

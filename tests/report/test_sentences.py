@@ -1,0 +1,88 @@
+"""What the page's sentences claim is no more than what was looked at and proven."""
+
+import copy
+import re
+
+import numpy as np
+import pytest
+
+from fairspan.report import leads
+from fairspan.report.shown import share
+from report_rows import facts_by, made_rows, model_of
+
+
+@pytest.fixture(scope="module")
+def of_equal_error():
+    return facts_by(*made_rows(2, 4), 2, criterion="equal_error", criteria=["minimax_loss"])
+
+
+def test_the_bound_of_equal_errors_is_claimed_of_equal_errors_alone(of_equal_error):
+    facts = of_equal_error
+    # Ordinary PCA has a lower error over all rows, so a claim about all projections is false.
+    certificate = model_of(facts, "equal_error")["certificate"]
+    assert model_of(facts, "PCA")["total_error"] < certificate["lower_bound"]
+    assert "no projection to 2 dimensions with equal errors lowers" in _text(leads.proof(facts))
+    assert (
+        "no subspace of as many dimensions with equal errors is"
+        in facts["verification"]["words"][0]
+    )
+
+
+def test_other_criteria_claim_it_of_all(of_equal_error):
+    facts = facts_by(*made_rows(2, 4), 2, criteria=[])
+    assert "no projection to 2 dimensions lowers" in _text(leads.proof(facts))
+    assert "no subspace of as many dimensions is" in facts["verification"]["words"][0]
+
+
+def test_what_is_largest_is_claimed_of_the_dimensions_that_were_looked_at():
+    few = facts_by(*made_rows(3, 4), 2, criteria=[])
+    assert "looked at" not in leads.walk(few)
+    many = copy.deepcopy(few)
+    many["data"]["n_features"] = 81  # of which four numbers of dimensions
+    largest = np.max(many["by_dimension"]["plain"]["losses"], axis=1)
+    d = many["by_dimension"]["dimensions"][int(largest.argmax())]
+    said = _text(leads.walk(many))
+    assert re.match(
+        rf"PCA costs a group most with {d} dimensions?, of the 4 numbers that were looked at: ",
+        said,
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (-1.0, 2.0, "do not show that the two differ"),
+        (0.0, 2.0, "do not show that the two differ"),
+        (0.5, 2.0, "more than chance explains"),
+        (-2.0, -0.5, "more than chance explains"),
+        (None, None, ""),
+    ],
+)
+def test_chance_is_ruled_out_where_the_interval_leaves_zero_out_and_only_there(low, high, said):
+    facts = facts_by(*made_rows(2, 4), 2, criteria=[])
+    model_of(facts, "PCA")["disparity"] |= {"low": low, "high": high}
+    text = _text(leads.plain(facts))
+    assert said in text
+    assert ("chance" in text) is (said == "more than chance explains")
+
+
+@pytest.mark.parametrize(("gap", "claimed"), [(0.0, "0.25"), (0.125, "0.25"), (0.5, "0.5")])
+def test_proven_is_claimed_to_the_tolerance_at_most(gap, claimed):
+    facts = facts_by(*made_rows(2, 4), 2, criteria=[])
+    model_of(facts, "minimax_loss")["certificate"] |= {"gap": gap, "tolerance": 0.25}
+    assert _text(leads.proof(facts)).endswith(f"by more than {claimed}.")
+
+
+def test_an_open_gap_is_never_called_proven(of_equal_error):
+    facts = copy.deepcopy(of_equal_error)
+    model_of(facts, "equal_error")["certificate"] |= {"status": "open gap", "gap": 0.5}
+    assert _text(leads.proof(facts)).startswith("Not proven: a projection to 2 dimensions with")
+    assert leads.answers(facts)[-1][1] == "Not proven"
+
+
+def test_a_share_of_nothing_but_rounding_has_no_sign():
+    assert share(-1e-16).split() == ["0.0", "%"]
+
+
+def _text(markup):
+    return str(markup).replace("\xa0", " ")
