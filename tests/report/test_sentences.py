@@ -66,6 +66,28 @@ def test_chance_is_ruled_out_where_the_interval_leaves_zero_out_and_only_there(l
     assert ("chance" in text) is (said == "more than chance explains")
 
 
+def test_shares_of_weight_are_not_told_as_shares_of_rows():
+    X, labels = made_rows(2, 3)  # 40 rows and 45
+    rows = _text(leads.data(facts_by(X, labels, 1, criteria=[])))
+    assert rows.endswith("; the smallest, \u2018<bdi>group 00</bdi>\u2019, is 47.1 % of them.")
+    weights = np.where(labels == "group 00", 9.0, 1.0)  # 360 against 45
+    facts = facts_by(X, labels, 1, criteria=[], weights=weights)
+    assert _text(leads.data(facts)).endswith(
+        "; \u2018<bdi>group 01</bdi>\u2019, of the least weight, has 11.1 % of it."
+    )
+    even = np.where(labels == "group 00", 45.0, 40.0)
+    facts = facts_by(X, labels, 1, criteria=[], weights=even)
+    assert _text(leads.data(facts)).endswith("in 2 groups of one weight.")
+
+
+def test_the_disparity_is_the_difference_that_is_told():
+    facts = facts_by(*made_rows(2, 4), 2, criteria=[])
+    plain = model_of(facts, "PCA")
+    error = {each["group"]: each["error"] for each in plain["groups"]}
+    of, minus = re.findall(r"<bdi>(.*?)</bdi>", leads.disparity(facts))
+    assert plain["disparity"]["value"] == pytest.approx(error[of] - error[minus], rel=1e-9)
+
+
 @pytest.mark.parametrize(("gap", "claimed"), [(0.0, "0.25"), (0.125, "0.25"), (0.5, "0.5")])
 def test_proven_is_claimed_to_the_tolerance_at_most(gap, claimed):
     facts = facts_by(*made_rows(2, 4), 2, criteria=[])

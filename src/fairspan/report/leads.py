@@ -69,9 +69,10 @@ def data(facts: Facts) -> Markup:
     )
     shares = [group["proportion"] for group in about["groups"]]
     if share(min(shares)) == share(max(shares)):
-        return text + " of one size."
+        return text + (" of one weight." if about["weighted"] else " of one size.")
     least = min(about["groups"], key=lambda group: group["proportion"])
-    return text + Markup("; the smallest, {}, is {} of them.").format(
+    told = "; {}, of the least weight, has {} of it." if about["weighted"] else ""
+    return text + Markup(told or "; the smallest, {}, is {} of them.").format(
         named(least["group"]), share(least["proportion"])
     )
 
