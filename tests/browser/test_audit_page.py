@@ -147,6 +147,30 @@ def test_sorting_sorts_by_value_and_says_so(made, show):
     assert _first_cells(table) == [group["group"].strip() or "(no name)" for group in by_variance]
 
 
+@pytest.mark.parametrize(
+    ("names", "rising"),
+    [
+        # The old order of these went round in a circle.
+        (["9", "1a", "10", "2"], ["1a", "2", "9", "10"]),
+        (["1e2", "10", "-1", "9.5"], ["-1", "9.5", "10", "1e2"]),
+        (["Infinity", "b10", "b9", "NaN"], ["b9", "b10", "Infinity", "NaN"]),
+    ],
+)
+def test_names_sort_by_one_rule_in_a_column(names, rising, show):
+    text = two_groups()[1]
+    towns, hills = (
+        re.search(rf'<tr>\s*<th scope="row" data-value="{name}">.*?</tr>', text, re.S)[0]
+        for name in ("towns", "hills")
+    )
+    rows = "".join(hills.replace("hills", name) for name in names)
+    page = show(text.replace(towns, "", 1).replace(hills, rows, 1))
+    table = page.locator("#data table.sortable")
+    table.locator("thead button").first.click()
+    assert _first_cells(table) == rising
+    table.locator("thead button").first.click()
+    assert _first_cells(table) == rising[::-1]
+
+
 def test_rows_of_one_value_keep_their_order_and_totals_stay_below(show):
     page = show(two_groups()[1])
     table = page.locator("#criteria table.sortable").first

@@ -32,9 +32,11 @@
     const value = (row) => row.cells[column].dataset.value;
     const filled = rows.filter((row) => value(row) !== "");
     const empty = rows.filter((row) => value(row) === "");
+    // By one rule for the whole column: groups may be called 9, 10 and 1a.
+    const isFigures = filled.every((row) => isFinite(value(row)));
     const compare = (a, b) => {
       const [x, y] = [value(a), value(b)];
-      const order = isNaN(x) || isNaN(y) ? x.localeCompare(y, "en") : x - y;
+      const order = isFigures ? x - y : x.localeCompare(y, "en", { numeric: true });
       return down ? -order : order;
     };
     return [...filled.sort(compare), ...empty];
