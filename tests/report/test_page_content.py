@@ -11,7 +11,7 @@ from fairspan.auditing.table import figure
 from fairspan.report import leads
 from fairspan.report.compact import compact
 from fairspan.report.page import page_of
-from fairspan.report.shown import change, number, share
+from fairspan.report.shown import called, change, number, share
 from page_tree import tree_of
 
 
@@ -33,7 +33,7 @@ def cells_of(table):
 def test_table_of_pca_shows_the_facts_with_four_digits(made):
     facts, page = made()
     plain = facts["models"][0]
-    table = tables_of(page)[f"PCA with {facts['settings']['n_components']} components"]
+    table = tables_of(page)[f"PCA with {facts['settings']['n_components']}\u00a0dimensions"]
     for row, group in zip(cells_of(table), plain["groups"], strict=True):
         ends = f"{figure(group['error_low'])} to\u00a0{figure(group['error_high'])}"
         assert row[1] == figure(group["error"]) + ends
@@ -58,6 +58,25 @@ def test_table_of_criteria_has_every_model_and_what_it_asks(made):
         assert (row[-1] == "proven") == (model["certificate"]["status"] == "optimal")
     for each in facts["unavailable"]:
         assert each["why"] in tree_of(page).text
+
+
+@pytest.mark.parametrize("n_alike", [1, 2, 5])
+def test_groups_that_share_the_largest_loss_are_told_alike_everywhere(n_alike):
+    facts = copy_of(twelve_groups)
+    main = next(model for model in facts["models"] if model["is_main"])
+    point = facts["steps"]["points"][facts["steps"]["start"]]
+    for i, group in enumerate(main["groups"]):
+        # As a fit leaves them: the last of those that share it is ahead by rounding.
+        loss = 7.0 + 1e-9 * i if i < n_alike else 1.0
+        group["excess_loss"] = point["losses"][i] = loss
+    main["largest_loss"] = max(group["excess_loss"] for group in main["groups"])
+    page, first = page_of(facts), called(main["groups"][0]["group"])
+    whose = first if n_alike == 1 else f"{first} and {n_alike - 1} more"
+    rows = cells_of(tables_of(page)["Ordinary PCA and each fair criterion"])
+    assert [row[2] for row in rows][facts["models"].index(main)] == whose
+    assert f"largest loss 7, of {whose};" in tree_of(page).text
+    told = f"{n_alike}\u00a0groups alike" if n_alike > 1 else f"\u2018{first}\u2019"
+    assert f"for {told}" in tree_of(page).text
 
 
 @pytest.mark.parametrize("made", [two_groups, twelve_groups])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from fairspan.report.parts import Facts, main_of, most_lost, plain_of, spoken
+from fairspan.report.parts import Facts, main_of, most_lost, plain_of, sharing_largest, spoken
 from fairspan.report.shown import called, change, count, number, relative, share
 
 
@@ -73,7 +73,7 @@ def data(facts: Facts) -> Markup:
     least = min(about["groups"], key=lambda group: group["proportion"])
     told = "; {}, of the least weight, has {} of it." if about["weighted"] else ""
     return text + Markup(told or "; the smallest, {}, is {} of them.").format(
-        named(least["group"]), share(least["proportion"])
+        named(least["group"]), share(least["proportion"]).replace("<", "less than")
     )
 
 
@@ -126,7 +126,7 @@ def disparity(facts: Facts) -> Markup:
         return Markup("Disparity is the error of {} minus that of {}").format(
             named(second), named(first)
         )
-    return Markup("Disparity is the largest difference in error between two groups")
+    return Markup("Disparity is the difference in error between the two groups furthest apart")
 
 
 def walk(facts: Facts) -> Markup:
@@ -223,7 +223,7 @@ def _repaired(plain: Facts, main: Facts) -> list[tuple[str, str, Markup]]:
         (
             f"Under {name}",
             number(main["largest_loss"]),
-            Markup("for {}").format(named(most_lost(main)["group"])),
+            _of_whom(main),
         ),
         (
             "Change in error over all rows",
@@ -233,3 +233,13 @@ def _repaired(plain: Facts, main: Facts) -> list[tuple[str, str, Markup]]:
             ),
         ),
     ]
+
+
+def _of_whom(model: Facts) -> Markup:
+    """Which groups have the largest loss."""
+    shared = sharing_largest([group["excess_loss"] for group in model["groups"]])
+    if len(shared) == 1:
+        return Markup("for {}").format(named(most_lost(model)["group"]))
+    return Markup("for both groups" if len(model["groups"]) == 2 else "for {} alike").format(
+        count(len(shared), "group")
+    )

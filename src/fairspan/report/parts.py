@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Facts = Mapping[str, Any]
 
 # Of float64's sixteen digits the last four.
 _ROUNDING = 1e-12
+# What a fit brings together to its tolerance shares a figure; no table shows so many digits.
+_ALIKE = 1e-6
 
 
 def plain_of(facts: Facts) -> Facts:
@@ -31,9 +33,21 @@ def rounding_of(facts: Facts) -> float:
 
 
 def most_lost(model: Facts) -> Facts:
-    """The group with the largest excess loss."""
-    found: Facts = max(model["groups"], key=lambda group: group["excess_loss"])
-    return found
+    """The group with the largest excess loss; the first of those that share it."""
+    groups: Sequence[Facts] = model["groups"]
+    return groups[sharing_largest([group["excess_loss"] for group in groups])[0]]
+
+
+def sharing_largest(values: Sequence[float]) -> list[int]:
+    """Positions of the largest value: of several where they differ by no more than a fit does.
+
+    Examples
+    --------
+    >>> sharing_largest([0.2, 0.5, 0.1, 0.5000000001])
+    [1, 3]
+    """
+    largest = max(values)
+    return [i for i, value in enumerate(values) if value >= largest - _ALIKE * abs(largest)]
 
 
 def spoken(name: str) -> str:

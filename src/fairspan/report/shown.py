@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairspan.auditing.table import figure
@@ -16,9 +16,9 @@ _RAISED = dict(
         strict=True,
     )
 )
-_PARTS = re.compile(r"[^_/]*[_/]+|[^_/]+")
+_BREAKS = re.compile(r"(?<=[_/])(?![_/])|(?<==)(?=[^\W\d])")
 # Shares below these are rounding, and would be shown as none.
-_ROUNDING, _TINY = 1e-9, 5e-5
+_ROUNDING, _TINY, _TINY_SHARE = 1e-9, 5e-5, 5e-4
 _EXPONENT = re.compile(r"e([+-]\d+)$")
 
 
@@ -34,14 +34,14 @@ def called(name: str) -> str:
 
 
 def parts(name: str) -> list[str]:
-    """A name in the parts after which it may be broken: underscores and slashes.
+    """A name in the parts after which it may be broken: underscores, slashes, and what is equal.
 
     Examples
     --------
-    >>> parts("a_b/c")
-    ['a_', 'b/', 'c']
+    >>> parts("a_b/c"), parts("status=Never-married"), parts("radius=0.15")
+    (['a_', 'b/', 'c'], ['status=', 'Never-married'], ['radius=0.15'])
     """
-    return _PARTS.findall(name)
+    return [part for part in _BREAKS.split(name) if part]
 
 
 def number(value: float | None) -> str:
@@ -71,13 +71,15 @@ def above(value: float, rounding: float) -> str:
 
 
 def share(value: float | None) -> str:
-    """A share as a percentage.
+    """A share as a percentage; of a tiny one, what it is less than.
 
     Examples
     --------
-    >>> share(0.9312).split(), share(-1e-16).split()
-    (['93.1', '%'], ['0.0', '%'])
+    >>> share(0.9312).split(), share(-1e-16).split(), share(2e-5).split()
+    (['93.1', '%'], ['0.0', '%'], ['<', '0.1', '%'])
     """
+    if value is not None and _ROUNDING < value < _TINY_SHARE:
+        return _percent(f"<{_FIXED_SPACE}0.1")
     # Adding zero leaves no minus zero.
     return _DASH if value is None else _percent(f"{round(100 * value, 1) + 0.0:.1f}")
 
@@ -133,6 +135,18 @@ def whole(value: int) -> str:
     (['1', '234', '567'], '12')
     """
     return f"{value:,}".replace(",", _THIN_SPACE)
+
+
+def sharers(names: Sequence[str], positions: Sequence[int]) -> str:
+    """The first of those that share a figure, and how many more do.
+
+    Examples
+    --------
+    >>> sharers(["a", "b", "c"], [1]), sharers(["a", "b", "c"], [0, 1, 2])
+    ('b', 'a and 2 more')
+    """
+    others = len(positions) - 1
+    return names[positions[0]] + (f" and {whole(others)} more" if others else "")
 
 
 def count(value: int, one: str, many: str = "") -> str:

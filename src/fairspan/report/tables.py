@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fairspan.report.parts import Facts, plain_of, rounding_of, spoken
-from fairspan.report.shown import called, change, interval, number, relative, settings, share, whole
+from fairspan.report.parts import Facts, plain_of, rounding_of, sharing_largest, spoken
+from fairspan.report.shown import (
+    called,
+    change,
+    count,
+    interval,
+    number,
+    relative,
+    settings,
+    share,
+    sharers,
+    whole,
+)
 from fairspan.report.table import Cell, Heading, Row, Table
 
 # As a share of the total variance: less than fits resolve.
@@ -48,7 +59,7 @@ def of_plain(facts: Facts) -> Table:
     ]
     headings = ("group", "error", "best possible", "excess loss", "loss / best", "variance kept")
     total = Row(_named("all rows"), (_figure(model["total_error"]), *[Cell("")] * 4))
-    caption = f"PCA with {facts['settings']['n_components']} components"
+    caption = f"PCA with {count(facts['settings']['n_components'], 'dimension')}"
     return Table(caption, _headings(*headings), tuple(rows), (total,))
 
 
@@ -194,13 +205,15 @@ def _figures(model: Facts, what: str) -> Iterable[Cell]:
 
 
 def _worst(model: Facts) -> Sequence[Cell]:
-    worst = max(model["groups"], key=lambda group: group["excess_loss"])
-    return _figure(worst["excess_loss"]), _named(worst["group"])
+    groups = model["groups"]
+    names = [called(group["group"]) for group in groups]
+    return _largest([group["excess_loss"] for group in groups], names)
 
 
 def _largest(values: Sequence[float], groups: Sequence[str]) -> Sequence[Cell]:
     largest = max(values)
-    return _figure(largest), _named(groups[values.index(largest)])
+    whose = sharers(groups, sharing_largest(values)) if largest > 0 else number(None)
+    return _figure(largest), _named(whose)
 
 
 def _status(model: Facts) -> Cell:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairspan.report.drawn import Place
-from fairspan.report.parts import Facts, main_of, rounding_of, spoken
-from fairspan.report.shown import above, called, loading, number, share
+from fairspan.report.parts import Facts, main_of, rounding_of, sharing_largest, spoken
+from fairspan.report.shown import above, called, loading, number, share, sharers, whole
 
 # Figures of each group at a step.
 _PER_GROUP = 3
@@ -48,6 +48,8 @@ class Walking:
         None where the first step has fewer components.
     jumps : list of (str, str)
         Key and label of each button.
+    about_components : str
+        Which components and features the table of loadings shows.
     """
 
     data: dict[str, Any]
@@ -56,6 +58,7 @@ class Walking:
     variances: list[tuple[int, str]]
     features: list[tuple[str, list[Loading | None]]]
     jumps: list[tuple[str, str]]
+    about_components: str
 
     @property
     def first(self) -> Mapping[str, Any]:
@@ -111,6 +114,7 @@ def walking_of(facts: Facts, places: Sequence[Sequence[Place]]) -> Walking:
         ],
         features=_features(steps["features"], data["steps"][start]["loadings"], n_components),
         jumps=_jumps(facts),
+        about_components=_about_components(facts, n_components),
     )
 
 
@@ -130,10 +134,22 @@ def _said(label: str, point: Facts, names: Sequence[str], rounding: float) -> st
         errors = (above(error, rounding) for error in point["errors"])
         told = (f"{name} {error}" for name, error in zip(names, errors, strict=True))
         return f"{label}: error of {', of '.join(told)}; {total}."
-    loss, name = max(zip(point["losses"], names, strict=True))
-    if loss == 0:
+    losses = point["losses"]
+    if max(losses) == 0:
         return f"{label}: no group loses anything; {total}."
-    return f"{label}: largest loss {number(loss)}, of {name}; {total}."
+    whose = sharers(names, sharing_largest(losses))
+    return f"{label}: largest loss {number(max(losses))}, of {whose}; {total}."
+
+
+def _about_components(facts: Facts, n_shown: int) -> str:
+    """Which of how many are shown."""
+    by_dimension = facts["steps"]["walk"] == "dimension"
+    most = max(facts["by_dimension"]["dimensions"]) if by_dimension else 0
+    is_cut = n_shown < max(most, facts["settings"]["n_components"])
+    which = f"The first {n_shown} components" if is_cut else "Components"
+    n_features, n_all = len(facts["steps"]["features"]), facts["data"]["n_features"]
+    left = f", in the {n_features} of {whole(n_all)} features that weigh most"
+    return f"{which} at this step{left if n_features < n_all else ''}"
 
 
 def _rounded(components: Sequence[Sequence[float]]) -> list[list[float]]:
