@@ -56,3 +56,16 @@ def test_parameters_that_there_are_not():
         displays.LoadingsDisplay.from_estimator(FAIR, beside_pca=True)
     with pytest.raises(InvalidParameter, match="'variance kept'"):
         audit(FAIR, ROWS.X, ROWS.labels).plot(quantity="share")
+
+
+@pytest.mark.parametrize(
+    "changed", [{"criterion": "total_error"}, {"center": "none"}, {"scale": True}], ids=str
+)
+def test_settings_that_were_changed_after_the_fit_are_not_drawn_under_its_name(changed):
+    fair = FairPCA(2, criterion="error_gap").fit(ROWS.X, sensitive_features=ROWS.labels)
+    fair.set_params(**changed)
+    for name in ("ErrorCurveDisplay", "DisparityPathDisplay"):
+        with pytest.raises(InvalidParameter, match=r"changed after it was fitted|does not have"):
+            getattr(displays, name).from_estimator(fair)
+    fair.fit(ROWS.X, sensitive_features=ROWS.labels)
+    displays.ErrorCurveDisplay.from_estimator(fair)

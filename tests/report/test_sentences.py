@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from fairspan.report import leads
+from fairspan.report import figures, leads, tables
 from fairspan.report.shown import share
 from report_rows import facts_by, made_rows, model_of
 
@@ -108,3 +108,40 @@ def test_a_share_of_nothing_but_rounding_has_no_sign():
 
 def _text(markup):
     return str(markup).replace("\xa0", " ")
+
+
+def test_the_worst_of_many_groups_is_the_one_that_is_named():
+    facts = facts_by(*made_rows(5, 4), 2, criteria=["minimax_error"])
+    by_name = dict(zip([each["name"] for each in facts["models"]], facts["models"], strict=True))
+    rows = zip(by_name, tables.of_criteria(facts).rows, strict=True)
+    for name, row in rows:
+        worst = max(by_name[name]["groups"], key=lambda group: group["excess_loss"])
+        assert row.cells[0].value == worst["excess_loss"]
+        assert row.cells[1].text == worst["group"]
+    names = [each["group"] for each in facts["data"]["groups"]]
+    points = facts["steps"]["points"]
+    steps = tables.of_steps(facts, [each["label"] for each in points])
+    told = set()
+    for point, row in zip(points[:-1], steps.rows[:-1], strict=True):  # of all, nothing is lost
+        for what, at in (("errors", 0), ("losses", 2)):
+            g = int(np.argmax(point[what]))
+            assert row.cells[at].value == point[what][g]
+            assert row.cells[at + 1].text == names[g]
+            told.add(g)
+    assert len(told) > 1
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_the_error_over_all_rows_counts_every_row_once_at_every_step(k):
+    facts = facts_by(*made_rows(k, 4), 2, criteria=[])
+    sizes = np.array([each["n"] for each in facts["data"]["groups"]], dtype=float)
+    for point in facts["steps"]["points"]:
+        known = np.average(point["errors"], weights=sizes)
+        assert point["total_error"] == pytest.approx(known, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error", "nash_welfare"])
+def test_a_bound_on_the_largest_loss_is_drawn_only_where_it_was_proven(criterion):
+    facts = facts_by(*made_rows(3, 4), 2, criterion=criterion, criteria=[])
+    drawn = figures.of_losses(facts).svg
+    assert ("no largest loss can be less" in drawn) is (criterion == "minimax_loss")

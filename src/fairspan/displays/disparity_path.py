@@ -63,7 +63,8 @@ class DisparityPathDisplay(DisparityPathPicture):
         InvalidType
             The estimator is not a fitted FairPCA.
         InvalidParameter
-            The estimator has no such parameter, or a value is out of its range.
+            The estimator has no such parameter, a value is out of its range, or settings of the
+            estimator were changed after it was fitted.
 
         Examples
         --------

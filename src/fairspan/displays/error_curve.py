@@ -75,7 +75,8 @@ class ErrorCurveDisplay(ErrorCurvePicture):
         InvalidType
             The estimator is not a fitted FairPCA.
         InvalidParameter
-            A dimension that the features do not have, or another quantity.
+            A dimension that the features do not have, another quantity, or settings of the
+            estimator that were changed after it was fitted.
         InvalidInput
             Rows without groups, or of other features.
         UnknownGroup

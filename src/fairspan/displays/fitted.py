@@ -8,10 +8,11 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from fairspan.auditing.models import plain_pca
-from fairspan.errors import FairspanWarning, InvalidType
+from fairspan.errors import FairspanWarning, InvalidParameter, InvalidType
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.groups import printable, spelled
 from fairspan.moments.of_rows import Moments
+from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.parameters import kind_of
 from fairspan.subspace import FairSubspace
 
@@ -61,10 +62,26 @@ def refitted(estimator: Any, **settings: Any) -> Any:
     ------
     Incompatible
         No subspace answers the criterion with these settings.
+    InvalidParameter
+        The estimator's own settings are not those of its fit any more.
     """
+    _check_as_fitted(estimator)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairspanWarning)
         return clone(estimator).set_params(**settings).fit_moments(estimator.moments_)
+
+
+def _check_as_fitted(estimator: Any) -> None:
+    """Answers of other settings would stand under the name of those that it was fitted with."""
+    subspace = estimator.subspace_
+    now = (criterion_of(estimator.criterion).name, estimator.center, bool(estimator.scale))
+    then = (subspace.provenance.criterion, subspace.center, subspace.scale is not None)
+    if now != then:
+        raise InvalidParameter(
+            "The settings of the estimator were changed after it was fitted",
+            f"It was fitted with criterion {then[0]!r}, center {then[1]!r} and scale {then[2]}",
+            "Fit it again",
+        )
 
 
 def plain_of_fit(estimator: Any, n_components: int | None = None) -> FairSubspace:
