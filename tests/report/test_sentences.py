@@ -5,9 +5,11 @@ import re
 
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 
 from fairspan.report import figures, leads, tables
-from fairspan.report.shown import share
+from fairspan.report.shown import number, share
+from fairspan.report.walking import walking_of
 from report_rows import facts_by, made_rows, model_of
 
 
@@ -155,3 +157,27 @@ def test_a_bound_on_the_largest_loss_is_drawn_only_where_it_was_proven(criterion
     facts = facts_by(*made_rows(3, 4), 2, criterion=criterion, criteria=[])
     drawn = figures.of_losses(facts).svg
     assert ("no largest loss can be less" in drawn) is (criterion == "minimax_loss")
+
+
+def test_what_is_read_out_at_a_step_gives_each_group_its_own_error():
+    facts = facts_by(*made_rows(2, 4), 2, criteria=[])
+    points = facts["steps"]["points"]
+    steps = walking_of(facts, [[] for _ in points]).data["steps"]
+    for point, step in zip(points, steps, strict=True):
+        first, second = map(number, point["errors"])
+        assert f"group 00 {first}" in step["said"]
+        assert f"group 01 {second}" in step["said"]
+
+
+@pytest.mark.parametrize("center", ["group", "global"])
+def test_pca_by_dimension_knows_no_groups_and_is_judged_about_their_own_centre(center):
+    X, labels = made_rows(3, 4)
+    X = X + 2.0 * (labels == "group 01")[:, None]
+    curve = facts_by(X, labels, 2, criteria=[], center=center)["by_dimension"]
+    for d, errors in zip(curve["dimensions"], curve["plain"]["errors"], strict=True):
+        axes = PCA(d).fit(X).components_
+        for g, error in zip(sorted(set(labels)), errors, strict=True):
+            mean = X[labels == g].mean(axis=0) if center == "group" else X.mean(axis=0)
+            rows = X[labels == g] - mean
+            left = ((rows - rows @ axes.T @ axes) ** 2).sum(axis=1).mean()
+            assert error == pytest.approx(left, rel=1e-8, abs=1e-9)
