@@ -198,3 +198,6 @@ def test_every_text_of_a_table_is_escaped():
     assert tables.tags <= TAGS
     assert tables.rows == [[head, ""], [section], [name, cell], [cell]]
     assert tables.beside == [caption, cell]
+    noted = Tables(html_table(caption, [head, ""], [], [(name, cell)]))
+    assert noted.tags <= TAGS | {"strong"}
+    assert "".join(noted.beside) == caption + name + cell

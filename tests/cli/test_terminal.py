@@ -181,3 +181,17 @@ def test_help_fits_80_columns_on_any_terminal(run, monkeypatch, name):
         result = run(*[name] * bool(name), "--help")
         assert result.status == 0
         assert max(map(len, result.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("columns", "width"), [(0, 80), (1, 1), (60, 60), (80, 80), (200, 80)])
+def test_text_is_as_wide_as_the_terminal_and_80_columns_at_most(columns, width, monkeypatch):
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((columns, 24)))
+
+    class Wide(io.StringIO):
+        def isatty(self):
+            return True
+
+        def fileno(self):
+            return 1
+
+    assert width_of(Wide()) == width

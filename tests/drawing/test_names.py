@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from fairspan.drawing.free_places import free_place
 from fairspan.drawing.layout import number
 from fairspan.drawing.names import label_of, labels_of
+from fairspan.drawing.palette import look
 
 
 def shown(label):
@@ -51,3 +52,7 @@ def test_free_places_touch_nothing(inside):
     assert (np.hypot(x - 0.6, y - 0.6) < 0.35) == inside
     assert np.hypot(*(taken - [x, y]).T).min() > 0.05
     assert free_place(axes, "many words " * 20, taken, outline, inside=inside) is None
+
+
+def test_twelve_groups_differ_by_marker_alone():
+    assert len({look(i).marker for i in range(12)}) == 12
