@@ -97,16 +97,34 @@ def test_sorting_values_are_those_of_the_facts(made):
 @pytest.mark.parametrize("made", [two_groups, twelve_groups])
 def test_findings_stand_with_code_message_and_remedy_and_warnings_first(made):
     facts, page = made()
-    (entries,) = (
+    main = next(model["name"] for model in facts["models"] if model["is_main"])
+    lists = [
         list(each.all("li"))
         for each in tree_of(page).all("ol")
         if each.attributes.get("class") == "findings"
-    )
-    text = " ".join(each.text for each in entries)
+    ]
+    # Those about criteria that were only compared stand apart.
+    answer, others = (" ".join(entry.text for entry in entries) for entries in lists)
     for found in facts["findings"]:
+        text = answer if found["model"] in (None, "PCA", main) else others
         assert all(found[part] in text for part in ("code", "message", "remedy"))
-    severities = [each.attributes["class"] for each in entries]
-    assert severities == sorted(severities, reverse=True)
+    for entries in lists:
+        severities = [each.attributes["class"] for each in entries]
+        assert severities == sorted(severities, reverse=True)
+
+
+def test_summary_says_whose_loss_rises():
+    facts, _ = two_groups()
+    plain, main = (facts["models"][i]["groups"] for i in (0, 1))
+    assert facts["models"][1]["is_main"]
+    (payer,) = (g for g in (0, 1) if main[g]["excess_loss"] > plain[g]["excess_loss"])
+    before, after = (number(groups[payer]["excess_loss"]) for groups in (plain, main))
+    told = f"The loss of {leads.named(main[payer]['group'])} rises from {before} to {after}."
+    assert told in leads.summary(facts)
+    facts, _ = twelve_groups()
+    plain, main = (facts["models"][i]["groups"] for i in (0, 1))
+    rises = sum(b["excess_loss"] > a["excess_loss"] for a, b in zip(plain, main, strict=True))
+    assert f"The loss rises for {rises} of 12 groups." in leads.summary(facts)
 
 
 @pytest.mark.parametrize("made", [two_groups, twelve_groups])

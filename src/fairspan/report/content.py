@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairspan.report import figures, leads, tables
-from fairspan.report.parts import Facts, main_of, spoken
+from fairspan.report.parts import Facts, findings_about_the_answer, main_of, spoken
 from fairspan.report.shown import count, settings, whole
 from fairspan.report.table import Table
 from fairspan.report.walking import walking_of
@@ -20,6 +20,7 @@ _CENTERS = {
 
 def content_of(facts: Facts) -> dict[str, Any]:
     """Leads, tables, figures and the walk, by the names that the template uses."""
+    about_answer, about_others = findings_about_the_answer(facts)
     along_frontier = facts["steps"]["walk"] == "frontier"
     by_dimension = figures.of_dimensions(facts, with_marks=not along_frontier)
     walked = figures.of_frontier(facts) if along_frontier else by_dimension
@@ -47,7 +48,8 @@ def content_of(facts: Facts) -> dict[str, Any]:
         "walk_figure": walked,
         "dimension_figure": by_dimension if along_frontier else None,
         "walk": walk,
-        "findings": _findings(facts),
+        "findings": _by_code(about_answer),
+        "other_findings": _by_code(about_others),
         "disparity": leads.disparity(facts),
         "main": spoken(main_of(facts)["name"]),
         "measured": _measured(facts),
@@ -67,10 +69,10 @@ def _tables(facts: Facts, steps: Sequence[str]) -> dict[str, Table]:
     }
 
 
-def _findings(facts: Facts) -> list[tuple[str, str, list[str], str]]:
+def _by_code(findings: Sequence[Facts]) -> list[tuple[str, str, list[str], str]]:
     """Code, severity, messages and what to do: warnings first, one entry for each code."""
     by_code: dict[tuple[str, str], list[Facts]] = {}
-    for each in facts["findings"]:
+    for each in findings:
         by_code.setdefault((each["severity"], each["code"]), []).append(each)
     return [
         (code, severity, [each["message"] for each in found], found[0]["remedy"])

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from fairspan.report.parts import Facts, main_of, most_lost, plain_of, sharing_largest, spoken
+from fairspan.report.parts import (
+    ALIKE,
+    Facts,
+    findings_about_the_answer,
+    main_of,
+    most_lost,
+    plain_of,
+    sharing_largest,
+    spoken,
+)
 from fairspan.report.shown import called, change, count, number, relative, share
 
 
@@ -34,7 +43,7 @@ def summary(facts: Facts) -> Markup:
     text = Markup("PCA leaves {} with an error {} the best that {} can do for that group.").format(
         named(worst["group"]), above_best(worst), dimensions(facts)
     )
-    return text if main is plain else text + " " + _repair(plain, main)
+    return text if main is plain else text + " " + _repair(plain, main) + _who_pays(plain, main)
 
 
 def _repair(plain: Facts, main: Facts) -> Markup:
@@ -45,6 +54,20 @@ def _repair(plain: Facts, main: Facts) -> Markup:
     name = spoken(main["name"])
     return Markup("{} {} the largest loss of a group{}{}{}.").format(
         name[0].upper() + name[1:], verb, at, by, _price(main["total_change"])
+    )
+
+
+def _who_pays(plain: Facts, main: Facts) -> Markup:
+    """Whose loss rises for the repair."""
+    both = list(zip(plain["groups"], main["groups"], strict=True))
+    rises = [(a, b) for a, b in both if b["excess_loss"] > a["excess_loss"] * (1 + ALIKE)]
+    if not rises:
+        return Markup("")
+    if len(rises) > 1:
+        return Markup(" The loss rises for {} of {} groups.").format(len(rises), len(both))
+    before, after = rises[0]
+    return Markup(" The loss of {} rises from {} to {}.").format(
+        named(after["group"]), number(before["excess_loss"]), number(after["excess_loss"])
     )
 
 
@@ -161,8 +184,8 @@ def walk(facts: Facts) -> Markup:
 
 
 def findings(facts: Facts) -> Markup:
-    """How many there are of each severity."""
-    found = facts["findings"]
+    """How many there are of each severity, about the rows, PCA and the main answer."""
+    found, _ = findings_about_the_answer(facts)
     if not found:
         return Markup("There is nothing that the reader should be warned of.")
     warnings = sum(each["severity"] == "warning" for each in found)

@@ -10,7 +10,7 @@ Facts = Mapping[str, Any]
 # Of float64's sixteen digits the last four.
 _ROUNDING = 1e-12
 # What a fit brings together to its tolerance shares a figure; no table shows so many digits.
-_ALIKE = 1e-6
+ALIKE = 1e-6
 
 
 def plain_of(facts: Facts) -> Facts:
@@ -47,7 +47,17 @@ def sharing_largest(values: Sequence[float]) -> list[int]:
     [1, 3]
     """
     largest = max(values)
-    return [i for i, value in enumerate(values) if value >= largest - _ALIKE * abs(largest)]
+    return [i for i, value in enumerate(values) if value >= largest - ALIKE * abs(largest)]
+
+
+def findings_about_the_answer(facts: Facts) -> tuple[list[Facts], list[Facts]]:
+    """Findings about the rows, ordinary PCA and the main answer; and those about other criteria."""
+    asked = {None, plain_of(facts)["name"], main_of(facts)["name"]}
+    first: list[Facts] = []
+    others: list[Facts] = []
+    for each in facts["findings"]:
+        (first if each["model"] in asked else others).append(each)
+    return first, others
 
 
 def spoken(name: str) -> str:
