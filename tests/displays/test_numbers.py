@@ -183,7 +183,7 @@ def test_loadings_are_the_components():
     display = LoadingsDisplay.from_estimator(FAIR, n_features=3)
     columns = display.columns()
     for i in range(2):
-        shown = [FAIR.components_[i, int(name.split()[1]) - 1] for name in columns["feature"]]
+        shown = [FAIR.components_[i, int(name.split()[1])] for name in columns["feature"]]
         assert columns[f"component {i + 1}"] == shown
     image = LoadingsDisplay.from_estimator(FAIR, image_shape=(1, 5), beside_pca=True)
     np.testing.assert_allclose(

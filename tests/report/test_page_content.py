@@ -13,6 +13,7 @@ from fairspan.report.compact import compact
 from fairspan.report.page import page_of
 from fairspan.report.shown import called, change, number, share
 from page_tree import tree_of
+from report_rows import facts_by, made_rows
 
 
 def copy_of(made):
@@ -308,3 +309,26 @@ def test_compact_svg_leaves_names_alone():
     style = "font: 11px 'A', sans-serif"
     svg = f'<g id="f-text_1">\n <text x="1.23456" style="{style}">{name}</text></g>'
     assert compact(svg) == (f'<g><text x="1.23" style="font: 11px sans-serif">{name}</text></g>')
+
+
+def test_names_of_ten_thousand_letters_leave_the_page_small_and_the_facts_whole():
+    X, labels = made_rows(2, 4)
+    names = {"group 00": "a" * 10_000, "group 01": "b" * 10_000}
+    facts = facts_by(X, [names[label] for label in labels], 2)
+    assert [each["group"] for each in facts["data"]["groups"]] == sorted(names.values())
+    page = page_of(facts)
+    assert len(page) < 300_000
+    assert max(map(len, re.findall("a+|b+", tree_of(page).text))) <= 100
+
+
+def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to_be_asked_for():
+    X, labels = made_rows(30, 5, n=10)
+    facts = facts_by(X, labels, 2)
+    slow = {"equal_error", "error_gap", "robust_error_gap"}
+    assert {each["name"] for each in facts["unavailable"]} == {"disparity", *slow}
+    page = page_of(facts)
+    assert len(page) < 300_000
+    assert "of the 12 groups that lose most" in tree_of(page).text
+    few = labels <= "group 16"
+    chosen = facts_by(X[few], labels[few], 2, criteria=["error_gap"])
+    assert [each["name"] for each in chosen["models"]] == ["PCA", "minimax_loss", "error_gap"]

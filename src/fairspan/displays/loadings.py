@@ -58,7 +58,7 @@ class LoadingsDisplay(LoadingsPicture):
         >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0]])
         >>> fair = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
         >>> LoadingsDisplay.from_estimator(fair, n_features=2).columns()["feature"]
-        ['feature 1', 'feature 2']
+        ['feature 0', 'feature 1']
         """
         moments_of_fit(estimator, cls.__name__)
         check_count("n_features", n_features)
@@ -73,7 +73,7 @@ class LoadingsDisplay(LoadingsPicture):
             )
         names = subspace.feature_names
         if names is None:
-            names = tuple(f"feature {j + 1}" for j in range(subspace.n_features))
+            names = tuple(f"feature {j}" for j in range(subspace.n_features))
         return cls(
             loadings=subspace.components,
             features=tuple(map(printable, names)),

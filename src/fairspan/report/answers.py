@@ -15,6 +15,14 @@ from fairspan.report.asked import PLAIN, Asked
 
 PCA = "PCA"
 
+# Of more groups than these, some criteria may take minutes: they are for whoever asks for them.
+MANY_GROUPS = 16
+_SLOW = ("equal_error", "error_gap", "robust_error_gap")
+_NOT_COMPARED = (
+    f"Of more than {MANY_GROUPS} groups its answer may take minutes, so it was not compared. Ask "
+    "for it as the criterion, or among the criteria of write_report."
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Answer:
@@ -88,6 +96,13 @@ def answers_of(moments: GroupMoments, asked: Asked, n_components: int) -> Answer
     answers, without = [], []
     for criterion, name in zip(asked.criteria, names_of(asked.criteria), strict=True):
         is_main = criterion is asked.criterion
+        if (
+            moments.n_groups > MANY_GROUPS
+            and criterion.name in _SLOW
+            and not (is_main or asked.are_chosen)
+        ):
+            without.append((name, _NOT_COMPARED))
+            continue
         try:
             fit = fit_subspace(
                 moments,

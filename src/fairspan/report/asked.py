@@ -24,6 +24,8 @@ class Asked:
         The one that the report is mainly about.
     criteria : tuple of Criterion
         All but ordinary PCA, the main one first.
+    are_chosen : bool
+        Whether somebody chose what the main criterion is compared with.
     n_components : int or None
         d; None for the least that keep 90 % of the variance over all rows.
     center : {"global", "group", "none"}
@@ -32,6 +34,7 @@ class Asked:
 
     criterion: Criterion
     criteria: tuple[Criterion, ...]
+    are_chosen: bool
     n_components: int | None
     center: Center
     scale: bool
@@ -70,7 +73,7 @@ class Asked:
         chosen = _different([main, *others])
         if center != "group":  # there it is not what everybody calls PCA, but one more criterion
             chosen = [each for each in chosen if each.name != PLAIN]
-        return cls(main, tuple(chosen), n_components, center, scale)
+        return cls(main, tuple(chosen), criteria is not None, n_components, center, scale)
 
     @property
     def is_plain(self) -> bool:

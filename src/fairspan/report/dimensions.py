@@ -9,14 +9,14 @@ import numpy.typing as npt
 
 from fairspan.errors import Incompatible
 from fairspan.problem.problem import Problem
-from fairspan.report.answers import Answers
+from fairspan.report.answers import MANY_GROUPS, Answers
 from fairspan.solvers.auto import Auto
 from fairspan.solvers.solution import Solution
 
 FloatArray = npt.NDArray[np.float64]
 
 MOST = 40
-# Beyond so many features each dimension takes its time.
+# Beyond so many features, or with many groups, each dimension takes its time.
 _MANY_FEATURES, _MOST_OF_MANY = 300, 16
 # As a share of the total variance, as fits have it by default.
 _TOLERANCE = 1e-9
@@ -50,7 +50,10 @@ def along_dimensions(answers: Answers) -> list[AtDimension]:
     """Solve for 40 dimensions at most, the one that was asked for among them."""
     main, pca = answers.main.fit, answers.plain.fit
     judged = main.problem
-    dimensions = chosen_dimensions(judged.n_features, main.subspace.dimension)
+    are_many = judged.n_features > _MANY_FEATURES or len(judged.labels) > MANY_GROUPS
+    dimensions = chosen_dimensions(
+        judged.n_features, main.subspace.dimension, _MOST_OF_MANY if are_many else MOST
+    )
     found = []
     for d in dimensions:
         problem = replace(judged, n_components=d)
@@ -61,7 +64,7 @@ def along_dimensions(answers: Answers) -> list[AtDimension]:
     return found
 
 
-def chosen_dimensions(n_features: int, asked: int) -> list[int]:
+def chosen_dimensions(n_features: int, asked: int, most: int = MOST) -> list[int]:
     """The dimensions that are looked at: all of a few, the smaller half and some of many.
 
     Examples
@@ -72,7 +75,6 @@ def chosen_dimensions(n_features: int, asked: int) -> list[int]:
     >>> len(chosen), chosen[18:24], 34 in chosen, chosen[-1]
     (40, [19, 20, 23, 26, 30, 33], True, 81)
     """
-    most = MOST if n_features <= _MANY_FEATURES else _MOST_OF_MANY
     if n_features <= most:
         return list(range(1, n_features + 1))
     first = list(range(1, most // 2 + 1))

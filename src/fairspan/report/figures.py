@@ -17,6 +17,9 @@ from fairspan.report.shown import called, interval, number
 
 FloatArray = npt.NDArray[np.float64]
 
+# Groups with a curve of their own.
+_MOST_PANELS = 12
+
 
 def of_plain(facts: Facts) -> Drawn:
     """The error of each group under PCA, with its interval."""
@@ -64,12 +67,12 @@ def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
     """Losses of every group against the number of dimensions."""
     curve, steps = facts["by_dimension"], facts["steps"]
     plain, fair = curve["plain"]["losses"], curve["fair"]["losses"]
-    name, groups = spoken(curve["fair"]["criterion"]), _names(facts)
+    name, names, drawn = spoken(curve["fair"]["criterion"]), _names(facts), _losing_most(facts)
     picture = ErrorCurvePicture(
         dimensions=np.array(curve["dimensions"]),
-        groups=groups,
-        plain=_table(plain),
-        fair=_table([each or [None] * len(groups) for each in fair]),
+        groups=tuple(names[g] for g in drawn),
+        plain=_table(plain)[:, drawn],
+        fair=_table([each or [None] * len(names) for each in fair])[:, drawn],
         name=name,
         marked=facts["settings"]["n_components"],
         quantity="loss",
@@ -78,9 +81,10 @@ def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
         f"{_largest(before)} and {_largest(after)} at d = {d}"
         for d, before, after in zip(curve["dimensions"], plain, fair, strict=True)
     ]
-    caption = f"Excess loss of each group by number of dimensions, under PCA and under {name}."
+    whose = "each group" if len(drawn) == len(names) else f"the {len(drawn)} groups that lose most"
+    caption = f"Excess loss of {whose} by number of dimensions, under PCA and under {name}."
     alternative = f"Largest loss of a group under PCA and {name}: {'; '.join(told)}."
-    points = [_on_curves(point) for point in steps["points"]] if with_marks else []
+    points = [_on_curves(point, drawn) for point in steps["points"]] if with_marks else []
     return draw(picture, "d", caption, alternative, points, steps["start"])
 
 
@@ -151,11 +155,17 @@ def _turn(start: FloatArray, middle: FloatArray, end: FloatArray) -> float:
     return float(first[0] * second[1] - first[1] * second[0])
 
 
-def _on_curves(point: Facts) -> list[Point]:
+def _losing_most(facts: Facts) -> list[int]:
+    """Positions of the groups with the largest loss under PCA: as many as there is room for."""
+    losses = _values(plain_of(facts), "excess_loss")
+    return sorted(np.argsort(-losses, kind="stable")[:_MOST_PANELS].tolist())
+
+
+def _on_curves(point: Facts, drawn: Sequence[int]) -> list[Point]:
     """One mark for each group: in its own panel, where they have panels."""
-    losses = point["losses"]
+    losses = [point["losses"][g] for g in drawn]
     together = len(losses) <= 2
-    return [(0 if together else g, point["n_components"], loss) for g, loss in enumerate(losses)]
+    return [(0 if together else i, point["n_components"], loss) for i, loss in enumerate(losses)]
 
 
 def _names(facts: Facts) -> tuple[str, ...]:

@@ -44,10 +44,11 @@ def page_of(facts: Facts) -> str:
     environment = _environment()
     # They need jinja2's markupsafe.
     from fairspan.report.content import content_of
+    from fairspan.report.short_names import with_short_names
 
     style, script = (_source(name) for name in ("page.css", "page.js"))
     return environment.get_template("page.html").render(
-        **content_of(facts),
+        **content_of(with_short_names(facts)),
         style=style,
         script=script,
         policy=policy_of(style, script),

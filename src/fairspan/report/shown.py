@@ -19,18 +19,22 @@ _RAISED = dict(
 _BREAKS = re.compile(r"(?<=[_/])(?![_/])|(?<==)(?=[^\W\d])")
 # Shares below these are rounding, and would be shown as none.
 _ROUNDING, _TINY, _TINY_SHARE = 1e-9, 5e-5, 5e-4
+# Letters of a name: the facts have them all.
+_LONGEST = 100
 _EXPONENT = re.compile(r"e([+-]\d+)$")
 
 
 def called(name: str) -> str:
-    """A name from the data, or what stands for an empty one.
+    """A name from the data, without its middle if it is very long; or what stands for none.
 
     Examples
     --------
-    >>> called("old"), called(" ")
-    ('old', '(no name)')
+    >>> called("old"), called(" "), len(called("x" * 10_000))
+    ('old', '(no name)', 100)
     """
-    return name if name.strip() else "(no name)"
+    if not name.strip():
+        return "(no name)"
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 31]}\u2026{name[-30:]}"
 
 
 def parts(name: str) -> list[str]:
