@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from fairspan import write_report
-from fairspan.report.page import page_of
+from fairspan.report.page.rendering import page_of
 
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -11,8 +11,8 @@ from fairspan import ErrorGap, FairPCA, GroupMoments, audit
 from fairspan.auditing.findings import find
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
 from fairspan.problem.criterion_names import CRITERION_NAMES
-from fairspan.report.asked import Asked
-from fairspan.report.facts import facts_of
+from fairspan.report.facts.asked import Asked
+from fairspan.report.facts.of_rows import facts_of
 from report_rows import ORIGIN, column, facts_by, made_rows, model_of
 
 

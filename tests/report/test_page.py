@@ -13,7 +13,7 @@ import pytest
 
 from audit_pages import HOSTILE, SHOWN, hostile_pair, twelve_groups, two_groups
 from fairspan.errors import MissingDependency
-from fairspan.report.page import page_of
+from fairspan.report.page.rendering import page_of
 from page_tree import tree_of
 
 PAGES = pytest.mark.parametrize("made", [two_groups, twelve_groups])
@@ -154,7 +154,7 @@ def test_same_facts_give_the_same_bytes_in_another_process(tmp_path):
     (facts, page), (more_facts, other_page) = two_groups(), twelve_groups()
     (tmp_path / "facts.json").write_text(json.dumps([facts, more_facts]), encoding="utf-8")
     program = (
-        "import json, sys; from fairspan.report.page import page_of\n"
+        "import json, sys; from fairspan.report.page.rendering import page_of\n"
         "both = json.load(open(sys.argv[1], encoding='utf-8'))\n"
         "sys.stdout.buffer.write(''.join(map(page_of, both)).encode())"
     )

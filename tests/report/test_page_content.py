@@ -8,10 +8,10 @@ import pytest
 
 from audit_pages import twelve_groups, two_groups
 from fairspan.auditing.table import figure
-from fairspan.report import leads
-from fairspan.report.compact import compact
-from fairspan.report.page import page_of
-from fairspan.report.shown import called, change, number, share
+from fairspan.report.page import leads
+from fairspan.report.page.compact import compact
+from fairspan.report.page.rendering import page_of
+from fairspan.report.page.shown import called, change, number, share
 from page_tree import tree_of
 from report_rows import facts_by, made_rows
 

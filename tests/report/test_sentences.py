@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from fairspan.report import figures, leads, tables
-from fairspan.report.shown import number, share
-from fairspan.report.walking import walking_of
+from fairspan.report.page import figures, leads, tables
+from fairspan.report.page.shown import number, share
+from fairspan.report.page.walking import walking_of
 from report_rows import facts_by, made_rows, model_of
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import fairspan as fs
 from audit_pages import two_groups
-from fairspan.report.compact import compact
-from fairspan.report.page import page_of
+from fairspan.report.page.compact import compact
+from fairspan.report.page.rendering import page_of
 from report_rows import made_rows
 
 # What a matplotlibrc in somebody's folder may hold: the mark of the slider would stand elsewhere

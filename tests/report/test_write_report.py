@@ -17,7 +17,7 @@ import fairspan as fs
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
 from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.registry import rows_of
-from fairspan.report.page import page_of
+from fairspan.report.page.rendering import page_of
 from report_rows import made_rows
 
 X, LABELS = made_rows(2, 4)
@@ -175,7 +175,7 @@ def test_a_failure_leaves_what_stood_there(tmp_path, monkeypatch):
     def broken(facts):
         raise RuntimeError("a fault of our own")
 
-    monkeypatch.setattr("fairspan.report.page.page_of", broken)
+    monkeypatch.setattr("fairspan.report.page.rendering.page_of", broken)
     with pytest.raises(RuntimeError):
         fs.write_report(page, X, LABELS, **FEW)
     assert page.read_text() == "an earlier page"

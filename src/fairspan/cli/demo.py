@@ -17,10 +17,10 @@ from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import spelled
 from fairspan.moments.sources.registry import rows_of
-from fairspan.report.asked import Asked
-from fairspan.report.facts import facts_of
-from fairspan.report.fingerprints import fingerprint_of
-from fairspan.report.made import Origin, title_of
+from fairspan.report.facts.asked import Asked
+from fairspan.report.facts.fingerprints import fingerprint_of
+from fairspan.report.facts.made import Origin, title_of
+from fairspan.report.facts.of_rows import facts_of
 from fairspan.report.writing import check_can_write, write_page
 from fairspan.terminal_text import wrapped
 

@@ -12,11 +12,11 @@ from fairspan.cli.reading import Reading
 from fairspan.cli.shell_text import shell_text
 from fairspan.cli.terminal import paint_on, width_of
 from fairspan.problem.named_criteria import criterion_of
-from fairspan.report.answers import PCA
-from fairspan.report.asked import Asked
-from fairspan.report.facts import check_size, facts_of
-from fairspan.report.fingerprints import fingerprint_of, of_files
-from fairspan.report.made import Origin, title_of
+from fairspan.report.facts.answers import PCA
+from fairspan.report.facts.asked import Asked
+from fairspan.report.facts.fingerprints import fingerprint_of, of_files
+from fairspan.report.facts.made import Origin, title_of
+from fairspan.report.facts.of_rows import check_size, facts_of
 from fairspan.terminal_text import Paint, wrapped
 
 _INDENT = " " * len("FS101 ")

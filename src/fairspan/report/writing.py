@@ -12,10 +12,10 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.sources.protocol import Rows
 from fairspan.moments.sources.registry import rows_of
 from fairspan.problem.parameters import kind_of
-from fairspan.report.asked import Asked
-from fairspan.report.call import Call
-from fairspan.report.facts import check_size, facts_of
-from fairspan.report.fingerprints import fingerprint_of, of_bytes
+from fairspan.report.facts.asked import Asked
+from fairspan.report.facts.call import Call
+from fairspan.report.facts.fingerprints import fingerprint_of, of_bytes
+from fairspan.report.facts.of_rows import check_size, facts_of
 from fairspan.storage import replacing, writing
 
 _EXTRA, _PACKAGES = "report", ("jinja2", "matplotlib")
@@ -121,7 +121,7 @@ def write_page(path: str | os.PathLike[str], facts: Mapping[str, Any]) -> None:
     InvalidParameter
         The file cannot be written.
     """
-    from fairspan.report.page import page_of
+    from fairspan.report.page.rendering import page_of
 
     page = page_of(facts).encode()
     with writing(path), replacing(path) as partial:

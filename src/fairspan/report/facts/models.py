@@ -11,8 +11,8 @@ from fairspan.auditing.results import GroupAudit, ModelAudit
 from fairspan.fitting import Fit
 from fairspan.moments.groups import Label, printable, spelled
 from fairspan.problem.used_parameters import used_parameters
-from fairspan.report.answers import Answer, Answers
-from fairspan.report.sentences import asked_of
+from fairspan.report.facts.answers import Answer, Answers
+from fairspan.report.facts.sentences import asked_of
 
 
 def models_facts(answers: Answers, audit: Audit) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fairspan.errors import Incompatible
 from fairspan.problem.problem import Problem
-from fairspan.report.answers import MANY_GROUPS, Answers
+from fairspan.report.facts.answers import MANY_GROUPS, Answers
 from fairspan.solvers.auto import Auto
 from fairspan.solvers.solution import Solution
 

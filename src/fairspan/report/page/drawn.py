@@ -12,7 +12,7 @@ from markupsafe import Markup
 from fairspan.drawing import palette
 from fairspan.drawing.files import empty_figure, inline_svg
 from fairspan.drawing.picture import Picture
-from fairspan.report.compact import compact
+from fairspan.report.page.compact import compact
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairspan.report.drawn import Place
-from fairspan.report.parts import Facts, main_of, rounding_of, sharing_largest, spoken
-from fairspan.report.shown import above, called, loading, number, share, sharers, whole
+from fairspan.report.page.drawn import Place
+from fairspan.report.page.parts import Facts, main_of, rounding_of, sharing_largest, spoken
+from fairspan.report.page.shown import above, called, loading, number, share, sharers, whole
 
 # Figures of each group at a step.
 _PER_GROUP = 3

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.report.dimensions import without_rounding
-from fairspan.report.walks import Step, Walk, aligned
+from fairspan.report.facts.dimensions import without_rounding
+from fairspan.report.facts.walks import Step, Walk, aligned
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from fairspan.problem.criteria import Criterion, MinimaxLoss
 from fairspan.problem.named_criteria import criterion_of
-from fairspan.report.asked import Asked
-from fairspan.report.made import Origin, title_of
+from fairspan.report.facts.asked import Asked
+from fairspan.report.facts.made import Origin, title_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,15 +14,15 @@ from fairspan.moments.groups import printable
 from fairspan.moments.sources.protocol import Rows
 from fairspan.problem.problem import check_n_components
 from fairspan.problem.used_parameters import used_parameters
-from fairspan.report.answers import Answers, answers_of
-from fairspan.report.asked import Asked
-from fairspan.report.dimensions import along_dimensions, dimensions_facts
-from fairspan.report.made import Origin, made_facts
-from fairspan.report.models import findings_facts, models_facts, shown
-from fairspan.report.plain_values import plain
-from fairspan.report.steps import steps_facts
-from fairspan.report.verifying import verification_facts
-from fairspan.report.walks import along_found, along_frontier, spread_along
+from fairspan.report.facts.answers import Answers, answers_of
+from fairspan.report.facts.asked import Asked
+from fairspan.report.facts.dimensions import along_dimensions, dimensions_facts
+from fairspan.report.facts.made import Origin, made_facts
+from fairspan.report.facts.models import findings_facts, models_facts, shown
+from fairspan.report.facts.plain_values import plain
+from fairspan.report.facts.steps import steps_facts
+from fairspan.report.facts.verifying import verification_facts
+from fairspan.report.facts.walks import along_found, along_frontier, spread_along
 from fairspan.trade_off.curve import Frontier
 from fairspan.trade_off.tracing import frontier_to_look_at
 

@@ -11,7 +11,7 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import printable
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.nested_parameters import field_values
-from fairspan.report.asked import PLAIN, Asked
+from fairspan.report.facts.asked import PLAIN, Asked
 
 PCA = "PCA"
 

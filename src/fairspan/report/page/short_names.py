@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairspan.report.parts import Facts
-from fairspan.report.shown import called
+from fairspan.report.page.parts import Facts
+from fairspan.report.page.shown import called
 
 # These are to be copied and run as they are.
 _WHOLE = ("verification", "made")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from fairspan.report.parts import (
+from fairspan.report.page.parts import (
     ALIKE,
     Facts,
     findings_about_the_answer,
@@ -14,7 +14,7 @@ from fairspan.report.parts import (
     sharing_largest,
     spoken,
 )
-from fairspan.report.shown import called, change, count, number, relative, share
+from fairspan.report.page.shown import called, change, count, number, relative, share
 
 
 def named(group: str) -> Markup:

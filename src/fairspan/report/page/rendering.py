@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairspan.errors import MissingDependency
-from fairspan.report.shown import called, parts
+from fairspan.report.page.parts import Facts
+from fairspan.report.page.shown import called, parts
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-Facts = Mapping[str, Any]
 
 _TEMPLATES = Path(__file__).parent / "template"
 # In JSON inside a script element these could end it, or begin a comment.
@@ -43,8 +41,8 @@ def page_of(facts: Facts) -> str:
     """
     environment = _environment()
     # They need jinja2's markupsafe.
-    from fairspan.report.content import content_of
-    from fairspan.report.short_names import with_short_names
+    from fairspan.report.page.content import content_of
+    from fairspan.report.page.short_names import with_short_names
 
     style, script = (_source(name) for name in ("page.css", "page.js"))
     return environment.get_template("page.html").render(

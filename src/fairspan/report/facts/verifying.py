@@ -8,9 +8,9 @@ from typing import Any
 
 from fairspan.fitting import Fit
 from fairspan.problem.criteria import EqualError
-from fairspan.report.answers import Answer
-from fairspan.report.made import Origin
-from fairspan.report.programs import FORMULAS, Formula, program
+from fairspan.report.facts.answers import Answer
+from fairspan.report.facts.made import Origin
+from fairspan.report.facts.programs import FORMULAS, Formula, program
 
 # Numbers that a program may hold: the components of moderate tables.
 _MOST_NUMBERS = 2500

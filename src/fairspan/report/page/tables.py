@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fairspan.report.parts import Facts, plain_of, rounding_of, sharing_largest, spoken
-from fairspan.report.shown import (
+from fairspan.report.page.parts import Facts, plain_of, rounding_of, sharing_largest, spoken
+from fairspan.report.page.shown import (
     called,
     change,
     count,
@@ -17,7 +17,7 @@ from fairspan.report.shown import (
     sharers,
     whole,
 )
-from fairspan.report.table import Cell, Heading, Row, Table
+from fairspan.report.page.table import Cell, Heading, Row, Table
 
 # As a share of the total variance: less than fits resolve.
 _SAME = 1e-9

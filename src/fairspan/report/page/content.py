@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fairspan.report import figures, leads, tables
-from fairspan.report.parts import Facts, findings_about_the_answer, main_of, spoken
-from fairspan.report.shown import count, settings, whole
-from fairspan.report.table import Table
-from fairspan.report.walking import walking_of
+from fairspan.report.page import figures, leads, tables
+from fairspan.report.page.parts import Facts, findings_about_the_answer, main_of, spoken
+from fairspan.report.page.shown import count, settings, whole
+from fairspan.report.page.table import Table
+from fairspan.report.page.walking import walking_of
 
 _CENTERS = {
     "global": "about the mean of all rows",

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
-from fairspan.report.answers import PCA, Answers
-from fairspan.report.dimensions import AtDimension
+from fairspan.report.facts.answers import PCA, Answers
+from fairspan.report.facts.dimensions import AtDimension
 from fairspan.trade_off.curve import Frontier
 
 FloatArray = npt.NDArray[np.float64]

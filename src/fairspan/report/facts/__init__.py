@@ -1,0 +1,1 @@
+"""Everything that a report says, as one plain dictionary."""

@@ -1,0 +1,1 @@
+"""The audit page: an HTML file made of the facts, and of nothing else."""
