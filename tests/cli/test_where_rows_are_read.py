@@ -39,7 +39,7 @@ def assert_same_figures(ours, expected):
     ],
     ids=["processes", "dask", "spark"],
 )
-def test_any_engine_gives_the_same_figures(installed, folder, tmp_path, command, engine):
+def test_any_engine_gives_the_same_figures(run, installed, folder, tmp_path, command, engine):
     if engine[-1] == "spark":
         pytest.importorskip(
             "pyspark", reason="the extra 'spark' is not installed; run: ./run spark"
@@ -50,7 +50,7 @@ def test_any_engine_gives_the_same_figures(installed, folder, tmp_path, command,
         pytest.importorskip("distributed")
     out = ["-o", tmp_path / "model"] if command == "fit" else []
     arguments = (command, folder, "--group", "sex", "--weight", "w", "-d", 2, *out, "--json")
-    here = installed(*arguments).facts
+    here = run(*arguments).facts
     there = installed(*arguments, *engine, timeout=300)
     assert_same_figures(there.facts, here)
 
