@@ -22,7 +22,7 @@ from fairspan.moments.sources.files.file_rows import FileRows
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 
-N_KILLS = 12
+N_KILLS = 8
 # Seconds before a kill; a run takes about one.
 LONGEST = 0.4
 FAIRSPAN = str(Path(sys.executable).with_name("fairspan"))

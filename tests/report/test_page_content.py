@@ -322,13 +322,12 @@ def test_names_of_ten_thousand_letters_leave_the_page_small_and_the_facts_whole(
 
 
 def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to_be_asked_for():
-    X, labels = made_rows(30, 5, n=10)
+    X, labels = made_rows(18, 4, n=8)
     facts = facts_by(X, labels, 2)
     slow = {"equal_error", "error_gap", "robust_error_gap"}
     assert {each["name"] for each in facts["unavailable"]} == {"disparity", *slow}
     page = page_of(facts)
     assert len(page) < 300_000
     assert "of the 12 groups that lose most" in tree_of(page).text
-    few = labels <= "group 16"
-    chosen = facts_by(X[few], labels[few], 2, criteria=["error_gap"])
+    chosen = facts_by(X, labels, 2, criteria=["error_gap"])
     assert [each["name"] for each in chosen["models"]] == ["PCA", "minimax_loss", "error_gap"]
