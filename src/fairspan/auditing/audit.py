@@ -22,8 +22,9 @@ from fairspan.auditing.pictures import picture_of
 from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
 from fairspan.auditing.row_errors import standard_errors
 from fairspan.auditing.text import audit_table, audit_text
+from fairspan.data_frames import data_frame
 from fairspan.drawing.audit import AuditPicture, AuditQuantity
-from fairspan.errors import InvalidInput, InvalidType, MissingDependency
+from fairspan.errors import InvalidInput, InvalidType
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, moments_of
@@ -94,11 +95,7 @@ class Audit:
         MissingDependency
             pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingDependency.for_extra("pandas", "pandas", "Audit.frame()") from error
-        return pd.DataFrame.from_records(self.records())
+        return data_frame(self.records(), "Audit.frame()")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, ready for JSON."""

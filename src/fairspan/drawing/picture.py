@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from fairspan.data_frames import data_frame
 from fairspan.drawing.fonts import fallback_fonts
 from fairspan.drawing.palette import INK, STYLE
 from fairspan.errors import MissingDependency
@@ -82,12 +83,7 @@ class Picture(ABC):
         MissingDependency
             pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            name = f"{type(self).__name__}.frame()"
-            raise MissingDependency.for_extra("pandas", "pandas", name) from error
-        return pd.DataFrame(dict(self.columns()))
+        return data_frame(dict(self.columns()), f"{type(self).__name__}.frame()")
 
     @abstractmethod
     def columns(self) -> Mapping[str, Sequence[Any]]:

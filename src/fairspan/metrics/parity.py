@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.errors import MissingDependency
+from fairspan.data_frames import data_frame
 from fairspan.metrics.outcomes import outcomes_by_group, percentile_interval
 from fairspan.moments.groups import Label, Scalar, spelled
 from fairspan.problem.parameters import check_count, check_number
@@ -91,20 +91,15 @@ class StatisticalParity:
         MissingDependency
             pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingDependency.for_extra(
-                "pandas", "pandas", "StatisticalParity.frame()"
-            ) from error
-        return pd.DataFrame.from_records(
+        return data_frame(
             [
                 {"group": group, "n": count, "outcome": outcome, "share": share}
                 for group, count, shares in zip(
                     self.groups, self.counts.tolist(), self.distribution.tolist(), strict=True
                 )
                 for outcome, share in zip(self.outcomes, shares, strict=True)
-            ]
+            ],
+            "StatisticalParity.frame()",
         )
 
     def __repr__(self) -> str:

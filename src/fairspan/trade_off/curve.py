@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.data_frames import data_frame
 from fairspan.drawing.frontier import FrontierPicture
-from fairspan.errors import Incompatible, InvalidParameter, MissingDependency
+from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.fitting import Fit
 from fairspan.html_table import html_table
 from fairspan.linalg.threads import threads_of
@@ -128,10 +129,6 @@ class Frontier:
         MissingDependency
             pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingDependency.for_extra("pandas", "pandas", "Frontier.frame()") from error
         columns = {
             f"{what} of {spelled(group)}": figures[:, g]
             for what, figures in (
@@ -141,7 +138,7 @@ class Frontier:
             )
             for g, group in enumerate(self.groups)
         }
-        return pd.DataFrame({**columns, "total error": self.total_errors})
+        return data_frame({**columns, "total error": self.total_errors}, "Frontier.frame()")
 
     def place(self, criterion: str | Criterion) -> Placed:
         """Fit a criterion to the same moments and tell where its answer lies.

@@ -1,0 +1,20 @@
+"""Results as data frames, with pandas, which is loaded when one is made."""
+
+from typing import Any
+
+from fairspan.errors import MissingDependency
+
+
+def data_frame(data: Any, purpose: str) -> Any:
+    """A pandas DataFrame of columns, or of one dictionary for each row.
+
+    Raises
+    ------
+    MissingDependency
+        pandas is not installed; the message names the purpose.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingDependency.for_extra("pandas", "pandas", purpose) from error
+    return pd.DataFrame(data)
