@@ -99,8 +99,8 @@ def report(results: list[Result], left_out: list[str], effort: Effort) -> str:
     explained = (
         "A fair fit (`FairPCA(d).fit(X, sensitive_features=groups)`, moments and solve, default "
         "`tol`) over the fastest of scikit-learn's PCA solvers on the same rows, "
-        f"median of {effort.repetitions}. `gap` is the certificate's, as a share of the total "
-        "variance; `optimal` means proven."
+        f"median of {effort.repetitions}. `gap` is the certificate's, as a share of the "
+        "objective; `optimal` means proven."
     )
     ratios = table_of(
         ["case", "n x p, d", "ratio", "goal", "reached", "gap", "status", "eigenproblems", "path"],

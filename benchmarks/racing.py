@@ -67,14 +67,13 @@ def race(rows: Labelled, d: int, effort: Effort, criterion: Any = "minimax_loss"
         runs["moments"] = lambda: GroupMoments.from_rows(X, labels)
     rivals = plain_runs(X, d)
     seconds, turns = seconds_and_turns(runs | rivals, effort.repetitions, spared=list(rivals))
-    solution, provenance = model.solution_, model.subspace_.provenance
-    assert provenance is not None, "a fitted subspace says where it comes from"
+    solution = model.solution_
     return Race(
         fair=seconds["fair"],
         moments=seconds.get("moments"),
         rivals={name: seconds[name] for name in rivals},
         turns={name: turns[name] for name in rivals},
-        gap=solution.gap / provenance.total_variance,
+        gap=solution.relative_gap,
         status=solution.status.value,
         eigen=solution.eigen,
         n_eigenproblems=solution.n_eigenproblems,

@@ -26,12 +26,13 @@ for rows, marker in zip(sets, "osD^v", strict=True):
     dimensions = np.arange(1, moments.n_features)
     fits = [fs.FairPCA(int(d), scale=True).fit_moments(moments) for d in dimensions]
     assert [len(fit.components_) for fit in fits] == list(dimensions)
-    assert {fit.solution_.status for fit in fits} == {"optimal"}
+    # Unresolved where next to nothing is lost: double precision tells no share of that.
+    assert {fit.solution_.status for fit in fits} <= {"optimal", "unresolved"}
     # The total variance of scaled features is their number.
     gaps = np.array([fit.solution_.gap for fit in fits]) / moments.n_features
     assert gaps.max() < 1e-9
     axes.semilogy(dimensions, np.maximum(gaps, 1e-17), marker, markersize=5, label=rows.name)
-axes.axhline(1e-9, color="black", linestyle="--", label="called optimal below")
+axes.axhline(1e-9, color="black", linestyle="--", label="a billionth of the variance")
 axes.set_xticks(range(1, 22, 4))
 axes.set(xlabel="dimensions d", ylabel="gap, as a share of the variance", ylim=(5e-18, 1e-8))
 figure.legend(loc="outside right upper")

@@ -1,13 +1,16 @@
-"""Every test can be run again with another way through the library: `--path projected`.
+"""What holds for all tests: every fit is verified, and the way through the library can be changed.
 
-What "auto" would choose depends on the number of features, and most tests have few.
+With `--path projected` every test can be run again with another way: what "auto" would choose
+depends on the number of features, and most tests have few.
 """
 
 import pytest
 
 from fairspan.solvers import eigen_path
+from verified_fits import NotedFits, note_fits
 
 PATHS = ("auto", "projected")
+NOTES = NotedFits()
 
 
 def pytest_addoption(parser):
@@ -20,6 +23,11 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", "counts: of the eigenproblems that the dense path solves; others take more"
     )
+    config.addinivalue_line(
+        "markers",
+        "unverified: fits something that is wrong on purpose, so its fits are not verified",
+    )
+    note_fits(NOTES)
     if config.getoption("--path") == "projected":
         eigen_path.pays = lambda problem, tolerance: eigen_path.proves(problem)
 
@@ -30,3 +38,17 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if "counts" in item.keywords:
             item.add_marker(pytest.mark.skip(reason="counts eigenproblems of the dense path"))
+
+
+@pytest.fixture(autouse=True)
+def _every_fit_is_verified(request):
+    """Fail a test, after its end, if the certificate of something that it fitted does not hold.
+
+    Also what fixtures of a wider scope fitted before it is looked at here.
+    """
+    yield
+    failures, n_passed_over = NOTES.failures()
+    if n_passed_over:
+        request.node.user_properties.append(("fits that were not verified", n_passed_over))
+    if failures and "unverified" not in request.keywords:
+        pytest.fail("\n".join(failures), pytrace=False)

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.certificates.solution import Solution
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import (
     Criterion,
@@ -18,7 +19,6 @@ from fairspan.problem.criteria import (
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.boundary import BoundarySearch
-from fairspan.solvers.solution import Solution
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -40,7 +40,7 @@ def problem_of(
 
 
 def solve(problem: Problem, tol: float = 1e-9) -> Solution:
-    return BoundarySearch().solve(problem, tol * problem.total_variance)
+    return BoundarySearch().solve(problem, tol)
 
 
 def random_moments(rng: np.random.Generator, n_groups: int, n_features: int) -> FloatArray:

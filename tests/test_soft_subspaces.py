@@ -6,10 +6,10 @@ import pytest
 from by_hand import random_rows
 from fairspan import BoundarySearch, FairPCA, FairSubspace, audit, metrics
 from fairspan.accepted_models import subspace_of
+from fairspan.certificates.optimality import certified
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.problem.restrictions import MeanParity
 from fairspan.soft_projection import softened
-from fairspan.solvers.certificate import certified
 
 ROWS = random_rows(97, n=60, p=5)
 U = np.linalg.qr(np.random.default_rng(3).standard_normal((5, 5)))[0]
@@ -103,7 +103,6 @@ def soft_fit(monkeypatch, basis, **settings):
         return certified(
             problem,
             basis,
-            0.0,
             problem.proportions,
             tolerance=tolerance,
             n_eigenproblems=1,

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from fairspan import selection as selection
     from fairspan.auditing.audit import Audit as Audit
     from fairspan.auditing.audit import audit as audit
+    from fairspan.certificates.solution import Solution as Solution
+    from fairspan.certificates.solution import Status as Status
+    from fairspan.certificates.verification import Verification as Verification
+    from fairspan.certificates.verification import verify as verify
     from fairspan.estimators import FairPCA as FairPCA
     from fairspan.moments.group_moments import GroupMoments as GroupMoments
     from fairspan.moments.sources.files.file_rows import FileRows as FileRows
@@ -33,8 +37,6 @@ if TYPE_CHECKING:
     from fairspan.solvers.multiplicative import MultiplicativeWeights as MultiplicativeWeights
     from fairspan.solvers.riemannian import RiemannianSubgradient as RiemannianSubgradient
     from fairspan.solvers.semidefinite import Semidefinite as Semidefinite
-    from fairspan.solvers.solution import Solution as Solution
-    from fairspan.solvers.solution import Status as Status
     from fairspan.subspace import FairSubspace as FairSubspace
     from fairspan.trade_off.curve import Frontier as Frontier
     from fairspan.trade_off.tracing import frontier as frontier
@@ -62,11 +64,13 @@ _HOMES = {
     "MultiplicativeWeights": "fairspan.solvers.multiplicative",
     "RiemannianSubgradient": "fairspan.solvers.riemannian",
     "Semidefinite": "fairspan.solvers.semidefinite",
-    "Solution": "fairspan.solvers.solution",
-    "Status": "fairspan.solvers.solution",
+    "Solution": "fairspan.certificates.solution",
+    "Status": "fairspan.certificates.solution",
     "Frontier": "fairspan.trade_off.curve",
+    "Verification": "fairspan.certificates.verification",
     "audit": "fairspan.auditing.audit",
     "frontier": "fairspan.trade_off.tracing",
+    "verify": "fairspan.certificates.verification",
     "write_report": "fairspan.report.writing",
 }
 _MODULES = ("datasets", "displays", "errors", "metrics", "regression", "selection")

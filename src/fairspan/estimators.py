@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 from fairspan.errors import InvalidInput, InvalidType, warn
 from fairspan.fitting import Fit, check_dimension, fit_subspace
 from fairspan.moments.accumulate import accumulate
+from fairspan.moments.group_limit import GroupLimit
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.sources.chosen_columns import ChosenColumns
@@ -93,13 +94,16 @@ class FairPCA(
         - "multiplicative", `MultiplicativeWeights()`; "semidefinite", `Semidefinite()`;
           "riemannian", `RiemannianSubgradient()`: the papers' own, as reference
     tol : float, default=1e-9
-        Largest gap that is called optimal, as a share of the total variance.
+        Largest gap that is called optimal, as a share of the objective.
     allow_extra : bool, default=False
         Allow a soft projection with more than d components where only that reaches the optimum. For
         one and two groups exactly d always do, so nothing changes.
     missing_groups : {"error", "ignore"}, default="error"
         What to do without `sensitive_features`: raise, or treat all rows as one group, which is
         ordinary PCA.
+    max_groups : int or None, default=None
+        Most groups that rows may have. None refuses more than 100 groups that are also more than a
+        third of the rows: these are no groups but an identifier, or a continuous number.
     random_state : int, Generator, RandomState or None
         For solvers that use randomness; the default one does not.
 
@@ -197,6 +201,7 @@ class FairPCA(
         tol: float = 1e-9,
         allow_extra: bool = False,
         missing_groups: str = "error",
+        max_groups: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -208,6 +213,7 @@ class FairPCA(
         self.tol = tol
         self.allow_extra = allow_extra
         self.missing_groups = missing_groups
+        self.max_groups = max_groups
         self.random_state = random_state
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -270,7 +276,7 @@ class FairPCA(
         Raises
         ------
         InvalidInput
-            Missing groups, NaN, infinity, text, lengths that differ, no rows.
+            Missing groups, too many groups, NaN, infinity, text, lengths that differ, no rows.
         InvalidParameter
             A setting out of range.
         Incompatible
@@ -279,7 +285,8 @@ class FairPCA(
         """
         with self._all_or_nothing():
             rows, columns = self._rows_of(X, sensitive_features, sample_weight, reset=True)
-            self._fit(moments_of(rows), columns, has_groups=_has_groups(X, sensitive_features))
+            moments = moments_of(rows, GroupLimit(self.max_groups))
+            self._fit(moments, columns, has_groups=_has_groups(X, sensitive_features))
         return self
 
     def partial_fit(
@@ -299,14 +306,12 @@ class FairPCA(
         with self._all_or_nothing():
             rows, columns = self._rows_of(X, sensitive_features, sample_weight, reset=is_first)
             has_groups = _has_groups(X, sensitive_features)
-            # Never moments that refer to the rows, whose memory the next ones may be read into.
-            moments = accumulate(rows)
+            before = None
             if not is_first:
                 self._check_same_kind_of_rows(has_groups=has_groups)
-                moments, columns = (
-                    _matrices(self.moments_) + moments,
-                    columns or self._group_columns,
-                )
+                before, columns = _matrices(self.moments_), columns or self._group_columns
+            # Never moments that refer to the rows, whose memory the next ones may be read into.
+            moments = accumulate(rows, GroupLimit(self.max_groups), onto=before)
             self._fit(moments, columns, has_groups=has_groups)
         return self
 
@@ -329,6 +334,9 @@ class FairPCA(
                 "Make one with GroupMoments.from_rows or GroupMoments.load",
             )
         check_settings(self)
+        if self.max_groups is not None:  # the usual limit is one of rows
+            n_rows = int(moments.counts.sum())
+            GroupLimit(self.max_groups).check(moments.n_groups, n_rows, moments.n_features)
         with self._all_or_nothing():
             set_features(self, moments.n_features, moments.feature_names)
             self._fit(moments, (), has_groups=True)

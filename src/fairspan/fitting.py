@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, warn
+from fairspan.certificates.solution import Solution, Status
+from fairspan.certificates.storing import evidence_of, stored_settings
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.linalg import leading_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
@@ -15,16 +17,16 @@ from fairspan.moments.groups import listed
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.sparse.moments import SparseMoments
 from fairspan.moments.thin.coordinates import InCoordinates
-from fairspan.moments.thin.moments import ThinMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.named_criteria import criterion_of
+from fairspan.problem.posing import Posed, deviations_of, pose
 from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.restrictions import Restriction, restriction_of
-from fairspan.problem.restrictions_in_coordinates import in_coordinates
+from fairspan.problem.units import check_squares, in_units, largest_column, unit_for
 from fairspan.solvers.choose import solver_of
 from fairspan.solvers.growing_subspace import GrowingSubspace
+from fairspan.solvers.in_unit import in_unit
 from fairspan.solvers.restricted import Solved, Task
-from fairspan.solvers.solution import Solution
 from fairspan.subspace import FairSubspace, Provenance
 from fairspan.version import __version__
 
@@ -95,7 +97,7 @@ def fit_subspace(
         Divide each feature by its pooled standard deviation first.
     solver : str or solver object
     tol : float
-        Largest gap to call optimal, as a share of the total variance.
+        Largest gap to call optimal, as a share of the objective.
     allow_extra : bool
         Whether a soft projection of more than d components may be the answer.
     random_state : int, Generator, RandomState or None
@@ -124,39 +126,46 @@ def fit_subspace(
     if isinstance(moments, SparseMoments):
         _check_without_matrices(n_components, hide)
         solve_with = GrowingSubspace(solve_with)
-    divisor = _scale(moments) if scale else None
-    scaled = moments if divisor is None else moments.divided_by(divisor)
+    check_squares(moments, center)
+    divisor = deviations_of(moments) if scale else None
+    settings = _Settings(chosen, hide, center, divisor, bool(allow_extra), tol)
+    unit = unit_for(moments, center, divisor)
+    posed = settings.posed(moments, n_components, unit)
     whole = isinstance(n_components, numbers.Integral)
-    thin: InCoordinates | None = None
-    if isinstance(scaled, ThinMoments):
-        thin = InCoordinates.of(scaled, n_components, center)
-        scaled, point, n_components = thin.frame.moments, thin.point, thin.n_components
-    else:
-        point = scaled.center_point(center)
-    second_moments = scaled.operator_about(point)
-    problem = Problem(
-        second_moments,
-        moments.labels,
-        moments.weights,
-        int(n_components) if whole else 1,
-        chosen,
-        bool(allow_extra),
-    )
-    if hide is not None:
-        hide.check(moments.labels, chosen, allow_extra=bool(allow_extra))
-    within = hide if hide is None or thin is None else in_coordinates(hide, thin)
-    task = Task(
-        problem,
-        second_moments,
-        within,
-        scaled.means,
-        np.empty(0) if isinstance(scaled, SparseMoments) else _covariances(scaled, hide),
-        solve_with,
-        tol,
-        random_state,
-    )
-    solved = task.at(int(n_components)) if whole else task.keeping(float(n_components))
-    return _fit_of(solved, moments, divisor, center, hide, thin)
+    task = Task(posed, solve_with, tol, random_state)
+    solved = task.at(int(posed.n_components)) if whole else task.keeping(float(n_components))
+    if unit != 1:
+        d = solved.problem.n_components
+        problem = settings.posed(moments, n_components, 1.0).at(d).full
+        solved = Solved(problem, in_unit(solved.solution, solved.problem, unit))
+    return _fit_of(solved, moments, settings, posed.coordinates)
+
+
+@dataclass(frozen=True, eq=False)
+class _Settings:
+    """What is asked of the moments."""
+
+    criterion: Criterion
+    restriction: Restriction | None
+    center: Center
+    divisor: FloatArray | None
+    allow_extra: bool
+    tol: float
+
+    def posed(self, moments: Moments, n_components: int | float, unit: float) -> Posed:
+        """The problem, with features measured in a unit."""
+        divisor = self.divisor
+        if unit != 1:
+            divisor = np.full(moments.n_features, unit)
+        return pose(
+            moments,
+            n_components,
+            in_units(self.criterion, unit),
+            restriction=in_units(self.restriction, unit),
+            center=self.center,
+            divisor=divisor,
+            allow_extra=self.allow_extra,
+        )
 
 
 def check_dimension(n_components: object, n_features: int) -> None:
@@ -195,29 +204,28 @@ def smallest_dimension(
     int
         At least 1.
     """
-    scaled = moments.divided_by(_scale(moments)) if scale else moments
+    scaled = moments.divided_by(deviations_of(moments)) if scale else moments
     pooled = np.tensordot(moments.proportions, scaled.second_moments(center), axes=1)
     kept = np.cumsum(leading_subspace(pooled, moments.n_features).eigenvalues)
     return min(int(np.searchsorted(kept, share * kept[-1])) + 1, moments.n_features)
 
 
 def _fit_of(
-    solved: Solved,
-    moments: Moments,
-    divisor: FloatArray | None,
-    center: Center,
-    restriction: Restriction | None,
-    coordinates: InCoordinates | None,
+    solved: Solved, moments: Moments, settings: _Settings, coordinates: InCoordinates | None
 ) -> Fit:
     problem, solution, basis = solved.problem, solved.solution, solved.basis
     errors = problem.errors(basis)
     losses = np.maximum(errors - problem.best_errors, 0.0)
     variances = np.einsum("gii->gi", problem.second_moments.compressed(basis))
+    variances = np.maximum(variances, 0.0)  # along directions without any, rounding
+    if solution.status is Status.UNRESOLVED:
+        solution = replace(solution, reason=_reason(problem, solution, moments, settings))
     if coordinates is not None:
         columns = coordinates.in_features(solution.components.T, problem.n_components)
         components = np.ascontiguousarray(columns.T)
         solution = replace(solution, components=components, eigen="thin")
         variances = np.pad(variances, ((0, 0), (0, len(components) - basis.shape[1])))
+    center, hide = settings.center, settings.restriction
     mean = np.zeros(moments.n_features) if center == "none" else moments.mean
     provenance = Provenance(
         criterion=problem.criterion.name,
@@ -231,16 +239,33 @@ def _fit_of(
         lower_bound=solution.lower_bound,
         total_variance=problem.total_variance,
         version=__version__,
-        restriction=None if restriction is None else repr(restriction),
+        restriction=None if hide is None else repr(hide),
+        tolerance=settings.tol,
+        resolution=solution.resolution,
+        settings=stored_settings(settings.criterion, hide),
+        reason=solution.reason,
     )
     subspace = FairSubspace(
-        solution.components, mean, divisor, center, moments.feature_names, provenance
+        solution.components,
+        mean,
+        settings.divisor,
+        center,
+        moments.feature_names,
+        provenance,
+        evidence_of(solution.proof),
     )
     return Fit(problem, solution, subspace, errors, losses, np.array(variances), coordinates)
 
 
-def _covariances(moments: GroupMoments, restriction: Restriction | None) -> FloatArray:
-    return np.empty(0) if restriction is None else moments.second_moments("group")
+def _reason(problem: Problem, solution: Solution, moments: Moments, settings: _Settings) -> str:
+    """What leaves the gap unresolved: a column of large numbers, or hardly any objective."""
+    column = None if settings.divisor is not None else largest_column(moments, settings.center)
+    if column is not None:
+        return column
+    if getattr(problem.criterion, "is_logarithmic", False):
+        return "a group keeps so little of its variance that the logarithm is uncertain"
+    share = solution.scale / float(problem.second_moments.traces.max())
+    return f"the objective is no more than {share:.0e} of the variance"
 
 
 def _check_without_matrices(n_components: object, restriction: Restriction | None) -> None:
@@ -271,16 +296,3 @@ def _check_spread(moments: Moments) -> None:
             "row has no variance",
             'Use center="global", or join these groups with others',
         )
-
-
-def _scale(moments: Moments) -> FloatArray:
-    deviations = moments.standard_deviations
-    constant = deviations == 0
-    if constant.any():
-        names = moments.feature_names or tuple(map(str, range(moments.n_features)))
-        columns = [name for name, is_constant in zip(names, constant, strict=True) if is_constant]
-        warn(
-            f"These columns are constant and stay unscaled: {listed(columns)}. Scaling needs "
-            "columns that vary. They carry no variance, so you can leave them out."
-        )
-    return np.where(constant, 1.0, deviations)

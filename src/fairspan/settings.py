@@ -10,6 +10,7 @@ from typing import Any
 
 from fairspan.errors import FairspanError, InvalidParameter
 from fairspan.moments.center import check_center
+from fairspan.moments.group_limit import GroupLimit
 from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.nested_parameters import nested_fields, split_nested, with_fields
 from fairspan.problem.parameters import check_flag
@@ -49,6 +50,7 @@ def check_settings(estimator: Any) -> None:
     restriction_of(estimator.restriction)
     solver_of(estimator.solver)
     check_center(estimator.center)
+    GroupLimit(estimator.max_groups)
 
 
 def nested_settings(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import math
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from fairspan.storage import read_archive, write_archive
 FloatArray = npt.NDArray[np.float64]
 
 _ORTHONORMAL = 1e-6
+# Arrays of the evidence are saved under their names after this.
+_EVIDENCE = "evidence_"
 # The weights of a soft projection add up to a whole number within this.
 _WHOLE = 1e-5
 # Groups that a notebook shows.
@@ -45,6 +47,14 @@ class Provenance:
         The version of fairspan that fitted it.
     restriction : str or None
         What hides the group, with its settings, such as "MeanParity(tolerance=0.0)".
+    tolerance : float
+        The gap that is called optimal, as a share of the objective.
+    resolution : float
+        The gap that double precision cannot tell from zero.
+    settings : dict of str to value
+        Those of criterion and restriction, as plain values.
+    reason : str or None
+        Where double precision could not resolve the gap, what in the data leaves it so.
     """
 
     criterion: str
@@ -59,6 +69,25 @@ class Provenance:
     total_variance: float
     version: str
     restriction: str | None = None
+    tolerance: float = 1e-9
+    resolution: float = 0.0
+    settings: dict[str, Any] = field(default_factory=dict)
+    reason: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the lower bound can be worked out from anew: numbers by name.
+
+    Attributes
+    ----------
+    kind : str
+        Which proof these are of; see :mod:`fairspan.certificates.storing`.
+    arrays : dict of str to array
+    """
+
+    kind: str
+    arrays: dict[str, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +108,8 @@ class FairSubspace:
         errors are measured, while `transform` subtracts `mean`, since it never sees a group.
     feature_names : tuple of str or None
     provenance : Provenance or None
+    evidence : Evidence or None
+        What proves its bound (:func:`fairspan.verify`).
 
     Examples
     --------
@@ -97,6 +128,7 @@ class FairSubspace:
     center: str = "global"
     feature_names: tuple[str, ...] | None = None
     provenance: Provenance | None = None
+    evidence: Evidence | None = None
 
     @property
     def n_components(self) -> int:
@@ -189,10 +221,19 @@ class FairSubspace:
         provenance = None if self.provenance is None else asdict(self.provenance)
         optional = {"mean": self.mean, "scale": self.scale}
         arrays = {name: array for name, array in optional.items() if array is not None}
+        kind = None
+        if self.evidence is not None:
+            kind = self.evidence.kind
+            arrays |= {_EVIDENCE + name: each for name, each in self.evidence.arrays.items()}
         write_archive(
             path,
             "subspace",
-            {"center": self.center, "feature_names": names, "provenance": provenance},
+            {
+                "center": self.center,
+                "feature_names": names,
+                "provenance": provenance,
+                "evidence": kind,
+            },
             {"components": self.components, **arrays},
         )
 
@@ -216,6 +257,7 @@ class FairSubspace:
                 header["center"],
                 None if header["feature_names"] is None else tuple(header["feature_names"]),
                 _read_provenance(header["provenance"]),
+                _read_evidence(header.get("evidence"), arrays),
             )
             _check_consistent(subspace)
         except (KeyError, TypeError, ValueError) as error:
@@ -339,6 +381,19 @@ def _read_provenance(stored: dict[str, Any] | None) -> Provenance | None:
             **{name: tuple(stored[name]) for name in lists},
             "groups": tuple(plain_labels(stored["groups"])),
         }
+    )
+
+
+def _read_evidence(kind: str | None, arrays: dict[str, FloatArray]) -> Evidence | None:
+    if kind is None:
+        return None
+    return Evidence(
+        str(kind),
+        {
+            name.removeprefix(_EVIDENCE): np.asarray(each, dtype=np.float64)
+            for name, each in arrays.items()
+            if name.startswith(_EVIDENCE)
+        },
     )
 
 

@@ -15,7 +15,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LargestShareLost:
-    """max_g e_g / tr S_g, times the total variance, so that tolerances mean what they always do."""
+    """max_g e_g / tr S_g, times the total variance: in squared units of the features."""
 
     name: ClassVar[str] = "largest_share_lost"
 

@@ -5,11 +5,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fairspan.certificates.optimality import certified
+from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.problem.parameters import check_count
 from fairspan.problem.problem import Problem
-from fairspan.solvers.certificate import certified
 from fairspan.solvers.dual import Dual
-from fairspan.solvers.solution import Solution, TracePoint
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class WeightGrid:
         return None
 
     def solve(self, problem: Problem, tolerance: float, random_state: Any = None) -> Solution:
-        """Keep the best subspace and the best bound; whether they meet is not for it to say."""
+        """Keep the best subspace and the best weights; what they prove is not for it to say."""
         assert problem.pieces is not None
         dual = Dual(problem, problem.pieces)
         upper, lower, trace = np.inf, -np.inf, []
@@ -45,7 +45,6 @@ class WeightGrid:
         return certified(
             problem,
             basis,
-            lower,
             weights,
             tolerance=tolerance,
             n_eigenproblems=dual.n_eigenproblems,

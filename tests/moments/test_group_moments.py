@@ -115,6 +115,17 @@ def test_dividing_moments_is_dividing_rows(rows, weighted):
     assert_moments(moments.divided_by(scale), divided, rtol=1e-12)
 
 
+@pytest.mark.parametrize("center", ["global", "group", "none"])
+def test_selected_features_have_the_moments_of_selected_columns(rows, center):
+    X, labels = rows.X, rows.labels
+    order = np.arange(X.shape[1])[::-1]
+    selected = GroupMoments.from_rows(X, labels).selected(order)
+    expected = GroupMoments.from_rows(X[:, order], labels)
+    np.testing.assert_allclose(
+        selected.second_moments(center), expected.second_moments(center), rtol=1e-12
+    )
+
+
 def test_a_group_of_one_row_has_no_scatter():
     moments = GroupMoments.from_rows([[1.0, 2.0], [3.0, 5.0], [4.0, 4.0]], ["a", "b", "b"])
     np.testing.assert_array_equal(moments.scatters[0], np.zeros((2, 2)))

@@ -55,12 +55,16 @@ def test_it_finds_what_the_certificate_says(criterion, k, d, center, scale, caps
     settings = {"criterion": criterion, "criteria": [], "center": center, "scale": scale}
     facts = facts_by(X, labels, d, **settings)
     moments, certificate = GroupMoments.from_rows(X, labels), certificate_of(facts)
-    found, unit = run(facts, moments), certificate["total_variance"]
-    assert found["objective"] == pytest.approx(certificate["objective"], abs=1e-7 * unit)
+    found = run(facts, moments)
+    within = facts["verification"]["tolerance"]
+    assert found["objective"] == pytest.approx(certificate["objective"], abs=within)
     printed = [found["objective"]]
-    if not isinstance(criterion, RobustErrorGap):
-        slack = certificate["tolerance"] + 1e-9 * unit
-        assert found["lower_bound"] == pytest.approx(certificate["lower_bound"], abs=slack)
+    if not isinstance(criterion, RobustErrorGap) or k == 2:
+        # The sides of the polygon are cut into parts, and not as finely as in the certificate.
+        coarser = 1e-7 * certificate["objective"] if isinstance(criterion, RobustErrorGap) else 0.0
+        assert found["lower_bound"] == pytest.approx(
+            certificate["lower_bound"], abs=within + coarser
+        )
         printed.append(found["lower_bound"])
     assert capsys.readouterr().out.split() == [str(each) for each in printed]
 
@@ -76,7 +80,7 @@ def test_no_subspace_is_below_the_bound(criterion):
         figures = figures_by_hand(X, labels, basis.T, X.mean(axis=0), 1.0, center="global")
         errors = np.array([each.error for each in figures.values()])
         value = problem.criterion.value(errors, problem)
-        assert value >= certificate["lower_bound"] - 1e-9 * problem.unit
+        assert value >= certificate["lower_bound"] - 1e-9 * problem.total_variance
 
 
 def test_the_bound_of_many_groups_is_recomputed_also_where_a_gap_stays_open():

@@ -19,7 +19,6 @@ from fairspan.problem.criteria import (
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.boundary import BoundarySearch
-from fairspan.solvers.certificate import resolution
 from fairspan.solvers.choose import Auto
 from fairspan.solvers.cutting_plane import CuttingPlane
 from fairspan.solvers.descent_model import Model
@@ -104,12 +103,12 @@ def problem_from(moments, d, criterion):
 def test_equal_error_of_many_groups(real):
     _, moments = real
     problem = problem_from(moments, 10, EqualError())
-    solution = CuttingPlane().solve(problem, 1e-9 * problem.unit)
+    solution = CuttingPlane().solve(problem, 1e-9)
     errors = errors_of(problem.second_moments.matrices, solution.components.T)
     assert np.ptp(errors) <= 1e-9 * problem.total_variance
     assert solution.gap <= 1e-5 * solution.objective
     with pytest.raises(Incompatible, match="the least gap found is") as error:
-        CuttingPlane().solve(problem_from(moments, 1, EqualError()), 1e-9 * problem.unit)
+        CuttingPlane().solve(problem_from(moments, 1, EqualError()), 1e-9)
     numbers = [word.strip(",") for word in error.value.args[0].split() if word[0].isdigit()]
     found, bound = map(float, numbers[-2:])
     assert 0 < bound <= found * (1 + 1e-6)
@@ -119,8 +118,8 @@ def test_equal_error_of_many_groups(real):
 def test_the_relaxation_alone_and_its_rank(real, d):
     _, moments = real
     problem = problem_from(moments, d, MinimaxLoss())
-    dual, relaxation = relaxed(problem, 1e-9 * problem.unit)
-    assert relaxation.gap <= 1e-8 * problem.unit
+    dual, relaxation = relaxed(problem, 1e-9 * problem.total_variance)
+    assert relaxation.gap <= 1e-8 * problem.total_variance
     check_reduction(problem, dual, relaxation)
 
 
@@ -134,8 +133,8 @@ def check_reduction(problem, dual, relaxation):
     gram = soft.basis.T @ soft.basis
     np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-9)
     assert np.trace(gram) == pytest.approx(problem.n_components, abs=1e-7)
-    captured = soft.captured(problem.second_moments)
-    assert dual.pieces_at(captured).max() <= relaxation.upper + 1e-8 * problem.unit
+    errors = soft.errors(problem.second_moments)
+    assert dual.value(errors) <= relaxation.upper + 1e-8 * problem.total_variance
 
 
 @pytest.mark.parametrize(("k", "extra"), [(1, 0), (2, 0), (3, 1), (5, 1), (6, 2), (9, 2), (16, 4)])
@@ -153,8 +152,8 @@ def test_rank_reduction_of_random_problems(seed):
     d = int(rng.integers(1, p))
     criterion = [MinimaxLoss(), MinimaxError(), ErrorGap(0.5)][seed % 3]
     problem = problem_of(random_moments(rng, k, p), d, criterion)
-    dual, relaxation = relaxed(problem, 1e-9 * problem.unit)
-    assert relaxation.gap <= 1e-8 * problem.unit
+    dual, relaxation = relaxed(problem, 1e-9 * problem.total_variance)
+    assert relaxation.gap <= 1e-8 * problem.total_variance
     check_reduction(problem, dual, relaxation)
 
 
@@ -163,8 +162,8 @@ def test_many_groups_and_features(p, k, d):
     rng = np.random.default_rng(0)
     factors = [rng.standard_normal((p, p)) * np.exp(rng.standard_normal(p)) for _ in range(k)]
     problem = problem_of([f @ f.T / p for f in factors], d, MinimaxLoss())
-    solution = CuttingPlane().solve(problem, 1e-8 * problem.unit)
-    assert solution.gap <= 1e-8 * problem.unit
+    solution = CuttingPlane().solve(problem, 1e-8)
+    assert solution.gap <= 1e-8 * solution.objective
     assert solution.status == "optimal"
 
 
@@ -245,7 +244,7 @@ def test_no_subspace_beats_the_bound_of_the_robust_error_gap(seed):
     matrices = random_moments(rng, k, p)
     criterion = RobustErrorGap(float(rng.choice([0.1, 1.0, 5.0])), float(rng.choice([1.0, 60.0])))
     problem = problem_of(matrices, d, criterion, list(rng.dirichlet(np.ones(k))))
-    solution = CuttingPlane().solve(problem, 1e-9 * problem.unit)
+    solution = CuttingPlane().solve(problem, 1e-9)
     for _ in range(400):
         basis = random_basis(rng, p, d)
         assert independent_value(problem, basis) >= solution.lower_bound
@@ -259,8 +258,8 @@ def test_the_robust_bound_of_two_groups_is_that_of_branch_and_bound():
     for _ in range(6):
         matrices = random_moments(rng, 2, 6)
         problem = problem_of(matrices, 2, RobustErrorGap(1.0, 20.0), [0.3, 0.7])
-        exact = BoundarySearch().solve(problem, 1e-9 * problem.unit)
-        box = CuttingPlane().solve(problem, 1e-9 * problem.unit)
+        exact = BoundarySearch().solve(problem, 1e-9)
+        box = CuttingPlane().solve(problem, 1e-9)
         assert box.objective == pytest.approx(exact.objective, rel=1e-7)
         assert box.lower_bound <= exact.objective + 1e-9
         assert box.gap <= 1e-5 * exact.objective
@@ -272,7 +271,7 @@ def test_order_rotation_and_copies_of_groups_change_nothing(criterion):
     matrices = random_moments(rng, 3, 5)
     shares = [0.2, 0.3, 0.5]
     problem = problem_of(matrices, 2, criterion, shares)
-    value = CuttingPlane().solve(problem, 1e-9 * problem.unit).objective
+    value = CuttingPlane().solve(problem, 1e-9).objective
     order = [2, 0, 1]
     turned = random_basis(rng, 5, 5)
     others = [
@@ -280,7 +279,7 @@ def test_order_rotation_and_copies_of_groups_change_nothing(criterion):
         problem_of(turned @ matrices @ turned.T, 2, criterion, shares),
     ]
     for other in others:
-        solution = CuttingPlane().solve(other, 1e-9 * problem.unit)
+        solution = CuttingPlane().solve(other, 1e-9)
         assert solution.objective == pytest.approx(value, rel=1e-8)
 
 
@@ -290,7 +289,7 @@ def test_order_rotation_and_copies_of_groups_change_nothing(criterion):
 def test_robust_error_gap_takes_a_group_without_variance(d, penalty):
     matrices = np.array([np.zeros((2, 2)), [[2.0, 1], [1, 3]], [[1.0, 0], [0, 0.2]]])
     problem = problem_of(matrices, d, RobustErrorGap(penalty, 0.5))
-    solution = CuttingPlane().solve(problem, 1e-9 * problem.unit)
+    solution = CuttingPlane().solve(problem, 1e-9)
     angles = np.linspace(0, np.pi, 1001)
     bases = [np.array([[np.cos(angle)], [np.sin(angle)]]) for angle in angles]
     least = min(independent_value(problem, basis) for basis in bases) if d == 1 else np.inf
@@ -302,14 +301,16 @@ def test_robust_error_gap_takes_a_group_without_variance(d, penalty):
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-9, 1.0])
-def test_resolution_of_the_robust_error_gap_covers_what_rounding_does_to_it(size):
+def test_the_rounding_of_the_robust_error_gap_covers_what_that_of_errors_does_to_it(size):
     # At an error of zero the score is a root: rounding of 1e-15 moves it by 1e-8.
     criterion = RobustErrorGap(100.0, {"group 0": 1.0, "group 1": 5.0, "group 2": 1e6})
     problem = problem_of(random_moments(np.random.default_rng(3), 3, 4), 1, criterion)
     errors = size * problem.second_moments.traces
-    moved = criterion.value(errors + 1e-15 * problem.second_moments.traces, problem)
+    roundings = 1e-15 * problem.second_moments.traces
+    moved = criterion.value(errors + roundings, problem)
     change = moved - criterion.value(errors, problem)
-    assert change <= resolution(problem, errors) <= 1e3 * change + 1e-13 * moved
+    rounding = criterion.rounding(roundings, errors, problem)
+    assert change <= rounding <= 1e3 * change + 1e-13 * moved
 
 
 @pytest.mark.parametrize("solver", [Auto(), CuttingPlane()])
@@ -324,7 +325,9 @@ def test_a_step_without_curvature_does_not_overflow():
     # Second moments that are multiples of the identity leave slopes of rounding, and no curvature.
     frame, slopes = np.eye(3), np.array([[[1e3], [0.0]], [[0.0], [-1e3]]])
     scores = np.array([2.0, 1.0])
-    model = Model(frame[:, :1], frame[:, 1:], scores, np.eye(2), slopes, np.zeros((2, 1)))
+    model = Model(
+        frame[:, :1], frame[:, 1:], scores, np.eye(2), slopes, np.zeros((2, 1)), np.ones(1)
+    )
     step = model.safe_step(scores)
     assert np.isfinite(step.along).all()
     np.testing.assert_allclose(step.multipliers.sum(), 1)
@@ -338,7 +341,7 @@ def test_newtons_step_where_ties_leave_little_curvature_anywhere():
     curvatures[:4] = rng.uniform(1, 2, (4, d))
     slopes = np.where(curvatures > 0, rng.standard_normal((2, p - d, d)), 0.0)
     scores = np.array([1.0, 1.0])
-    model = Model(basis, complement, scores, np.eye(2), slopes, curvatures)
+    model = Model(basis, complement, scores, np.eye(2), slopes, curvatures, np.ones(d))
     step = model.newton_step(np.array([0.5, 0.5]), scores)
     assert np.isfinite(step.along).all()
     np.testing.assert_allclose(step.multipliers.sum(), 1)
@@ -353,9 +356,9 @@ def test_weights_prove_the_bound_in_any_unit(criterion, unit):
         k, p = int(rng.integers(3, 8)), int(rng.integers(2, 6))
         whole = np.array([np.diag(rng.integers(0, 4, p).astype(float)) for _ in range(k)])
         problem = problem_of(unit * whole, 1, criterion)
-        solution = CuttingPlane().solve(problem, 1e-9 * problem.unit)
+        solution = CuttingPlane().solve(problem, 1e-9)
         proven = bound_of(problem.second_moments.matrices, solution.weights, 1, criterion)
-        assert solution.lower_bound <= max(proven, 0.0) + 1e-12 * problem.unit
-        plain = CuttingPlane().solve(problem_of(whole, 1, criterion), 1e-9 * whole.max())
+        assert solution.lower_bound <= max(proven, 0.0) + 1e-12 * problem.total_variance
+        plain = CuttingPlane().solve(problem_of(whole, 1, criterion), 1e-9)
         assert solution.status == plain.status
         assert solution.objective == pytest.approx(unit * plain.objective, abs=1e-7 * unit)

@@ -160,4 +160,4 @@ def test_one_groups_bound_comes_from_the_spectrum_alone(criterion):
     trailing = np.linalg.eigvalsh(matrix[0])[:-2].sum()
     expected = 0.0 if isinstance(criterion, MinimaxLoss) else trailing
     assert solution.lower_bound == pytest.approx(expected, abs=1e-12 * np.trace(matrix[0]))
-    assert solution.trace[-1].upper_bound == solution.objective
+    assert solution.trace[-1].upper_bound == pytest.approx(solution.objective, rel=1e-12)

@@ -36,8 +36,8 @@ def test_equal_error_of_low_rank_or_common_axes_ends_without_a_warning(seed):
     matrices = (matrices + matrices.transpose(0, 2, 1)) / 2
     problem = problem_of(matrices, 2, EqualError())
     try:
-        solution = CuttingPlane().solve(problem, 1e-9 * problem.unit)
+        solution = CuttingPlane().solve(problem, 1e-9)
     except Incompatible:
         return
-    assert solution.violation <= max(solution.tolerance, 1e-9 * problem.unit)
+    assert solution.violation <= max(solution.tolerance, 1e-9 * problem.total_variance)
     assert solution.lower_bound <= solution.objective

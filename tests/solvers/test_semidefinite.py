@@ -48,7 +48,7 @@ def random_problem(seed, k, criterion, allow_extra):
 def test_two_groups_against_the_boundary_search(seed, criterion, allow_extra):
     problem = random_problem(seed, 2, criterion, allow_extra)
     exact = solve(problem)
-    solution = Semidefinite().solve(problem, 1e-6 * problem.total_variance)
+    solution = Semidefinite().solve(problem, 1e-6)
     assert solution.objective == pytest.approx(exact.objective, abs=1e-6 * problem.total_variance)
     assert solution.status == "optimal"
     rounding = 1e-9 * problem.total_variance

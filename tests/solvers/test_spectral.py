@@ -79,17 +79,17 @@ def test_the_model_is_right_to_second_order(criterion, block):
     rng = np.random.default_rng(0)
     problem = problem_of(random_moments(rng, 4, 9), 3, criterion)
     dual = Dual(problem, problem.pieces)
-    center = dual.spectrum(rng.dirichlet(np.ones(len(dual.references))))
+    center = dual.spectrum(rng.dirichlet(np.ones(len(dual.offsets))))
     edges = block_around(center.values, 3, 4) if block else (3, 3)
     model = SpectralModel(dual, center, edges)
-    curvature = model.curvature(model.hard)
-    program = model._program(curvature)
-    direction = rng.dirichlet(np.ones(len(dual.references))) - center.multipliers
+    program = model.program(model.curvature_factor(model.hard))
+    other = dual.blocks.normalised(rng.dirichlet(np.ones(len(dual.offsets))))
+    direction = other - center.multipliers
     misses = []
     for length in (1e-2, 1e-3):
         moved = center.multipliers + length * direction
-        predicted = value_of(program, moved)
-        misses.append(abs(predicted - dual.at(moved).bound) / problem.unit)
+        predicted = program.value(moved)
+        misses.append(abs(predicted - dual.at(moved).bound) / problem.total_variance)
     # A tenth of the step leaves a thousandth of the error.
     assert misses[1] <= 2e-3 * misses[0] + 1e-14
 
@@ -104,8 +104,9 @@ def test_atoms_of_the_model_are_what_they_say():
         atom = model.atom(shares)
         assert np.sum(atom.basis**2) == pytest.approx(3)
         assert np.linalg.eigvalsh(atom.basis @ atom.basis.T).max() <= 1 + 1e-12
-        expected = [np.vdot(atom.basis, m @ atom.basis) for m in problem.second_moments.matrices]
-        np.testing.assert_allclose(atom.captured, expected, rtol=1e-12)
+        rest = np.eye(9) - atom.basis @ atom.basis.T
+        expected = [np.vdot(rest, m) for m in problem.second_moments.matrices]
+        np.testing.assert_allclose(atom.errors, expected, rtol=1e-12)
         leading = atom.leading(3)
         np.testing.assert_allclose(leading.T @ leading, np.eye(3), atol=1e-12)
 
@@ -141,8 +142,8 @@ def test_a_tie_at_the_optimum_takes_few_eigenproblems():
     for p, k, d in [(50, 8, 10), (60, 16, 10), (160, 16, 10)]:
         problem = problem_of(tied(k, p, 0), d, MinimaxLoss())
         relaxation = Relaxation(Dual(problem, problem.pieces))
-        relaxation.run(1e-11 * problem.unit)
-        assert relaxation.gap <= 1e-11 * problem.unit
+        relaxation.run(1e-11 * problem.total_variance)
+        assert relaxation.gap <= 1e-11 * problem.total_variance
         assert relaxation.dual.n_eigenproblems <= 30
 
 
@@ -152,23 +153,24 @@ def test_the_relaxed_optimum_agrees_with_the_conic_solver(seed, k):
     p, d = 8, 1 + seed
     problem = problem_of(tied(k, p, seed), d, [MinimaxLoss(), MinimaxError()][seed % 2])
     relaxation = Relaxation(Dual(problem, problem.pieces))
-    relaxation.run(1e-10 * problem.unit)
+    relaxation.run(1e-10 * problem.total_variance)
     P = cvxpy.Variable((p, p), symmetric=True)
-    captured = [cvxpy.trace(m @ P) for m in problem.second_moments.matrices]
-    largest = cvxpy.maximum(*[relaxation.dual.references[g] - captured[g] for g in range(k)])
+    rest, offsets = np.eye(p) - P, relaxation.dual.offsets
+    errors = [cvxpy.trace(m @ rest) for m in problem.second_moments.matrices]
+    largest = cvxpy.maximum(*[errors[g] - offsets[g] for g in range(k)])
     constraints = [P >> 0, np.eye(p) - P >> 0, cvxpy.trace(P) == d]
     conic = cvxpy.Problem(cvxpy.Minimize(largest), constraints)
     conic.solve(cvxpy.CLARABEL)
-    assert relaxation.lower == pytest.approx(conic.value, abs=1e-6 * problem.unit)
-    assert relaxation.upper - relaxation.lower <= 1e-10 * problem.unit
+    assert relaxation.lower == pytest.approx(conic.value, abs=1e-6 * problem.total_variance)
+    assert relaxation.upper - relaxation.lower <= 1e-10 * problem.total_variance
 
 
 def test_multipliers_that_cancel_are_no_start():
     # The least gap of three groups: even weights of all ordered pairs leave no mixture at all.
     problem = problem_of(tied(3, 8, 1), 2, ErrorGap(1e6))
     relaxation = Relaxation(Dual(problem, problem.pieces))
-    relaxation.run(1e-9 * 1e6 * problem.unit)
-    assert relaxation.gap <= 1e-9 * 1e6 * problem.unit
+    relaxation.run(1e-9 * 1e6 * problem.total_variance)
+    assert relaxation.gap <= 1e-9 * 1e6 * problem.total_variance
 
 
 def test_a_descent_leaves_a_saddle_point():

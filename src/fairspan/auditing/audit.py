@@ -26,6 +26,7 @@ from fairspan.data_frames import data_frame
 from fairspan.drawing.audit import AuditPicture, AuditQuantity
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.metrics import GroupFigures, group_figures
+from fairspan.moments.group_limit import GroupLimit
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.sources.protocol import Rows
@@ -165,6 +166,7 @@ def audit(
     *,
     sample_weight: Any = None,
     moments: GroupMoments | Sequence[GroupMoments] | None = None,
+    max_groups: int | None = None,
 ) -> Audit:
     """What one model, or several side by side, do to each group.
 
@@ -183,6 +185,9 @@ def audit(
         Taken as sampling weights by the intervals.
     moments : GroupMoments, or sequence of them, instead of rows
         One object gives no intervals; a sequence of at least two blocks gives jackknife intervals.
+    max_groups : int, optional
+        Most groups that rows may have. By default, more than 100 groups that are also more than a
+        third of the rows are refused, unless a model was fitted on as many.
 
     Returns
     -------
@@ -223,7 +228,8 @@ def audit(
             "Pass X and sensitive_features to get intervals",
         )
     if X is not None:
-        return audit_rows(audited, rows_of(X, sensitive_features, sample_weight))
+        rows = rows_of(X, sensitive_features, sample_weight)
+        return audit_rows(audited, rows, max_groups=max_groups)
     if isinstance(moments, GroupMoments):
         return audit_moments(audited, [moments])
     if not isinstance(moments, Sequence) or not all(isinstance(m, GroupMoments) for m in moments):
@@ -237,13 +243,20 @@ def audit(
     return audit_moments(audited, moments)
 
 
-def audit_rows(audited: Sequence[Audited], source: Rows, moments: Moments | None = None) -> Audit:
+def audit_rows(
+    audited: Sequence[Audited],
+    source: Rows,
+    moments: Moments | None = None,
+    *,
+    max_groups: int | None = None,
+) -> Audit:
     """Audit on rows, read twice: for moments (unless they are known) and for intervals."""
     names = next((each.subspace.feature_names for each in audited if each.has_names), None)
     if names is not None:
         source = source.selected(names)
     if moments is None:
-        moments = moments_of(source)
+        known = max(len(each.known_groups) for each in audited)
+        moments = moments_of(source, GroupLimit(max_groups, n_known=known))
     judged = [(each.subspace, _judge(each, moments)) for each in audited]
     errors_by_model = standard_errors(source, moments, judged)
     results = [
@@ -310,6 +323,7 @@ def _model_audit(
         center=each.subspace.center,
         scaled=each.subspace.scale is not None,
         status=None if provenance is None else provenance.status,
+        reason=None if provenance is None else provenance.reason,
         gap=None if provenance is None else provenance.objective - provenance.lower_bound,
         is_plain_pca=each.is_plain_pca,
         fitted_here=each.was_fitted_on(moments, figures.errors),

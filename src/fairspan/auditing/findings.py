@@ -230,13 +230,15 @@ def _loses_nothing(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
 
 def _open_gap(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
     """FS204: not proven optimal."""
-    if model.status not in (None, "optimal"):
-        yield Finding(
-            "FS204",
-            "warning",
-            f"{model.name}: is not proven optimal ({model.status}).",
-            model.name,
-        )
+    if model.status in (None, "optimal"):
+        return
+    said = f"is not proven optimal ({model.status})."
+    if model.status == "unresolved":
+        why = f": {model.reason}" if model.reason else ""
+        said = f"double precision cannot tell how close it is to the optimum (unresolved){why}."
+        if "column" in (model.reason or ""):
+            said += ' Divide it by its unit, or use scale=True or center="global".'
+    yield Finding("FS204", "warning", f"{model.name}: {said}", model.name)
 
 
 def _different_centers(models: Sequence[ModelAudit]) -> Iterator[Finding]:

@@ -16,8 +16,10 @@ _REMEDIES = {
     "FS202": 'Decide whether equal errors are what you want; then "error_gap" or "equal_error". If '
     "the group that is served better would only be served worse for it, say so instead.",
     "FS203": "Audit rows that were held out.",
-    "FS204": "Look at the gap: it may be far below what matters to you. Otherwise use the default "
-    "solver and tolerance, or with more than two groups allow_extra=True.",
+    "FS204": "Look at the gap: it may be far below what matters to you. If it is open, use the "
+    "default solver and tolerance, or with more than two groups allow_extra=True. If it is "
+    "unresolved, divide the column of very large numbers by its unit, or use scale=True or "
+    'center="global".',
     "FS205": "Compare with what a fair criterion reaches.",
     "FS206": "Ask for fewer dimensions to compare.",
     "FS301": "Compare each model with its own best error, or fit them with the same settings.",

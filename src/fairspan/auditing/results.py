@@ -69,6 +69,8 @@ class ModelAudit:
         Two groups: error of the second minus error of the first; more: the largest pairwise gap.
     pair : tuple of two labels
         The disparity is the error of the second of these minus that of the first.
+    reason : str or None
+        Where the status is "unresolved", what in the data leaves it so.
     """
 
     name: str
@@ -84,6 +86,7 @@ class ModelAudit:
     groups: tuple[GroupAudit, ...]
     disparity: Estimate
     pair: tuple[Label, Label]
+    reason: str | None = None
 
     @property
     def total_error(self) -> float:

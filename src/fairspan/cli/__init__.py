@@ -15,6 +15,7 @@ from fairspan.cli.moment_files import merge, moments
 from fairspan.cli.report_command import report
 from fairspan.cli.reproducing import reproduce
 from fairspan.cli.terminal import complain
+from fairspan.cli.verify_command import verify
 from fairspan.errors import FairspanError
 from fairspan.version import __version__
 
@@ -26,11 +27,12 @@ _BAD_INPUT, _INTERNAL_FAILURE = 2, 1
 def fairspan() -> None:
     """Fair principal component analysis: audit what PCA does to each group, and repair it.
 
-    Exit status: 0 done, 2 bad usage or bad input, 1 internal failure.
+    Exit status: 0 done, 2 bad usage or bad input, 1 internal failure; of verify 0 the certificate
+    holds, 1 it does not, 3 internal failure.
     """
 
 
-for _command in (demo, audit, report, fit, transform, moments, merge, reproduce):
+for _command in (demo, audit, report, fit, verify, transform, moments, merge, reproduce):
     fairspan.add_command(_command)
 
 
@@ -49,7 +51,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         try:
             # A report tells the command that made it.
             typed = sys.argv[1:] if arguments is None else arguments
-            fairspan.main(typed, prog_name="fairspan", standalone_mode=False, obj=list(typed))
+            status = fairspan.main(
+                typed, prog_name="fairspan", standalone_mode=False, obj=list(typed)
+            )
         except click.ClickException as error:
             error.show()
             return error.exit_code
@@ -65,7 +69,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             # Names of files may hold what a terminal would obey.
             complain("error", printable(str(error)))
             return _BAD_INPUT
-        return 0
+        # A status that a command exits with is what click returns.
+        return status if isinstance(status, int) else 0
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:

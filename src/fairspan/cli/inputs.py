@@ -13,6 +13,7 @@ from fairspan.cli.reading import Reading
 from fairspan.errors import Incompatible, InvalidInput, UnknownGroup
 from fairspan.fitting import Fit, fit_subspace, smallest_dimension
 from fairspan.moments.accumulate import accumulate
+from fairspan.moments.group_limit import GroupLimit
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label, listed, spelled
 from fairspan.moments.sources.files.file_rows import FileRows
@@ -38,17 +39,22 @@ class Table:
     sample : int or None
         Rows to draw from the source, and look at these alone.
     seed : int
+    max_groups : int or None
+        Most groups that the rows may have.
     """
 
     source: FileRows | None
     saved: GroupMoments | None = None
     sample: int | None = None
     seed: int = 0
+    max_groups: int | None = None
 
     @cached_property
     def moments(self) -> GroupMoments:
         """Moments of at least two groups, read once."""
-        moments = accumulate(self.rows("reading")) if self.saved is None else self.saved
+        moments = self.saved
+        if moments is None:
+            moments = accumulate(self.rows("reading"), GroupLimit(self.max_groups))
         if moments.n_groups < 2:
             raise InvalidInput(
                 f"All rows are of one group ({moments.labels[0]!r})",
@@ -86,7 +92,12 @@ def open_input(path: Path, reading: Reading) -> Table:
         moments = GroupMoments.load(path)
         reading.refuse_for_moments(path)
         return Table(None, moments)
-    return Table(reading.opened(path), sample=reading.sample, seed=reading.seed or 0)
+    return Table(
+        reading.opened(path),
+        sample=reading.sample,
+        seed=reading.seed or 0,
+        max_groups=reading.max_groups,
+    )
 
 
 def plain_model(table: Table, n_components: int | None, center: Any, standardize: bool) -> Audited:

@@ -14,12 +14,13 @@ from fairspan.cli.terminal import complain
 from fairspan.errors import InvalidInput
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.engines.protocol import located
+from fairspan.moments.group_limit import GroupLimit
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import printable, spelled
 from fairspan.moments.resuming.records import write_whole
 from fairspan.moments.resuming.resumable_rows import ResumableRows
 from fairspan.moments.sources.files.file_rows import FileRows
-from fairspan.moments.sources.sampling import sampled
+from fairspan.moments.sources.sampling import SampledRows, sampled
 from fairspan.storage import is_archive, remove_abandoned
 
 # Mean and scatter of one row are the row itself, and of two rows both of them.
@@ -38,11 +39,11 @@ def make_moments(
         raise click.UsageError(
             f"{data} holds moments already; merge files of moments with: fairspan merge."
         )
-    rows = reading.opened(data)
+    rows, limit = reading.opened(data), GroupLimit(reading.max_groups)
     partial = out.with_name(out.name + ".partial")
     if reading.sample is None:
         try:
-            complete = accumulate(ResumableRows(_telling(rows), partial))
+            complete = accumulate(ResumableRows(_telling(rows), partial), limit)
         except KeyboardInterrupt:
             if partial.exists():
                 complain(
@@ -51,7 +52,8 @@ def make_moments(
                 )
             raise
     else:
-        complete = _of_sample(rows, partial, reading.sample, reading.seed or 0)
+        drawn = _sample_of(rows, partial, reading.sample, reading.seed or 0)
+        complete = accumulate(drawn, limit)
     kept = complete.without_small_groups(min_group_size)
     write_whole(out, kept.to_bytes())
     partial.unlink(missing_ok=True)
@@ -88,14 +90,14 @@ def _telling(rows: FileRows) -> FileRows:
     return replace(rows, engine=WithProgress(rows, "reading").engine(rows))
 
 
-def _of_sample(rows: FileRows, partial: Path, size: int, seed: int) -> GroupMoments:
+def _sample_of(rows: FileRows, partial: Path, size: int, seed: int) -> SampledRows:
     if partial.exists():
         raise InvalidInput(
             f"{partial} is the record of an interrupted run, which read all rows",
             "Allowed with --sample is an output of which no run was interrupted",
             f"Go on without --sample, or delete {partial}, or name another output",
         )
-    return accumulate(sampled(WithProgress(rows, "sampling"), size, seed))
+    return sampled(WithProgress(rows, "sampling"), size, seed)
 
 
 def _warn_of_tiny_groups(moments: GroupMoments) -> None:

@@ -72,6 +72,12 @@ _READING = (
         metavar="PATTERN",
         help="Leave out columns that match (repeatable).",
     ),
+    click.option(
+        "--max-groups",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Allow up to N groups; by default up to 100, or a third as many as rows.",
+    ),
     click.option("--weight", metavar="COL", help="Column of sample weights."),
     click.option(
         "--on-missing",

@@ -16,6 +16,7 @@ from fairspan.terminal_text import Role, wrapped
 
 if TYPE_CHECKING:
     from fairspan.auditing.audit import Audit
+    from fairspan.certificates.solution import Solution
     from fairspan.fitting import Fit
 
 
@@ -34,6 +35,8 @@ def certificate_facts(fit: "Fit") -> dict[str, Any]:
         "objective": solution.objective,
         "lower_bound": solution.lower_bound,
         "gap": solution.gap,
+        "relative_gap": solution.relative_gap,
+        "resolution": solution.resolution,
         "status": str(solution.status),
         "violation": solution.violation,
         "theorem_3_2": solution.theorem_3_2,
@@ -68,7 +71,8 @@ def certificate_in_words(fit: "Fit") -> str:
     if math.isfinite(solution.lower_bound):
         sentences += [
             f"no {subspace} is below {solution.lower_bound:.6g} (gap {solution.gap:.1e}, {steps}).",
-            f"Status: {solution.status}: {solution.status.message}.",
+            *_resolved(solution),
+            f"Status: {solution.status}: {solution.message}.",
         ]
     else:
         sentences += [
@@ -86,6 +90,16 @@ def certificate_in_words(fit: "Fit") -> str:
         )
     lines = wrapped(" ".join(sentences), width_of(sys.stdout))
     return _with_coloured_status("\n".join(lines), solution.status)
+
+
+def _resolved(solution: "Solution") -> list[str]:
+    """How much of the gap double precision can tell, where that decides the status."""
+    if solution.status != "unresolved":
+        return []
+    return [
+        f"Double precision resolves {solution.resolution:.1e}, which is more than the tolerance of "
+        f"{solution.tolerance:.1e}."
+    ]
 
 
 def _with_coloured_status(text: str, status: str) -> str:

@@ -4,13 +4,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from fairspan.cli.progress_line import ProgressLine
 from fairspan.cli.row_estimate import estimated_rows
 from fairspan.moments.engines.protocol import Engine, InThisProcess, Part
 from fairspan.moments.sources.files.file_rows import FileRows
-from fairspan.moments.sources.protocol import Fold, RowBlock, RowSource
+from fairspan.moments.sources.protocol import Fold, NamedGroups, RowBlock, RowsInParts, RowSource
 
 Result = TypeVar("Result")
 
@@ -45,6 +45,16 @@ class WithProgress:
     def n_rows(self) -> int | None:
         """Number of rows, if it is known before reading."""
         return self.source.n_rows
+
+    @property
+    def group_columns(self) -> tuple[Any, ...]:
+        """Names of the columns that make the groups; none where they have no names."""
+        return self.source.group_columns if isinstance(self.source, NamedGroups) else ()
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts."""
+        return self.source.n_parts if isinstance(self.source, RowsInParts) else 1
 
     def selected(self, names: tuple[str, ...]) -> "WithProgress":
         """The same rows with these features, in this order."""

@@ -23,6 +23,8 @@ class Reading:
         Group columns.
     features, exclude : tuple of str
         Patterns of columns.
+    max_groups : int or None
+        Most groups.
     weight : str or None
         Column of sample weights.
     on_missing : {"error", "drop"}
@@ -39,6 +41,7 @@ class Reading:
     groups: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    max_groups: int | None = None
     weight: str | None = None
     on_missing: Literal["error", "drop"] = "error"
     jobs: int | None = None

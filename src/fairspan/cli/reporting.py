@@ -125,6 +125,8 @@ def _options_of(reading: Reading) -> Iterator[str]:
     ):
         for value in values:
             yield from (name, value)
+    if reading.max_groups is not None:
+        yield from ("--max-groups", str(reading.max_groups))
     if reading.weight is not None:
         yield from ("--weight", reading.weight)
     if reading.on_missing != "error":

@@ -5,6 +5,7 @@ from typing import Any
 from fairspan.auditing.models import read_model
 from fairspan.displays.fitted import criterion_name
 from fairspan.errors import InvalidInput
+from fairspan.moments.group_limit import GroupLimit
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.sources.checks import check_width
 from fairspan.moments.sources.protocol import Rows
@@ -41,6 +42,7 @@ def moments_for(estimator: Any, rows: Rows) -> Moments:
     UnknownGroup
         A group that the estimator was not fitted on.
     """
-    moments = moments_of(rows)
-    read_model(criterion_name(estimator), estimator).check_groups(moments.labels)
+    model = read_model(criterion_name(estimator), estimator)
+    moments = moments_of(rows, GroupLimit(n_known=len(model.known_groups)))
+    model.check_groups(moments.labels)
     return moments

@@ -39,7 +39,7 @@ class GroupLossPicture(Picture):
     bound : float or None
         No subspace has a smaller largest loss; None where the criterion proves no such thing.
     status : str
-        How the fit ended: "optimal", "estimated" or "open gap".
+        How the fit ended: "optimal", "estimated", "open gap" or "unresolved".
     """
 
     groups: tuple[str, ...]
@@ -104,5 +104,7 @@ class GroupLossPicture(Picture):
             return f"Proven: no subspace has a smaller largest loss than {name}."
         if self.status == "estimated":
             return "The line is an estimate: eigenvectors found by iteration prove no bound."
+        if self.status == "unresolved":
+            return "The gap to the line is no larger than double precision can tell of these data."
         above = number(float(f"{self.fair.max() - self.bound:.3g}"))
         return f"Open gap: a largest loss smaller by up to {above} is not ruled out."

@@ -2,21 +2,35 @@
 
 from collections.abc import Sequence
 
-OPTIMAL, NONE = "optimal", "no answer"
+OPTIMAL, UNRESOLVED, NONE = "optimal", "unresolved", "no answer"
 
 
 def unproven(statuses: Sequence[str]) -> str:
-    """How many answers of a criterion are not proven optimal, as a sentence; or nothing.
+    """How many answers of a criterion are not proven optimal, in sentences; or nothing.
 
     Examples
     --------
     >>> unproven(["optimal", "open gap", "optimal"])
     'Of 3 answers, 1 is not proven optimal.'
+    >>> unproven(["optimal", "unresolved", "optimal"])
+    'Of 3 answers, 1 is unresolved: double precision cannot tell how close it is to the optimum.'
     >>> unproven(["optimal", "no answer"])
     ''
     """
     answers = [status for status in statuses if status != NONE]
-    n = sum(status != OPTIMAL for status in answers)
-    if not n:
-        return ""
-    return f"Of {len(answers)} answers, {n} {'is' if n == 1 else 'are'} not proven optimal."
+    n_unresolved = answers.count(UNRESOLVED)
+    n_open = len(answers) - n_unresolved - answers.count(OPTIMAL)
+    of, sentences = f"Of {len(answers)} answers,", []
+    if n_open:
+        sentences.append(f"{of} {n_open} {_are(n_open)} not proven optimal.")
+    if n_unresolved:
+        close = "it is" if n_unresolved == 1 else "they are"
+        sentences.append(
+            f"{of} {n_unresolved} {_are(n_unresolved)} unresolved: double precision cannot tell "
+            f"how close {close} to the optimum."
+        )
+    return " ".join(sentences)
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"

@@ -31,6 +31,8 @@ CREDIT, CREDIT_22, FACES = "credit, 21 features", "credit, 22 features", "faces"
 # samples is what the paper did.
 _BALANCED = {"1000 faces, balanced": 500, "2000 faces, balanced": 1000}
 _N_SAMPLES = 20
+# Statuses are stored as their places here.
+_STATUSES = ("open gap", "optimal", "unresolved", "estimated")
 # Group figures by dimension: [d - 1][group].
 _Figures = dict[str, list[list[float]]]
 
@@ -192,7 +194,7 @@ def plain_figures(moments: GroupMoments) -> _Figures:
 
 def _fair_figures(moments: Callable[[], GroupMoments], d: int) -> _Figures:
     fit = fit_subspace(moments(), d, center="group")
-    proof = [fit.solution.gap, float(fit.solution.status == "optimal")]
+    proof = [fit.solution.gap, float(_STATUSES.index(str(fit.solution.status)))]
     return {"errors": [fit.errors.tolist()], "losses": [fit.losses.tolist()], "proof": [proof]}
 
 
@@ -213,8 +215,8 @@ def _curves(values: dict[str, _Figures]) -> Iterator[Curve]:
                 [each["errors"][0] for each in fair],
                 [each["losses"][0] for each in fair],
                 [
-                    (gap, "optimal" if optimal else "open gap")
-                    for gap, optimal in (each["proof"][0] for each in fair)
+                    (gap, _STATUSES[int(number)])
+                    for gap, number in (each["proof"][0] for each in fair)
                 ],
             )
     for name in _BALANCED:

@@ -10,11 +10,19 @@ from fairspan.linalg.dense import (
     leading_subspace,
     with_positive_signs,
 )
+from fairspan.linalg.graded import graded_eigh
 from fairspan.linalg.iterative import (
     GUARD,
     IterativeSubspace,
     leading_subspace_of,
     orthonormal_beside,
+)
+from fairspan.linalg.smallest_sums import (
+    SmallestSum,
+    root_mean_squares,
+    rounding_of_basis,
+    rounding_of_errors,
+    smallest_sum,
 )
 from fairspan.linalg.sum_bounds import cholesky_ceiling, frobenius_ceiling, top_sum_bound
 
@@ -23,11 +31,17 @@ __all__ = [
     "TIE_TOLERANCE",
     "IterativeSubspace",
     "LeadingSubspace",
+    "SmallestSum",
     "cholesky_ceiling",
     "frobenius_ceiling",
+    "graded_eigh",
     "leading_subspace",
     "leading_subspace_of",
     "orthonormal_beside",
+    "root_mean_squares",
+    "rounding_of_basis",
+    "rounding_of_errors",
+    "smallest_sum",
     "top_sum_bound",
     "with_positive_signs",
 ]

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.linalg.graded import graded_eigh, is_graded
 from fairspan.linalg.threads import threads_of
 
 FloatArray = npt.NDArray[np.float64]
@@ -73,7 +74,8 @@ def leading_subspace(
         d, from 1 to p.
     tie_tolerance : float
         Eigenvalues within this absolute distance of eigenvalue d are taken as tied with it. At
-        least 1e-13 of the largest absolute column sum, a bound on every eigenvalue.
+        least 1e-13 of what LAPACK's rounding is a share of: a bound on every eigenvalue, or where
+        the largest lie far above the others, on the others (:mod:`fairspan.linalg.graded`).
 
     Returns
     -------
@@ -105,8 +107,8 @@ def leading_subspace(
             "Choose a number in that range",
         )
     # One eigenvalue beyond the cut shows whether the cut goes through a tie.
-    values, vectors = _decompose(matrix, min(n_components + 1, n_features))
-    tolerance = max(tie_tolerance, TIE_TOLERANCE * np.abs(matrix).sum(axis=0).max())
+    values, vectors, size = _decompose(matrix, n_components, n_components + 1)
+    tolerance = max(tie_tolerance, TIE_TOLERANCE * size)
     cut = values[n_components - 1]
     gap = np.inf if n_components == n_features else float(cut - values[n_components])
     if gap > tolerance:
@@ -119,7 +121,7 @@ def leading_subspace(
             gap,
         )
     if len(values) < n_features:
-        values, vectors = _decompose(matrix, n_features)
+        values, vectors, _ = _decompose(matrix, n_components, n_features)
         cut = values[n_components - 1]
     vectors = with_positive_signs(vectors)
     tied = np.abs(values - cut) <= tolerance
@@ -174,8 +176,13 @@ def _checked(matrix: FloatArray) -> FloatArray:
     return matrix
 
 
-def _decompose(matrix: FloatArray, n_vectors: int) -> tuple[FloatArray, FloatArray]:
-    """Return the n_vectors largest eigenvalues, largest first, with their eigenvectors."""
+def _decompose(
+    matrix: FloatArray, n_components: int, n_vectors: int
+) -> tuple[FloatArray, FloatArray, float]:
+    """Eigenvalues, largest first, their eigenvectors, and what the values are known to a share of.
+
+    At least n_vectors of them, as far as there are so many.
+    """
     n_features = matrix.shape[0]
     few = n_vectors <= _PARTIAL_UP_TO_SHARE * n_features
     if few and n_features >= _PARTIAL_FROM_FEATURES:
@@ -185,8 +192,9 @@ def _decompose(matrix: FloatArray, n_vectors: int) -> tuple[FloatArray, FloatArr
                 matrix, subset_by_index=wanted, driver="evr", check_finite=False
             )
         # On a near multiple of the identity LAPACK's evr may return fewer than asked for.
-        if len(values) == n_vectors:
-            return values[::-1], vectors[:, ::-1]
+        if len(values) == n_vectors and not is_graded(float(values[-1]), float(values[0])):
+            size = float(np.abs(matrix).sum(axis=0).max())
+            return values[::-1], vectors[:, ::-1], size
     with threads_of("numpy") if n_features >= _THREADS_FROM_FEATURES else nullcontext():
-        values, vectors = np.linalg.eigh(matrix)
-    return values[::-1][:n_vectors], vectors[:, ::-1][:, :n_vectors]
+        values, vectors, sizes = graded_eigh(matrix, n_components)
+    return values[::-1], vectors[:, ::-1], float(sizes[n_features - n_components])

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from fairspan.accepted_models import subspace_of
 from fairspan.errors import InvalidInput
+from fairspan.moments.group_limit import GroupLimit
 from fairspan.moments.groups import Label, listed
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.sources.registry import rows_of
@@ -116,7 +117,12 @@ def reference_point(subspace: FairSubspace, moments: Moments) -> FloatArray | No
 
 
 def reconstruction_error(
-    model: Any, X: Any, sensitive_features: Any, *, sample_weight: Any = None
+    model: Any,
+    X: Any,
+    sensitive_features: Any,
+    *,
+    sample_weight: Any = None,
+    max_groups: int | None = None,
 ) -> dict[Label, float]:
     """Average squared distance of each group's rows to their reconstruction, e_g.
 
@@ -126,6 +132,9 @@ def reconstruction_error(
     X : (n, p) table of finite numbers, as `GroupMoments.from_rows` takes it
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
     sample_weight : (n,) array-like, or column name of X, optional
+    max_groups : int, optional
+        Most groups that rows may have. By default, more than 100 groups that are also more than a
+        third of the rows are refused, unless the model was fitted on as many.
 
     Returns
     -------
@@ -144,12 +153,17 @@ def reconstruction_error(
     >>> metrics.reconstruction_error(np.array([[1.0, 0.0]]), X, ["a", "a", "b", "b"])
     {'a': 0.0, 'b': 1.0}
     """
-    figures = _figures(model, X, sensitive_features, sample_weight)
+    figures = _figures(model, X, sensitive_features, sample_weight, max_groups)
     return dict(zip(figures.labels, figures.errors.tolist(), strict=True))
 
 
 def excess_loss(
-    model: Any, X: Any, sensitive_features: Any, *, sample_weight: Any = None
+    model: Any,
+    X: Any,
+    sensitive_features: Any,
+    *,
+    sample_weight: Any = None,
+    max_groups: int | None = None,
 ) -> dict[Label, float]:
     """What each group loses against its own best subspace, l_g = e_g - e*_g.
 
@@ -164,12 +178,17 @@ def excess_loss(
     >>> metrics.excess_loss(np.array([[0.0, 1.0]]), X, ["a", "a", "b", "b"])
     {'a': 4.0, 'b': 0.0}
     """
-    figures = _figures(model, X, sensitive_features, sample_weight)
+    figures = _figures(model, X, sensitive_features, sample_weight, max_groups)
     return dict(zip(figures.labels, figures.excess_losses.tolist(), strict=True))
 
 
 def captured_variance_ratio(
-    model: Any, X: Any, sensitive_features: Any, *, sample_weight: Any = None
+    model: Any,
+    X: Any,
+    sensitive_features: Any,
+    *,
+    sample_weight: Any = None,
+    max_groups: int | None = None,
 ) -> dict[Label, float]:
     """Share of each group's variance that the projection keeps, 1 - e_g / tr S_g.
 
@@ -184,11 +203,18 @@ def captured_variance_ratio(
     >>> metrics.captured_variance_ratio(np.array([[1.0, 0.0]]), X, ["a", "a", "b", "b"])
     {'a': 1.0, 'b': 0.0}
     """
-    figures = _figures(model, X, sensitive_features, sample_weight)
+    figures = _figures(model, X, sensitive_features, sample_weight, max_groups)
     return dict(zip(figures.labels, figures.captured_ratios.tolist(), strict=True))
 
 
-def disparity(model: Any, X: Any, sensitive_features: Any, *, sample_weight: Any = None) -> float:
+def disparity(
+    model: Any,
+    X: Any,
+    sensitive_features: Any,
+    *,
+    sample_weight: Any = None,
+    max_groups: int | None = None,
+) -> float:
     """Two groups: error of the second minus error of the first. More: the largest pairwise gap.
 
     Groups are in sorted order. Parameters, units and errors are those of
@@ -202,12 +228,17 @@ def disparity(model: Any, X: Any, sensitive_features: Any, *, sample_weight: Any
     >>> metrics.disparity(np.array([[1.0, 0.0]]), X, ["a", "a", "b", "b"])
     1.0
     """
-    return signed_disparity(_figures(model, X, sensitive_features, sample_weight).errors)
+    figures = _figures(model, X, sensitive_features, sample_weight, max_groups)
+    return signed_disparity(figures.errors)
 
 
-def _figures(model: Any, X: Any, sensitive_features: Any, sample_weight: Any) -> GroupFigures:
+def _figures(
+    model: Any, X: Any, sensitive_features: Any, sample_weight: Any, max_groups: int | None
+) -> GroupFigures:
     subspace = subspace_of(model)
+    known = 0 if subspace.provenance is None else len(subspace.provenance.groups)
+    limit = GroupLimit(max_groups, n_known=known)
     source = rows_of(X, sensitive_features, sample_weight)
     if subspace.feature_names is not None:
         source = source.selected(subspace.feature_names)
-    return group_figures(subspace, moments_of(source))
+    return group_figures(subspace, moments_of(source, limit))

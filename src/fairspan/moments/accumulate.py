@@ -1,5 +1,6 @@
 """Blocks of rows become moments: centred first, merged exactly, summed in float64."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,8 +8,9 @@ import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.folds import folded
+from fairspan.moments.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import LabelCoder
+from fairspan.moments.groups import Codes, LabelCoder
 from fairspan.moments.intake import EVERY_ROW, Intake
 from fairspan.moments.one_group import OneGroup
 from fairspan.moments.running_group import RunningGroup
@@ -18,7 +20,9 @@ from fairspan.moments.uncentred import HeldRows, uncentred_groups
 FloatArray = npt.NDArray[np.float64]
 
 
-def accumulate(rows: Rows) -> GroupMoments:
+def accumulate(
+    rows: Rows, limit: GroupLimit = USUAL_LIMIT, onto: GroupMoments | None = None
+) -> GroupMoments:
     """Read all rows once and return the moments of each group.
 
     Rows of weight zero count as absent.
@@ -27,6 +31,10 @@ def accumulate(rows: Rows) -> GroupMoments:
     ----------
     rows : RowSource or PartedRows
         With labels.
+    limit : GroupLimit
+        How many groups there may be.
+    onto : GroupMoments, optional
+        Of rows that came before. These are then added, and the limit is one of all rows.
 
     Returns
     -------
@@ -35,12 +43,19 @@ def accumulate(rows: Rows) -> GroupMoments:
     Raises
     ------
     InvalidInput
-        Whatever the source finds wrong with its rows; no rows at all; numbers whose squares
-        overflow.
+        Whatever the source finds wrong with its rows; no rows at all; too many groups; numbers
+        whose squares overflow.
     """
-    moments = folded(rows, MomentsFold())
+    limit = limit.over(rows)
+    if onto is not None:
+        limit = limit.of_part
+    fold = MomentsFold(limit)
+    moments = folded(rows, fold)
     if moments is None or moments.n_groups == 0:
         raise no_rows(EVERY_ROW if moments is None else moments.intake)
+    if onto is not None:
+        moments = fold.merged(onto, moments)
+    limit.of_all.check(moments.n_groups, int(moments.counts.sum()), moments.n_features)
     return moments
 
 
@@ -56,25 +71,36 @@ def no_rows(intake: Intake) -> InvalidInput:
 
 @dataclass(frozen=True)
 class MomentsFold:
-    """The pass that every fit makes: rows to moments."""
+    """The pass that every fit makes: rows to moments.
+
+    Attributes
+    ----------
+    limit : GroupLimit
+        How many groups there may be.
+    """
+
+    limit: GroupLimit = USUAL_LIMIT.of_part
 
     def over(self, rows: RowSource) -> GroupMoments | None:
         """Moments of some rows; None if there are none."""
         if isinstance(rows, OwnMoments):
-            return rows.moments()
+            return rows.moments(self.limit)
         if isinstance(rows, HeldRows) and rows.is_plain:
-            groups = _at_once(rows)
+            groups = _at_once(rows, self.limit)
             if groups is not None:
                 return GroupMoments.from_groups(
                     groups, rows.n_features, rows.feature_names, EVERY_ROW
                 )
-        running = RunningMoments(rows.feature_names)
+        running = RunningMoments(rows.feature_names, self.limit)
         for block in rows.blocks():
             running.absorb(block)
         return running.finished()
 
     def merged(self, left: GroupMoments, right: GroupMoments) -> GroupMoments:
         """Moments of both parts."""
+        n_groups = len({*left.labels, *right.labels})
+        n_rows = int(left.counts.sum() + right.counts.sum())
+        self.limit.check(n_groups, n_rows, left.n_features)
         return left + right
 
     def to_bytes(self, result: GroupMoments) -> bytes:
@@ -86,13 +112,16 @@ class MomentsFold:
         return GroupMoments.from_bytes(contents)
 
 
-def _at_once(rows: HeldRows) -> list[OneGroup] | None:
+def _at_once(rows: HeldRows, limit: GroupLimit) -> list[OneGroup] | None:
     """Moments at the speed of one matrix product; None where rows must be looked at in order.
 
     That finds the first mistake, whether in a label or in a number.
     """
     try:
-        groups = uncentred_groups(rows)
+        if limit.max_groups is None:
+            groups = uncentred_groups(rows)
+        else:
+            groups = uncentred_groups(rows, limit.max_groups)
     except InvalidInput:
         return None
     if groups is None:
@@ -104,15 +133,24 @@ def _at_once(rows: HeldRows) -> list[OneGroup] | None:
 class RunningMoments:
     """Moments of all groups so far.
 
+    Rows wait while they have too many groups, so that no matrix is made of what may be an
+    identifier. They take less room than the matrices of their groups would, as a rule.
+
     Parameters
     ----------
     feature_names : tuple of str or None
+    limit : GroupLimit
     """
 
-    def __init__(self, feature_names: tuple[str, ...] | None) -> None:
+    def __init__(
+        self, feature_names: tuple[str, ...] | None, limit: GroupLimit = USUAL_LIMIT
+    ) -> None:
         self._feature_names = feature_names
+        self._limit = limit
         self._coder = LabelCoder()
-        self._groups: list[RunningGroup] = []
+        self._groups: dict[int, RunningGroup] = {}
+        self._counts: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._waiting: list[_SortedRows] = []
         self._n_dropped = 0
         self._n_features = 0
 
@@ -129,28 +167,86 @@ class RunningMoments:
         if weights is not None and not weights.all():
             present = weights > 0
             values, weights, codes = values[present], weights[present], codes[present]
-        new = range(len(self._groups), len(self._coder.labels))
-        self._groups += [RunningGroup(self._n_features) for _ in new]
-        sizes = np.bincount(codes, minlength=len(self._groups))
-        # Rows of one group side by side; bytes are sorted by counting, not by comparing.
-        order = np.argsort(codes.astype(np.uint8) if len(sizes) <= 256 else codes, kind="stable")
-        rows = np.take(values, order, axis=0)
-        weights = None if weights is None else weights[order]
-        ends = np.cumsum(sizes)
+        rows = _SortedRows.of(values, weights, codes)
+        self._counts = _sum(self._counts, rows.sizes)
+        self._waiting.append(rows)
+        n_waiting = sum(each.rows.size for each in self._waiting)
+        self._limit.check_waiting(self._n_groups, self._n_rows, n_waiting)
+        if not self._limit.waits(self._n_groups, self._n_rows):
+            self._end_waiting()
+
+    @property
+    def _n_groups(self) -> int:
+        return int(np.count_nonzero(self._counts))
+
+    @property
+    def _n_rows(self) -> int:
+        return int(self._counts.sum())
+
+    def _end_waiting(self) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # found when the groups are put together
-            for code in np.flatnonzero(sizes):
-                own = slice(ends[code] - sizes[code], ends[code])
-                self._groups[code].absorb(rows[own], None if weights is None else weights[own])
+            for each in self._waiting:
+                for code, rows, weights in each.by_group():
+                    if code not in self._groups:
+                        self._groups[code] = RunningGroup(self._n_features)
+                    self._groups[code].absorb(rows, weights)
+        self._waiting.clear()
 
     def finished(self) -> GroupMoments | None:
-        """The moments; None if there were no rows, of no group if all of them were left out."""
-        parts = [
-            group.finished(label)
-            for label, group in zip(self._coder.labels, self._groups, strict=False)
-            if group.count
-        ]
+        """The moments; None if there were no rows, of no group if all of them were left out.
+
+        Raises
+        ------
+        InvalidInput
+            Too many groups.
+        """
+        self._limit.check(self._n_groups, self._n_rows, self._n_features)
+        self._end_waiting()
+        labels = self._coder.labels
+        parts = [group.finished(labels[code]) for code, group in self._groups.items()]
         if not parts and not self._n_dropped:
             return None
         return GroupMoments.from_groups(
             parts, self._n_features, self._feature_names, Intake(self._n_dropped)
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _SortedRows:
+    """A copy of some rows, those of one group side by side.
+
+    Attributes
+    ----------
+    rows : (r, p) array
+    weights : (r,) array or None
+    sizes : (k,) array of int
+        Rows of each group, by code.
+    """
+
+    rows: FloatArray
+    weights: FloatArray | None
+    sizes: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, values: FloatArray, weights: FloatArray | None, codes: Codes) -> "_SortedRows":
+        """Sort rows by their codes."""
+        sizes = np.bincount(codes)
+        # Bytes are sorted by counting, not by comparing.
+        order = np.argsort(codes.astype(np.uint8) if len(sizes) <= 256 else codes, kind="stable")
+        weights = None if weights is None else weights[order]
+        return cls(np.take(values, order, axis=0), weights, sizes)
+
+    def by_group(self) -> Iterator[tuple[int, FloatArray, FloatArray | None]]:
+        """Code, rows and weights of each group that occurs."""
+        ends = np.cumsum(self.sizes)
+        for code in np.flatnonzero(self.sizes).tolist():
+            own = slice(ends[code] - self.sizes[code], ends[code])
+            yield code, self.rows[own], None if self.weights is None else self.weights[own]
+
+
+def _sum(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The sum of counts by code, of which the second may know more codes, or fewer."""
+    total = np.zeros(max(len(left), len(right)), dtype=np.int64)
+    total[: len(left)] += left
+    total[: len(right)] += right
+    return total

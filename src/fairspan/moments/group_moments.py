@@ -12,7 +12,7 @@ from scipy.linalg import blas
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.moments.center import Center
 from fairspan.moments.group_means import GroupMeans
-from fairspan.moments.groups import label_array, spelled
+from fairspan.moments.groups import Label, label_array, spelled
 from fairspan.moments.intake import EVERY_ROW, Intake
 from fairspan.moments.mergeable import check_mergeable
 from fairspan.moments.notebook import moments_html
@@ -86,6 +86,7 @@ class GroupMoments(GroupMeans):
         sample_weight: Any = None,
         *,
         on_missing: "OnMissing" = "error",
+        max_groups: int | None = None,
     ) -> "GroupMoments":
         """One pass over rows, in blocks, accumulated in float64, wherever the rows are.
 
@@ -104,6 +105,10 @@ class GroupMoments(GroupMeans):
         on_missing : {"error", "drop"}
             What to do with rows in which a feature or the group is missing. Those that are dropped
             are counted in `intake`.
+        max_groups : int, optional
+            Most groups that are allowed. By default, more than 100 groups that are also more than
+            a third of the rows are refused: these are no groups but an identifier, or a continuous
+            number.
 
         Returns
         -------
@@ -112,7 +117,9 @@ class GroupMoments(GroupMeans):
         Raises
         ------
         InvalidInput
-            NaN, infinity, text, missing labels, lengths that differ, no rows.
+            NaN, infinity, text, missing labels, lengths that differ, no rows, too many groups.
+        InvalidType, InvalidParameter
+            max_groups is no whole number of at least 1.
 
         Notes
         -----
@@ -122,9 +129,11 @@ class GroupMoments(GroupMeans):
         """
         # Imported here: accumulating builds GroupMoments.
         from fairspan.moments.accumulate import accumulate
+        from fairspan.moments.group_limit import GroupLimit
         from fairspan.moments.sources.registry import rows_of
 
-        return accumulate(rows_of(X, sensitive_features, sample_weight, on_missing))
+        limit = GroupLimit(max_groups)
+        return accumulate(rows_of(X, sensitive_features, sample_weight, on_missing), limit)
 
     @property
     def variances(self) -> FloatArray:
@@ -158,7 +167,8 @@ class GroupMoments(GroupMeans):
         -------
         (k, p, p) array
         """
-        second = self.scatters / self.weights[:, None, None]
+        # In C's order whatever that of the scatters, as what is added in place must not be lost.
+        second = np.divide(self.scatters, self.weights[:, None, None], order="C")
         if point is not None:
             for matrix, offset in zip(second, self.means - point, strict=True):
                 # In place: with many features another k p^2 numbers would be much.
@@ -175,17 +185,24 @@ class GroupMoments(GroupMeans):
             self, means=self.means / scale, scatters=self.scatters / np.outer(scale, scale)
         )
 
+    def selected(self, features: Sequence[int]) -> "GroupMoments":
+        """The moments of some of the features, by position, in this order."""
+        index = np.asarray(features, dtype=np.intp)
+        names = self.feature_names
+        return replace(
+            self,
+            means=self.means[:, index],
+            scatters=self.scatters[:, index[:, None], index],
+            feature_names=None if names is None else tuple(names[i] for i in index),
+        )
+
     def __add__(self, other: object) -> "GroupMoments":
         if not isinstance(other, GroupMoments):
             return NotImplemented
         check_mergeable(self, other)
-        parts = dict(zip(self.labels, range(self.n_groups), strict=True))
-        others = dict(zip(other.labels, range(other.n_groups), strict=True))
+        parts, others = _by_label(self), _by_label(other)
         return GroupMoments.from_groups(
-            [
-                merged(_group(self, parts.get(label)), _group(other, others.get(label)))
-                for label in parts | others
-            ],
+            [merged(parts.get(label), others.get(label)) for label in parts | others],
             self.n_features,
             self.feature_names,
             self.intake + other.intake,
@@ -327,13 +344,13 @@ class GroupMoments(GroupMeans):
         return moments_html(self)
 
 
-def _group(moments: GroupMoments, index: int | None) -> OneGroup | None:
-    if index is None:
-        return None
-    return OneGroup(
-        moments.labels[index],
-        int(moments.counts[index]),
-        float(moments.weights[index]),
-        moments.means[index],
-        moments.scatters[index],
+def _by_label(moments: GroupMoments) -> dict[Label, OneGroup]:
+    columns = zip(
+        moments.labels,
+        moments.counts.tolist(),
+        moments.weights.tolist(),
+        moments.means,
+        moments.scatters,
+        strict=True,
     )
+    return {column[0]: OneGroup(*column) for column in columns}

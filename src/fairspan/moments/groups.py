@@ -6,7 +6,7 @@ column is a mistake that would silently make two groups.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +89,11 @@ class CodedLabels:
         return [self.distinct[code] for code in self.codes.tolist()]
 
     @property
+    def n_present(self) -> int:
+        """How many of the distinct labels occur."""
+        return int(np.count_nonzero(_present(self)))
+
+    @property
     def missing(self) -> npt.NDArray[np.bool_]:
         """Which rows have no label (None or NaN), shape (r,)."""
         return np.array([_is_missing(label) for label in self.distinct], dtype=bool)[self.codes]
@@ -154,13 +159,17 @@ class LabelCoder:
         kind = _kind_of(label)
         if kind == self._kind and not _has_nan(label) and label in self._codes:
             return self._codes[label]
-        row = first_row + int(np.argmax(labels.codes == index))
+
+        def row() -> int:  # only for an error: looking for the row is a pass over all of them
+            return first_row + int(np.argmax(labels.codes == index))
+
         _check_kind(kind, label, row)
         if self._closed:
-            raise self._unknown(label, row)
+            raise self._unknown(label, row())
         if self._kind not in (None, kind):
             raise InvalidInput(
-                f"Group labels mix {_spell(self._kind)} with {_spell(kind)} (row {row}: {label!r})",
+                f"Group labels mix {_spell(self._kind)} with {_spell(kind)} "
+                f"(row {row()}: {label!r})",
                 _ALLOWED,
                 "Convert the column to one type, for example with astype(str)",
             )
@@ -297,13 +306,13 @@ def _kind_of(label: Any) -> tuple[type, ...]:
     return (type(label),)
 
 
-def _check_kind(kind: tuple[type, ...], label: Any, row: int) -> None:
+def _check_kind(kind: tuple[type, ...], label: Any, row: Callable[[], int]) -> None:
     if _is_missing(label):
-        raise _missing(row)
+        raise _missing(row())
     for part in kind[1:] if kind[0] is tuple else kind:
         if part not in _TYPE_NAMES:
             raise InvalidType(
-                f"The group label in row {row} is {label!r}, of type {part.__name__}",
+                f"The group label in row {row()} is {label!r}, of type {part.__name__}",
                 _ALLOWED,
                 "Convert the column, for example with astype(str)",
             )

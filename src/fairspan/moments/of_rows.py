@@ -1,6 +1,7 @@
 """What a fit or an audit needs of rows: matrices, or the rows where these would get large."""
 
 from fairspan.moments.accumulate import accumulate, no_rows
+from fairspan.moments.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.intake import EVERY_ROW
 from fairspan.moments.sources.arrays import ArrayRows
@@ -23,10 +24,16 @@ THIN_BEYOND = 500
 _THIN_SHARE = 0.8
 
 
-def moments_of(rows: Rows) -> Moments:
+def moments_of(rows: Rows, limit: GroupLimit = USUAL_LIMIT) -> Moments:
     """Moments of each group; beyond some features they may refer to the rows.
 
     That is so where the rows are sparse, or in memory here and clearly fewer than their features.
+
+    Parameters
+    ----------
+    rows : RowSource or PartedRows
+    limit : GroupLimit
+        How many groups there may be.
 
     Raises
     ------
@@ -34,7 +41,7 @@ def moments_of(rows: Rows) -> Moments:
         As :func:`fairspan.moments.accumulate.accumulate`.
     """
     if rows.n_features > MATRICES_UP_TO and isinstance(rows, StayingRows):
-        sparse = rows.staying()
+        sparse = rows.staying(limit.over(rows))
         if sparse is None or sparse.n_groups == 0:
             raise no_rows(EVERY_ROW if sparse is None else sparse.intake)
         return sparse
@@ -42,8 +49,8 @@ def moments_of(rows: Rows) -> Moments:
         values = rows.array if isinstance(rows, ArrayRows) else rows.values()
         assert rows.labels is not None
         labels = rows.labels.between(0, rows.n_rows)
-        return thin_moments(values, labels, rows.weights, rows.feature_names)
-    return accumulate(rows)
+        return thin_moments(values, labels, rows.weights, rows.feature_names, limit.over(rows))
+    return accumulate(rows, limit)
 
 
 def _is_thin(rows: ArrayRows | FrameRows) -> bool:

@@ -20,6 +20,7 @@ from fairspan.linalg import (
     cholesky_ceiling,
     leading_subspace,
     leading_subspace_of,
+    root_mean_squares,
 )
 from fairspan.linalg.threads import threads_of
 from fairspan.soft_projection import softened
@@ -134,33 +135,49 @@ class DenseSecondMoments:
     @cached_property
     def traces(self) -> FloatArray:
         """tr S_g of each group, shape (k,)."""
-        return np.asarray(np.einsum("gii->g", self.matrices)) + self.outside
+        return self._inner_traces + self.outside
+
+    @cached_property
+    def _inner_traces(self) -> FloatArray:
+        return np.asarray(np.einsum("gii->g", self.matrices))
+
+    @cached_property
+    def spreads(self) -> FloatArray:
+        """Root mean square of each column in each group, shape (k, p)."""
+        return root_mean_squares(self.matrices)
 
     def captured_variances(self, basis: FloatArray) -> FloatArray:
         """c_g(V) = tr(V'S_gV), shape (k,)."""
-        return np.array([np.vdot(basis, matrix @ basis) for matrix in self.matrices])
+        return _inner_products(self.applied(basis), basis)
 
     def residual_variances(self, basis: FloatArray) -> FloatArray:
-        """tr S_g - c_g(V) of each group, accurate however little is lost, shape (k,).
+        """tr S_g - c_g(V) of each group, accurate however little is lost, shape (k,)."""
+        return self.inner_errors(basis) + self.outside
+
+    def inner_errors(self, basis: FloatArray) -> FloatArray:
+        """The same without what lies outside of all directions, shape (k,).
 
         Where nearly everything is captured, the difference would be nothing but rounding: a column
         of currency beside columns of rates can hold all but 1e-16 of the variance. The trace of
         (I - VV') S (I - VV') has no such cancellation, at the cost of a matrix product. A basis of
         a soft projection, orthogonal columns of length up to one, is taken too.
         """
-        losses = self.traces - self.captured_variances(basis)
-        small = losses <= CANCELLING * self.traces
+        traces = self._inner_traces
+        losses = traces - self.captured_variances(basis)
+        small = losses <= CANCELLING * traces
         if small.any():
-            soft = softened(basis)
-            outside = np.eye(self.n_features) - soft @ soft.T
-            for group in np.flatnonzero(small):
-                inside = np.vdot(outside, self.matrices[group] @ outside)
-                losses[group] = inside + self.outside[group]
+            left = self.left_by(basis)
+            losses[small] = _inner_products(self.matrices[small] @ left, left)
         return np.maximum(losses, 0.0)
+
+    def left_by(self, basis: FloatArray) -> FloatArray:
+        """I - VV', which makes of rows what a projection loses of them, shape (p, p)."""
+        soft = softened(basis)
+        return np.eye(self.n_features) - soft @ soft.T
 
     def compressed(self, basis: FloatArray) -> FloatArray:
         """V'S_gV of every group, shape (k, d, d)."""
-        return np.array([basis.T @ (matrix @ basis) for matrix in self.matrices])
+        return np.asarray(basis.T @ self.applied(basis))
 
     def applied(self, basis: FloatArray) -> FloatArray:
         """S_gV of every group, shape (k, p, d)."""
@@ -258,6 +275,11 @@ class DenseSecondMoments:
     def _inner_products(self) -> FloatArray:
         flat = self.matrices.reshape(self.n_groups, -1)
         return np.asarray(flat @ flat.T)
+
+
+def _inner_products(images: FloatArray, basis: FloatArray) -> FloatArray:
+    """tr(V'S_gV) from S_gV of every group, shape (k,)."""
+    return np.asarray(images.reshape(len(images), -1) @ basis.ravel())
 
 
 def _product(matrices: FloatArray, block: FloatArray) -> FloatArray:

@@ -67,8 +67,14 @@ class HeldRows(Protocol):
         """Their labels."""
 
 
-def uncentred_groups(rows: HeldRows) -> list[OneGroup] | None:
+def uncentred_groups(rows: HeldRows, most_groups: int = _MOST_GROUPS) -> list[OneGroup] | None:
     """Moments of each group, not finite where a number is not; None with too many groups to gain.
+
+    Parameters
+    ----------
+    rows : HeldRows
+    most_groups : int
+        No more groups than that are added up, if it is fewer than what gains.
 
     Raises
     ------
@@ -76,6 +82,7 @@ def uncentred_groups(rows: HeldRows) -> list[OneGroup] | None:
         A label is missing or of another type than others.
     """
     n, p = rows.n_rows, rows.n_features
+    most = min(most_groups, _MOST_GROUPS)
     # Products of many features use the threads themselves.
     size = max(_PART_NUMBERS // p, 1) if p <= _BY_DIFFERENCE_UP_TO else n
     cuts = [*range(0, max(n - size // 2, 1), size), n]
@@ -83,7 +90,7 @@ def uncentred_groups(rows: HeldRows) -> list[OneGroup] | None:
     # A single small part is done before a second thread is awake.
     alone = threads_of(None) if p <= _BY_DIFFERENCE_UP_TO and len(cuts) == 2 else nullcontext()
     with alone, np.errstate(over="ignore", invalid="ignore"):
-        for part in in_threads(lambda span: _groups_of(rows, *span), list(pairwise(cuts))):
+        for part in in_threads(lambda span: _groups_of(rows, *span, most), list(pairwise(cuts))):
             if part is None:
                 return None
             for group in part:
@@ -91,11 +98,11 @@ def uncentred_groups(rows: HeldRows) -> list[OneGroup] | None:
     return list(found.values())
 
 
-def _groups_of(rows: HeldRows, start: int, stop: int) -> list[OneGroup] | None:
-    coder = LabelCoder()
-    codes = coder.encode(rows.labels_between(start, stop), start)
-    if len(coder.labels) > _MOST_GROUPS:
+def _groups_of(rows: HeldRows, start: int, stop: int, most_groups: int) -> list[OneGroup] | None:
+    coder, labels = LabelCoder(), rows.labels_between(start, stop)
+    if labels.n_present > most_groups:  # before each of them is looked at
         return None
+    codes = coder.encode(labels, start)
     room = np.empty((min(block_rows(rows.n_features), stop - start), rows.n_features))
     part = _Part(rows, start, stop, codes, len(coder.labels), room)
     with np.errstate(over="ignore", invalid="ignore"):

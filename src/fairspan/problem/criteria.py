@@ -15,12 +15,17 @@ import numpy.typing as npt
 from fairspan.errors import Incompatible, UnknownGroup
 from fairspan.moments.groups import Label, listed
 from fairspan.problem.parameters import check_number
-from fairspan.problem.pieces import Pieces, pairwise_weights
+from fairspan.problem.pieces import Pieces
+from fairspan.problem.proof_formulas import LargestProof, LinearProof
 
 if TYPE_CHECKING:
     from fairspan.problem.problem import Problem
 
 FloatArray = npt.NDArray[np.float64]
+
+_EPSILON = float(np.finfo(np.float64).eps)
+# Weights that use up this much of a penalty use all of it.
+_SAME = 1e-14
 
 
 class Criterion(Protocol):
@@ -37,7 +42,7 @@ class Criterion(Protocol):
         """Evaluate at the (k,) errors of a subspace."""
 
     def pieces(self, problem: "Problem") -> Pieces | None:
-        """The same as a largest of affine functions; None if it is not one."""
+        """The same as a sum of maxima of affine functions; None if it is not one."""
 
 
 class _AnyGroups:
@@ -48,7 +53,7 @@ class _AnyGroups:
 
 
 @dataclass(frozen=True)
-class TotalError(_AnyGroups):
+class TotalError(_AnyGroups, LinearProof):
     """Average error over all rows, sum_g q_g e_g: ordinary PCA.
 
     Examples
@@ -63,6 +68,8 @@ class TotalError(_AnyGroups):
     """
 
     name: ClassVar[str] = "total_error"
+    moves_with_errors: ClassVar[float] = 1.0
+    is_never_negative: ClassVar[bool] = True
 
     def value(self, errors: FloatArray, problem: "Problem") -> float:
         """sum_g q_g e_g."""
@@ -74,7 +81,7 @@ class TotalError(_AnyGroups):
 
 
 @dataclass(frozen=True)
-class MinimaxLoss(_AnyGroups):
+class MinimaxLoss(_AnyGroups, LargestProof):
     """Largest excess loss of a group, max_g (e_g - e*_g): Samadi et al. (2018), equation (1).
 
     Each group is measured against what the same number of dimensions could do for it alone, so a
@@ -92,11 +99,15 @@ class MinimaxLoss(_AnyGroups):
     """
 
     name: ClassVar[str] = "minimax_loss"
+    moves_with_errors: ClassVar[float] = 1.0
+    is_never_negative: ClassVar[bool] = True
 
     def value(self, errors: FloatArray, problem: "Problem") -> float:
         """max_g (e_g - e*_g)."""
-        # Exact losses are never negative; rounding may make them so.
-        return max(float((errors - problem.best_errors).max()), 0.0)
+        largest = float((errors - problem.best_errors).max())
+        # Exact losses are never negative; rounding may make them so. Under a restriction the errors
+        # may leave out what all groups lose alike.
+        return largest if problem.fixed is not None else max(largest, 0.0)
 
     def pieces(self, problem: "Problem") -> Pieces:
         """One piece for each group's loss."""
@@ -104,7 +115,7 @@ class MinimaxLoss(_AnyGroups):
 
 
 @dataclass(frozen=True)
-class MinimaxError(_AnyGroups):
+class MinimaxError(_AnyGroups, LargestProof):
     """Largest error of a group, max_g e_g: an alternative of Samadi et al. (2018).
 
     A group with more variance than the others can keep the larger error at the optimum: then its
@@ -122,6 +133,8 @@ class MinimaxError(_AnyGroups):
     """
 
     name: ClassVar[str] = "minimax_error"
+    moves_with_errors: ClassVar[float] = 1.0
+    is_never_negative: ClassVar[bool] = True
 
     def value(self, errors: FloatArray, problem: "Problem") -> float:
         """max_g e_g."""
@@ -133,7 +146,7 @@ class MinimaxError(_AnyGroups):
 
 
 @dataclass(frozen=True)
-class Disparity:
+class Disparity(LinearProof):
     """Total error against the error gap of two groups, traded off linearly.
 
     Minimises trade_off * sum_g q_g e_g + (1 - trade_off) * (e_B - e_A), which the leading
@@ -174,6 +187,11 @@ class Disparity:
 
     def __post_init__(self) -> None:
         check_number("trade_off", self.trade_off, 0, 1)
+
+    @property
+    def moves_with_errors(self) -> float:
+        """By how much the value rises if all errors rise by one."""
+        return self.trade_off
 
     def check(self, labels: list[Label]) -> None:
         """Raise unless there are two groups at most, the protected one among them."""
@@ -226,6 +244,9 @@ class EqualError(_AnyGroups):
     """
 
     name: ClassVar[str] = "equal_error"
+    moves_with_errors: ClassVar[float] = 1.0
+    is_never_negative: ClassVar[bool] = True
+    wants_equal_errors: ClassVar[bool] = True
 
     def value(self, errors: FloatArray, problem: "Problem") -> float:
         """sum_g q_g e_g; that the errors are equal is looked at apart."""
@@ -233,6 +254,30 @@ class EqualError(_AnyGroups):
 
     def pieces(self, problem: "Problem") -> None:
         """None: a constraint is no largest of finitely many pieces."""
+
+    def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
+        """Any that do not cancel: where errors are equal, w.e is their sum times the error."""
+        return weights if weights.sum() > 0 else problem.proportions
+
+    def gap(
+        self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
+    ) -> float:
+        """The excess over the sum of the weights, and what unequal errors make of the rest.
+
+        Errors that are not quite equal may lower the value below what equal ones can reach; so
+        their share counts against the bound whatever its sign.
+        """
+        total = float(weights.sum())
+        apart = float((problem.proportions - weights / total) @ (errors - errors.min()))
+        return excess / total + abs(apart)
+
+    def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
+        """The value."""
+        return self.value(errors, problem)
+
+    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
+        """sum_g q_g times the errors' own."""
+        return float(problem.proportions @ roundings)
 
 
 @dataclass(frozen=True)
@@ -268,6 +313,8 @@ class ErrorGap(_AnyGroups):
 
     penalty: float = 0.5
     name: ClassVar[str] = "error_gap"
+    moves_with_errors: ClassVar[float] = 1.0
+    is_never_negative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_number("penalty", self.penalty, 0)
@@ -278,11 +325,39 @@ class ErrorGap(_AnyGroups):
         return float(problem.proportions @ errors) + self.penalty * gap
 
     def pieces(self, problem: "Problem") -> Pieces:
-        """One piece for each ordered pair of groups."""
+        """Two blocks: the group of the largest error, and that of the least."""
         if self.penalty == 0 or problem.n_groups == 1:
             return Pieces.single(problem.proportions)
-        rows = pairwise_weights(problem.proportions, self.penalty)
-        return Pieces(rows, np.zeros(len(rows)))
+        return Pieces.total_and_gap(problem.proportions, self.penalty)
+
+    def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
+        """w = q + penalty (u - v), u and v on the simplex; ``|w - q|_1`` <= 2 penalty, sum 1."""
+        apart = weights - problem.proportions
+        apart = apart - apart.mean()
+        length, most = float(np.abs(apart).sum()), 2 * self.penalty
+        if length > most * (1 - _SAME):
+            apart = apart * (most / length)
+        return np.asarray(problem.proportions + apart)
+
+    def gap(
+        self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
+    ) -> float:
+        """The excess, and by how much groups with more or less weight than rows miss the ends."""
+        apart = weights - problem.proportions
+        up, down = np.maximum(apart, 0.0), np.maximum(-apart, 0.0)
+        unused = self.penalty - float(up.sum())
+        unused = unused if unused > _SAME * self.penalty else 0.0
+        missed = float(up @ (errors.max() - errors)) + float(down @ (errors - errors.min()))
+        return missed + unused * float(np.ptp(errors)) + excess
+
+    def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
+        """The value."""
+        return self.value(errors, problem)
+
+    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
+        """That of the total error, and of the gap."""
+        largest = float(roundings.max())
+        return float(problem.proportions @ roundings) + 2 * self.penalty * largest
 
 
 @dataclass(frozen=True)
@@ -306,6 +381,7 @@ class NashWelfare(_AnyGroups):
     """
 
     name: ClassVar[str] = "nash_welfare"
+    is_logarithmic: ClassVar[bool] = True
 
     def value(self, errors: FloatArray, problem: "Problem") -> float:
         """-(1 / k) sum_g log(tr S_g - e_g); infinite where nothing of a group is kept."""
@@ -315,3 +391,29 @@ class NashWelfare(_AnyGroups):
 
     def pieces(self, problem: "Problem") -> None:
         """None: the logarithm is not piecewise linear."""
+
+    def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
+        """Positive ones: mean log c_g <= log(w.c) - mean log w_g - log k, and w.c <= t_d(M)."""
+        least = np.finfo(np.float64).eps * float(weights.max())
+        return np.maximum(weights, least) if least > 0 else 1 / problem.second_moments.traces
+
+    def gap(
+        self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
+    ) -> float:
+        """log(t_d(M) / w.c), and the inequality of arithmetic and geometric means of w_g c_g."""
+        captured = np.maximum(problem.second_moments.traces - errors, 0.0)
+        if not captured.all():
+            return float(np.inf)
+        kept = float(weights @ captured)
+        ratios = problem.n_groups * (weights * captured / kept)
+        return float(np.log1p(max(excess, 0.0) / kept) - np.log(ratios).mean())
+
+    def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
+        """1: a difference of logarithms is relative by itself."""
+        return 1.0
+
+    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
+        """The logarithm is steep where little is kept."""
+        traces = problem.second_moments.traces
+        captured = np.maximum(traces - errors, np.finfo(np.float64).tiny)
+        return 2 * problem.n_features * _EPSILON * (1 + float((traces / captured).mean()))

@@ -1,4 +1,4 @@
-"""A criterion as the largest of some affine functions of the groups' errors."""
+"""A criterion as a sum of maxima of affine functions of the groups' errors."""
 
 from dataclasses import dataclass
 from itertools import permutations
@@ -7,14 +7,97 @@ import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Consecutive blocks of m pieces; the largest of each block counts, and these are summed.
+
+    So multipliers of the pieces are not negative and sum to one in each block.
+
+    Attributes
+    ----------
+    starts : tuple of int
+        Index of the first piece of each block; that of the first block is 0.
+
+    Examples
+    --------
+    >>> blocks = Blocks((0, 2))
+    >>> values = np.array([1.0, 3.0, -2.0, -1.0, -4.0])
+    >>> blocks.largest(values), blocks.value(values)
+    (array([ 3., -1.]), 2.0)
+    >>> blocks.even(5).round(3)
+    array([0.5  , 0.5  , 0.333, 0.333, 0.333])
+    """
+
+    starts: tuple[int, ...] = (0,)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def largest(self, values: FloatArray) -> FloatArray:
+        """The largest of each block, of (..., m) values of the pieces, shape (..., n)."""
+        return np.asarray(np.maximum.reduceat(values, self.starts, axis=-1))
+
+    def sums(self, values: FloatArray) -> FloatArray:
+        """The sum over each block, of (m, ...) values, shape (n, ...)."""
+        return np.asarray(np.add.reduceat(values, self.starts, axis=0))
+
+    def value(self, values: FloatArray) -> float:
+        """The sum of the largest of each block, of (m,) values of the pieces."""
+        return float(self.largest(values).sum())
+
+    def of(self, n_pieces: int) -> IntArray:
+        """Index of the block of each piece, shape (m,)."""
+        return np.searchsorted(self.starts, np.arange(n_pieces), side="right") - 1
+
+    def membership(self, n_pieces: int) -> FloatArray:
+        """1 where a piece belongs to a block, else 0, shape (n, m)."""
+        blocks = np.arange(len(self.starts))[:, None]
+        return np.asarray(self.of(n_pieces) == blocks, dtype=np.float64)
+
+    def even(self, n_pieces: int) -> FloatArray:
+        """Equal multipliers within each block, shape (m,)."""
+        return self.normalised(np.ones(n_pieces))
+
+    def leaders(self, values: FloatArray) -> IntArray:
+        """Index of a largest piece of each block, of (m,) values, shape (n,)."""
+        ends = (*self.starts[1:], len(values))
+        pairs = zip(self.starts, ends, strict=True)
+        return np.array([start + int(np.argmax(values[start:end])) for start, end in pairs])
+
+    def among(self, chosen: IntArray) -> "Blocks":
+        """The blocks of some of the pieces, in order, of which every block has one."""
+        return Blocks(tuple(np.searchsorted(chosen, self.starts).tolist()))
+
+    def apart(self, rows: FloatArray) -> FloatArray:
+        """(m, ...) rows less the first of their block, without those first ones, (m - n, ...)."""
+        which = self.of(len(rows))
+        firsts = np.array(self.starts)
+        return np.delete(rows - rows[firsts[which]], firsts, axis=0)
+
+    def normalised(self, multipliers: FloatArray) -> FloatArray:
+        """Not negative and summing to one in each block, without which they prove nothing."""
+        positive = np.maximum(multipliers, 0.0)
+        totals, which = self.sums(positive), self.of(len(positive))
+        if not totals.all():  # where all are zero, none is preferred
+            positive = np.where(totals[which] > 0, positive, 1.0)
+            totals = self.sums(positive)
+        return np.asarray(positive / totals[which])
+
+
+# All pieces in one block: the largest of them.
+ONE_BLOCK = Blocks()
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """max_i (A_i . e - b_i).
+    """The sum over blocks of max_(i in the block) (A_i . e - b_i).
 
     Errors are linear in the projector VV', so a criterion of this form is convex in it, and any
-    weights on the pieces prove a bound (see :mod:`fairspan.solvers.certificate`).
+    multipliers of the pieces that sum to one in each block prove a bound (see
+    :mod:`fairspan.certificates.optimality`).
 
     Attributes
     ----------
@@ -22,14 +105,30 @@ class Pieces:
         A, one row for each piece.
     offsets : (m,) array
         b.
+    blocks : Blocks
+        One of all pieces, unless the criterion is a sum of several maxima.
     """
 
     coefficients: FloatArray
     offsets: FloatArray
+    blocks: Blocks = ONE_BLOCK
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether there is nothing to choose: one piece in each block."""
+        return len(self.offsets) == len(self.blocks)
+
+    def at(self, errors: FloatArray) -> FloatArray:
+        """Values of the pieces at (..., k) errors, shape (..., m)."""
+        return np.asarray(errors @ self.coefficients.T - self.offsets)
 
     def value(self, errors: FloatArray) -> float:
-        """The largest piece at these (k,) errors."""
-        return float((self.coefficients @ errors - self.offsets).max())
+        """The criterion at these (k,) errors."""
+        return self.blocks.value(self.at(errors))
+
+    def size(self, errors: FloatArray) -> float:
+        """What rounding of the value at these (k,) errors is a share of, but for the offsets."""
+        return self.blocks.value(np.abs(self.coefficients) @ errors)
 
     def references(self, traces: FloatArray) -> FloatArray:
         """R with the pieces R - A.c in the captured variances c = traces - e, shape (m,)."""
@@ -39,6 +138,19 @@ class Pieces:
     def single(cls, coefficients: FloatArray) -> "Pieces":
         """One linear function of the errors."""
         return cls(np.atleast_2d(coefficients), np.zeros(1))
+
+    @classmethod
+    def total_and_gap(cls, proportions: FloatArray, penalty: float) -> "Pieces":
+        """sum_g q_g e_g + penalty (max_g e_g - min_g e_g): two blocks of k pieces.
+
+        Every pair of groups would be a piece of its own otherwise, k (k - 1) of them. Of two groups
+        these are two, and they are kept: the search for two groups is along the segment between.
+        """
+        k = len(proportions)
+        if k == 2:
+            return cls(pairwise_weights(proportions, penalty), np.zeros(2))
+        alone = penalty * np.eye(k)
+        return cls(np.vstack([proportions + alone, -alone]), np.zeros(2 * k), Blocks((0, k)))
 
 
 def pairwise_weights(proportions: FloatArray, penalty: float) -> FloatArray:

@@ -10,8 +10,9 @@ import numpy.typing as npt
 from fairspan.errors import InvalidParameter
 from fairspan.linalg import LeadingSubspace
 from fairspan.moments.groups import Label
-from fairspan.moments.operators import CANCELLING, SecondMoments
-from fairspan.problem.criteria import Criterion, NashWelfare
+from fairspan.moments.operators import DenseSecondMoments, SecondMoments
+from fairspan.problem.criteria import Criterion
+from fairspan.problem.limits import Limit
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.spectrum import Spectra
 
@@ -40,6 +41,13 @@ class Problem:
     unrestricted : Problem or None
         The same without the restriction to some directions, where there is one: excess losses, and
         what ordinary PCA does, are those of all directions.
+    limit : Limit or None
+        What a subspace must not exceed, under a restriction with a tolerance.
+    fixed : (k,) array, optional
+        Errors of each group in directions that a restriction forbids: no choice changes them.
+    least_variance : float, optional
+        That of the feature which varies least of all that vary, about its mean: what is rounding
+        beside it is zero. The least of the second moments, if left out.
     decompositions : Spectra, optional
         Those known of the second moments. `dataclasses.replace` hands them on, so that other
         dimensions and criteria need not solve these eigenproblems again.
@@ -52,6 +60,9 @@ class Problem:
     criterion: Criterion
     allow_extra: bool = False
     unrestricted: "Problem | None" = None
+    limit: "Limit | None" = None
+    fixed: FloatArray | None = None
+    least_variance: float | None = None
     decompositions: Spectra | None = None
 
     def __post_init__(self) -> None:
@@ -88,16 +99,19 @@ class Problem:
         return float(self.proportions @ self.second_moments.traces)
 
     @property
-    def unit(self) -> float:
-        """What the criterion's values are measured in: tolerances are shares of it.
+    def fixed_errors(self) -> FloatArray:
+        """The same, zero without a restriction."""
+        return np.zeros(self.n_groups) if self.fixed is None else self.fixed
 
-        The total variance; 1 for Nash welfare, a mean of logarithms.
-        """
-        return 1.0 if isinstance(self.criterion, NashWelfare) else self.total_variance
+    @cached_property
+    def pooled_matrix(self) -> FloatArray:
+        """sum_g q_g S_g as a (p, p) array."""
+        assert isinstance(self.second_moments, DenseSecondMoments)
+        return self.second_moments.mixture(self.proportions)
 
     @cached_property
     def pieces(self) -> Pieces | None:
-        """The criterion as a largest of affine functions of the errors; None if it is not one."""
+        """The criterion as a sum of maxima of affine functions; None if it is not one."""
         return self.criterion.pieces(self)
 
     @cached_property
@@ -129,15 +143,8 @@ class Problem:
         """e*_g = tr S_g - t_d(S_g), the error of each group's own optimum, shape (k,)."""
         if self.unrestricted is not None:
             return self.unrestricted.best_errors
-        traces, d = self.second_moments.traces, self.n_components
-        if self.spectra.are_shared(d):
-            sums = [self.spectra.known(each).top_sum(d) for each in np.eye(self.n_groups)]
-        else:
-            sums = [best.top_eigenvalue_sum for best in self.group_optima]
-        least = np.asarray(traces - sums)
-        for g in np.flatnonzero(least <= CANCELLING * traces):
-            least[g] = self.errors(self.group_optima[g].vectors)[g]
-        return least
+        own = [self.errors(best.vectors)[g] for g, best in enumerate(self.group_optima)]
+        return np.array(own)
 
     def forget_group_optima(self) -> None:
         """Derive anew, when asked, what rests on them: one of those known was none."""

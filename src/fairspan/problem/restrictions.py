@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import Incompatible, InvalidType
+from fairspan.linalg import graded_eigh
 from fairspan.moments.groups import Label
 from fairspan.problem.criteria import Criterion, TotalError
 from fairspan.problem.mean_free_directions import mean_free_directions
@@ -25,6 +26,8 @@ FloatArray = npt.NDArray[np.float64]
 
 # Without n_directions, covariance parity keeps this share of the directions.
 _SHARE_OF_DIRECTIONS = 0.85
+# Variance below this share of what the columns of a direction have is rounding.
+_NO_VARIANCE = 1e-13
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ class CovarianceParity:
     n_directions : int, default=None
         From d to p - 1 (to p if the means agree already); fewer make the covariances more alike.
         None, with no tolerance, takes 85 % of the directions that mean parity leaves, rounded down,
-        and at least d.
+        and at least d. Directions without variance are taken last.
     tolerance : float, default=None
         Largest absolute difference of the groups' variances along a direction of the subspace, in
         squared (scaled) units of the features. Instead of `n_directions`. Needs cvxpy, and at most
@@ -222,9 +225,11 @@ class CovarianceParity:
                 f"features, mean parity takes {means.shape[1] - left} direction(s) away",
                 "Choose a number in that range, or another n_components",
             )
-        values, vectors = np.linalg.eigh(free.T @ (covariances[0] - covariances[1]) @ free)
+        varying, still = _split_by_variance(free, covariances)
+        values, vectors = np.linalg.eigh(varying.T @ (covariances[0] - covariances[1]) @ varying)
         nearest = np.sort(np.argsort(np.abs(values), kind="stable")[:wanted])
-        return np.asarray(free @ vectors[:, nearest])
+        # Along directions without variance groups are alike, and there is nothing to be kept.
+        return np.hstack([varying @ vectors[:, nearest], still[:, : wanted - len(nearest)]])
 
 
 Restriction = MeanParity | CovarianceParity
@@ -248,6 +253,20 @@ def restriction_of(restriction: object) -> Restriction | None:
         "Pass such an object, such as fairspan.MeanParity(); to serve groups rather than to hide "
         "them, choose a criterion",
     )
+
+
+def _split_by_variance(
+    directions: FloatArray, covariances: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Directions along which the rows vary, and the others, of the same span."""
+    pooled = covariances.mean(axis=0)
+    within = directions.T @ pooled @ directions
+    values, vectors, _ = graded_eigh((within + within.T) / 2, max(len(within) - 1, 0))
+    turned = directions @ vectors
+    # What rounding of the entries may make of a direction without variance.
+    spreads = np.sqrt(np.maximum(np.diag(pooled), 0.0))
+    varies = values > _NO_VARIANCE * (spreads @ np.abs(turned)) ** 2
+    return turned[:, varies], turned[:, ~varies]
 
 
 def _check_tolerated(

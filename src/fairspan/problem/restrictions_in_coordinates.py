@@ -49,5 +49,5 @@ def in_coordinates(restriction: Restriction, within: InCoordinates) -> Restricti
             f"{n_features - varying}, no direction with variance needs to be among them",
             "Choose such a number, or another n_components",
         )
-    inside = int(within.n_components) if isinstance(within.asked, numbers.Integral) else 1
-    return replace(restriction, n_directions=max(wanted - within.n_left, inside))
+    # Directions without variance, which the coordinates leave out, are taken last.
+    return replace(restriction, n_directions=min(wanted, free.shape[1]))

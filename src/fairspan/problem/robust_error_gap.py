@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float64]
 
+_EPSILON = float(np.finfo(np.float64).eps)
+
 
 @dataclass(frozen=True)
 class RobustErrorGap:
@@ -60,6 +62,7 @@ class RobustErrorGap:
     penalty: float = 0.5
     radius: float | Mapping[Label, float] = 0.15
     name: ClassVar[str] = "robust_error_gap"
+    is_never_negative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_number("penalty", self.penalty, 0)
@@ -113,6 +116,35 @@ class RobustErrorGap:
         Infinite where an error with a radius is zero.
         """
         return worst_case_slope(self.pair_weights(problem), errors, self.radii(problem))
+
+    def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
+        """Those of the error gap, which the criterion is nowhere below: h(v, e, eps) >= v e."""
+        return ErrorGap(self.penalty).proving_weights(weights, problem)
+
+    def gap(
+        self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
+    ) -> float:
+        """That of the error gap, and what the radii add; of one group, what the excess is worth."""
+        if problem.n_groups == 1:
+            least = np.maximum(errors - excess, 0.0)
+            return self.value(errors, problem) - self.value(least, problem)
+        plain = ErrorGap(self.penalty)
+        added = self.value(errors, problem) - plain.value(errors, problem)
+        return plain.gap(errors, excess, weights, problem) + added
+
+    def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
+        """The value."""
+        return self.value(errors, problem)
+
+    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
+        """Over the largest pair; the roots of small errors are steep."""
+        radii = self.radii(problem)
+        steep = 2 * np.sqrt(radii) * (np.sqrt(errors + roundings) - np.sqrt(errors))
+        each = roundings + steep + _EPSILON * radii
+        if problem.n_groups == 1:
+            return float(each.sum())
+        most = float(np.sort(each)[-2:].sum())
+        return float(problem.proportions @ each) + self.penalty * most
 
     def theorem_3_2_holds(self, problem: "Problem") -> bool:
         """Whether the condition of Theorem 3.2 of Vu et al. holds.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
-from fairspan.linalg import TIE_TOLERANCE, LeadingSubspace, with_positive_signs
+from fairspan.linalg import TIE_TOLERANCE, LeadingSubspace, graded_eigh, with_positive_signs
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 
 FloatArray = npt.NDArray[np.float64]
@@ -36,14 +36,22 @@ class Spectrum:
         Smallest first, as LAPACK gives them.
     vectors : (p, p) array
         Orthonormal columns in the same order; their signs are not settled.
+    sizes : (p,) array
+        What each eigenvalue is known to a share of.
     """
 
     values: FloatArray
     vectors: FloatArray
+    sizes: FloatArray
 
-    def rounding(self) -> float:
-        """Eigenvalues closer than this cannot be told apart."""
-        return TIE_TOLERANCE * max(-float(self.values[0]), float(self.values[-1]), 0.0)
+    @classmethod
+    def of(cls, matrix: FloatArray) -> "Spectrum":
+        """The decomposition of a symmetric (p, p) matrix."""
+        return cls(*graded_eigh(matrix, len(matrix) - 1))
+
+    def rounding(self, n_components: int) -> float:
+        """Eigenvalues closer than this to eigenvalue d cannot be told apart from it."""
+        return TIE_TOLERANCE * float(self.sizes[len(self.values) - n_components])
 
     def gap(self, n_components: int) -> float:
         """Eigenvalue d minus eigenvalue d + 1; infinite if d = p."""
@@ -64,7 +72,7 @@ class Spectrum:
         """
         d, p = n_components, len(self.values)
         values, gap = self.values[::-1], self.gap(n_components)
-        tolerance = max(tie_tolerance, self.rounding())
+        tolerance = max(tie_tolerance, self.rounding(d))
         if gap > tolerance:
             vectors = self.vectors[:, p - d :][:, ::-1]
             vectors = with_positive_signs(vectors) if signed else vectors
@@ -112,7 +120,7 @@ class Spectra:
                     "Allowed are finite numbers",
                     "Rescale the columns if their squares overflow (values beyond 1e150)",
                 )
-            self._known[key] = Spectrum(*np.linalg.eigh(mixture))
+            self._known[key] = Spectrum.of(mixture)
         return self._known[key]
 
     def leading(self, weights: FloatArray, n_components: int) -> LeadingSubspace:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
 from fairspan.moments.accumulate import accumulate
+from fairspan.moments.group_limit import GroupLimit
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.sources.protocol import Rows
 from fairspan.moments.sources.registry import rows_of
@@ -33,6 +34,7 @@ def write_report(
     scale: bool = False,
     sample_weight: Any = None,
     moments: GroupMoments | None = None,
+    max_groups: int | None = None,
     name: str | None = None,
     title: str | None = None,
 ) -> dict[str, Any]:
@@ -61,6 +63,9 @@ def write_report(
     sample_weight : (n,) array-like, or column name of X, optional
     moments : GroupMoments, optional
         Instead of rows; then there are no intervals.
+    max_groups : int, optional
+        Most groups that rows may have. By default, more than 100 groups that are also more than a
+        third of the rows are refused.
     name : str, optional
         What the rows are called; by default the name of their file.
     title : str, optional
@@ -99,12 +104,14 @@ def write_report(
     """
     asked = Asked.of(criterion, criteria, n_components, center, scale)
     _check_names(name, title)
+    limit = GroupLimit(max_groups)
     check_can_write(path, X)
-    call = Call(X, sensitive_features, sample_weight, asked, criteria, name, title)
+    call = Call(X, sensitive_features, sample_weight, asked, criteria, name, title, max_groups)
     if moments is None:
         rows = _opened(X, sensitive_features, sample_weight)
         check_size(rows.n_features, asked)
-        facts = facts_of(accumulate(rows), rows, asked, call.origin(fingerprint_of(rows)))
+        found = accumulate(rows, limit)
+        facts = facts_of(found, rows, asked, call.origin(fingerprint_of(rows)))
     else:
         _check_moments(X, sensitive_features, sample_weight, moments)
         facts = facts_of(moments, None, asked, call.origin(of_bytes(moments.to_bytes())))

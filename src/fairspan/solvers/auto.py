@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fairspan.certificates.solution import Solution
 from fairspan.problem.problem import Problem
 from fairspan.solvers.boundary import BoundarySearch
 from fairspan.solvers.cutting_plane import CuttingPlane
 from fairspan.solvers.protocol import Solver
-from fairspan.solvers.solution import Solution
 
 
 @dataclass(frozen=True)

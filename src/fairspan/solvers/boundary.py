@@ -12,21 +12,18 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.errors import Incompatible
+from fairspan.certificates.optimality import certified, goal
+from fairspan.certificates.proof import LinesProof
+from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.problem.criteria import EqualError, MinimaxLoss, NashWelfare
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.branch_and_bound import BranchAndBound
-from fairspan.solvers.certificate import certified, mixture_bound, resolution
 from fairspan.solvers.eigen_path import check_eigen, projected_solver
-from fairspan.solvers.questions import LargestOfTwo, Question, Reach
-from fairspan.solvers.segment import SegmentSearch
-from fairspan.solvers.solution import Solution, TracePoint
+from fairspan.solvers.equal_errors_of_two import solve_equal_errors
+from fairspan.solvers.root_search import RootSearch
 
 FloatArray = npt.NDArray[np.float64]
-
-# Along (1, -1) the captured variances of the two groups are compared.
-_FIRST_AGAINST_SECOND = np.array([1.0, -1.0])
 
 
 @dataclass(frozen=True)
@@ -49,9 +46,8 @@ class BoundarySearch:
     Notes
     -----
     A linear criterion is one eigenproblem. The largest of two linear ones (minimax loss, minimax
-    error, error gap) and equal error are a root along a segment of weights, some five of them, ten
-    at most on the data sets measured. The robust error gap is not convex: branch and bound on the
-    angle of the weights, 10 to 30.
+    error, error gap) and equal error are a root along a segment of weights, some seven of them. The
+    robust error gap is not convex: branch and bound on the angle of the weights, 10 to 30.
 
     Examples
     --------
@@ -74,7 +70,7 @@ class BoundarySearch:
         """Why it cannot take this problem; None if it can."""
         # The pieces of losses take an eigenproblem for each group, so only others are looked at.
         many = problem.n_groups > 2 and not isinstance(problem.criterion, MinimaxLoss)
-        linear = many and problem.pieces is not None and len(problem.pieces.offsets) == 1
+        linear = many and problem.pieces is not None and problem.pieces.is_linear
         nash = isinstance(problem.criterion, NashWelfare)
         if nash and (problem.second_moments.traces <= 0).any():
             return "a group without variance has no logarithm"
@@ -93,7 +89,7 @@ class BoundarySearch:
         ----------
         problem : Problem
         tolerance : float
-            Absolute, in squared units of the features.
+            The gap to reach, as a share of the objective.
         random_state : object
             Not used: nothing here is random.
 
@@ -114,106 +110,72 @@ class BoundarySearch:
         if problem.n_groups == 1:
             return _single_group(problem, tolerance)
         if isinstance(problem.criterion, EqualError):
-            return _equal_error(problem, tolerance)
+            return solve_equal_errors(problem, tolerance, self.name)
         if problem.pieces is None:
             return _robust(problem, tolerance)
-        if len(problem.pieces.offsets) == 1:
+        if problem.pieces.is_linear:
             return _linear(problem, problem.pieces, tolerance)
         return _largest_of_two(problem, problem.pieces, tolerance)
 
 
 def _linear(problem: Problem, pieces: Pieces, tolerance: float) -> Solution:
     """The leading eigenvectors of one mixture."""
-    weights = pieces.coefficients[0]
+    weights = pieces.coefficients.sum(axis=0)
     if (weights == problem.proportions).all():
-        leading = problem.pooled_optimum
-    else:
-        leading = problem.second_moments.leading(weights, problem.n_components)
-    top_sum = leading.top_eigenvalue_sum
-    references = pieces.references(problem.second_moments.traces)
-    bound = mixture_bound(references, np.ones(1), top_sum)
-    return _at_once(problem, leading.vectors, bound, weights, tolerance)
+        return _at_once(problem, problem.pooled_optimum.vectors, weights, tolerance)
+    leading = problem.second_moments.leading(weights, problem.n_components)
+    return _at_once(problem, leading.vectors, weights, tolerance)
 
 
 def _single_group(problem: Problem, tolerance: float) -> Solution:
     """Ordinary PCA: every criterion grows with the error of the only group."""
-    leading = problem.pooled_optimum
-    least = problem.second_moments.traces - leading.top_eigenvalue_sum
-    bound = problem.criterion.value(np.maximum(least, 0.0), problem)
-    return _at_once(problem, leading.vectors, bound, problem.proportions, tolerance)
+    return _at_once(problem, problem.pooled_optimum.vectors, problem.proportions, tolerance)
 
 
 def _at_once(
-    problem: Problem, basis: FloatArray, bound: float, weights: FloatArray, tolerance: float
+    problem: Problem, basis: FloatArray, weights: FloatArray, tolerance: float
 ) -> Solution:
-    return certified(
+    solution = certified(
         problem,
         basis,
-        bound,
         weights,
         tolerance=tolerance,
         n_eigenproblems=1,
-        trace=[TracePoint(1, bound, problem.value(basis))],
+        trace=[],
         solver=BoundarySearch.name,
     )
+    return replace(solution, trace=(TracePoint(1, solution.lower_bound, solution.objective),))
 
 
 def _largest_of_two(problem: Problem, pieces: Pieces, tolerance: float) -> Solution:
     """Where both pieces agree, or the end at which one stays larger."""
-    search = _search(
+
+    def values_at(basis: FloatArray) -> tuple[float, float]:
+        first, second = pieces.at(problem.errors(basis))
+        return float(first), float(second)
+
+    search = RootSearch(
+        problem.second_moments,  # type: ignore[arg-type]
+        problem.n_components,
+        pieces.coefficients,
+        values_at,
+        lambda basis: goal(problem, problem.errors(basis), tolerance),
+    )
+    left = search.contact(0.0)
+    # At an end where the piece that is least there is the larger one as well, that is the optimum.
+    if search.excess(left.values) > 0:
+        right = search.contact(1.0)
+        if search.excess(right.values) < 0:
+            search.close(left, right)
+    return certified(
         problem,
-        LargestOfTwo(pieces.coefficients, pieces.references(problem.second_moments.traces)),
-        tolerance,
+        search.basis,
+        search.weights,
+        tolerance=tolerance,
+        n_eigenproblems=search.n_eigenproblems,
+        trace=search.trace,
+        solver=BoundarySearch.name,
     )
-    # At an end with the sign turned, the piece minimised there is the larger one: optimal. That of
-    # the larger reference is the likelier one, and then the other end need not be looked at.
-    ends = {}
-    for which in (1, 0) if search.question.target > 0 else (0, 1):
-        # Of an edge at an end, the point nearer to the other end.
-        ends[which] = search.end_at(search.touch(float(which)), -np.inf if which else np.inf)
-        if ends[which].excess <= 0 if which else ends[which].excess >= 0:
-            return _certified(problem, search, tolerance)
-    search.close(ends[0], ends[1])
-    return _certified(problem, search, tolerance)
-
-
-def _equal_error(problem: Problem, tolerance: float) -> Solution:
-    """The root of e_1 - e_2 along the boundary, from ordinary PCA on."""
-    traces = problem.second_moments.traces
-    target = float(traces[0] - traces[1])
-    if problem.spectra.are_shared(problem.n_components):
-        problem.spectra.known(problem.proportions)  # the search starts there
-    pca = problem.pooled_optimum
-    captured = problem.second_moments.captured_variances(pca.vectors)
-    # Turned so that ordinary PCA lies below the target.
-    sign = 1.0 if _FIRST_AGAINST_SECOND @ captured <= target else -1.0
-    question = Reach(
-        problem.proportions,
-        problem.total_variance,
-        sign * _FIRST_AGAINST_SECOND,
-        sign * target,
-        exactly=True,
-    )
-    search = _search(problem, question, tolerance)
-    search.close_on_target()
-    if search.best.violation > max(tolerance, search.resolution):
-        remedy = "Use 'error_gap' with a large penalty, another n_components, or another center"
-        if problem.unrestricted is None:
-            condition = (
-                "zero lies between the sums of the p - d smallest and the p - d largest "
-                "eigenvalues of S_1 - S_2"
-            )
-        else:
-            condition = "the restriction leaves such a subspace"
-            remedy += ", or leave the restriction out"
-        raise Incompatible(
-            "The criterion 'equal_error' was asked for, but no subspace of "
-            f"{problem.n_components} dimensions has the same error for both groups: "
-            f"the least reachable gap is {search.best.violation:.6g}",
-            f"Allowed are tables where {condition}",
-            remedy,
-        )
-    return _certified(problem, search, tolerance)
 
 
 def _robust(problem: Problem, tolerance: float) -> Solution:
@@ -223,35 +185,7 @@ def _robust(problem: Problem, tolerance: float) -> Solution:
     return certified(
         problem,
         search.best.basis,
-        search.lower,
-        search.best.face.weights,
-        tolerance=tolerance,
-        n_eigenproblems=search.n_eigenproblems,
-        trace=search.trace,
-        solver=BoundarySearch.name,
-        supporting_weights=np.array(search.supporting_weights),
-    )
-
-
-def _search(problem: Problem, question: Question, tolerance: float) -> SegmentSearch:
-    total = problem.total_variance
-    return SegmentSearch(
-        problem.second_moments,
-        problem.n_components,
-        question,
-        tolerance,
-        share=tolerance / total if total > 0 else 0.0,
-        resolution=resolution(problem),
-        spectra=problem.spectra,
-    )
-
-
-def _certified(problem: Problem, search: SegmentSearch, tolerance: float) -> Solution:
-    return certified(
-        problem,
-        search.basis,
-        search.lower,
-        search.weights,
+        LinesProof(search.best.face.weights, np.array(search.supporting_weights)),
         tolerance=tolerance,
         n_eigenproblems=search.n_eigenproblems,
         trace=search.trace,

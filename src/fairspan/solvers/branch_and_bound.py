@@ -7,20 +7,20 @@ The sector with the least bound is split (see :mod:`fairspan.solvers.splitting`)
 bound meets the best value.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
-from itertools import combinations, count, pairwise
+from itertools import count, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.certificates.optimality import goal
+from fairspan.certificates.solution import TracePoint
+from fairspan.certificates.supporting_polygon import least_of_largest
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
-from fairspan.solvers.certificate import resolution
 from fairspan.solvers.robust_scores import Point, RobustScores
-from fairspan.solvers.solution import TracePoint
 from fairspan.solvers.splitting import Near, Splitting, errors_of
 from fairspan.solvers.trade_off_boundary import (
     BoundaryPoint,
@@ -45,7 +45,7 @@ class BranchAndBound:
     ----------
     problem : Problem
     tolerance : float
-        The gap to reach, absolute; and, as a share of the total variance, relative to the value.
+        The gap to reach, as a share of the value.
     """
 
     problem: Problem
@@ -66,17 +66,11 @@ class BranchAndBound:
     @property
     def goal(self) -> float:
         """The gap to reach."""
-        total = self.problem.total_variance
-        relative = self.tolerance / total * self.upper if total > 0 else 0.0
-        return max(min(self.tolerance, relative), self._resolution)
+        return goal(self.problem, self.best.errors, self.tolerance)
 
     @cached_property
     def _splitting(self) -> Splitting:
         return Splitting(self._scores)
-
-    @cached_property
-    def _resolution(self) -> float:
-        return resolution(self.problem)
 
     @cached_property
     def _scores(self) -> RobustScores:
@@ -184,26 +178,3 @@ def clipped_to_positive(polygon: list[Point]) -> list[Point]:
             return [(max(x, 0.0), max(y, 0.0)) for x, y in whole]
         polygon = kept
     return polygon
-
-
-def least_of_largest(scores: Sequence[Sequence[float]] | FloatArray) -> float:
-    """Least of the largest of affine functions on a simplex, from their values at its vertices.
-
-    Parameters
-    ----------
-    scores : n rows of m numbers
-        Value of function j at vertex i; at most two functions.
-
-    Returns
-    -------
-    float
-        Attained at a vertex, or on a side where two functions cross.
-    """
-    least = min(max(row) for row in scores)
-    for u, v in combinations(scores, 2):
-        before, after = u[0] - u[-1], v[0] - v[-1]
-        if before * after < 0:
-            share = before / (before - after)
-            crossing = max(a + share * (b - a) for a, b in zip(u, v, strict=True))
-            least = min(least, crossing)
-    return float(least)

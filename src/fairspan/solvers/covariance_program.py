@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.optimize
 
+from fairspan.certificates.proof import positive_part
 from fairspan.errors import Incompatible, MissingDependency
 from fairspan.linalg import leading_subspace
 
@@ -30,14 +31,13 @@ _MET = 1e-9
 _LARGEST_RATE = 1e6
 
 
-def upper_bound(
+def program(
     moment: FloatArray, difference: FloatArray, n_components: int, limit: float
-) -> tuple[float, FloatArray]:
-    """A bound on tr(V'SV) that no subspace within the limit exceeds, and where to start from.
+) -> tuple[FloatArray, FloatArray]:
+    """Multipliers that bound tr(V'SV) of all subspaces within the limit, and where to start from.
 
-    For any positive semidefinite Z_1, Z_2 and any projector P within the limit,
-    <S, P> <= sum_i (phi_i + tau) tr Z_i + t_d(S - sum_i M_i Z_i M_i'). The conic solver's
-    multipliers are put into this, so the bound holds however inaccurate they are.
+    What they prove is worked out from them alone (:class:`fairspan.certificates.proof.
+    CovariancesProof`), so the bound holds however inaccurate the conic solver is.
 
     Parameters
     ----------
@@ -52,7 +52,8 @@ def upper_bound(
 
     Returns
     -------
-    bound : float
+    multipliers : (2, p, p) array
+        Z_1 and Z_2, positive semidefinite.
     start : (p, d) array
         Leading eigenvectors of the relaxed P; it need not meet the limit.
 
@@ -90,28 +91,24 @@ def upper_bound(
         >> 0
         for phi, kept, roots in sides
     ]
-    program = cvxpy.Problem(
+    conic = cvxpy.Problem(
         cvxpy.Maximize(cvxpy.sum(cvxpy.multiply(scaled, P))),
         [np.eye(p) - P >> 0, cvxpy.trace(P) == n_components, *limits],
     )
-    pca = leading_subspace(scaled, n_components)
-    bound, start = pca.top_eigenvalue_sum, pca.vectors
+    start, multipliers = leading_subspace(scaled, n_components).vectors, np.zeros((2, p, p))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # inaccurate multipliers prove a bound all the same
-            program.solve(cvxpy.CLARABEL)
+            conic.solve(cvxpy.CLARABEL)
     except cvxpy.error.SolverError:
-        return bound * size, axes @ start
+        return multipliers, axes @ start
     if P.value is not None:
         start = leading_subspace((P.value + P.value.T) / 2, n_components).vectors
-        mixture, constant = scaled.copy(), 0.0
-        for (phi, kept, roots), each in zip(sides, limits, strict=True):
-            multiplier = _positive_part(each.dual_value)
-            mixture[np.ix_(kept, kept)] -= np.outer(roots, roots) * multiplier
-            constant += (phi + limit) * float(np.trace(multiplier))
-        proven = constant + leading_subspace(mixture, n_components).top_eigenvalue_sum
-        bound = min(bound, proven)
-    return bound * size, axes @ start
+        for found, (_, kept, _), each in zip(multipliers, sides, limits, strict=True):
+            found[np.ix_(kept, kept)] = positive_part(each.dual_value)
+    # Of the program in units of ||S|| and ||D||.
+    multipliers = axes @ multipliers @ axes.T * (size / spread)
+    return multipliers, axes @ start
 
 
 def best_within(
@@ -151,11 +148,6 @@ def _shifted(values: FloatArray) -> tuple[float, npt.NDArray[np.int64], FloatArr
     squares = values + phi
     kept = np.flatnonzero(squares > _ROUNDING)
     return phi, kept, np.sqrt(squares[kept])
-
-
-def _positive_part(matrix: FloatArray) -> FloatArray:
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 def _directions_within(difference: FloatArray, limit: float) -> FloatArray:
@@ -220,7 +212,7 @@ def _exceeding(
     """[V'LV + rate (+-V'DV - tau I)]_+ for both signs."""
     compressed, one = basis.T @ difference @ basis, np.eye(basis.shape[1])
     return [
-        _positive_part(basis.T @ multiplier @ basis + rate * (sign * compressed - limit * one))
+        positive_part(basis.T @ multiplier @ basis + rate * (sign * compressed - limit * one))
         for sign, multiplier in zip((1, -1), multipliers, strict=True)
     ]
 

@@ -9,6 +9,7 @@ by descent. Their gap is reported; it is called optimal only if it is closed.
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from fairspan.certificates.solution import Solution
 from fairspan.problem.criteria import EqualError, NashWelfare
 from fairspan.problem.problem import Problem
 from fairspan.solvers.eigen_path import check_eigen, projected_solver
@@ -16,7 +17,6 @@ from fairspan.solvers.equal_error import solve_equal_error
 from fairspan.solvers.nash import NashSearch
 from fairspan.solvers.piecewise_search import PiecewiseSearch
 from fairspan.solvers.robust import RobustSearch
-from fairspan.solvers.solution import Solution
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""Local minimisation of a largest of smooth functions of the errors, at exactly d components.
+"""Local minimisation of maxima of smooth functions of the errors, at exactly d components.
+
+What is minimised is the largest score, or a sum of the largest scores of several blocks.
 
 Each step is the better of two: one along a quadratic model made convex, which goes down, and
 Newton's on the scores that stay largest, which ends it. Both are corrected for scores that bend
@@ -33,11 +35,11 @@ class LocalOptimum:
     ----------
     basis : (p, d) array
     value : float
-        Its largest score.
+        Of its scores.
     weights : (k,) array
         w of the last model: the groups' second moments whose mixture balances the scores there.
     multipliers : (m,) array
-        Of the scores, on the simplex.
+        Of the scores, on a simplex for each block.
     n_eigenproblems : int
         One a step.
     """
@@ -52,13 +54,12 @@ class LocalOptimum:
 def descend(
     problem: Problem, scores: Scores, basis: FloatArray, target: float = -np.inf
 ) -> LocalOptimum:
-    """Walk downhill from a basis until no step lowers the largest score, or the target is met.
+    """Walk downhill from a basis until no step lowers the value, or the target is met.
 
     Parameters
     ----------
     problem : Problem
-    scores : function of (k,) errors
-        Gives (m,) scores and their (m, k) derivatives.
+    scores : Scores
     basis : (p, d) array
     target : float
         Good enough, for example a lower bound plus the tolerance.
@@ -69,8 +70,9 @@ def descend(
         Never above the start.
     """
     values = scores(problem.errors(basis))[0]
-    value, n_steps, damping = float(values.max()), 0, 0.0
-    multipliers = (values == values.max()) / float((values == values.max()).sum())
+    value, n_steps, damping = scores.blocks.value(values), 0, 0.0
+    is_largest = values == scores.blocks.largest(values)[scores.blocks.of(len(values))]
+    multipliers = scores.blocks.normalised(is_largest.astype(np.float64))
     if basis.shape[0] > basis.shape[1]:
         while n_steps < _MAX_STEPS and value > target:
             n_steps += 1
@@ -96,10 +98,7 @@ class _Trial:
     basis: FloatArray
     scores: FloatArray
     multipliers: FloatArray
-
-    @property
-    def value(self) -> float:
-        return float(self.scores.max())
+    value: float
 
 
 def _downhill(
@@ -109,14 +108,14 @@ def _downhill(
 
     Also the damping to begin the next with.
     """
-    value = float(model.scores.max())
+    value = model.value
     damping = damping / _EASED if damping > _LEAST_DAMPING else 0.0
     safe = model.safe_step(model.scores, damping)
     trial = _tried(problem, scores, model, safe)
     newton = _by_newton(problem, scores, model, safe, trial)
     best = min([trial, *newton], key=lambda each: each.value)
     while True:
-        if len(model.scores) > 1 and value - best.value < _KEPT * safe.promise:
+        if not model.is_smooth and value - best.value < _KEPT * safe.promise:
             level = model.corrected(trial.scores, safe.along)
             corrected = _tried(problem, scores, model, model.safe_step(level, damping))
             best = min([best, corrected], key=lambda each: each.value)
@@ -131,7 +130,8 @@ def _downhill(
 
 def _tried(problem: Problem, scores: Scores, model: Model, step: Step) -> _Trial:
     basis = model.moved(step.along)
-    return _Trial(basis, scores(problem.errors(basis))[0], step.multipliers)
+    values = scores(problem.errors(basis))[0]
+    return _Trial(basis, values, step.multipliers, scores.blocks.value(values))
 
 
 def _by_newton(
@@ -142,9 +142,9 @@ def _by_newton(
     if newton is None:
         return []
     first = _tried(problem, scores, model, newton)
-    falls = float(model.scores.max()) - first.value
+    falls = model.value - first.value
     kept = falls >= _KEPT * safe.promise and first.value <= trial.value
-    if kept or len(model.scores) == 1:  # a score alone has no other to part from
+    if kept or model.is_smooth:  # a score alone has no other to part from
         return [first]
     level = model.corrected(first.scores, newton.along)
     second = model.newton_step(safe.multipliers, level)
@@ -158,7 +158,7 @@ def _beside_saddle(
     direction = model.escape(multipliers)
     if direction is None:
         return None
-    least = float(model.scores.max()) - model.rounding
+    least = model.value - model.rounding
     for length in _LENGTHS:
         for along in (length * direction, -length * direction):
             reached = scores(problem.errors(model.moved(along)))[0]

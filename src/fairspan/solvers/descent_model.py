@@ -4,7 +4,11 @@ Moving V to V + UX, U the orthogonal complement, changes the error e_g by -2 <B_
 order, B_g = U'S_gV. For multipliers m of the scores, w_g = sum_i m_i dF_i/de_g and
 M = sum_g w_g S_g, the second order is sum_(i, j) (a_j - b_i) X_ij^2 in the bases of U and V that
 make U'MU = diag(b) and V'MV = diag(a). So the quadratic model is diagonal, and each step is a
-program over the simplex of multipliers.
+program over multipliers on a simplex for each block of scores.
+
+Curvatures can lie many orders of magnitude apart, as where V holds the direction of a column of
+large numbers. So column j of X is measured in units of the inverse root of the largest curvature in
+it, which makes the curvatures of all columns alike.
 """
 
 from collections.abc import Callable
@@ -13,15 +17,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.linalg import graded_eigh
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
+from fairspan.problem.pieces import ONE_BLOCK, Blocks
 from fairspan.problem.problem import Problem
 from fairspan.solvers.simplex_program import least_on_simplex
 
 FloatArray = npt.NDArray[np.float64]
-# From (k,) errors: the (m,) scores, and their (m, k) derivatives.
-Scores = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-
-
 # Curvatures below this share of the largest are not divided by.
 _FLAT = 1e-3
 # Without any curvature a step is no longer than the inverse of this.
@@ -35,8 +37,27 @@ _DIFFERENCE = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
+class Scores:
+    """Smooth functions of the errors: the sum over blocks of the largest of each is minimised.
+
+    Attributes
+    ----------
+    function : callable
+        From (k,) errors: the (m,) scores, and their (m, k) derivatives.
+    blocks : Blocks
+    """
+
+    function: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+    blocks: Blocks = ONE_BLOCK
+
+    def __call__(self, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Scores and derivatives at (k,) errors."""
+        return self.function(errors)
+
+
+@dataclass(frozen=True, eq=False)
 class Step:
-    """X, the multipliers it was found with, and by how much the model lets the largest fall."""
+    """X, the multipliers it was found with, and by how much the model lets the value fall."""
 
     along: FloatArray
     multipliers: FloatArray
@@ -59,10 +80,14 @@ class Model:
         B, half the descent of each error along X.
     curvatures : (p - d, d) array
         a_j - b_i, of either sign.
+    units : (d,) array
+        What the columns of X are measured in.
     rounding : float
         How far scores are off.
     bends : (k,) array
         Second derivatives of the weighed scores in each group's error; empty if they are affine.
+    blocks : Blocks
+        Of the scores.
     """
 
     basis: FloatArray
@@ -71,8 +96,20 @@ class Model:
     derivatives: FloatArray
     descents: FloatArray
     curvatures: FloatArray
+    units: FloatArray
     rounding: float = 0.0
     bends: FloatArray = field(default_factory=lambda: np.zeros(0))
+    blocks: Blocks = ONE_BLOCK
+
+    @property
+    def value(self) -> float:
+        """What is minimised, at the basis."""
+        return self.blocks.value(self.scores)
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether there is one score in each block, so that none parts from others."""
+        return len(self.scores) == len(self.blocks)
 
     @classmethod
     def at(
@@ -82,18 +119,31 @@ class Model:
         second = problem.second_moments
         errors = problem.errors(basis)
         values, derivatives = scores(errors)
-        rounding = _ROUNDING * float((np.abs(derivatives) @ errors).max())
+        rounding = _ROUNDING * scores.blocks.value(np.abs(derivatives) @ errors)
         weights = multipliers @ derivatives
         images = second.applied(basis)
         complement = np.linalg.qr(basis, mode="complete")[0][:, basis.shape[1] :]
         inside = basis.T @ np.tensordot(weights, images, axes=1)
-        a, turn = np.linalg.eigh((inside + inside.T) / 2)
+        inside = (inside + inside.T) / 2
+        a, turn, _ = graded_eigh(inside, max(len(inside) - 1, 0))
         b, back = np.linalg.eigh(_compressed_mixture(second, weights, complement))
         basis, complement = basis @ turn, complement @ back
         descents = complement.T @ images @ turn
         curvatures = a[None, :] - b[:, None]
+        units = _units(curvatures)
         bends = _bends(scores, errors, multipliers)
-        return cls(basis, complement, values, derivatives, descents, curvatures, rounding, bends)
+        return cls(
+            basis,
+            complement,
+            values,
+            derivatives,
+            descents * units,
+            curvatures * units**2,
+            units,
+            rounding,
+            bends,
+            scores.blocks,
+        )
 
     def safe_step(self, scores: FloatArray, damping: float = 0.0) -> "Step":
         """With curvatures made positive, and larger by a share: a descent direction."""
@@ -101,12 +151,12 @@ class Model:
         steepest = float(np.abs(self.derivatives).sum(axis=1).max() * np.abs(self.descents).max())
         size = max(positive.max(), _STEEPEST * steepest, np.finfo(float).tiny)
         positive = np.maximum(positive, _FLAT * size) + damping * size
-        gram = self.derivatives @ _inner(self.descents, self.descents / positive)
-        multipliers = least_on_simplex(2 * gram @ self.derivatives.T, -scores)
+        flat = (np.sqrt(2) * self.descents / np.sqrt(positive)).reshape(len(self.descents), -1)
+        multipliers = least_on_simplex(self.derivatives @ flat, -scores, self.blocks)
         weights = multipliers @ self.derivatives
         step = np.tensordot(weights, self.descents, axes=1) / positive
         level = float(multipliers @ scores) - float(np.vdot(step, positive * step))
-        return Step(step, multipliers, float(scores.max()) - level)
+        return Step(step, multipliers, self.blocks.value(scores) - level)
 
     def newton_step(self, multipliers: FloatArray, scores: FloatArray) -> "Step | None":
         """Newton's step for the scores with a multiplier to become equal, with true curvatures.
@@ -114,7 +164,8 @@ class Model:
         Coordinates of little curvature are kept as unknowns instead of being divided out.
         """
         active = np.flatnonzero(multipliers > _ACTIVE)
-        derivatives = self.derivatives[active]
+        derivatives, blocks = self.derivatives[active], self.blocks.among(active)
+        highest = blocks.largest(scores[active])[blocks.of(len(active))]
         # One row says that the multipliers sum to one: the others must be of its size.
         steepest = float(np.abs(derivatives).sum(axis=1).max() * np.abs(self.descents).max())
         size = max(float(np.abs(self.curvatures).max()), steepest)
@@ -122,11 +173,12 @@ class Model:
             return None
         scaled = replace(
             self,
-            scores=(scores[active] - scores[active].max()) / size,
+            scores=(scores[active] - highest) / size,
             derivatives=derivatives,
             descents=self.descents / size,
             curvatures=self.curvatures / size,
             bends=self.bends * size,
+            blocks=blocks,
         )
         solved, step = scaled._level_and_stationary()
         if (solved < 0).any():
@@ -136,10 +188,10 @@ class Model:
         return Step(step, found, np.inf)
 
     def _level_and_stationary(self) -> tuple[FloatArray, FloatArray]:
-        """Multipliers of any sign, and the step at which all scores are equal and it is stationary.
+        """Multipliers of any sign, and the step to equal scores in each block that is stationary.
 
-        Unknown are the multipliers, the common level, the step where there is little curvature, and
-        where scores bend the changes <B, X> of the errors.
+        Unknown are the multipliers, the level of each block, the step where there is little
+        curvature, and where scores bend the changes <B, X> of the errors.
         """
         curvatures, derivatives, bends = self.curvatures, self.derivatives, self.bends
         flat = np.zeros(curvatures.shape, dtype=bool)
@@ -148,22 +200,25 @@ class Model:
         # Where ties leave more coordinates without any curvature, the step goes along the others.
         divisible = ~flat & (np.abs(curvatures) > np.finfo(float).eps)
         inverse = np.divide(1.0, curvatures, out=np.zeros_like(curvatures), where=divisible)
-        gram = _inner(curved, curved * inverse)
+        falls = np.tensordot(derivatives, curved, axes=1)
         n, s, q = len(derivatives), soft.shape[1], len(bends)
-        at, rest = slice(n + 1, n + 1 + s), slice(n + 1 + s, None)
-        system = np.zeros((n + 1 + s + q, n + 1 + s + q))
-        system[:n, :n] = 2 * derivatives @ gram @ derivatives.T
-        system[:n, n] = system[n, :n] = 1.0
+        sums = self.blocks.membership(n)
+        n_balanced = n + len(sums)
+        at, rest = slice(n_balanced, n_balanced + s), slice(n_balanced + s, None)
+        system = np.zeros((n_balanced + s + q, n_balanced + s + q))
+        system[:n, :n] = 2 * _inner(falls, falls * inverse)
+        system[n:n_balanced, :n], system[:n, n:n_balanced] = sums, sums.T
         system[:n, at] = 2 * derivatives @ soft
         system[at, :n] = system[:n, at].T
         system[at, at] = -2 * np.diag(curvatures[flat])
         if q:
+            gram = _inner(curved, curved * inverse)
             system[:n, rest] = -4 * derivatives @ gram * bends
             system[at, rest] = -4 * soft.T * bends
             system[rest, :n] = gram @ derivatives.T
             system[rest, at] = soft
             system[rest, rest] = -2 * gram * bends - np.eye(q)
-        right = np.concatenate([self.scores, [1.0], np.zeros(s + q)])
+        right = np.concatenate([self.scores, np.ones(len(sums)), np.zeros(s + q)])
         solved, *_ = np.linalg.lstsq(system, right, rcond=1e-14)
         weights = solved[:n] @ derivatives
         if q:
@@ -179,9 +234,9 @@ class Model:
         scores level with the least curvature elsewhere decides.
         """
         active = np.flatnonzero(multipliers > _ACTIVE)
-        if len(active) == 0:
+        if len(np.unique(self.blocks.of(len(multipliers))[active])) < len(self.blocks):
             return None
-        apart = self.derivatives[active[1:]] - self.derivatives[active[0]]
+        apart = self.blocks.among(active).apart(self.derivatives[active])
         least = _FLAT * float(np.abs(self.curvatures).max())
         falling = self.curvatures < 0
         if not falling.any() or least == 0:
@@ -211,7 +266,18 @@ class Model:
 
     def moved(self, step: FloatArray) -> FloatArray:
         """The orthonormal basis of V + UX."""
-        return np.asarray(np.linalg.qr(self.basis + self.complement @ step)[0])
+        return np.asarray(np.linalg.qr(self.basis + self.complement @ (step * self.units))[0])
+
+
+def _units(curvatures: FloatArray) -> FloatArray:
+    """Of each column of X; 1 for all where curvatures are not far apart."""
+    largest = np.abs(curvatures).max(axis=0)
+    size = float(largest.max())
+    if size == 0 or float(largest.min()) >= _FLAT * size:
+        return np.ones(len(largest))
+    # Columns without curvature are those of a tie, and measured like the least of the others.
+    least = float(largest[largest > np.finfo(np.float64).eps * size].min())
+    return np.asarray(np.sqrt(least / np.maximum(largest, least)))
 
 
 def _bends(scores: Scores, errors: FloatArray, multipliers: FloatArray) -> FloatArray:

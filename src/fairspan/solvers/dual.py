@@ -1,9 +1,11 @@
 """The dual of a piecewise linear criterion: one eigenproblem gives a bound and an atom.
 
 The relaxed problem minimises max_i (A_i.e(P) - b_i) over 0 <= P <= I, tr P = d, where
-e_g(P) = tr S_g - <S_g, P>. With R = A.(tr S) - b its dual maximises
-D(m) = m.R - t_d(sum_g w_g S_g), w = A'm, over the simplex. D is concave; the pieces at the leading
-eigenvectors of the mixture are a supergradient.
+e_g(P) = tr S_g - <S_g, P>; or a sum of such maxima over blocks of pieces. Its dual maximises
+D(m) = L(sum_g w_g S_g) - m.b, w = A'm, L the sum of the p - d smallest eigenvalues, over
+multipliers m on the simplex, one simplex for each block. D is concave; the pieces at the leading
+eigenvectors V of the mixture are a supergradient, and D(m) is the sum of the pieces at V weighted
+by m. So it is worked out from errors, which do not cancel, and never from t_d.
 """
 
 from dataclasses import dataclass
@@ -12,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
+from fairspan.linalg import graded_eigh
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.solvers.certificate import mixture_bound
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -28,12 +30,12 @@ class Atom:
     ----------
     basis : (p, r) array
         P = BB': d orthonormal columns; of a soft one r > d orthogonal columns of length at most 1.
-    captured : (k,) array
-        <S_g, P>.
+    errors : (k,) array
+        e_g(P).
     """
 
     basis: FloatArray
-    captured: FloatArray
+    errors: FloatArray
 
     def leading(self, n_components: int) -> FloatArray:
         """The d longest columns, at unit length: leading eigenvectors of P, shape (p, d)."""
@@ -51,7 +53,7 @@ class DualPoint:
     Attributes
     ----------
     multipliers : (m,) array
-        On the simplex.
+        On a simplex for each block.
     bound : float
         D(m): no subspace, and no relaxed one, has a smaller value.
     atom : Atom
@@ -70,7 +72,7 @@ class DualSpectrum:
     Attributes
     ----------
     multipliers : (m,) array
-        On the simplex.
+        On a simplex for each block.
     bound : float
         D(m).
     values : (p,) array
@@ -102,43 +104,48 @@ class Dual:
     def __init__(self, problem: Problem, pieces: Pieces) -> None:
         self.second_moments = problem.second_moments
         self.n_components = problem.n_components
-        self.coefficients = pieces.coefficients
-        self.references = pieces.references(self.second_moments.traces)
+        self.pieces, self.blocks = pieces, pieces.blocks
+        self.coefficients, self.offsets = pieces.coefficients, pieces.offsets
         self.n_eigenproblems = 0
 
     def weights(self, multipliers: FloatArray) -> FloatArray:
         """w = A'm, shape (k,)."""
         return np.asarray(multipliers @ self.coefficients)
 
-    def pieces_at(self, captured: FloatArray) -> FloatArray:
-        """Values of the pieces at (..., k) captured variances, shape (..., m)."""
-        return np.asarray(self.references - captured @ self.coefficients.T)
+    def pieces_at(self, errors: FloatArray) -> FloatArray:
+        """Values of the pieces at (..., k) errors, shape (..., m)."""
+        return self.pieces.at(errors)
+
+    def value(self, errors: FloatArray) -> float:
+        """What is minimised, at (k,) errors."""
+        return self.pieces.value(errors)
 
     def atom(self, basis: FloatArray) -> Atom:
         """A subspace as an atom."""
-        return Atom(basis, self.second_moments.captured_variances(basis))
+        return Atom(basis, self.second_moments.residual_variances(basis))
 
     def at(self, multipliers: FloatArray) -> DualPoint:
         """Evaluate: one eigenproblem."""
-        multipliers = on_simplex(multipliers)
+        multipliers = self.blocks.normalised(multipliers)
         weights = self.weights(multipliers)
         leading = self.second_moments.leading(weights, self.n_components)
         self.n_eigenproblems += 1
-        bound = mixture_bound(self.references, multipliers, leading.top_eigenvalue_sum)
-        return DualPoint(multipliers, bound, self.atom(leading.vectors))
+        atom = self.atom(leading.vectors)
+        return DualPoint(multipliers, float(multipliers @ self.pieces_at(atom.errors)), atom)
 
     def spectrum(self, multipliers: FloatArray) -> DualSpectrum:
         """Evaluate: one eigenproblem, for all eigenvectors."""
-        multipliers = on_simplex(multipliers)
-        values, vectors = eigenvectors_of(self.second_moments, self.weights(multipliers))
+        multipliers = self.blocks.normalised(multipliers)
+        weights, d = self.weights(multipliers), self.n_components
+        values, vectors = eigenvectors_of(self.second_moments, weights, d)
         self.n_eigenproblems += 1
-        top_sum = float(values[: self.n_components].sum())
-        bound = mixture_bound(self.references, multipliers, top_sum)
+        errors = self.second_moments.residual_variances(vectors[:, :d])
+        bound = float(multipliers @ self.pieces_at(errors))
         return DualSpectrum(multipliers, bound, values, vectors)
 
 
 def eigenvectors_of(
-    second_moments: SecondMoments, weights: FloatArray
+    second_moments: SecondMoments, weights: FloatArray, n_components: int
 ) -> tuple[FloatArray, FloatArray]:
     """All eigenvalues of sum_g weights_g S_g, largest first, and the eigenvectors.
 
@@ -157,11 +164,5 @@ def eigenvectors_of(
             "Allowed are finite numbers",
             "Rescale the columns if their squares overflow (values beyond 1e150)",
         )
-    values, vectors = np.linalg.eigh(mixture)
+    values, vectors, _ = graded_eigh(mixture, n_components)
     return values[::-1], vectors[:, ::-1]
-
-
-def on_simplex(multipliers: FloatArray) -> FloatArray:
-    """Not negative and summing to one, without which they prove nothing."""
-    positive = np.maximum(multipliers, 0.0)
-    return np.asarray(positive / positive.sum())

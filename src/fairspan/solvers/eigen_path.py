@@ -18,7 +18,7 @@ _PROJECTED_UP_TO_SHARE, _UP_TO_SHARE_OF_MANY = 1 / 25, 1 / 8
 # (tr M)^2 / |M|_F^2 counts the eigenvalues that matter. Rows of noise have p / 3 and more, and take
 # 1.2 to 3.9 times as long; eigenvalues that fall like 1 / i or exp(-40 i / p) have p / 18 and less.
 _PROJECTED_UP_TO_SHARE_THAT_MATTERS = 1 / 8
-# As a share of the total variance, what a subspace is not grown to prove.
+# As a share of the objective, what a subspace is not grown to prove.
 _LEAST_TOLERANCE = 1e-12
 
 
@@ -42,7 +42,7 @@ def projected_solver(
     eigen : {"auto", "dense", "projected"}
     problem : Problem
     tolerance : float
-        Absolute.
+        A share of the objective.
     dense : callable
         Makes the solver that is used inside.
     """
@@ -57,7 +57,7 @@ def projected_solver(
 def pays(problem: Problem, tolerance: float) -> bool:
     """Whether a small subspace is faster, and proves as much as is asked for."""
     p, d = problem.n_features, problem.n_components
-    precise = tolerance < _LEAST_TOLERANCE * problem.unit
+    precise = tolerance < _LEAST_TOLERANCE
     share = _UP_TO_SHARE_OF_MANY if p >= _MANY_FEATURES else _PROJECTED_UP_TO_SHARE
     many = p >= _PROJECTED_FROM_FEATURES and d <= share * p
     return many and not precise and proves(problem) and not _is_flat(problem)

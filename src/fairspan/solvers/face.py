@@ -29,7 +29,8 @@ class Face:
     leading : LeadingSubspace
         Of the mixture with these weights.
     low, high : float
-        The least and largest h.c(V) over these subspaces; equal without a tie.
+        The least and largest h.c(V) over these subspaces, apart from what all of them share; equal
+        without a tie.
     axes : (p, m) array
         Basis of the tied eigenspace that diagonalises h_1 S_1 + h_2 S_2, largest first.
     positions : (m,) array
@@ -59,21 +60,17 @@ class Face:
             h, not parallel to the weights: along a parallel one the edge does not move.
         """
         if not leading.is_tied:
-            at = float(direction @ second_moments.captured_variances(leading.vectors))
-            none = np.empty(0)
-            return cls(weights, leading, at, at, leading.tied, none)
+            return cls(weights, leading, 0.0, 0.0, leading.tied, np.empty(0))
         compressed = np.tensordot(direction, second_moments.compressed(leading.tied), axes=1)
         positions, turn = np.linalg.eigh(compressed)
         positions, axes = positions[::-1], leading.tied @ turn[:, ::-1]
-        fixed = leading.vectors[:, : leading.n_fixed]
-        base = float(direction @ second_moments.captured_variances(fixed))
         n_free = leading.vectors.shape[1] - leading.n_fixed
-        low = base + float(positions[len(positions) - n_free :].sum())
-        high = base + float(positions[:n_free].sum())
+        low = float(positions[len(positions) - n_free :].sum())
+        high = float(positions[:n_free].sum())
         return cls(weights, leading, low, high, axes, positions)
 
     def basis_at(self, target: float) -> FloatArray:
-        """The (p, d) basis whose h.c is `target`, which lies between low and high.
+        """The (p, d) basis whose position is `target`, which lies between low and high.
 
         Starts from the j largest axes and swaps them, one pair after the other, for the smallest;
         turning a pair by the angle theta moves h.c from g_hi to g_lo along

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.problem.problem import Problem
-from fairspan.solvers.certificate import resolution
 from fairspan.solvers.trade_off_boundary import (
     BoundaryPoint,
     Sector,
@@ -30,6 +29,8 @@ _QUARTER = np.pi / 2
 _N_BEYOND = 64
 # Points nearer than this share of the total variance are one: rounding, times some room.
 _SAME_POINT = 1e-12
+# Heights below this share of the variance are rounding.
+_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +65,7 @@ def frontier_vertices(problem: Problem, height: float) -> FrontierVertices:
     -------
     FrontierVertices
     """
-    goal = max(height, resolution(problem))
+    goal = max(height, _ROUNDING * float(problem.second_moments.traces.max()))
     q = problem.proportions
     # Ordinary PCA lies on the frontier, and is a vertex of its own.
     first, pooled, last = (

@@ -19,6 +19,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.certificates.solution import Solution, Status
 from fairspan.errors import Incompatible
 from fairspan.linalg import IterativeSubspace
 from fairspan.moments.operators import DenseSecondMoments
@@ -33,7 +34,6 @@ from fairspan.solvers.in_all_features import (
     mixtures_of,
 )
 from fairspan.solvers.protocol import Solver
-from fairspan.solvers.solution import Solution, Status
 from fairspan.solvers.subspace_proof import GOOD_ENOUGH, SubspaceProof
 
 FloatArray = npt.NDArray[np.float64]
@@ -47,8 +47,6 @@ _SHARE = 0.25
 _SHARE_ESTIMATED = 1e-3
 # The share of that gap within W: up to GOOD_ENOUGH of the other share come on top.
 _WITHIN = 0.25
-# A gap is also to be below this share of the value, which may lie far below the total variance.
-_RELATIVE = 1e-6
 # Residuals are made smaller than needed: a ceiling near eigenvalue d is then enough.
 _MARGIN = 0.05
 # The weights of a mixture still move, so its eigenvectors are first found to this share only.
@@ -93,7 +91,7 @@ class GrowingSubspace:
         return self.solver.objection(problem)
 
     def solve(self, problem: Problem, tolerance: float, random_state: Any = None) -> Solution:
-        """Find a subspace whose gap is at most `tolerance`.
+        """Find a subspace whose gap is at most `tolerance`, a share of the objective.
 
         Raises
         ------
@@ -153,7 +151,7 @@ class _Growth:
     def is_linear(self) -> bool:
         """Whether the answer is the leading eigenvectors of a mixture known beforehand."""
         pieces = self.problem.pieces
-        return pieces is not None and len(pieces.offsets) == 1
+        return pieces is not None and pieces.is_linear
 
     def run(self, n_rounds: int) -> Solution:
         """Solve within, and grow, until nothing is lacking.
@@ -180,11 +178,16 @@ class _Growth:
         self.n_eigenproblems += self.proof.n_eigenproblems
         if matrices and wider is not space:
             raise NoSmallSubspace
-        if self.proof.uncertainty_of_losses(space) > self.tolerance:
+        if self.proof.uncertainty_of_losses(space) > self.tolerance * solution.scale:
             raise NoSmallSubspace
-        return in_all_features(
+        found = in_all_features(
             self.problem, space, solution, self.proof, self.tolerance, self.n_eigenproblems
         )
+        settled = solution.status in (Status.OPTIMAL, Status.UNRESOLVED)
+        if matrices and settled and found.status is not Status.OPTIMAL:
+            # Rounding is in the way here, of which there is less without a subspace.
+            raise NoSmallSubspace
+        return found
 
     def _grown(self, space: GrownSpace, solution: Solution, *, loose: bool) -> GrownSpace:
         """With all directions that W lacks; the same object if what it may lack is bounded."""
@@ -256,8 +259,7 @@ class _Growth:
         d, k = problem.n_components, problem.n_groups
         several = min(_OF_A_GROUP * d, _OF_ALL * d // k, _MOST_OF_A_GROUP)
         n_vectors = min(max(self.n_held, several), second.n_features)
-        share = self.tolerance / problem.unit if problem.unit > 0 else 0.0
-        goal = max(_MARGIN * _FIRST * share * problem.total_variance, self.least)
+        goal = max(_MARGIN * _FIRST * self.tolerance * problem.total_variance, self.least)
         columns = []
         for group, alone in enumerate(np.eye(k)):
             found = self._sought(alone, goal, n_vectors=n_vectors)
@@ -301,9 +303,7 @@ class _Growth:
 
     def _goal(self, space: GrownSpace, solution: Solution) -> float:
         """What W may lack of an eigenvalue sum."""
-        gap = self.tolerance
-        if not isinstance(self.problem.criterion, NashWelfare):
-            gap = min(gap, _RELATIVE * abs(solution.objective))
+        gap = self.tolerance * solution.scale
         share = _SHARE if self.proof.is_proven else _SHARE_ESTIMATED
         least = self.least
         if isinstance(self.problem.criterion, NashWelfare):

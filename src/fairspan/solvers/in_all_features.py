@@ -6,17 +6,17 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.certificates.optimality import certified
+from fairspan.certificates.solution import Solution, Status
+from fairspan.certificates.supporting_polygon import least_beyond_lines
 from fairspan.linalg import with_positive_signs
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import EqualError, NashWelfare
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.soft_projection import is_soft, retained
-from fairspan.solvers.certificate import certified
 from fairspan.solvers.grown_space import GrownSpace
-from fairspan.solvers.solution import Solution, Status
 from fairspan.solvers.subspace_proof import SubspaceProof
-from fairspan.solvers.supporting_polygon import least_beyond_lines
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -35,16 +35,16 @@ def in_all_features(
     n_eigenproblems: int,
 ) -> Solution:
     """The solution in all features, with a bound lowered by what the subspace may lack."""
+    assert solution.proof is not None
     found = certified(
         problem,
         with_positive_signs(space.basis @ coordinates_of(solution)),
-        _lower_bound(problem, space, solution, proof, tolerance),
-        solution.weights,
+        solution.proof,
         tolerance=tolerance,
         n_eigenproblems=n_eigenproblems,
         trace=solution.trace,
         solver=solution.solver,
-        supporting_weights=solution.supporting_weights,
+        lower_bound=_lower_bound(problem, space, solution, proof, tolerance),
     )
     # With more groups the robust error gap is bounded on a box that is found within W.
     by_box = isinstance(problem.criterion, RobustErrorGap) and problem.n_groups > 2
@@ -80,7 +80,7 @@ def _lower_bound(
         lines,
         offsets,
         traces,
-        _SHARE * tolerance,
+        _SHARE * tolerance * solution.scale,
     )
 
 

@@ -10,14 +10,14 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.certificates.optimality import certified, goal
+from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.problem.criteria import MinimaxError, MinimaxLoss
 from fairspan.problem.parameters import check_count, check_number
 from fairspan.problem.problem import Problem
-from fairspan.solvers.certificate import certified
 from fairspan.solvers.dual import Atom, Dual, DualPoint
 from fairspan.solvers.rank_reduction import SoftBasis
 from fairspan.solvers.rounding import best_rounding
-from fairspan.solvers.solution import Solution, TracePoint
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -89,7 +89,7 @@ class MultiplicativeWeights:
         ----------
         problem : Problem
         tolerance : float
-            Absolute, in squared units of the features.
+            The gap to reach, as a share of the objective.
         random_state : object
             Not used: nothing here is random.
 
@@ -102,12 +102,12 @@ class MultiplicativeWeights:
         rounds = _Rounds(problem)
         for _ in range(self.max_iter):
             rounds.play(self.step)
-            if rounds.upper - rounds.lower <= tolerance:
+            errors = problem.errors(rounds.nearest.basis)
+            if rounds.upper - rounds.lower <= goal(problem, errors, tolerance):
                 break
         return certified(
             problem,
             rounds.basis(),
-            rounds.lower,
             rounds.best.multipliers,
             tolerance=tolerance,
             n_eigenproblems=rounds.dual.n_eigenproblems,
@@ -122,12 +122,13 @@ class _Rounds:
 
     problem: Problem
     dual: Dual = field(init=False)
+    references: FloatArray = field(init=False)
     log_weights: FloatArray = field(init=False)
     last: DualPoint = field(init=False)
     best: DualPoint = field(init=False)
     nearest: Atom = field(init=False)
     projectors: FloatArray = field(init=False)
-    captured: FloatArray = field(init=False)
+    errors: FloatArray = field(init=False)
     least: float = np.inf
     upper: float = np.inf
     lower: float = -np.inf
@@ -137,7 +138,8 @@ class _Rounds:
         pieces, p, k = self.problem.pieces, self.problem.n_features, self.problem.n_groups
         assert pieces is not None
         self.dual = Dual(self.problem, pieces)
-        self.log_weights, self.captured = np.zeros(k), np.zeros(k)
+        self.references = pieces.references(self.problem.second_moments.traces)
+        self.log_weights, self.errors = np.zeros(k), np.zeros(k)
         self.projectors = np.zeros((p, p))
 
     def play(self, step: float) -> None:
@@ -148,11 +150,11 @@ class _Rounds:
             self.lower, self.best = self.last.bound, self.last
         atom = self.last.atom
         self.projectors += atom.basis @ atom.basis.T
-        self.captured += atom.captured
-        values = self.dual.pieces_at(atom.captured)
+        self.errors += atom.errors
+        values = self.dual.pieces_at(atom.errors)
         # The references t_d(S_g) or tr S_g are the largest losses or errors; all zero without rows
         # that vary, and then so are the values.
-        scale = float(self.dual.references.max())
+        scale = float(self.references.max())
         if scale > 0:
             self.log_weights = self.log_weights + step / scale * values
         if values.max() < self.least:
@@ -173,4 +175,4 @@ class _Rounds:
         return best_rounding(self.problem, average, starts)
 
     def _average_value(self, n_rounds: int) -> float:
-        return float(self.dual.pieces_at(self.captured / n_rounds).max())
+        return self.dual.value(self.errors / n_rounds)

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.certificates.optimality import certified, goal
+from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.errors import Incompatible
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.solvers.certificate import certified, resolution
 from fairspan.solvers.descent import LocalOptimum, descend
 from fairspan.solvers.dual import Dual
 from fairspan.solvers.rank_reduction import SoftBasis, reduced_keeping
 from fairspan.solvers.relaxation import Relaxation
-from fairspan.solvers.rounding import descend_from_each, scores_of, starts_around
+from fairspan.solvers.rounding import descend_from_each, patience_of, scores_of, starts_around
 from fairspan.solvers.simplex_program import least_on_simplex
-from fairspan.solvers.solution import Solution, TracePoint
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -54,7 +54,9 @@ class NashSearch:
     @property
     def closed(self) -> bool:
         """Whether exactly d components reach the bound."""
-        return self.upper - self.lower <= max(self.tolerance, resolution(self.problem))
+        return self.best is not None and self.upper - self.lower <= goal(
+            self.problem, self.problem.errors(self.best.basis), self.tolerance
+        )
 
     def run(self) -> None:
         """Descend; if the gap stays open, relax, and descend from there."""
@@ -70,7 +72,8 @@ class NashSearch:
             return
         self._relax()
         assert self.relaxation is not None
-        descend_from_each(self, starts_around(self.relaxation, self.problem.n_components))
+        around = starts_around(self.relaxation, self.problem.n_components)
+        descend_from_each(self, around, patience_of(self.problem))
 
     def _start(self) -> FloatArray:
         """Leading eigenvectors of all groups on equal terms, so that none starts with nothing.
@@ -98,7 +101,6 @@ class NashSearch:
         return certified(
             self.problem,
             basis,
-            self.lower,
             self.weights,
             tolerance=self.tolerance,
             n_eigenproblems=self.n_eigenproblems,
@@ -143,7 +145,9 @@ class NashSearch:
         relaxation = Relaxation(dual, [dual.atom(self.best.basis)])
         mixture = np.ones(1)
         for _ in range(_ROUNDS):
-            values = np.array([atom.captured for atom in relaxation.atoms])
+            values = np.array(
+                [problem.second_moments.captured_variances(each.basis) for each in relaxation.atoms]
+            )
             mixture = largest_product(
                 values, np.append(mixture, np.zeros(len(values) - len(mixture)))
             )
@@ -177,9 +181,9 @@ def largest_product(values: FloatArray, start: FloatArray) -> FloatArray:
     for _ in range(_NEWTON_STEPS):
         captured = mixture @ values
         slope = -(values / captured).mean(axis=1)
-        scaled = values / captured
-        curvature = scaled @ scaled.T / k
-        step = least_on_simplex(curvature, slope - curvature @ mixture) - mixture
+        factor = values / captured / np.sqrt(k)
+        linear = slope - factor @ (mixture @ factor)
+        step = least_on_simplex(factor, linear, start=mixture) - mixture
         share = 1.0
         while share > _SMALLEST:
             moved = (mixture + share * step) @ values
@@ -190,6 +194,7 @@ def largest_product(values: FloatArray, start: FloatArray) -> FloatArray:
         else:
             break
         mixture = mixture + share * step
-        if np.abs(step).max() < _LEVEL:
+        # Where several mixtures are the best, steps between them go on.
+        if np.abs(step @ values / captured).max() < _LEVEL:
             break
     return mixture

@@ -10,48 +10,47 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.certificates.optimality import certified, goal
+from fairspan.certificates.proof import CovariancesProof, MeansProof
+from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.errors import Incompatible
 from fairspan.moments.operators import DenseSecondMoments
+from fairspan.problem.limits import CovariancesWithin, MeansWithin
 from fairspan.problem.problem import Problem
-from fairspan.problem.restrictions import MeanParity, Restriction
-from fairspan.solvers.certificate import certified, resolution
-from fairspan.solvers.covariance_program import best_within, upper_bound
+from fairspan.problem.restrictions import Restriction
+from fairspan.solvers.covariance_program import best_within, program
 from fairspan.solvers.protocol import Solver
-from fairspan.solvers.questions import Reach
-from fairspan.solvers.segment import SegmentSearch
-from fairspan.solvers.solution import Solution, TracePoint
+from fairspan.solvers.root_search import RootSearch
 
 FloatArray = npt.NDArray[np.float64]
 
+# A limit of zero is met up to this share of the means' squared distance.
+_MET = 1e-15
+# A limit that is above zero is met up to this share.
+_CLOSE = 1e-10
+
 
 def tolerant_solver(
-    restriction: Restriction, solver: Solver, means: FloatArray, covariances: FloatArray
+    problem: Problem, restriction: Restriction | None, solver: Solver
 ) -> "LimitedMeans | LimitedCovariances | None":
     """What solves a restriction with a tolerance; None for one without.
 
     Parameters
     ----------
-    restriction : Restriction
+    problem : Problem
+        With the limit that the restriction sets.
+    restriction : Restriction or None
     solver : Solver
         The one asked for, which must be "auto" or the very one that is needed.
-    means : (k, p) array
-        In the coordinates of the problem.
-    covariances : (k, p, p) array
 
     Raises
     ------
     Incompatible
         Another solver was asked for.
     """
-    if restriction.is_exact:
+    if problem.limit is None:
         return None
-    assert restriction.tolerance is not None, "a restriction without tolerance is exact"
-    # Of a single group, both differences are zero and nothing is hidden.
-    able: LimitedMeans | LimitedCovariances = (
-        LimitedMeans(means[0] - means[-1], restriction.tolerance)
-        if isinstance(restriction, MeanParity)
-        else LimitedCovariances(covariances[0] - covariances[-1], restriction.tolerance)
-    )
+    able = LimitedMeans() if isinstance(problem.limit, MeansWithin) else LimitedCovariances()
     if solver.name not in ("auto", able.name):
         raise Incompatible(
             f"The solver {solver.name!r} was asked for {restriction!r}",
@@ -69,17 +68,8 @@ class LimitedMeans:
     boundary of {(tr V'SV, f'VV'f)}, which bases of rank exactly d reach. It is found as the root in
     the multiplier mu of the leading eigenvectors of S - mu ff', so nothing is relaxed; Olfat and
     Aswani (2019) solve a semidefinite program instead.
-
-    Attributes
-    ----------
-    difference : (p,) array
-        f.
-    limit : float
-        delta.
     """
 
-    difference: FloatArray
-    limit: float
     name: ClassVar[str] = "boundary"
 
     def solve(self, problem: Problem, tolerance: float, random_state: Any = None) -> Solution:
@@ -90,44 +80,49 @@ class LimitedMeans:
         Incompatible
             The projected means differ by more in every subspace.
         """
-        length = float(self.difference @ self.difference)
+        limit = problem.limit
+        assert isinstance(limit, MeansWithin)
+        length = float(limit.difference @ limit.difference)
         total = problem.total_variance
-        # In units of the total variance both coordinates are of one size, whatever the means.
-        unit = total / length if length > 0 else 1.0
-        pooled = np.tensordot(problem.proportions, _dense(problem), axes=1)
-        pair = DenseSecondMoments(
-            np.array([pooled, unit * np.outer(self.difference, self.difference)])
-        )
-        question = Reach(
-            np.array([1.0, 0.0]),
-            float(pair.traces[0]),
-            np.array([0.0, -1.0]),
-            -unit * self.limit**2,
-            exactly=False,
-        )
-        search = SegmentSearch(
+        # In units of the total variance both functions are of one size, whatever the means.
+        unit = total / length if length > 0 and total > 0 else 1.0
+        outer = np.outer(limit.difference, limit.difference)
+        pair = DenseSecondMoments(np.array([problem.pooled_matrix, unit * outer]))
+
+        def values_at(basis: FloatArray) -> tuple[float, float]:
+            reached = float(np.sum((limit.difference @ basis) ** 2))
+            return problem.value(basis), unit * (reached - limit.tolerance**2)
+
+        search = RootSearch(
             pair,
             problem.n_components,
-            question,
-            tolerance,
-            share=tolerance / total if total > 0 else 0.0,
-            resolution=resolution(problem),
+            np.array([[1.0, 0.0], [0.0, -1.0]]),
+            values_at,
+            lambda basis: goal(problem, problem.errors(basis), tolerance),
+            constrained=True,
+            met=_CLOSE * unit * limit.tolerance**2,
         )
-        search.close_on_target()
-        if search.best.violation > search.resolution:
-            least = np.sqrt(self.limit**2 + search.best.violation / unit)
-            raise Incompatible(
-                f"MeanParity was asked for tolerance={self.limit!r} with n_components="
-                f"{problem.n_components} of {problem.n_features} features",
-                f"Allowed is at least {least:.6g}: no subspace of this dimension brings the means "
-                "closer",
-                "Choose a larger tolerance, or fewer components",
-            )
+        left = search.contact(0.0)
+        if left.values[1] <= 0:
+            search.basis = left.basis
+        else:
+            right = search.contact(1.0)
+            if right.values[1] > _MET * unit * length:
+                least = np.linalg.norm(limit.difference @ right.basis)
+                raise Incompatible(
+                    f"MeanParity was asked for tolerance={limit.tolerance!r} with n_components="
+                    f"{problem.n_components} of {problem.n_features} features",
+                    f"Allowed is at least {least:.6g}: no subspace of this dimension brings the "
+                    "means closer",
+                    "Choose a larger tolerance, or fewer components",
+                )
+            search.close(left, right)
+        t = search.weight
+        multiplier = t / (1 - t) * unit if t < 1 else 0.0
         return certified(
             problem,
             search.basis,
-            search.lower,
-            problem.proportions,
+            MeansProof(problem.proportions, multiplier),
             tolerance=tolerance,
             n_eigenproblems=search.n_eigenproblems,
             trace=search.trace,
@@ -142,17 +137,8 @@ class LimitedCovariances:
     Where ordinary PCA meets the limit, it is the optimum. Otherwise a semidefinite program gives
     the bound and a start, and an ascent from it a subspace that meets the limit. The program is a
     relaxation, so the gap may stay open, and the solution then says so.
-
-    Attributes
-    ----------
-    difference : (p, p) array
-        D, in the coordinates of the problem.
-    limit : float
-        tau.
     """
 
-    difference: FloatArray
-    limit: float
     name: ClassVar[str] = "semidefinite"
 
     def solve(self, problem: Problem, tolerance: float, random_state: Any = None) -> Solution:
@@ -165,39 +151,33 @@ class LimitedCovariances:
         MissingDependency
             cvxpy is not installed.
         """
-        d = problem.n_components
-        values = np.linalg.eigvalsh(self.difference)
+        limit, d = problem.limit, problem.n_components
+        assert isinstance(limit, CovariancesWithin)
+        values = np.linalg.eigvalsh(limit.difference)
         # The eigenvalues of V'DV interlace with those of D, and every such set is reached
         # (Fan and Pall 1957): this is the least norm within reach.
         least = max(float(values[d - 1]), -float(values[len(values) - d]), 0.0)
         rounding = 1e-12 * float(np.abs(values).max())
-        if least > self.limit + rounding:
+        if least > limit.tolerance + rounding:
             raise Incompatible(
-                f"CovarianceParity was asked for tolerance={self.limit!r} with n_components={d} "
-                f"of {len(values)} directions of equal means",
+                f"CovarianceParity was asked for tolerance={limit.tolerance!r} with "
+                f"n_components={d} of {len(values)} directions of equal means",
                 f"Allowed is at least {least:.6g}: in every subspace of this dimension the groups' "
                 "variances differ by that along some direction",
                 "Choose a larger tolerance, or fewer components",
             )
-        pooled = np.tensordot(problem.proportions, _dense(problem), axes=1)
-        pca = problem.pooled_optimum.vectors
-        lower, basis = problem.total_variance - problem.pooled_optimum.top_eigenvalue_sum, pca
-        if np.abs(np.linalg.eigvalsh(pca.T @ self.difference @ pca)).max() > self.limit + rounding:
-            most, start = upper_bound(pooled, self.difference, d, self.limit)
-            lower = max(lower, problem.total_variance - most)
-            basis = best_within(pooled, self.difference, self.limit, start)
+        basis, multipliers = problem.pooled_optimum.vectors, np.zeros((2, *limit.difference.shape))
+        within = basis.T @ limit.difference @ basis
+        if np.abs(np.linalg.eigvalsh(within)).max() > limit.tolerance + rounding:
+            pooled = problem.pooled_matrix
+            multipliers, start = program(pooled, limit.difference, d, limit.tolerance)
+            basis = best_within(pooled, limit.difference, limit.tolerance, start)
         return certified(
             problem,
             basis,
-            lower,
-            problem.proportions,
+            CovariancesProof(problem.proportions, multipliers),
             tolerance=tolerance,
             n_eigenproblems=1,
-            trace=[TracePoint(1, lower, problem.value(basis))],
+            trace=[TracePoint(1, -np.inf, problem.value(basis))],
             solver=self.name,
         )
-
-
-def _dense(problem: Problem) -> FloatArray:
-    """S_1 .. S_k as one (k, p, p) array."""
-    return problem.second_moments.compressed(np.eye(problem.n_features))

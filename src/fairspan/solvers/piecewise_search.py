@@ -10,37 +10,46 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.certificates.optimality import certified
+from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.solvers.certificate import certified, resolution
 from fairspan.solvers.descent import LocalOptimum, descend
 from fairspan.solvers.dual import Dual
 from fairspan.solvers.rank_reduction import SoftBasis, reduced
 from fairspan.solvers.relaxation import Relaxation
-from fairspan.solvers.rounding import affine_scores, descend_from_each, starts_around
-from fairspan.solvers.solution import Solution, TracePoint
+from fairspan.solvers.rounding import (
+    affine_scores,
+    descend_from_each,
+    further_starts,
+    patience_of,
+    starts_around,
+)
 
 FloatArray = npt.NDArray[np.float64]
 
 # The relaxation converges so fast that this share of the tolerance takes one step more.
 _AIM = 1e-3
+# How often the relaxation is solved anew for a gap that is smaller than was thought at first.
+_MOST_RUNS = 3
+# A few roundings of the errors in a piece.
+_LEAST = 1e-15
 
 
 class PiecewiseSearch:
-    """Upper and lower bounds of the largest of some pieces.
+    """Upper and lower bounds of a sum of maxima of pieces.
 
     Parameters
     ----------
     problem : Problem
     pieces : Pieces
-    tolerance : float
-        Absolute.
+    share : float
+        The gap to reach, as a share of the value.
     """
 
-    def __init__(self, problem: Problem, pieces: Pieces, tolerance: float) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem, pieces: Pieces, share: float) -> None:
+        self.problem, self.pieces, self.share = problem, pieces, share
         self.scores = affine_scores(pieces)
-        self.tolerance = max(tolerance, resolution(problem))
         self.dual = Dual(problem, pieces)
         self.relaxation = Relaxation(self.dual)
         self.best: LocalOptimum | None = None
@@ -58,6 +67,21 @@ class PiecewiseSearch:
         return np.inf if self.best is None else self.best.value
 
     @property
+    def tolerance(self) -> float:
+        """The gap to reach, absolute: a share of the best value, or a few roundings."""
+        errors = self._errors_so_far
+        least = _LEAST * self.pieces.size(errors)
+        return max(self.share / 2 * abs(min(self.upper, self.relaxation.upper)), least)
+
+    @property
+    def _errors_so_far(self) -> FloatArray:
+        nearest = self.relaxation.nearest
+        if self.best is not None:
+            return self.problem.errors(self.best.basis)
+        assert nearest is not None
+        return nearest.errors
+
+    @property
     def lower(self) -> float:
         """No subspace, and no relaxed one, has a smaller value."""
         return self.relaxation.lower
@@ -69,8 +93,7 @@ class PiecewiseSearch:
 
     def run(self, start: FloatArray | None = None) -> None:
         """Relax; if no atom is the answer, descend from what that found, and from a basis."""
-        # Half for the relaxation leaves half for the descent.
-        self.relaxation.run(self.tolerance / 2, aim=_AIM * self.tolerance)
+        self._relax()
         self._take_atom()
         if self.closed:
             # Where a soft projection met the bound first, the subspace can still be made precise.
@@ -83,9 +106,24 @@ class PiecewiseSearch:
         if not len(soft.shares):
             self.descend_from(soft.whole)
         first = self.problem.pooled_optimum.vectors if start is None else start
-        descend_from_each(
-            self, chain(starts_around(self.relaxation, self.problem.n_components), [first])
-        )
+        around = chain(starts_around(self.relaxation, self.problem.n_components), [first])
+        descend_from_each(self, around, patience_of(self.problem))
+        for further in further_starts(self.problem, self._values_at):
+            if self.closed:
+                return
+            self.descend_from(further)
+
+    def _relax(self) -> None:
+        """Close the gap of the relaxed problem; half of it leaves half for the descent."""
+        self.relaxation.take(self.dual.at(self.pieces.blocks.even(len(self.pieces.offsets))))
+        for _ in range(_MOST_RUNS):
+            # The value falls on the way, and with it the gap to reach.
+            goal = self.tolerance
+            self.relaxation.run(goal / 2, aim=_AIM * goal)
+            if self.relaxation.gap <= self.tolerance / 2:
+                return
+            assert self.relaxation.best is not None
+            self.relaxation.start = self.relaxation.best.multipliers
 
     def descend_from(self, start: FloatArray) -> float:
         """Take the local optimum below a subspace, and the bound of its multipliers.
@@ -102,13 +140,19 @@ class PiecewiseSearch:
         self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
         return local.value
 
+    def _values_at(self, errors: FloatArray) -> FloatArray:
+        """Of (n, k) errors, shape (n,)."""
+        pieces = self.pieces
+        values = errors @ pieces.coefficients.T - pieces.offsets
+        return np.asarray(pieces.blocks.largest(values).sum(axis=1))
+
     def _take_atom(self) -> None:
         """Take the relaxation's best subspace, without a descent."""
         relaxation, problem = self.relaxation, self.problem
         assert relaxation.best is not None
         assert relaxation.nearest is not None
         basis = relaxation.nearest.basis
-        value = float(self.scores(problem.errors(basis))[0].max())
+        value = self.pieces.value(problem.errors(basis))
         if value < self.upper:
             multipliers = relaxation.best.multipliers
             self.best = LocalOptimum(basis, value, self.dual.weights(multipliers), multipliers, 0)
@@ -126,14 +170,13 @@ class PiecewiseSearch:
         basis = self.best.basis
         if self.problem.allow_extra and not self.closed:
             soft = self.soft_basis()
-            value = self.dual.pieces_at(soft.captured(self.problem.second_moments)).max()
+            value = self.dual.value(soft.errors(self.problem.second_moments))
             basis = soft.basis if value < self.upper else basis
         return certified(
             self.problem,
             basis,
-            self.lower,
             self.dual.weights(self.relaxation.best.multipliers),
-            tolerance=self.tolerance,
+            tolerance=self.share,
             n_eigenproblems=self.n_eigenproblems,
             trace=self.trace,
             solver=solver,

@@ -2,8 +2,8 @@
 
 from typing import Any, Protocol
 
+from fairspan.certificates.solution import Solution
 from fairspan.problem.problem import Problem
-from fairspan.solvers.solution import Solution
 
 
 class Solver(Protocol):

@@ -64,9 +64,9 @@ class SoftBasis:
         """(p, rank) orthogonal columns of length sqrt(lb_j)."""
         return np.hstack([self.whole, self.fractional * np.sqrt(self.shares)])
 
-    def captured(self, second_moments: SecondMoments) -> FloatArray:
-        """<S_g, P>, shape (k,)."""
-        return second_moments.captured_variances(self.basis)
+    def errors(self, second_moments: SecondMoments) -> FloatArray:
+        """tr S_g - <S_g, P>, shape (k,)."""
+        return second_moments.residual_variances(self.basis)
 
 
 def largest_rank(n_components: int, n_groups: int) -> int:
@@ -77,8 +77,8 @@ def largest_rank(n_components: int, n_groups: int) -> int:
 def reduced(dual: Dual, soft: SoftBasis) -> SoftBasis:
     """A relaxed solution of the least rank that counting equations promises, no worse in value.
 
-    All active pieces (those equal to the largest) keep equal values, which never rise; an inactive
-    one that catches up joins them.
+    All active pieces (those equal to the largest of their block) keep equal values, whose sum over
+    the blocks never rises; an inactive one that catches up joins them.
 
     Parameters
     ----------
@@ -94,14 +94,17 @@ def reduced(dual: Dual, soft: SoftBasis) -> SoftBasis:
     second = dual.second_moments
     active: set[int] = set()
     # Each round an eigenvalue becomes whole or a piece joins.
-    for _ in range(len(soft.shares) + len(dual.references)):
-        pieces = dual.pieces_at(soft.captured(second))
-        size = float(np.abs(dual.references).max() + np.abs(pieces).max())
+    for _ in range(len(soft.shares) + len(dual.offsets)):
+        errors = soft.errors(second)
+        pieces = dual.pieces_at(errors)
+        highest = dual.blocks.largest(pieces)[dual.blocks.of(len(pieces))]
         # Both what is active now and what stopped an earlier step.
-        active |= set(np.flatnonzero(pieces >= pieces.max() - _ACTIVE * size).tolist())
-        leader, *others = dual.coefficients[sorted(active)]
-        kept = np.array(others).reshape(-1, len(leader)) - leader
-        direction = _direction(second, soft, kept, leader)
+        near = pieces >= highest - _ACTIVE * dual.pieces.size(errors)
+        active |= set(np.flatnonzero(near).tolist())
+        chosen = np.array(sorted(active))
+        blocks, rows = dual.blocks.among(chosen), dual.coefficients[chosen]
+        leaders = rows[list(blocks.starts)].sum(axis=0)
+        direction = _direction(second, soft, blocks.apart(rows), leaders)
         if direction is None:
             break
         soft, joins = _walk(dual, soft, direction, active)
@@ -165,9 +168,12 @@ def _walk(
     second = dual.second_moments
     far, joins = _furthest(soft.shares, direction), set()
     change = np.einsum("gij,ij->g", second.compressed(soft.fractional), direction)
-    rise, pieces = -dual.coefficients @ change, dual.pieces_at(soft.captured(second))
-    leader = max(active, key=lambda i: float(pieces[i]))
-    for i in set(range(len(pieces))) - active:
+    rise, pieces = -dual.coefficients @ change, dual.pieces_at(soft.errors(second))
+    is_active = np.isin(np.arange(len(pieces)), list(active))
+    which = dual.blocks.of(len(pieces))
+    leaders = dual.blocks.leaders(np.where(is_active, pieces, -np.inf))[which]
+    for i in np.flatnonzero(~is_active).tolist():
+        leader = leaders[i]
         closing = float(rise[i] - rise[leader])
         reach = max(float(pieces[leader] - pieces[i]), 0.0) / closing if closing > 0 else np.inf
         if reach < far:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.certificates.solution import TracePoint
 from fairspan.solvers.best_mixture import best_mixture
-from fairspan.solvers.dual import Atom, Dual, DualPoint, DualSpectrum, on_simplex
-from fairspan.solvers.solution import TracePoint
+from fairspan.solvers.dual import Atom, Dual, DualPoint, DualSpectrum
 from fairspan.solvers.spectral_model import SpectralModel, block_around
 
 FloatArray = npt.NDArray[np.float64]
@@ -30,8 +30,9 @@ _RISES = 0.1
 _LARGEST_BLOCK, _CHEAP_FEATURES, _FAILURES = 6, 150, 5
 # The model's own program is solved to this share of the tolerance.
 _PROGRAM = 1e-6
-# Rises below this share of the references are rounding; but the relaxed solution, whose value is
-# off by the first order of the multipliers, may need more steps, as long as they halve its gap.
+# Rises below this share of the errors in the pieces are rounding; but the relaxed solution, whose
+# value is off by the first order of the multipliers, may need more steps, as long as they halve its
+# gap.
 _NOTHING, _HALF = 1e-14, 0.5
 _MOST_STEPS = 80
 # Weights that sum to this share of the pieces' coefficients are nothing.
@@ -82,11 +83,6 @@ class Relaxation:
         return self.upper - self.lower
 
     @property
-    def captured(self) -> FloatArray:
-        """<S_g, P> of the best mixture, shape (k,)."""
-        return np.asarray(self.mixture @ np.array([atom.captured for atom in self.mixed]))
-
-    @property
     def projector(self) -> FloatArray:
         """P = sum_j c_j V_jV_j' of the best mixture, (p, p): eigenvalues in [0, 1], trace d."""
         factors = [
@@ -107,13 +103,13 @@ class Relaxation:
         self.trace.append(TracePoint(self.dual.n_eigenproblems, self.lower, self.upper))
 
     def value(self, atom: Atom) -> float:
-        """The largest piece at an atom."""
-        return float(self.dual.pieces_at(atom.captured).max())
+        """What is minimised, at an atom."""
+        return self.dual.value(atom.errors)
 
     def consider(self, atoms: Sequence[Atom], mixture: FloatArray) -> None:
         """Take a mixture of atoms if it is the best so far."""
-        captured = mixture @ np.array([atom.captured for atom in atoms])
-        value = float(self.dual.pieces_at(captured).max())
+        errors = mixture @ np.array([atom.errors for atom in atoms])
+        value = self.dual.value(errors)
         if value < self.upper:
             used = np.flatnonzero(mixture > 0)
             self.upper, self.mixture = value, mixture[used]
@@ -158,16 +154,17 @@ class Relaxation:
             return self.start
         if self.atoms:
             return self._mix()
-        m = len(self.dual.references)
-        even = np.full(m, 1 / m)
+        m, blocks = len(self.dual.offsets), self.dual.blocks
+        even = blocks.even(m)
         # Where even ones cancel, all eigenvalues are tied at zero.
-        cancels = np.abs(even @ self.dual.coefficients) < _CANCELS * np.abs(self.dual.coefficients)
-        return even if not cancels.all() else on_simplex(np.linspace(1.0, m, m))
+        largest = np.abs(self.dual.coefficients).max(axis=0)
+        cancels = np.abs(even @ self.dual.coefficients) <= _CANCELS * largest
+        return even if not cancels.all() else blocks.normalised(np.linspace(1.0, m, m))
 
     def _mix(self) -> FloatArray:
         """Solve the master program; take its mixture and return its multipliers."""
-        values = self.dual.pieces_at(np.array([atom.captured for atom in self.atoms]))
-        shares, multipliers = best_mixture(values)
+        values = self.dual.pieces_at(np.array([atom.errors for atom in self.atoms]))
+        shares, multipliers = best_mixture(values, self.dual.blocks)
         self.consider(self.atoms, shares)
         k = self.dual.coefficients.shape[1]
         if len(self.atoms) > 20 * (k + 5):
@@ -199,28 +196,32 @@ class _Ascent:
     def run(self, start: FloatArray, steps: int) -> None:
         """Climb until the gap is closed, or the model promises nothing more."""
         model = self._at(start)
-        shares, n = model.hard, len(start)
+        shares = model.hard
         self.relaxation.settled = (model, shares)
         self.relaxation.take(_point(model))
-        curvature = model.curvature(shares)
-        size = float(np.abs(self.relaxation.dual.references).max())
+        factor = model.curvature_factor(shares)
+        dual = self.relaxation.dual
+        size = dual.pieces.size(model.atom(shares).errors)
         polished = np.inf
         for _ in range(steps):
-            damped = curvature + self.damping * np.eye(n)
-            found, shares, promise = model.best(damped, _PROGRAM * self.tolerance)
+            found, shares, promise = model.best(factor, self.damping, _PROGRAM * self.tolerance)
             if model.has_block:
                 self.relaxation.consider([model.atom(shares)], np.ones(1))
             nothing = _NOTHING * size
             if self.relaxation.gap <= self.tolerance:
                 return
+            if promise <= self.worth:
+                return
             if promise <= nothing:
                 # The bound is there, and so is the solution once its gap shrinks no more.
+                if self.damping > 0:
+                    # What is left of it only shortens the steps, of which none can go wrong now.
+                    self.damping = 0.0
+                    continue
                 if self.relaxation.gap > _HALF * polished:
                     return
                 polished = self.relaxation.gap
-            if promise <= self.worth:
-                return
-            ahead = self._at(on_simplex(found))
+            ahead = self._at(dual.blocks.normalised(found))
             self.relaxation.take(_point(ahead))
             carried = ahead.carried(model, shares)
             if ahead.has_block:
@@ -242,7 +243,7 @@ class _Ascent:
                 if block != model.block:
                     model = replace(model, block=block)
                     shares, self.damping = model.hard, 0.0
-            curvature = model.curvature(shares)
+            factor = model.curvature_factor(shares)
 
     def _at(self, multipliers: FloatArray) -> SpectralModel:
         dual = self.relaxation.dual

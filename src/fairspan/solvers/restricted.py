@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.certificates.solution import Solution
 from fairspan.errors import Incompatible
 from fairspan.linalg import with_positive_signs
 from fairspan.linalg.threads import threads_of
-from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.mean_free_directions import mean_free_directions
+from fairspan.problem.posing import Posed, Restricted
 from fairspan.problem.problem import Problem
-from fairspan.problem.restrictions import CovarianceParity, Restriction
+from fairspan.problem.restrictions import CovarianceParity
 from fairspan.soft_projection import is_soft, retained
 from fairspan.solvers.choose import check_accepted
 from fairspan.solvers.parity import tolerant_solver
 from fairspan.solvers.protocol import Solver
-from fairspan.solvers.solution import Solution
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -68,28 +68,22 @@ class Task:
 
     Attributes
     ----------
-    problem : Problem
-        Without the restriction, at any dimension.
-    second_moments : SecondMoments
-        Those of the problem; matrices, if there is a restriction.
-    restriction : Restriction or None
-    means : (k, p) array
-    covariances : (k, p, p) array
-        About each group's own mean.
+    posed : Posed
     solver : Solver
     tol : float
-        Largest gap to call optimal, as a share of the total variance.
+        Largest gap to call optimal, as a share of the objective.
     random_state : int, Generator, RandomState or None
     """
 
-    problem: Problem
-    second_moments: SecondMoments
-    restriction: Restriction | None
-    means: FloatArray
-    covariances: FloatArray
+    posed: Posed
     solver: Solver
     tol: float
     random_state: Any = None
+
+    @property
+    def problem(self) -> Problem:
+        """Without the restriction, at any dimension."""
+        return self.posed.problem
 
     def at(self, n_components: int) -> Solved:
         """Solve for a dimension.
@@ -129,7 +123,7 @@ class Task:
             raise obstacle
         raise Incompatible(
             f"n_components is {share!r}, a share of every group's variance, with the criterion "
-            f"{self.problem.criterion.name!r} and restriction {self.restriction!r}",
+            f"{self.problem.criterion.name!r} and restriction {self.posed.restriction!r}",
             f"Allowed here is at most {np.floor(best * 1e6) / 1e6:g}, which the group served worst "
             f"keeps with up to {last} components",
             "Choose a smaller share, another criterion, or a looser restriction",
@@ -137,40 +131,25 @@ class Task:
 
     def _checked(self, n_components: int) -> "_Ready":
         """Everything but the solving, so that settings which cannot work are told at once."""
-        full = replace(self.problem, n_components=n_components)
-        hide, directions, problem = self.restriction, None, full
-        means, covariances = self.means, self.covariances
-        if hide is not None:
-            directions = hide.directions(means, covariances, n_components)
-        if directions is not None:
-            assert isinstance(self.second_moments, DenseSecondMoments)
-            means = means @ directions
-            covariances = np.array([directions.T @ each @ directions for each in covariances])
-            problem = replace(
-                full,
-                second_moments=self.second_moments.within(directions),
-                unrestricted=full,
-            )
-        solver: Any = None
-        if hide is not None:
-            solver = tolerant_solver(hide, self.solver, means, covariances)
+        restricted = self.posed.at(n_components)
+        solver: Any = tolerant_solver(restricted.problem, self.posed.restriction, self.solver)
         if solver is None:
             solver = self.solver
-            check_accepted(solver, problem)
-        return _Ready(full, problem, directions, solver, self.tol * problem.unit, self.random_state)
+            check_accepted(solver, restricted.problem)
+        return _Ready(restricted, solver, self.tol, self.random_state)
 
     def _most_components(self) -> int:
         p = self.problem.n_features
-        if self.restriction is None:
+        if self.posed.restriction is None:
             return p
-        if isinstance(self.restriction, CovarianceParity) or self.restriction.is_exact:
-            p = mean_free_directions(self.means, self.covariances, 1).shape[1]
-        wanted = getattr(self.restriction, "n_directions", None)
+        if isinstance(self.posed.restriction, CovarianceParity) or self.posed.restriction.is_exact:
+            p = mean_free_directions(self.posed.means, self.posed.covariances, 1).shape[1]
+        wanted = getattr(self.posed.restriction, "n_directions", None)
         return p if wanted is None else min(p, wanted)
 
     def _least_components(self, share: float) -> int:
         """The first d with t_d(S_g) >= share tr S_g for every group."""
-        p, traces = self.problem.n_features, self.second_moments.traces
+        p, traces = self.problem.n_features, self.problem.second_moments.traces
         needed = 1
         for group in np.flatnonzero(_varying(traces)):
             # Solving for each dimension asks for the same decompositions.
@@ -185,21 +164,29 @@ class Task:
 class _Ready:
     """A problem and the solver that accepted it."""
 
-    full: Problem
-    problem: Problem
-    directions: FloatArray | None
+    restricted: Restricted
     solver: Any
     tolerance: float
     random_state: Any
 
     def __call__(self) -> Solved:
+        restricted = self.restricted
         # Only the largest steps should use threads; they say so themselves.
-        with threads_of(None):
-            solution = self.solver.solve(self.problem, self.tolerance, self.random_state)
-        if self.directions is not None:
-            columns = with_positive_signs(self.directions @ solution.components.T)
-            solution = replace(solution, components=np.ascontiguousarray(columns.T))
-        return Solved(self.full, solution)
+        # What overflows on the way, beside a column of large numbers, is looked at in the end.
+        with threads_of(None), np.errstate(all="ignore"):
+            solution = self.solver.solve(restricted.problem, self.tolerance, self.random_state)
+        directions = restricted.directions
+        if directions is not None:
+            columns = with_positive_signs(directions @ solution.components.T)
+            solution = replace(
+                solution,
+                components=np.ascontiguousarray(columns.T),
+                proof=None if solution.proof is None else solution.proof.lifted(directions),
+                objective=solution.objective + restricted.shift,
+                lower_bound=solution.lower_bound + restricted.shift,
+                trace=tuple(step.shifted(restricted.shift) for step in solution.trace),
+            )
+        return Solved(restricted.full, solution)
 
 
 def _varying(traces: FloatArray) -> npt.NDArray[np.bool_]:

@@ -12,15 +12,15 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.certificates.optimality import certified
+from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.errors import InvalidType
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.parameters import check_choice, check_count
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.auto import Auto
-from fairspan.solvers.certificate import certified
 from fairspan.solvers.retractions import RETRACTIONS, horizontal
-from fairspan.solvers.solution import Solution, TracePoint
 from fairspan.solvers.stationarity import ROUNDING, robust_form
 
 FloatArray = npt.NDArray[np.float64]
@@ -91,7 +91,7 @@ class RiemannianSubgradient:
         ----------
         problem : Problem
         tolerance : float
-            Absolute; decides the status only.
+            A share of the objective; decides the status only.
         random_state : int, Generator, RandomState or None
             Where the starts come from. None is the seed 0: the same call gives the same answer.
 
@@ -107,16 +107,15 @@ class RiemannianSubgradient:
         # A bound for all subspaces of d dimensions, whoever proves it.
         outside = Auto().solve(replace(problem, allow_extra=False), tolerance)
         lower, count = outside.lower_bound, outside.n_eigenproblems
+        assert outside.proof is not None
         return certified(
             problem,
             bases[int(np.argmin(values))],
-            lower,
-            outside.weights,
+            outside.proof,
             tolerance=tolerance,
             n_eigenproblems=count,
             trace=[TracePoint(count, lower, each) for each in np.minimum.accumulate(values)],
             solver=self.name,
-            supporting_weights=outside.supporting_weights,
         )
 
     def _descended(self, problem: Problem, bases: FloatArray) -> FloatArray:

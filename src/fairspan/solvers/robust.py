@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.certificates.boxes import BoxesProof, Shrinking, Side, chords_of, first_box
+from fairspan.certificates.optimality import certified, goal
+from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.problem.robust_error_gap import RobustErrorGap, worst_case
-from fairspan.solvers.certificate import certified, resolution
 from fairspan.solvers.descent import LocalOptimum, descend
 from fairspan.solvers.dual import Atom, Dual
 from fairspan.solvers.relaxation import Relaxation
 from fairspan.solvers.rounding import scores_of
-from fairspan.solvers.solution import Solution, TracePoint
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -52,16 +52,11 @@ class RobustSearch:
     tolerance: float
     best: LocalOptimum | None = None
     lower: float = -np.inf
-    weights: FloatArray = field(default_factory=lambda: np.empty(0))
     n_eigenproblems: int = 0
     trace: list[TracePoint] = field(default_factory=list)
     _atoms: list[Atom] = field(default_factory=list)
-
-    @property
-    def criterion(self) -> RobustErrorGap:
-        """That of the problem."""
-        assert isinstance(self.problem.criterion, RobustErrorGap)
-        return self.problem.criterion
+    _shrinkings: list[Shrinking] = field(default_factory=list)
+    _proof: BoxesProof | None = None
 
     @property
     def upper(self) -> float:
@@ -77,9 +72,8 @@ class RobustSearch:
     def goal(self) -> float:
         """The gap to reach."""
         if self.best is None:
-            return self.tolerance
-        errors = self.problem.errors(self.best.basis)
-        return max(self.tolerance, resolution(self.problem, errors))
+            return np.inf
+        return goal(self.problem, self.problem.errors(self.best.basis), self.tolerance)
 
     def run(self) -> None:
         """Descend, then shrink the box of errors until the gap is closed.
@@ -119,13 +113,15 @@ class RobustSearch:
 
     def _bounded(self, low: FloatArray, high: FloatArray) -> Relaxation:
         """Solve the relaxed problem of the chords of a box, and take its bound."""
-        relaxation, rounding = self._relaxation(self.chords(low, high))
+        relaxation, rounding = self._relaxation(chords_of(self.problem, low, high))
         relaxation.run(max(self.goal / 4, float(rounding.max())), _BOUND_ROUNDS)
         lower = self._proven(relaxation, rounding)
         if lower > self.lower:
             assert relaxation.best is not None
             self.lower = lower
-            self.weights = relaxation.dual.weights(relaxation.best.multipliers)
+            multipliers = relaxation.best.multipliers
+            weights = relaxation.dual.weights(multipliers)
+            self._proof = BoxesProof(weights, tuple(self._shrinkings), multipliers)
         return relaxation
 
     def solution(self, solver: str) -> Solution:
@@ -134,23 +130,12 @@ class RobustSearch:
         return certified(
             self.problem,
             self.best.basis,
-            self.lower,
-            self.weights,
+            self._proof if self._proof is not None else self.problem.proportions,
             tolerance=self.tolerance,
             n_eigenproblems=self.n_eigenproblems,
             trace=self.trace,
             solver=solver,
         )
-
-    def chords(self, low: FloatArray, high: FloatArray) -> Pieces:
-        """Affine functions below every score on a box of errors."""
-        weights = self.criterion.pair_weights(self.problem)
-        radii = self.criterion.radii(self.problem)
-        at_low, at_high = worst_case(weights, low, radii), worst_case(weights, high, radii)
-        width = high - low
-        wide = width > 1e-12 * np.maximum(high, np.finfo(np.float64).tiny)
-        slopes = np.where(wide, (at_high - at_low) / np.where(wide, width, 1.0), weights)
-        return Pieces(slopes, (slopes * low - at_low).sum(axis=1))
 
     def _descend_from(self, start: FloatArray) -> None:
         local = descend(self.problem, scores_of(self.problem), start)
@@ -166,27 +151,24 @@ class RobustSearch:
 
     def _first_box(self) -> tuple[FloatArray, FloatArray]:
         """Least and largest error of any subspace on each group."""
-        second, d = self.problem.second_moments, self.problem.n_components
-        if d == second.n_features:
-            whole = self.problem.errors(self.problem.pooled_optimum.vectors)
-            return whole, whole
-        least = [-second.leading(-alone, d).top_eigenvalue_sum for alone in np.eye(second.n_groups)]
-        self.n_eigenproblems += second.n_groups
-        own = np.array([optimum.top_eigenvalue_sum for optimum in self.problem.group_optima])
-        low, high = second.traces - own, second.traces - np.array(least)
-        return np.maximum(low - self._unsure, 0.0), np.maximum(high, 0.0) + self._unsure
+        self.n_eigenproblems += 2 * self.problem.n_groups
+        return first_box(self.problem)
 
     def _shrunk(
         self, low: FloatArray, high: FloatArray, relaxation: Relaxation
     ) -> tuple[FloatArray, FloatArray]:
         """Bounds on the errors of every subspace in the box that is not worse than the best."""
-        chords, ahead, unsure = self.chords(low, high), self.upper + self.goal, self._unsure
+        chords, ahead, unsure = (
+            chords_of(self.problem, low, high),
+            self.upper + self.goal,
+            self._unsure,
+        )
         assert relaxation.best is not None
         assert relaxation.settled is not None
         model, shares = relaxation.settled
-        stiffness = np.diag(model.group_curvature(shares))
+        stiffness = (model.group_factor(shares) ** 2).sum(axis=1)
         open_gap = max(self.upper - relaxation.lower, self.goal)
-        low, high = low.copy(), high.copy()
+        low, high, sides = low.copy(), high.copy(), []
         for group, alone in enumerate(np.eye(len(low))):
             width = high[group] - low[group]
             if width <= 4 * unsure[group]:
@@ -200,19 +182,24 @@ class RobustSearch:
             for sign in (1.0, -1.0):
                 rows = np.vstack([sign * alone, sign * alone + price * chords.coefficients])
                 offsets = np.append(0.0, price * (chords.offsets + ahead))
-                side = self._side(Pieces(rows, offsets), start, _SIDE * width) - unsure[group]
+                pieces = Pieces(rows, offsets)
+                side, multipliers = self._side(pieces, start, _SIDE * width)
+                side -= unsure[group]
+                sides.append(Side(group, sign, price * multipliers[1:]))
                 if sign > 0:
                     low[group] = max(low[group], side)
                 else:
                     high[group] = min(high[group], -side)
+        self._shrinkings.append(Shrinking(ahead, tuple(sides)))
         return low, np.maximum(high, low)
 
-    def _side(self, pieces: Pieces, start: FloatArray, worth: float) -> float:
-        """A lower bound of some pieces."""
+    def _side(self, pieces: Pieces, start: FloatArray, worth: float) -> tuple[float, FloatArray]:
+        """A lower bound of some pieces, and the multipliers that prove it."""
         relaxation, rounding = self._relaxation(pieces)
         relaxation.start = start
         relaxation.climb(worth, _SIDE_STEPS)
-        return self._proven(relaxation, rounding)
+        assert relaxation.best is not None
+        return self._proven(relaxation, rounding), relaxation.best.multipliers
 
     def _relaxation(self, pieces: Pieces) -> tuple[Relaxation, FloatArray]:
         """The relaxed problem, and what rounding may add to the bound of each piece."""

@@ -13,14 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import scipy.optimize
 
+from fairspan.certificates.optimality import certified
+from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.errors import Incompatible, MissingDependency
 from fairspan.linalg import leading_subspace
+from fairspan.problem.pieces import Blocks
 from fairspan.problem.problem import Problem
-from fairspan.solvers.certificate import certified
 from fairspan.solvers.dual import Dual
 from fairspan.solvers.rank_reduction import SoftBasis
 from fairspan.solvers.rounding import best_rounding
-from fairspan.solvers.solution import Solution, TracePoint
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -43,14 +44,14 @@ _WHOLE = 1e-8
 
 @dataclass(frozen=True)
 class Semidefinite:
-    """Samadi et al. (2018), Algorithm 1, for every criterion that is a largest of affine functions.
+    """Samadi et al. (2018), Algorithm 1, for every criterion made of maxima of affine functions.
 
     Needs cvxpy (the extra 'sdp') and its solver Clarabel; takes up to 100 features.
 
     Notes
     -----
     1. Minimise max_i (R_i - <M_i, P>) over 0 <= P <= I, tr P = d (their equation (4)), M_i the
-       mixture of second moments in piece i.
+       mixture of second moments in piece i; for the error gap, a sum of two such maxima.
     2. Keep the eigenvectors u_j of P, and minimise the same over its eigenvalues lb_j in [0, 1],
        sum_j lb_j = d, their equations (5) to (9). A vertex has at most d + k - 1 that are not zero.
     3. With `allow_extra`, this is a soft projection; otherwise a local descent starts from it at
@@ -87,8 +88,8 @@ class Semidefinite:
         ----------
         problem : Problem
         tolerance : float
-            Absolute; decides the status only. The conic solver works to its own, which leaves a gap
-            of about 1e-9 of the variance.
+            A share of the objective; decides the status only. The conic solver works to its own,
+            which leaves a gap of about 1e-9 of the variance.
         random_state : object
             Not used: nothing here is random.
 
@@ -108,9 +109,11 @@ class Semidefinite:
         dual = Dual(problem, problem.pieces)
         moments = problem.second_moments.applied(np.eye(problem.n_features))
         mixtures = np.tensordot(problem.pieces.coefficients, moments, axes=1)
-        projector, multipliers = _relaxed(mixtures, dual.references, problem.n_components)
+        references = problem.pieces.references(problem.second_moments.traces)
+        blocks = problem.pieces.blocks
+        projector, multipliers = _relaxed(mixtures, references, blocks, problem.n_components)
         point = dual.at(multipliers)
-        basis = _vertex(mixtures, dual.references, projector, problem.n_components)
+        basis = _vertex(mixtures, references, blocks, projector, problem.n_components)
         if not problem.allow_extra:
             basis = best_rounding(problem, basis @ basis.T, [point.atom.basis])
         # The second eigenproblem is that of P.
@@ -118,7 +121,6 @@ class Semidefinite:
         return certified(
             problem,
             basis,
-            point.bound,
             dual.weights(multipliers),
             tolerance=tolerance,
             n_eigenproblems=count,
@@ -128,22 +130,23 @@ class Semidefinite:
 
 
 def _relaxed(
-    mixtures: FloatArray, references: FloatArray, n_components: int
+    mixtures: FloatArray, references: FloatArray, blocks: Blocks, n_components: int
 ) -> tuple[FloatArray, FloatArray]:
-    """P of equation (4), (p, p), and the multipliers of its pieces on the simplex, (m,)."""
+    """P of equation (4), (p, p), and the multipliers of its pieces, (m,)."""
     m, p = len(mixtures), mixtures.shape[1]
     if n_components == p:
         # P = I is the only choice, and a conic solver needs more room than that.
         values = references - np.einsum("ipp->i", mixtures)
-        return np.eye(p), np.eye(m)[int(values.argmax())]
+        return np.eye(p), np.eye(m)[blocks.leaders(values)].sum(axis=0)
     cvxpy = _imported()
     scale = float(np.abs(mixtures).sum(axis=1).max()) or 1.0
-    P, largest = cvxpy.Variable((p, p), symmetric=True), cvxpy.Variable()
+    P, largest = cvxpy.Variable((p, p), symmetric=True), cvxpy.Variable(len(blocks))
     # The references only shift the pieces; without their common part the digits are those of P.
-    shifted = (references - references.max()) / scale
-    pieces = shifted - (mixtures / scale).reshape(m, p * p) @ cvxpy.vec(P, order="C") <= largest
+    shifted = _shifted(references, blocks) / scale
+    kept = (mixtures / scale).reshape(m, p * p) @ cvxpy.vec(P, order="C")
+    pieces = shifted - kept <= blocks.membership(m).T @ largest
     program = cvxpy.Problem(
-        cvxpy.Minimize(largest),
+        cvxpy.Minimize(cvxpy.sum(largest)),
         [pieces, P >> 0, np.eye(p) - P >> 0, cvxpy.trace(P) == n_components],
     )
     status = _solved(cvxpy, program)
@@ -153,30 +156,37 @@ def _relaxed(
             "Allowed are second moments whose eigenvalues do not lie too many orders apart",
             "Scale the features, or use solver='auto'",
         )
-    multipliers = np.maximum(np.atleast_1d(pieces.dual_value), 0.0)
-    total = float(multipliers.sum())
-    uniform = np.full(m, 1 / m)
-    return (P.value + P.value.T) / 2, multipliers / total if total > 0 else uniform
+    multipliers = blocks.normalised(np.atleast_1d(pieces.dual_value))
+    return (P.value + P.value.T) / 2, multipliers
+
+
+def _shifted(references: FloatArray, blocks: Blocks) -> FloatArray:
+    """References less what those of a block have in common."""
+    return np.asarray(references - blocks.largest(references)[blocks.of(len(references))])
 
 
 def _vertex(
-    mixtures: FloatArray, references: FloatArray, projector: FloatArray, n_components: int
+    mixtures: FloatArray,
+    references: FloatArray,
+    blocks: Blocks,
+    projector: FloatArray,
+    n_components: int,
 ) -> FloatArray:
     """(p, r) columns sqrt(lb_j) u_j: equations (5) to (9), at a vertex.
 
-    Unknowns are the p eigenvalues and the largest piece z.
+    Unknowns are the p eigenvalues and the largest piece z of each block.
     """
     vectors = leading_subspace(projector, len(projector)).vectors
     gains = np.einsum("pj,ipq,qj->ij", vectors, mixtures, vectors)
     scale = float(np.abs(gains).max()) or 1.0
-    m, p = gains.shape
+    (m, p), n = gains.shape, len(blocks)
     found = scipy.optimize.linprog(
-        np.append(np.zeros(p), 1.0),
-        A_ub=np.hstack([-gains / scale, -np.ones((m, 1))]),
-        b_ub=-(references - references.max()) / scale,
-        A_eq=np.append(np.ones(p), 0.0)[None, :],
+        np.append(np.zeros(p), np.ones(n)),
+        A_ub=np.hstack([-gains / scale, -blocks.membership(m).T]),
+        b_ub=-_shifted(references, blocks) / scale,
+        A_eq=np.append(np.ones(p), np.zeros(n))[None, :],
         b_eq=[n_components],
-        bounds=[(0, 1)] * p + [(None, None)],
+        bounds=[(0, 1)] * p + [(None, None)] * n,
         **_SIMPLEX,
     )
     if found.x is None:

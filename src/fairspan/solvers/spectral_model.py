@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.solvers.dual import Atom, Dual, DualSpectrum
-from fairspan.solvers.simplex_program import least_on_simplex
-from fairspan.solvers.spectral_program import SpectralProgram
+from fairspan.solvers.model_program import ModelProgram
 
 FloatArray = npt.NDArray[np.float64]
 
-# Gaps of eigenvalues below this share of the variances in the pieces are not divided by.
+# Gaps of eigenvalues below this share of both are not divided by.
 _NO_GAP = 1e-14
+# Eigenvalues below this share of the largest may be rounding.
+_NOTHING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +59,9 @@ class SpectralModel:
 
     @cached_property
     def fixed(self) -> FloatArray:
-        """tr(V'S_gV), shape (k,)."""
+        """Errors of V alone, tr S_g - tr(V'S_gV), shape (k,)."""
         above = self.center.vectors[:, : self.block[0]]
-        return np.asarray(np.tensordot(self._images[:, :, : self.block[0]], above, axes=2))
+        return self.dual.second_moments.residual_variances(above)
 
     @cached_property
     def blocks(self) -> FloatArray:
@@ -80,13 +81,13 @@ class SpectralModel:
         low, high = self.block
         if not self.has_block:
             return Atom(self.center.vectors[:, :low], self.fixed)
-        captured = self.fixed + np.tensordot(self.blocks, shares, axes=2)
+        errors = self.fixed - np.tensordot(self.blocks, shares, axes=2)
         above, around = self.center.vectors[:, :low], self.center.vectors[:, low:high]
         if shares is self.hard:
-            return Atom(self.center.vectors[:, : self.dual.n_components], captured)
+            return Atom(self.center.vectors[:, : self.dual.n_components], errors)
         values, turn = np.linalg.eigh(shares)
         lengths = np.sqrt(np.clip(values[::-1], 0.0, 1.0))
-        return Atom(np.hstack([above, (around @ turn[:, ::-1]) * lengths]), captured)
+        return Atom(np.hstack([above, (around @ turn[:, ::-1]) * lengths]), errors)
 
     def carried(self, other: "SpectralModel", shares: FloatArray) -> FloatArray:
         """Shares of another model's block, as this one's: the nearest in its own eigenvectors."""
@@ -98,18 +99,18 @@ class SpectralModel:
         values, turn = np.linalg.eigh(above @ above.T + around @ shares @ around.T)
         return np.asarray((turn * shares_summing_to(values, self.rank)) @ turn.T)
 
-    def curvature(self, shares: FloatArray) -> FloatArray:
-        """Minus the dual's second derivative at these shares, shape (m, m)."""
-        coefficients = self.dual.coefficients
-        return np.asarray(coefficients @ self.group_curvature(shares) @ coefficients.T)
+    def curvature_factor(self, shares: FloatArray) -> FloatArray:
+        """F with FF' minus the dual's second derivative at these shares, shape (m, s)."""
+        return np.asarray(self.dual.coefficients @ self.group_factor(shares))
 
-    def group_curvature(self, shares: FloatArray) -> FloatArray:
-        """The second derivative of t_d in the groups' weights, shape (k, k)."""
+    def group_factor(self, shares: FloatArray) -> FloatArray:
+        """F with FF' the second derivative of t_d in the groups' weights, shape (k, s)."""
         low, high = self.block
         values, vectors = self.center.values, self.center.vectors
         k, r = len(self._images), high - low
-        size = np.abs(self.dual.coefficients) @ self.dual.second_moments.traces
-        least = max(_NO_GAP * float(size.max()), np.finfo(np.float64).tiny)
+        sizes = np.abs(values[:high, None]) + np.abs(values[None, low:])
+        least = _NO_GAP * np.maximum(sizes, _NOTHING * float(np.abs(values).max()))
+        least = np.maximum(least, np.finfo(np.float64).tiny)
         across = self._images.transpose(0, 2, 1) @ vectors[:, low:]
         gaps = np.maximum(values[:high, None] - values[None, low:], least)
         across /= np.sqrt(gaps)
@@ -120,30 +121,37 @@ class SpectralModel:
             parts.append(across[:, :low, :r] @ (turn * np.sqrt(1 - share)))
             parts.append((turn * np.sqrt(share)).T @ across[:, low:, r:])
         flat = np.hstack([part.reshape(k, -1) for part in parts])
-        return np.asarray(2 * flat @ flat.T)
+        return np.asarray(np.sqrt(2) * flat)
 
-    def best(self, curvature: FloatArray, tolerance: float) -> tuple[FloatArray, FloatArray, float]:
-        """Where the model is largest, the shares there, and by how much it exceeds the center."""
-        program, top = self._program(curvature), 0.0
-        if self.has_block:
-            multipliers, shares = program.solve(tolerance)
-            block = np.tensordot(multipliers, program.matrices, axes=1)
-            top = float(np.linalg.eigvalsh(block)[::-1][: self.rank].sum())
-        else:
-            slope, at = program.slopes, program.center
-            multipliers, shares = least_on_simplex(curvature, -slope - curvature @ at), self.hard
-        step = multipliers - program.center
-        value = float(multipliers @ program.slopes) - float(step @ curvature @ step) / 2 - top
-        return multipliers, shares, value - self.center.bound
+    def best(
+        self, factor: FloatArray, damping: float, tolerance: float
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """Where the model is largest, the shares there, and by how much it exceeds the center.
 
-    def _program(self, curvature: FloatArray) -> SpectralProgram:
-        coefficients = self.dual.coefficients
-        return SpectralProgram(
-            self.dual.references - coefficients @ self.fixed,
-            curvature,
+        Parameters
+        ----------
+        factor : (m, s) array
+            As of :meth:`curvature_factor`.
+        damping : float
+            Of the proximal term, damping |step|^2 / 2.
+        tolerance : float
+            How far from the largest it may stay.
+        """
+        program = self.program(factor, damping)
+        multipliers, shares = program.solve(tolerance)
+        promise = program.value(multipliers) - self.center.bound
+        return multipliers, shares if self.has_block else self.hard, promise
+
+    def program(self, factor: FloatArray, damping: float = 0.0) -> ModelProgram:
+        """The model, to be made as large as can be."""
+        return ModelProgram(
+            self.dual.pieces_at(self.fixed),
+            factor,
+            damping,
             self.center.multipliers,
-            np.tensordot(coefficients, self.blocks, axes=1),
+            np.tensordot(self.dual.coefficients, self.blocks, axes=1),
             self.rank,
+            self.dual.blocks,
         )
 
 

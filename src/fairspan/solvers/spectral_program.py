@@ -1,9 +1,9 @@
-"""A small saddle problem over the simplex and a matrix between 0 and I, by interior points.
+"""A small saddle problem over simplices and a matrix between 0 and I, by interior points.
 
-Maximise s.m - (m - c)'W(m - c) / 2 - t_j(sum_i m_i C_i) over the simplex, t_j the sum of the j
-largest eigenvalues. As t_j(C) = max <C, Y> over 0 <= Y <= I, tr Y = j, it is a game between m
-and Y; both are found by Mehrotra's predictor-corrector method along the direction of Helmberg,
-Rendl, Vanderbei and Wolkowicz (1996).
+Maximise s.m - (m - c)'W(m - c) / 2 - t_j(sum_i m_i C_i) over the simplex, or one simplex for each
+block of m, t_j the sum of the j largest eigenvalues. As t_j(C) = max <C, Y> over 0 <= Y <= I,
+tr Y = j, it is a game between m and Y; both are found by Mehrotra's predictor-corrector method
+along the direction of Helmberg, Rendl, Vanderbei and Wolkowicz (1996).
 """
 
 from dataclasses import dataclass, replace
@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
+
+from fairspan.problem.pieces import ONE_BLOCK, Blocks
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -34,11 +36,13 @@ class SpectralProgram:
     curvature : (n, n) array
         W, positive semidefinite.
     center : (n,) array
-        c, on the simplex.
+        c, on a simplex for each block.
     matrices : (n, r, r) array
         C, symmetric.
     rank : int
         j, from 1 to r - 1.
+    blocks : Blocks
+        Of m.
     """
 
     slopes: FloatArray
@@ -46,6 +50,7 @@ class SpectralProgram:
     center: FloatArray
     matrices: FloatArray
     rank: int
+    blocks: Blocks = ONE_BLOCK
 
     def solve(self, tolerance: float) -> tuple[FloatArray, FloatArray]:
         """Both players' best, as far as rounding lets them.
@@ -58,7 +63,7 @@ class SpectralProgram:
         Returns
         -------
         multipliers : (n,) array
-            m, on the simplex.
+            m, on a simplex for each block.
         shares : (r, r) array
             Y.
 
@@ -84,14 +89,15 @@ class SpectralProgram:
             if not np.isfinite(moved.complementarity):
                 break
             state = moved
-        return state.multipliers / state.multipliers.sum(), state.shares
+        return self.blocks.normalised(state.multipliers), state.shares
 
     def _scaled(self) -> tuple["SpectralProgram", float]:
-        """The same with numbers of size one; multiples of the identity are the same for every m."""
-        r = self.matrices.shape[1]
-        middle = float(np.trace(np.tensordot(self.center, self.matrices, axes=1))) / r
-        matrices = self.matrices - middle * np.eye(r)
-        slopes = self.slopes - float(self.center @ self.slopes)
+        """The same with numbers of size one; what a block has in common is the same for every m."""
+        n, r = self.matrices.shape[:2]
+        which = self.blocks.of(n)
+        middles = self.blocks.sums(self.center * np.einsum("irr->i", self.matrices) / r)
+        matrices = self.matrices - middles[which, None, None] * np.eye(r)
+        slopes = self.slopes - self.blocks.sums(self.center * self.slopes)[which]
         size = max(float(np.abs(matrices).max()), float(np.abs(slopes).max()))
         if size == 0:
             size = 1.0
@@ -108,8 +114,9 @@ class _State:
     Attributes
     ----------
     multipliers, slacks : (n,) arrays
-        m > 0 and v > 0: s - W(m - c) - <C, Y> + v = level.
-    level : float
+        m > 0 and v > 0: s - W(m - c) - <C, Y> + v = level of the block.
+    levels : (b,) array
+        One for each block.
     cones : (4, r, r) array
         Y, I - Y, X, Z, positive definite: X = threshold I + Z - sum_i m_i C_i.
     threshold : float
@@ -117,14 +124,14 @@ class _State:
 
     multipliers: FloatArray
     slacks: FloatArray
-    level: float
+    levels: FloatArray
     cones: FloatArray
     threshold: float
 
     @classmethod
     def start(cls, program: SpectralProgram) -> "_State":
         n, r = program.matrices.shape[:2]
-        multipliers = (program.center + 1 / n) / 2
+        multipliers = (program.center + program.blocks.even(n)) / 2
         mixed = np.tensordot(multipliers, program.matrices, axes=1)
         values, vectors = np.linalg.eigh(mixed)
         threshold = float(values[r - program.rank] + values[r - program.rank - 1]) / 2
@@ -133,9 +140,10 @@ class _State:
         below = (vectors * (np.maximum(threshold - values, 0) + inside)) @ vectors.T
         shares = program.rank / r * np.eye(r)
         gains = _gains(program, multipliers, shares)
-        level = float(gains.max()) + inside
+        levels = program.blocks.largest(gains) + inside
+        slacks = levels[program.blocks.of(n)] - gains
         cones = np.array([shares, np.eye(r) - shares, below, above])
-        return cls(multipliers, level - gains, level, cones, threshold)
+        return cls(multipliers, slacks, levels, cones, threshold)
 
     @property
     def shares(self) -> FloatArray:
@@ -169,7 +177,7 @@ class _State:
         return _State(
             self.multipliers + length * direction.multipliers,
             self.slacks + length * direction.slacks,
-            self.level + length * direction.level,
+            self.levels + length * direction.levels,
             self.cones + length * direction.cones,
             self.threshold + length * direction.threshold,
         )
@@ -179,6 +187,8 @@ class _State:
         inverse = np.linalg.inv(np.linalg.cholesky(self.cones))
         relative = inverse @ direction.cones @ inverse.transpose(0, 2, 1)
         fastest = -float(np.linalg.eigvalsh(relative)[:, 0].min())
+        if not (self.multipliers.all() and self.slacks.all()):
+            raise np.linalg.LinAlgError("rounding has left a cone")
         fastest = max(fastest, -float((direction.multipliers / self.multipliers).min()))
         fastest = max(fastest, -float((direction.slacks / self.slacks).min()))
         return 1 / max(fastest, 1.0)
@@ -196,8 +206,8 @@ class _NewtonSystem:
     def at(cls, program: SpectralProgram, state: _State) -> "_NewtonSystem":
         n, r = program.matrices.shape[:2]
         inverses = np.asarray(np.linalg.inv(state.cones[:2]), dtype=np.float64)
-        q = r * r
-        system = np.zeros((q + n + 2, q + n + 2))
+        q, sums = r * r, program.blocks.membership(n)
+        system = np.zeros((q + n + 1 + len(sums), q + n + 1 + len(sums)))
         for inverse, dual in zip(inverses, state.cones[2:], strict=True):
             system[:q, :q] += _symmetric_kron(inverse, dual)
         flat = program.matrices.reshape(n, q)
@@ -207,7 +217,7 @@ class _NewtonSystem:
         system[diagonal, diagonal] -= state.slacks / state.multipliers
         identity = np.eye(r).ravel()
         system[:q, q + n] = system[q + n, :q] = identity
-        system[q : q + n, q + n + 1] = system[q + n + 1, q : q + n] = -1.0
+        system[q : q + n, q + n + 1 :], system[q + n + 1 :, q : q + n] = -sums.T, -sums
         factors, pivots, failed = scipy.linalg.lapack.dgetrf(system)
         if failed:
             raise np.linalg.LinAlgError("the linear equations of a step are singular")
@@ -216,7 +226,7 @@ class _NewtonSystem:
     def direction(self, state: _State, center: float, straight: _State | None) -> _State:
         """Towards products of `center`; `straight` says what the equations leave out."""
         n, r = self.program.matrices.shape[:2]
-        q, inverses = r * r, self.inverses
+        q, inverses, blocks = r * r, self.inverses, self.program.blocks
         wanted, slacks = center * inverses, center / state.multipliers
         if straight is not None:
             wanted = wanted - _symmetric(inverses @ straight.cones[:2] @ straight.cones[2:])
@@ -224,9 +234,10 @@ class _NewtonSystem:
         mixed = np.tensordot(state.multipliers, self.program.matrices, axes=1)
         first = wanted[0] - wanted[1] - state.threshold * np.eye(r) + mixed
         gains = _gains(self.program, state.multipliers, state.shares)
-        right = np.concatenate([first.ravel(), state.level - gains - slacks, np.zeros(2)])
-        right[q + n] = self.program.rank - float(np.trace(state.shares))
-        right[q + n + 1] = float(state.multipliers.sum()) - 1
+        second = state.levels[blocks.of(n)] - gains - slacks
+        traces = [self.program.rank - float(np.trace(state.shares))]
+        sums = blocks.sums(state.multipliers) - 1
+        right = np.concatenate([first.ravel(), second, traces, sums])
         solved = scipy.linalg.lu_solve(self.factors, right, check_finite=False)
         shares = solved[:q].reshape(r, r)
         shares, multipliers = (shares + shares.T) / 2, solved[q : q + n]
@@ -234,7 +245,7 @@ class _NewtonSystem:
         dual = wanted - state.cones[2:] - _symmetric(inverses @ primal @ state.cones[2:])
         slacks = slacks - state.slacks - state.slacks / state.multipliers * multipliers
         cones = np.concatenate([primal, dual])
-        return _State(multipliers, slacks, solved[q + n + 1], cones, solved[q + n])
+        return _State(multipliers, slacks, solved[q + n + 1 :], cones, solved[q + n])
 
 
 def _gains(program: SpectralProgram, multipliers: FloatArray, shares: FloatArray) -> FloatArray:

@@ -104,7 +104,7 @@ def stationarity(problem: Problem, basis: FloatArray) -> float:
     )
     images = problem.second_moments.applied(basis)
     gradients = horizontal(basis, -2 * np.tensordot(slopes, images, axes=1))
-    gram = np.einsum("ipd,jpd->ij", gradients, gradients)
+    factor = gradients.reshape(len(gradients), -1) / np.sqrt(4 * steepest)
     # The dual of the problem above: weights of the scores.
-    shares = least_on_simplex(gram / (4 * steepest), -criterion.scores(errors, problem))
+    shares = least_on_simplex(factor, -criterion.scores(errors, problem))
     return float(np.linalg.norm(np.tensordot(shares, gradients, axes=1)))

@@ -23,7 +23,7 @@ FloatArray = npt.NDArray[np.float64]
 _SAME_ANGLE = 1e-12
 # Weights at an angle are those of ordinary PCA up to the rounding of sine and cosine.
 _SAME_WEIGHTS = 1e-15
-# A subspace that misses its supporting line by less than this share of the variances touches it.
+# A subspace that misses its supporting line by less than this share of its errors touches it.
 _ROUNDING = 1e-14
 
 
@@ -132,10 +132,11 @@ def _spectrum(problem: Problem, weights: FloatArray) -> Spectrum | None:
     q = problem.proportions
     if abs(float(weights[0] * q[1] - weights[1] * q[0])) <= _SAME_WEIGHTS * float(weights @ q):
         pooled = problem.spectra.known(q)
-        return Spectrum(pooled.values * (float(weights.sum()) / float(q.sum())), pooled.vectors)
+        factor = float(weights.sum()) / float(q.sum())
+        return Spectrum(pooled.values * factor, pooled.vectors, pooled.sizes * factor)
     if problem.n_features > SMALL:
         return None
-    return Spectrum(*np.linalg.eigh(mixture_of(problem.second_moments, weights)))
+    return Spectrum.of(mixture_of(problem.second_moments, weights))
 
 
 def point_on(problem: Problem, angle: float, face: Face, position: float) -> BoundaryPoint:
@@ -144,10 +145,9 @@ def point_on(problem: Problem, angle: float, face: Face, position: float) -> Bou
     errors = problem.errors(basis)
     foot = errors
     if face.leading.is_tied:
-        second, weights = problem.second_moments, face.weights
-        captured = float(weights @ second.captured_variances(basis))
-        missed = face.leading.top_eigenvalue_sum - captured
-        if missed > _ROUNDING * float(np.abs(weights) @ second.traces):
+        weights, least = face.weights, problem.errors(face.leading.vectors)
+        missed = float(weights @ (errors - least))
+        if missed > _ROUNDING * float(np.abs(weights) @ errors):
             foot = errors - missed * weights
     return BoundaryPoint(angle, face, position, errors, foot)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.certificates.optimality import by_pooled_variance
 from fairspan.data_frames import data_frame
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter
@@ -20,7 +21,6 @@ from fairspan.problem.criteria import Criterion
 from fairspan.problem.criterion_names import CRITERION_NAMES
 from fairspan.problem.named_criteria import criterion_of
 from fairspan.solvers.auto import Auto
-from fairspan.solvers.certificate import by_pooled_variance
 from fairspan.solvers.frontier_vertices import attainable_polygon
 from fairspan.solvers.trade_off_boundary import BoundaryPoint
 from fairspan.subspace import FairSubspace
@@ -160,7 +160,7 @@ class Frontier:
         """
         # What is known of the moments serves every criterion.
         problem = replace(self._pca.problem, criterion=criterion_of(criterion))
-        solution = Auto().solve(problem, _TOLERANCE * problem.unit)
+        solution = Auto().solve(problem, _TOLERANCE)
         errors = problem.errors(solution.components.T)
         slack = _ON_CURVE * problem.total_variance
         distance = distance_from(errors, self.errors)

@@ -51,6 +51,16 @@ class ResumableRows:
         """Number of rows, if it is known before reading."""
         return self.rows.n_rows
 
+    @property
+    def group_columns(self) -> tuple[str, ...]:
+        """Names of the columns that make the groups."""
+        return self.rows.group_columns
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts."""
+        return self.rows.n_parts
+
     def selected(self, names: tuple[str, ...]) -> "ResumableRows":
         """The same rows with these features, in this order."""
         return replace(self, rows=self.rows.selected(names))

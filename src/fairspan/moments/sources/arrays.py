@@ -41,6 +41,11 @@ class ArrayRows(UnnamedRows):
         """(n, p)."""
         return tuple(self.array.shape)
 
+    @property
+    def group_columns(self) -> tuple[Any, ...]:
+        """Names of the columns that make the groups."""
+        return () if self.labels is None else self.labels.names
+
     def joined(
         self, labels: Labels | None, sample_weight: Any = None, on_missing: OnMissing = "error"
     ) -> "ArrayRows":

@@ -189,6 +189,11 @@ class RowsByColumns(Protocol):
         """p, the number of features."""
         return len(self.feature_names)
 
+    @property
+    def group_columns(self) -> tuple[str, ...]:
+        """Names of the columns that make the groups."""
+        return self.chosen.groups
+
     def selected(self, names: tuple[str, ...]) -> Self:
         """The same rows with these features, in this order.
 

@@ -57,6 +57,11 @@ class FrameRows:
         """Number of rows."""
         return len(self.frame)
 
+    @property
+    def group_columns(self) -> tuple[Any, ...]:
+        """Names of the columns that make the groups."""
+        return () if self.labels is None else self.labels.names
+
     def joined(
         self, labels: Labels | None, sample_weight: Any = None, on_missing: OnMissing = "error"
     ) -> "FrameRows":

@@ -1,7 +1,7 @@
 """Group labels beside the rows: arrays, lists, series, frames, or columns of the table itself."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -35,10 +35,13 @@ class Labels:
     n_rows : int
     between : callable
         ``between(start, stop)`` are the coded labels of these rows.
+    names : tuple of names
+        Of the columns that they come from; none where these have no names.
     """
 
     n_rows: int
     between: Callable[[int, int], CodedLabels]
+    names: tuple[Any, ...] = ()
 
     @classmethod
     def of_columns(cls, frame: nw.DataFrame[Any], names: Sequence[str]) -> "Labels":
@@ -48,6 +51,10 @@ class Labels:
     @classmethod
     def of_series(cls, series: nw.Series[Any]) -> "Labels":
         """One column of a data frame."""
+        return replace(cls._of_values_in(series), names=names_of(series))
+
+    @classmethod
+    def _of_values_in(cls, series: nw.Series[Any]) -> "Labels":
         native = series.to_native()
         if hasattr(native, "dictionary_encode"):
             return cls(len(series), lambda start, stop: _of_arrow(native[start:stop]))
@@ -93,6 +100,7 @@ def _crossed(columns: Sequence[Labels]) -> Labels:
     return Labels(
         columns[0].n_rows,
         lambda start, stop: CodedLabels.crossed([each.between(start, stop) for each in columns]),
+        tuple(name for each in columns for name in each.names),
     )
 
 
@@ -161,6 +169,20 @@ def labels_of(sensitive_features: Any, n_rows: int, X: Any) -> Labels:
         )
     check_index(X, sensitive_features, "sensitive_features")
     return labels
+
+
+def names_of(values: Any) -> tuple[Any, ...]:
+    """Names of the columns that labels come from: of a data frame, or of a series that has one.
+
+    Examples
+    --------
+    >>> names_of(["a", "b"])
+    ()
+    """
+    if hasattr(values, "columns"):
+        return tuple(values.columns)
+    name = getattr(values, "name", None)
+    return () if name is None or name == "" else (name,)
 
 
 def named_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from fairspan.moments.groups import CodedLabels
 
 if TYPE_CHECKING:
+    from fairspan.moments.group_limit import GroupLimit
     from fairspan.moments.group_moments import GroupMoments
     from fairspan.moments.sparse.moments import SparseMoments
 
@@ -78,8 +79,8 @@ class RowSource(Protocol):
 class OwnMoments(Protocol):
     """Rows whose source knows a better way to its moments than blocks of numbers."""
 
-    def moments(self) -> "GroupMoments | None":
-        """Moments of each group; None if there are no rows."""
+    def moments(self, limit: "GroupLimit") -> "GroupMoments | None":
+        """Moments of each group, of no more groups than allowed; None if there are no rows."""
 
 
 @runtime_checkable
@@ -90,8 +91,26 @@ class StayingRows(Protocol):
     def n_features(self) -> int:
         """p, the number of features."""
 
-    def staying(self) -> "SparseMoments | None":
+    def staying(self, limit: "GroupLimit") -> "SparseMoments | None":
         """Moments that refer to the rows instead of matrices; None if there are no rows."""
+
+
+@runtime_checkable
+class NamedGroups(Protocol):
+    """Rows that know which columns their groups come from."""
+
+    @property
+    def group_columns(self) -> tuple[Any, ...]:
+        """Names of the columns that make the groups; none where they have no names."""
+
+
+@runtime_checkable
+class RowsInParts(Protocol):
+    """Rows that know in how many parts they are read."""
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts."""
 
 
 class Fold(Protocol[Result]):

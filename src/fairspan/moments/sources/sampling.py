@@ -8,9 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.moments.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.moments.groups import CodedLabels, Label, LabelCoder, listed
 from fairspan.moments.intake import Intake
-from fairspan.moments.sources.protocol import FloatArray, RowBlock, RowSource, block_rows
+from fairspan.moments.sources.protocol import (
+    FloatArray,
+    NamedGroups,
+    RowBlock,
+    RowSource,
+    block_rows,
+)
 
 if TYPE_CHECKING:
     from fairspan.moments.group_moments import GroupMoments
@@ -35,6 +42,8 @@ class SampledRows:
         Number of rows they were drawn from; None if all of them are in.
     n_dropped : int
         Rows left out before since something is missing in them.
+    group_columns : tuple of names
+        Columns that make the groups; none where they have no names.
     """
 
     values: FloatArray
@@ -44,6 +53,7 @@ class SampledRows:
     feature_names: tuple[str, ...] | None
     drawn_from: int | None = None
     n_dropped: int = 0
+    group_columns: tuple[Any, ...] = ()
 
     @property
     def n_features(self) -> int:
@@ -87,12 +97,12 @@ class SampledRows:
                 self.n_dropped if start == 0 else 0,
             )
 
-    def moments(self) -> "GroupMoments | None":
+    def moments(self, limit: GroupLimit = USUAL_LIMIT) -> "GroupMoments | None":
         """Moments of each group, which say that they are of a sample; None if there are no rows."""
         from fairspan.moments.accumulate import RunningMoments  # these read sources
         from fairspan.moments.group_moments import GroupMoments
 
-        running = RunningMoments(self.feature_names)
+        running = RunningMoments(self.feature_names, limit)
         for block in self.blocks():
             running.absorb(block)
         moments = running.finished()
@@ -137,7 +147,8 @@ def sampled(rows: RowSource, size: int, seed: int = 0) -> SampledRows:
     reservoir = _Reservoir(rows.n_features, size, seed)
     for block in rows.blocks():
         reservoir.absorb(block)
-    return reservoir.finished(rows.feature_names)
+    names = rows.group_columns if isinstance(rows, NamedGroups) else ()
+    return replace(reservoir.finished(rows.feature_names), group_columns=names)
 
 
 class _Reservoir:

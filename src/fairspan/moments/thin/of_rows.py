@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.moments.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.moments.groups import CodedLabels, Label, LabelCoder, label_array
 from fairspan.moments.one_group import check_sizes
 from fairspan.moments.sources.checks import checked_values, converted
@@ -20,6 +21,7 @@ def thin_moments(
     labels: CodedLabels,
     weights: FloatArray | None,
     feature_names: tuple[str, ...] | None,
+    limit: GroupLimit = USUAL_LIMIT,
 ) -> ThinMoments:
     """Moments that refer to (n, p) rows.
 
@@ -31,6 +33,8 @@ def thin_moments(
     weights : (n,) array or None
         Finite and not negative, some of them positive.
     feature_names : tuple of str or None
+    limit : GroupLimit
+        How many groups there may be.
 
     Returns
     -------
@@ -39,7 +43,7 @@ def thin_moments(
     Raises
     ------
     InvalidInput, InvalidType
-        NaN, infinity, no numbers, missing labels, numbers whose squares overflow.
+        NaN, infinity, no numbers, missing labels, too many groups, numbers whose squares overflow.
     """
     values = converted(values)
     present = None if weights is None or weights.all() else np.flatnonzero(weights)
@@ -51,6 +55,7 @@ def thin_moments(
         codes, weights = codes[present], weights[present]
     names, codes = _sorted_groups(coder.labels, codes)
     counts = np.bincount(codes)
+    limit.check(len(counts), len(codes), values.shape[1])
     totals = np.bincount(codes, weights).astype(np.float64)
     pilot = values[0 if present is None else present[0]].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -23,6 +23,7 @@ class Call:
     asked : Asked
     criteria : sequence of str or criterion objects, or None
     name, title : str or None
+    max_groups : int or None
     """
 
     X: Any
@@ -32,6 +33,7 @@ class Call:
     criteria: Sequence[Any] | None
     name: str | None
     title: str | None
+    max_groups: int | None = None
 
     def origin(self, fingerprint: str | None) -> Origin:
         """Where the rows come from.
@@ -73,6 +75,8 @@ class Call:
             beside = ["None"]
         if self.sample_weight is not None:
             beside.append(f"sample_weight={_named('sample_weight', self.sample_weight, self.X)}")
+        if self.max_groups is not None:
+            beside.append(f"max_groups={self.max_groups}")
         return [path, *beside]
 
     @property

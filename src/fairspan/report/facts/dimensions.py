@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.certificates.solution import Solution
 from fairspan.errors import Incompatible
 from fairspan.problem.problem import Problem
 from fairspan.report.facts.answers import MANY_GROUPS, Answers
 from fairspan.solvers.auto import Auto
-from fairspan.solvers.solution import Solution
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -120,6 +120,6 @@ def without_rounding(values: FloatArray, rounding: float) -> list[float]:
 def _solved(problem: Problem) -> Solution | None:
     """The answer; None if there is none, such as equal errors that are out of reach."""
     try:
-        return Auto().solve(problem, _TOLERANCE * problem.unit)
+        return Auto().solve(problem, _TOLERANCE)
     except Incompatible:
         return None

@@ -16,6 +16,13 @@ from fairspan.report.page.parts import (
 )
 from fairspan.report.page.shown import called, change, count, number, relative, share
 
+# What is said of an answer, by its status.
+_PROVEN = {"optimal": "Proven", "unresolved": "Unresolved"}
+_SMALLER = (
+    " Divide it by its unit, standardize the features, or measure errors about the mean of all "
+    "rows."
+)
+
 
 def named(group: str) -> Markup:
     """A group's name in quotes, apart from the direction of the text around it."""
@@ -211,6 +218,18 @@ def proof(facts: Facts) -> Markup:
         )
     if certificate["gap"] is None:
         return Markup("Not proven: there is no bound on {}.").format(what)
+    if certificate["status"] == "unresolved":
+        return Markup(
+            "Unresolved: no projection to {}{} lowers {} by more than {}, and double precision "
+            "cannot tell more of these data{}.{}"
+        ).format(
+            dimensions(facts),
+            among,
+            what,
+            number(certificate["gap"]),
+            Markup(": {}").format(certificate["reason"]) if certificate["reason"] else "",
+            _SMALLER if "column" in (certificate["reason"] or "") else "",
+        )
     return Markup("Not proven: a projection to {}{} may lower {}, by at most {}.").format(
         dimensions(facts), among, what, number(certificate["gap"])
     )
@@ -234,7 +253,7 @@ def answers(facts: Facts) -> list[tuple[str, str, Markup]]:
     )
     proof = (
         "Is that the best there is?",
-        "Proven" if main["certificate"]["status"] == "optimal" else "Not proven",
+        _PROVEN.get(main["certificate"]["status"], "Not proven"),
         Markup("no bound is known" if gap is None else "gap {}").format(number(gap)),
     )
     return [loss, proof] if main is plain else [loss, *_repaired(plain, main), proof]

@@ -29,7 +29,7 @@ from fairspan.moments.sources.dask.restored import (
     scored_data_frame,
 )
 from fairspan.moments.sources.frames import check_numeric, frame_of, named_weight, vector_lengths
-from fairspan.moments.sources.labels import Everyone, named_columns
+from fairspan.moments.sources.labels import Everyone, named_columns, names_of
 from fairspan.moments.sources.protocol import FloatArray, Fold, OnMissing, Projection
 
 Result = TypeVar("Result")
@@ -48,6 +48,8 @@ class DaskRows:
         Of each partition, where they are not columns.
     n_rows : int or None
         Known for some arrays.
+    label_names : tuple of names
+        Of the columns that labels beside the rows come from.
     """
 
     collection: Any
@@ -55,6 +57,12 @@ class DaskRows:
     labels: Sequence[Any] | None
     weights: Sequence[Any] | None
     n_rows: int | None = None
+    label_names: tuple[Any, ...] = ()
+
+    @property
+    def group_columns(self) -> tuple[Any, ...]:
+        """Names of the columns that make the groups; none where they have no names."""
+        return self.label_names if self.chosen is None else self.chosen.groups or self.label_names
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -120,6 +128,7 @@ def open_rows(
         None if everyone else labels_by_partition(sensitive_features, partitions, sizes),
         None if sample_weight is None else weights_by_partition(sample_weight, partitions, sizes),
         None if sizes is None else sum(sizes),
+        _names_of(sensitive_features),
     )
 
 
@@ -191,12 +200,18 @@ def _open_frame(
         labels = labels_by_partition(sensitive_features, partitions, None)
     if sample_weight is not None and weight is None:
         weights = weights_by_partition(sample_weight, partitions, None)
-    return DaskRows(X, FramePartition(chosen), labels, weights)
+    names = _names_of(sensitive_features)
+    return DaskRows(X, FramePartition(chosen), labels, weights, label_names=names)
 
 
 def _meta_frame(X: Any) -> nw.DataFrame[Any] | None:
     """The columns of a Dask data frame, without rows; None for anything else."""
     return frame_of(getattr(X, "_meta", None))
+
+
+def _names_of(labels: Any) -> tuple[Any, ...]:
+    """Names of the columns of labels; the name of a Dask array is no such name."""
+    return names_of(getattr(labels, "_meta", labels))
 
 
 def _partitions(X: Any) -> list[Any]:

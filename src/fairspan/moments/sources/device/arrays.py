@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.moments.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import LabelCoder
 from fairspan.moments.intake import Intake
 from fairspan.moments.sources.checks import row_block
 from fairspan.moments.sources.device.groups import (
+    CheckGroups,
     OwnRows,
     can_group_there,
     grouped_here,
@@ -73,7 +75,12 @@ class DeviceRows(UnnamedRows):
                 self.on_missing,
             )
 
-    def moments(self) -> GroupMoments | None:
+    @property
+    def group_columns(self) -> tuple[Any, ...]:
+        """Names of the columns that make the groups; none where they have no names."""
+        return self.labels.names
+
+    def moments(self, limit: GroupLimit = USUAL_LIMIT) -> GroupMoments | None:
         """Moments of each group, computed where the rows are; None if there are no rows."""
         running = DeviceMoments(self.place, self.plan, self.n_features)
         coder = LabelCoder()
@@ -83,7 +90,8 @@ class DeviceRows(UnnamedRows):
             for own in spans(self.n_rows, size):
                 missing = self._missing(own) if self.on_missing == "drop" else None
                 n_dropped += 0 if missing is None else int(missing.sum())
-                running.absorb(self.array[own, :], self._grouped(own, missing, coder))
+                grouped = self._grouped(own, missing, coder, partial(self._check_groups, limit))
+                running.absorb(self.array[own, :], grouped)
             parts, all_finite = running.finished(coder.labels)
         if not all_finite:
             for _ in self.blocks():  # raises at the first row that is not finite
@@ -99,14 +107,28 @@ class DeviceRows(UnnamedRows):
             missing = missing | on_host(xp.any(xp.isnan(self.array[own, :]), axis=1))
         return missing
 
+    def _check_groups(self, limit: GroupLimit, n_groups: int, n_rows: int) -> None:
+        """Where those of some rows look too many, count those of all rows."""
+        if not limit.doubts(n_groups, n_rows):
+            return
+        if self.labels_there is not None:
+            n_groups = int(self.place.xp.unique_values(self.labels_there).shape[0])
+        else:
+            n_groups = self.labels.between(0, self.n_rows).n_present
+        limit.check(n_groups, self.n_rows, self.n_features)
+
     def _grouped(
-        self, own: slice, missing: npt.NDArray[np.bool_] | None, coder: LabelCoder
+        self,
+        own: slice,
+        missing: npt.NDArray[np.bool_] | None,
+        coder: LabelCoder,
+        check: CheckGroups,
     ) -> Iterable[OwnRows]:
         if self.labels_there is not None and self.weights is None and missing is None:
-            return grouped_there(self.place, self.labels_there[own], coder, own.start)
+            return grouped_there(self.place, self.labels_there[own], coder, own.start, check)
         weights = None if self.weights is None else self.weights[own]
         labels = self.labels.between(own.start, own.stop)
-        return grouped_here(self.place, labels, weights, missing, coder, own.start)
+        return grouped_here(self.place, labels, weights, missing, coder, own.start, check)
 
 
 def open_rows(

@@ -1,6 +1,6 @@
 """Which rows of an array on a device belong to which group, found with little traffic to it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from fairspan.moments.sources.device.place import Place, on_host
 from fairspan.moments.sources.protocol import FloatArray
 
 Indices = npt.NDArray[np.intp]
+# Called with the number of groups and of rows before each group's rows are gathered.
+CheckGroups = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,9 @@ class OwnRows:
     weights: FloatArray | None = None
 
 
-def grouped_there(place: Place, labels: Any, coder: LabelCoder, first_row: int) -> list[OwnRows]:
+def grouped_there(
+    place: Place, labels: Any, coder: LabelCoder, first_row: int, check: CheckGroups
+) -> list[OwnRows]:
     """Rows by group where whole numbers or truth values on the device are the labels.
 
     Only the distinct labels and where each begins among the sorted ones come to the host.
@@ -45,6 +49,7 @@ def grouped_there(place: Place, labels: Any, coder: LabelCoder, first_row: int) 
     ordered = xp.take(labels, order)
     changes = on_host(xp.nonzero(ordered[1:] != ordered[:-1])[0]) + 1
     starts = np.concatenate([[0], changes])
+    check(len(starts), int(labels.shape[0]))
     stops = np.append(changes, labels.shape[0]).tolist()
     distinct = on_host(xp.take(ordered, place.constant(starts))).tolist()
     codes = coder.encode(CodedLabels(distinct, np.arange(len(distinct))), first_row).tolist()
@@ -77,6 +82,7 @@ def grouped_here(
     missing: npt.NDArray[np.bool_] | None,
     coder: LabelCoder,
     first_row: int,
+    check: CheckGroups,
 ) -> Iterator[OwnRows]:
     """Rows by group where labels and weights are on the host.
 
@@ -90,6 +96,8 @@ def grouped_here(
     coder : LabelCoder
     first_row : int
         Number of the first row in the whole table.
+    check : callable
+        Raises where there are too many groups.
     """
     kept: Indices | None = None
     if missing is not None and missing.any():
@@ -102,6 +110,7 @@ def grouped_here(
         yield OwnRows(None, place.constant(absent), len(absent))
         kept, codes, weights = kept[present], codes[present], weights[present]
     sizes = np.bincount(codes)
+    check(int(np.count_nonzero(sizes)), len(codes))
     if kept is None and np.count_nonzero(sizes) == 1:
         yield OwnRows(int(codes[0]), None, len(codes), weights)
         return

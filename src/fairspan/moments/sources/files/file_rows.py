@@ -99,6 +99,11 @@ class FileRows(RowsByColumns):
         return self.table.n_rows
 
     @property
+    def n_parts(self) -> int:
+        """Number of parts: files and their row groups."""
+        return len(self.table.parts)
+
+    @property
     def where(self) -> str:
         """What these rows are called in messages."""
         parts = self.table.parts

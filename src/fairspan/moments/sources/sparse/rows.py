@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.accumulate import RunningMoments
+from fairspan.moments.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import LabelCoder
 from fairspan.moments.intake import Intake
@@ -56,6 +57,11 @@ class SparseRows(UnnamedRows):
         """(n, p)."""
         return tuple(self.matrix.shape)
 
+    @property
+    def group_columns(self) -> tuple[Any, ...]:
+        """Names of the columns that make the groups."""
+        return () if self.labels is None else self.labels.names
+
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning, a few hundred at a time with all their zeros."""
         size = block_rows(self.n_features)
@@ -70,21 +76,21 @@ class SparseRows(UnnamedRows):
                 self.on_missing,
             )
 
-    def moments(self) -> GroupMoments | None:
+    def moments(self, limit: GroupLimit = USUAL_LIMIT) -> GroupMoments | None:
         """Moments of each group, as matrices; None if there are no rows."""
         if self.matrix.nnz > _SPARSE_UP_TO * self.n_rows * self.n_features:
-            running = RunningMoments(None)
+            running = RunningMoments(None, limit)
             for block in self.blocks():
                 running.absorb(block)
             return running.finished()
-        staying = self.staying()
+        staying = self.staying(limit)
         if staying is None:
             return None
         if staying.n_groups == 0:
             return GroupMoments.from_groups([], self.n_features, None, staying.intake)
         return staying.matrices()
 
-    def staying(self) -> SparseMoments | None:
+    def staying(self, limit: GroupLimit = USUAL_LIMIT) -> SparseMoments | None:
         """Moments that refer to the rows instead of matrices; None if there are no rows."""
         whole = self._complete()
         n_dropped = self.n_rows - whole.n_rows
@@ -95,6 +101,8 @@ class SparseRows(UnnamedRows):
             )
         coder = LabelCoder()
         codes = coder.encode(whole.labels.between(0, whole.n_rows))
+        counts = np.bincount(codes[present])
+        limit.check(int(np.count_nonzero(counts)), int(counts.sum()), self.n_features)
         parts = []
         with np.errstate(over="ignore", invalid="ignore"):  # found by check_magnitude
             for code, label in enumerate(coder.labels):

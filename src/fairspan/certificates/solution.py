@@ -7,6 +7,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.certificates.proof import Proof
 from fairspan.html_table import html_table
 
 FloatArray = npt.NDArray[np.float64]
@@ -24,6 +25,7 @@ class Status(StrEnum):
     OPTIMAL = "optimal"
     ESTIMATED = "estimated"
     OPEN_GAP = "open gap"
+    UNRESOLVED = "unresolved"
 
     @property
     def message(self) -> str:
@@ -33,6 +35,9 @@ class Status(StrEnum):
 
 _MESSAGES = {
     Status.OPTIMAL: "no subspace is better by more than the tolerance",
+    Status.UNRESOLVED: "the gap is no larger than what double precision can tell of these data, "
+    "but that is more than the tolerance; divide features of very large numbers by their unit, "
+    'use scale=True, or use center="global"',
     Status.ESTIMATED: "no better subspace was found by more than the tolerance, but the bound "
     "rests on eigenvectors found by iteration, which cannot prove that none was missed",
     Status.OPEN_GAP: "a better subspace may exist, by at most the gap if there is a bound; accept "
@@ -48,6 +53,10 @@ class TracePoint:
     lower_bound: float
     upper_bound: float
 
+    def shifted(self, by: float) -> "TracePoint":
+        """The same of values that are larger by a number."""
+        return TracePoint(self.n_eigenproblems, self.lower_bound + by, self.upper_bound + by)
+
 
 @dataclass(frozen=True, eq=False)
 class Solution:
@@ -62,14 +71,15 @@ class Solution:
         Value of the criterion at this subspace, in squared units of the (scaled) features; for Nash
         welfare a mean of logarithms.
     lower_bound : float
-        No d-dimensional subspace has a smaller value, up to rounding. Where the rows stay sparse,
-        this holds if the iterations that it rests on missed no eigenvalue.
+        No d-dimensional subspace has a smaller value; room for rounding is left. Where the rows
+        stay sparse, this holds if the iterations that it rests on missed no eigenvalue.
     status : Status
         OPTIMAL only if the gap is proven to be within the tolerance; ESTIMATED if it is, but the
-        bound is not proven.
+        bound is not proven; UNRESOLVED if double precision cannot tell
+        (:mod:`fairspan.certificates.optimality`).
     tolerance : float
-        Absolute: the relative tolerance times the total variance (Nash welfare: itself), and at
-        least what float64 can resolve.
+        Absolute, what the gap is held against: the relative tolerance times `scale`; or the
+        resolution, where that is small beside the largest error.
     weights : (k,) array
         Weights of the groups' second moments whose mixture proves the bound; may be negative where
         the criterion values a gap. For the robust error gap, and for restrictions with a tolerance,
@@ -84,15 +94,21 @@ class Solution:
         How its eigenproblems were solved: of p x p matrices by LAPACK; inside a small subspace, the
         bound proven in all p dimensions; inside one without matrices (sparse rows of many
         features); or in the coordinates of the rows, of which there are fewer than features.
+    reason : str or None
+        For UNRESOLVED, what in the data leaves it so.
     violation : float
         By how much the groups' errors differ where the criterion wants them equal; otherwise 0.
     theorem_3_2 : bool or None
         For the robust error gap, whether the condition of that theorem of Vu et al. (2022) holds:
         if not, their equation (6) may fall short of the supremum, which is what is minimised here.
-    supporting_weights : (m, k) array or None
-        For the robust error gap of two groups, the bound needs several mixtures: no subspace has
-        errors e with w.e below w.tr S - t_d(sum_g w_g S_g) for any of these w, and no such e has a
-        value below the bound.
+    resolution : float
+        The gap that double precision cannot tell from zero, in the units of the objective.
+    scale : float
+        What the gap is compared with: the size of the objective; for `Disparity`
+        ``sum_g |w_g| e_g``, for Nash welfare 1. Under a restriction, no more than the largest error
+        within the directions that it leaves.
+    proof : Proof or None
+        What the bound can be worked out from anew: the weights, and whatever else it needs.
 
     Examples
     --------
@@ -102,7 +118,7 @@ class Solution:
     >>> certificate = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"]).solution_
     >>> round(certificate.objective, 3), round(certificate.lower_bound, 3)
     (2.421, 2.421)
-    >>> certificate.status == "optimal", certificate.gap <= certificate.tolerance
+    >>> certificate.status == "optimal", certificate.relative_gap <= 1e-9
     (True, True)
     """
 
@@ -117,13 +133,39 @@ class Solution:
     solver: str
     violation: float = 0.0
     theorem_3_2: bool | None = None
-    supporting_weights: FloatArray | None = None
+    resolution: float = 0.0
+    scale: float = 0.0
+    proof: Proof | None = None
     eigen: str = "dense"
+    reason: str | None = None
 
     @property
     def gap(self) -> float:
-        """objective - lower_bound, in the units of the objective; never negative."""
+        """objective - lower_bound, in the units of the objective."""
         return self.objective - self.lower_bound
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a share of the size of the objective; 0 where both are zero."""
+        if self.gap <= 0:
+            return 0.0
+        return self.gap / self.scale if self.scale > 0 else math.inf
+
+    @property
+    def supporting_weights(self) -> FloatArray | None:
+        """For the robust error gap of two groups: the (m, 2) weights of the supporting lines.
+
+        No subspace has errors e with w.e below the sum of the p - d smallest eigenvalues of
+        sum_g w_g S_g for any of these w, and no such e has a value below the bound.
+        """
+        return getattr(self.proof, "lines", None)
+
+    @property
+    def message(self) -> str:
+        """What the status means for this solution, and what can be done about it."""
+        return (
+            self.status.message if self.reason is None else f"{self.reason}; {self.status.message}"
+        )
 
     def __repr__(self) -> str:
         return (
@@ -140,10 +182,11 @@ class Solution:
             ("lower bound", bound),
             ("gap", gap),
             ("tolerance", f"{self.tolerance:.1e}"),
+            ("resolution of double precision", f"{self.resolution:.1e}"),
             ("eigenproblems", f"{self.n_eigenproblems:,}"),
             ("solver", self.solver),
         ]
         if self.violation > self.tolerance:
             rows.append(("groups' errors differ by", f"{self.violation:.1e}"))
-        status = f"{self.status}: {self.status.message}."
+        status = f"{self.status}: {self.message}."
         return html_table("Certificate", ("", "value"), [("", rows)], [status])

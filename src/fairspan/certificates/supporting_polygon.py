@@ -5,14 +5,12 @@ between zero and the groups' total variances. Scores that grow along (1, 1) are 
 lower-left sides; being concave, on a part of a side each is at least its chord.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import numpy.typing as npt
-
-from fairspan.solvers.branch_and_bound import least_of_largest
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -105,3 +103,26 @@ def _lower_left_sides(corners: FloatArray) -> list[tuple[FloatArray, FloatArray]
     sides = [(corners[i], corners[j]) for i, j in pairwise(around)]
     # The inner normal of a counterclockwise side (dx, dy) is (-dy, dx).
     return [(a, b) for a, b in sides if (b - a)[0] - (b - a)[1] >= 0]
+
+
+def least_of_largest(scores: Sequence[Sequence[float]] | FloatArray) -> float:
+    """Least of the largest of affine functions on a simplex, from their values at its vertices.
+
+    Parameters
+    ----------
+    scores : n rows of m numbers
+        Value of function j at vertex i; at most two functions.
+
+    Returns
+    -------
+    float
+        Attained at a vertex, or on a side where two functions cross.
+    """
+    least = min(max(row) for row in scores)
+    for u, v in combinations(scores, 2):
+        before, after = u[0] - u[-1], v[0] - v[-1]
+        if before * after < 0:
+            share = before / (before - after)
+            crossing = max(a + share * (b - a) for a, b in zip(u, v, strict=True))
+            least = min(least, crossing)
+    return float(least)

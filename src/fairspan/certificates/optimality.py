@@ -1,0 +1,287 @@
+"""When an answer is called optimal: the only place that decides it.
+
+A solver hands in a subspace, and weights. Value, bound, gap and status are worked out here, so that
+no solver can claim more than it reached. The gap is compared with the objective, never with the
+variance of the data: a column of large numbers makes a gap that is small beside the total variance
+larger than every loss.
+
+- **optimal**: the gap is at most the tolerance times the size of the objective; or at most what
+  float64 can resolve, if that is at most the tolerance times the largest error. The latter holds
+  where an objective is zero by structure, as with identical groups, or with d = p.
+- **unresolved**: the gap is at most what float64 can resolve, but that is too much to call it
+  optimal: the data, not the solver, leave open how good the answer is.
+- otherwise **open gap**.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.certificates.proof import Proof
+from fairspan.certificates.solution import Solution, Status, TracePoint
+from fairspan.linalg import rounding_of_basis, rounding_of_errors, with_positive_signs
+from fairspan.linalg.graded import graded_eigh
+from fairspan.moments.operators import DenseSecondMoments
+from fairspan.problem.problem import Problem
+from fairspan.problem.proof_formulas import proof_formula_of
+from fairspan.soft_projection import softened
+
+FloatArray = npt.NDArray[np.float64]
+
+_EPSILON = float(np.finfo(np.float64).eps)
+# Without matrices, errors are taken to be uncertain by this share of the variance.
+_UNSURE = 1e-14
+# What counts as the same length, of the columns of a soft projection's basis.
+_SAME_LENGTH = 1e-12
+
+
+class Judged(NamedTuple):
+    """A subspace, judged by the objective and by what is proven of it.
+
+    Attributes
+    ----------
+    objective, lower_bound : float
+    gap : float
+        Their difference, computed without cancellation.
+    violation : float
+        By how much the groups' errors differ where the criterion wants them equal; otherwise 0.
+    scale : float
+        What a gap is compared with: the size of the objective.
+    resolution : float
+        The gap that float64 cannot tell from zero.
+    tolerance : float
+        The gap up to which the subspace is optimal.
+    status : Status
+    """
+
+    objective: float
+    lower_bound: float
+    gap: float
+    violation: float
+    scale: float
+    resolution: float
+    tolerance: float
+    status: Status
+
+    def in_unit(self, unit: float, *, logarithmic: bool) -> "Judged":
+        """The same for features that were divided by a unit, in squared units of their own."""
+        if logarithmic:
+            by = -2 * float(np.log(unit))
+            return self.shifted(by)
+        square = unit * unit
+        return Judged(
+            self.objective * square,
+            self.lower_bound * square,
+            self.gap * square,
+            self.violation * square,
+            self.scale * square,
+            self.resolution * square,
+            self.tolerance * square,
+            self.status,
+        )
+
+    def shifted(self, by: float) -> "Judged":
+        """The same of values that are larger by a number."""
+        return self._replace(objective=self.objective + by, lower_bound=self.lower_bound + by)
+
+
+def judged(
+    problem: Problem,
+    basis: FloatArray,
+    proof: Proof,
+    tolerance: float,
+    lower_bound: float | None = None,
+) -> Judged:
+    """Value, bound and status of a subspace.
+
+    Parameters
+    ----------
+    problem : Problem
+    basis : (p, r) array
+        Orthonormal columns; or, for a soft projection, orthogonal ones of length sqrt(lb_j) <= 1
+        with sum_j lb_j = d.
+    proof : Proof
+        What the bound is made of.
+    tolerance : float
+        Relative: the gap that is called optimal, as a share of the objective.
+    lower_bound : float, optional
+        One that was proven in another way, where there are no matrices to work it out from.
+
+    Returns
+    -------
+    Judged
+    """
+    formula = proof_formula_of(problem.criterion)
+    errors = problem.errors(basis)
+    objective = problem.criterion.value(errors, problem)
+    roundings = _roundings(problem, basis)
+    own = formula.rounding(roundings, errors, problem)
+    if lower_bound is None:
+        gap, lowered = proof.gap(problem, basis, errors)
+        if problem.fixed is None and getattr(problem.criterion, "is_never_negative", False):
+            gap = min(gap, objective)
+    else:
+        gap, lowered = objective - lower_bound, own
+    if _wants_equal(problem):
+        # Errors are equal up to rounding, which weights that nearly cancel make much of.
+        weights = formula.proving_weights(proof.weights, problem)
+        own += float(np.abs(problem.proportions - weights / weights.sum()) @ roundings)
+    resolution = own + lowered
+    scale = _scale(problem, errors, proof.weights)
+    violation = float(np.ptp(errors)) if _wants_equal(problem) else 0.0
+    size = _size(problem, errors, resolution)
+    # Both are to hold: the bound is met, and so is the constraint.
+    worst = max(gap, violation)
+    if problem.limit is not None and problem.limit.exceeded(basis) > problem.limit.slack:
+        worst = np.inf
+    allowed = tolerance * scale
+    if resolution <= tolerance * size:
+        allowed = max(allowed, resolution)
+    if worst <= allowed:
+        status = Status.OPTIMAL
+    elif worst <= resolution:
+        status = Status.UNRESOLVED
+    else:
+        status = Status.OPEN_GAP
+    return Judged(objective, objective - gap, gap, violation, scale, resolution, allowed, status)
+
+
+def certified(
+    problem: Problem,
+    basis: FloatArray,
+    proof: Proof | FloatArray,
+    *,
+    tolerance: float,
+    n_eigenproblems: int,
+    trace: Sequence[TracePoint],
+    solver: str,
+    lower_bound: float | None = None,
+) -> Solution:
+    """Order the basis, evaluate the criterion at it, and compare with the bound.
+
+    Parameters
+    ----------
+    problem : Problem
+    basis : (p, r) array
+        As of :func:`judged`.
+    proof : Proof or (k,) array
+        What the bound is made of; the weights of the groups alone, where these are enough.
+    tolerance : float
+        Relative: the gap that is called optimal, as a share of the objective.
+    lower_bound : float, optional
+        One that was proven in another way, where there are no matrices to work it out from.
+
+    Returns
+    -------
+    Solution
+    """
+    proof = proof if isinstance(proof, Proof) else Proof(proof)
+    basis = by_pooled_variance(problem, basis)
+    found = judged(problem, basis, proof, tolerance, lower_bound)
+    holds = getattr(problem.criterion, "theorem_3_2_holds", None)
+    return Solution(
+        components=np.ascontiguousarray(softened(basis).T),
+        objective=found.objective,
+        lower_bound=found.lower_bound,
+        status=found.status,
+        tolerance=found.tolerance,
+        weights=proof.weights,
+        n_eigenproblems=n_eigenproblems,
+        trace=tuple(trace),
+        solver=solver,
+        violation=found.violation,
+        theorem_3_2=None if holds is None else holds(problem),
+        proof=proof,
+        resolution=found.resolution,
+        scale=found.scale,
+    )
+
+
+def goal(problem: Problem, errors: FloatArray, tolerance: float) -> float:
+    """The gap for a search to reach, absolute: a share of the objective, or what can be resolved.
+
+    Parameters
+    ----------
+    problem : Problem
+    errors : (k,) array
+        Of the best subspace so far.
+    tolerance : float
+        Relative.
+    """
+    formula = proof_formula_of(problem.criterion)
+    weights = formula.proving_weights(problem.proportions, problem)
+    scale = _scale(problem, errors, weights)
+    least = formula.rounding(_least_roundings(problem, errors), errors, problem)
+    return max(_STRICTER * tolerance * scale, least)
+
+
+# A search goes a little further than what will be asked, and no further than a few roundings.
+_STRICTER, _LEAST = 0.9, 4 * _EPSILON
+
+
+def by_pooled_variance(problem: Problem, basis: FloatArray) -> FloatArray:
+    """Rotate a basis inside its subspace: principal axes of the pooled moment, largest first.
+
+    Of a soft projection, only columns of full length are rotated; the others are left to follow.
+    """
+    lengths = np.linalg.norm(basis, axis=0)
+    full = lengths >= 1 - _SAME_LENGTH
+    compressed = problem.second_moments.compressed(basis[:, full])
+    pooled = np.tensordot(problem.proportions, compressed, axes=1)
+    axes = graded_eigh(pooled, len(pooled) - 1)[1] if len(pooled) else pooled
+    rotated = basis[:, full] @ axes[:, ::-1]
+    return with_positive_signs(np.hstack([rotated, basis[:, ~full]]))
+
+
+def _wants_equal(problem: Problem) -> bool:
+    return problem.n_groups > 1 and bool(getattr(problem.criterion, "wants_equal_errors", False))
+
+
+def _roundings(problem: Problem, basis: FloatArray) -> FloatArray:
+    """By how much rounding may have moved each group's error, shape (k,)."""
+    second = problem.second_moments
+    if not isinstance(second, DenseSecondMoments):
+        return np.asarray(_UNSURE * second.traces)
+    inner = second.inner_errors(basis)
+    from_inside = rounding_of_errors(second.spreads, inner, second.left_by(basis))
+    return np.asarray(from_inside + _EPSILON * (second.outside - problem.fixed_errors))
+
+
+def _scale(problem: Problem, errors: FloatArray, weights: FloatArray) -> float:
+    """The size of the objective; under a restriction of what is left to be chosen."""
+    if problem.fixed is None or getattr(problem.criterion, "is_logarithmic", False):
+        return proof_formula_of(problem.criterion).scale(errors, weights, problem)
+    return float((errors - problem.fixed_errors).max())
+
+
+def _least_roundings(problem: Problem, errors: FloatArray) -> FloatArray:
+    """Of errors, by any way to work them out; less than is left room for in the end."""
+    second = problem.second_moments
+    inner = np.maximum(errors - problem.fixed_errors, 0.0)
+    least = _LEAST * inner
+    if isinstance(second, DenseSecondMoments):
+        least = least + rounding_of_basis(second.spreads, inner)
+    return least
+
+
+def _size(problem: Problem, errors: FloatArray, resolution: float) -> float:
+    """The largest error; where all errors are rounding, the least variance of a column that varies.
+
+    So what is zero by structure, as where d dimensions hold all rows, is optimal, but not where a
+    column of large numbers makes the variance of all others rounding. 1 for logarithms.
+    """
+    if getattr(problem.criterion, "is_logarithmic", False):
+        return 1.0
+    inner = errors - problem.fixed_errors
+    largest = float(inner.max())
+    if largest > resolution:
+        return largest
+    second = problem.second_moments
+    if problem.n_components == problem.n_features or not isinstance(second, DenseSecondMoments):
+        return float(second.traces.max())
+    if problem.least_variance is not None:
+        return problem.least_variance
+    columns = (second.spreads**2).max(axis=0)
+    return float(columns[columns > 0].min(initial=np.inf)) if columns.any() else np.inf

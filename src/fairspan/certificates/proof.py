@@ -1,0 +1,197 @@
+"""What proves a lower bound: weights of the groups, and whatever else a criterion needs.
+
+A proof is data, kept with the solution and with a saved model, so that anybody can work the bound
+out anew from second moments alone.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.certificates.supporting_polygon import least_beyond_lines
+from fairspan.linalg import smallest_sum
+from fairspan.moments.operators import DenseSecondMoments
+from fairspan.problem.limits import CovariancesWithin, MeansWithin
+from fairspan.problem.problem import Problem
+from fairspan.problem.proof_formulas import proof_formula_of
+from fairspan.problem.robust_error_gap import RobustErrorGap
+
+FloatArray = npt.NDArray[np.float64]
+
+# How near the bound comes to the least value on the polygon of supporting lines.
+_PRECISION = 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """Weights of the groups' second moments whose mixture proves the bound.
+
+    Attributes
+    ----------
+    weights : (k,) array
+        May be negative where the criterion values a gap.
+    """
+
+    weights: FloatArray
+
+    def lifted(self, directions: FloatArray) -> "Proof":
+        """The same where the problem was posed in the coordinates of (p, m) directions."""
+        return self
+
+    def within(self, directions: FloatArray) -> "Proof":
+        """The same for a problem that is posed in the coordinates of (p, m) directions."""
+        return self
+
+    def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
+        """The value at a subspace less the bound, and what of that is room for rounding.
+
+        Parameters
+        ----------
+        problem : Problem
+            Its second moments are matrices.
+        basis : (p, r) array
+        errors : (k,) array
+            Of the basis.
+        """
+        second = problem.second_moments
+        assert isinstance(second, DenseSecondMoments)
+        formula = proof_formula_of(problem.criterion)
+        weights = formula.proving_weights(self.weights, problem)
+        least = smallest_sum(second.matrices, weights, problem.n_components)
+        excess = float(weights @ second.inner_errors(basis)) - least.value
+        gap = formula.gap(errors, excess + least.rounding, weights, problem)
+        exact = formula.gap(errors, excess, weights, problem)
+        return gap, gap - exact if np.isfinite(gap) else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class LinesProof(Proof):
+    """The supporting lines of two groups' errors, beyond which no value is below the bound.
+
+    Every subspace has w.e >= L(M) for each line's weights w. The scores of the robust error gap are
+    concave in the errors, so on each side of the polygon that the lines leave they are least at an
+    end.
+
+    Attributes
+    ----------
+    lines : (m, 2) array
+        Weights w of the supporting lines.
+    """
+
+    lines: FloatArray
+
+    def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
+        """The value less the least that the polygon allows; all room for rounding is in it."""
+        second, criterion = problem.second_moments, problem.criterion
+        assert isinstance(second, DenseSecondMoments)
+        assert isinstance(criterion, RobustErrorGap)
+        value = criterion.value(errors, problem)
+        # Lines that are met again prove nothing new.
+        lines = np.unique(self.lines, axis=0)
+        least = [smallest_sum(second.matrices, each, problem.n_components) for each in lines]
+        heights = np.array([each.value for each in least]) + lines @ second.outside
+        roundings = np.array([each.rounding for each in least])
+
+        # Beyond these errors the criterion, at least q.e, is more than the value anyway.
+        far = np.minimum(2 * second.traces, 2 * value / problem.proportions)
+
+        def below(offsets: FloatArray) -> float:
+            return least_beyond_lines(
+                lambda at: criterion.scores(at, problem),
+                lines,
+                offsets,
+                far + np.finfo(np.float64).tiny,
+                _PRECISION * value,
+            )
+
+        bound = below(heights - roundings)
+        lowered = value * _PRECISION + max(below(heights) - bound, 0.0)
+        return value - bound, lowered
+
+
+@dataclass(frozen=True, eq=False)
+class MeansProof(Proof):
+    """The multiplier of a limit on the distance of two means.
+
+    For mu >= 0 and M = sum_g q_g S_g - mu ff', every subspace within the limit delta has a total
+    error of at least tr S - t_d(M) - mu delta^2.
+
+    Attributes
+    ----------
+    multiplier : float
+        mu.
+    """
+
+    multiplier: float
+
+    def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
+        """The excess for the mixture, and the multiplier times what is left of the limit."""
+        limit = problem.limit
+        assert isinstance(limit, MeansWithin)
+        multiplier = max(self.multiplier, 0.0)
+        outer = np.outer(limit.difference, limit.difference)
+        excess, rounding = _excess_with(problem, basis, outer, multiplier)
+        reached = float(np.sum((limit.difference @ basis) ** 2))
+        return excess + rounding + multiplier * (limit.tolerance**2 - reached), rounding
+
+
+@dataclass(frozen=True, eq=False)
+class CovariancesProof(Proof):
+    """The multipliers of a limit on the difference of two covariances.
+
+    With phi the least number for which phi I + D and phi I - D are M_1^2 and M_2^2, a subspace
+    within the limit tau has <Z_i, (phi_i + tau) I - M_i VV' M_i> >= 0 for all positive semidefinite
+    Z_i. So tr(V'SV) is at most sum_i (phi_i + tau) tr Z_i + t_d(S - sum_i M_i Z_i M_i).
+
+    Attributes
+    ----------
+    multipliers : (2, p, p) array
+        Z_1 and Z_2.
+    """
+
+    multipliers: FloatArray
+
+    def lifted(self, directions: FloatArray) -> "Proof":
+        """With multipliers in the features."""
+        return replace(self, multipliers=directions @ self.multipliers @ directions.T)
+
+    def within(self, directions: FloatArray) -> "Proof":
+        """With multipliers in the coordinates of the directions."""
+        return replace(self, multipliers=directions.T @ self.multipliers @ directions)
+
+    def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
+        """The excess for the mixture, and what the multipliers leave of the limit."""
+        limit = problem.limit
+        assert isinstance(limit, CovariancesWithin)
+        mixed, most = np.zeros_like(limit.difference), 0.0
+        for sign, given in zip((1.0, -1.0), self.multipliers, strict=True):
+            values, vectors = np.linalg.eigh(sign * limit.difference)
+            shift = max(0.0, -float(values[0]))
+            root = (vectors * np.sqrt(np.maximum(values + shift, 0.0))) @ vectors.T
+            multiplier = positive_part(given)
+            mixed += root @ multiplier @ root
+            most += (shift + limit.tolerance) * float(np.trace(multiplier))
+        excess, rounding = _excess_with(problem, basis, mixed, 1.0)
+        return excess + rounding + most - float(np.vdot(basis, mixed @ basis)), rounding
+
+
+def positive_part(matrix: FloatArray) -> FloatArray:
+    """A symmetric matrix without its negative eigenvalues."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+def _excess_with(
+    problem: Problem, basis: FloatArray, matrix: FloatArray, weight: float
+) -> tuple[float, float]:
+    """tr(U'MU) - L(M) of M = sum_g q_g S_g - weight times a matrix, and its rounding."""
+    second = problem.second_moments
+    assert isinstance(second, DenseSecondMoments)
+    size = float(np.abs(matrix).max())
+    scale = size if size > 0 else 1.0
+    stacked = np.concatenate([second.matrices, matrix[None] / scale])
+    weights = np.append(problem.proportions, -weight * scale)
+    least = smallest_sum(stacked, weights, problem.n_components)
+    inner = DenseSecondMoments(stacked).inner_errors(basis)
+    return float(weights @ inner) - least.value, least.rounding

@@ -1,0 +1,370 @@
+"""What a model claims, worked out anew from second moments, without any solver.
+
+Everything is recomputed from the components, the proof that the model carries, and the moments of
+the rows: that the components are orthonormal, the errors, the objective, and the lower bound, with
+eigenvalues by LAPACK and room for rounding on the safe side.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.certificates.optimality import Judged, judged
+from fairspan.certificates.proof import Proof
+from fairspan.certificates.solution import Status
+from fairspan.certificates.storing import proof_of, settings_from
+from fairspan.errors import FairspanError
+from fairspan.moments.center import Center
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.groups import listed
+from fairspan.moments.of_rows import Moments, moments_of
+from fairspan.moments.sources.labels import Everyone
+from fairspan.moments.sources.registry import rows_of
+from fairspan.moments.sparse.moments import SparseMoments
+from fairspan.moments.thin.moments import ThinMoments
+from fairspan.problem.posing import Posed, Restricted, pose
+from fairspan.problem.units import in_units, unit_for
+from fairspan.subspace import FairSubspace, Provenance
+
+FloatArray = npt.NDArray[np.float64]
+
+# Products of components are one or zero up to this, and the mean is that of the rows.
+_ORTHONORMAL, _SAME_MEAN = 1e-10, 1e-9
+# Figures that were worked out twice agree to this share, beside what rounding does to them.
+_SAME = 1e-9
+# Under a restriction the objective may be larger than what was chosen by far, and is rounded.
+_ROUNDED = 1e-14
+# Columns of a basis shorter than this lie outside of the rows' coordinates.
+_INSIDE = 1e-6
+# What a model that is called one of these must at least be found to be.
+_AS_GOOD_AS: dict[str, tuple[Status, ...]] = {
+    Status.OPTIMAL: (Status.OPTIMAL,),
+    Status.UNRESOLVED: (Status.OPTIMAL, Status.UNRESOLVED),
+}
+# Beyond so many numbers in the second moments they are not formed.
+_MOST_NUMBERS = 3e8
+# Up to so many features rows that are fewer are verified in the features themselves.
+_MOST_FEATURES = 2500
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Whether a model's certificate holds for moments or rows.
+
+    Attributes
+    ----------
+    holds : bool
+        Whether everything that was checked agrees.
+    objective : float
+        The criterion at the model's components, worked out anew; NaN if it could not be.
+    lower_bound : float
+        What the model's proof proves, worked out anew; minus infinity if nothing.
+    gap : float
+        Their difference.
+    messages : tuple of str
+        What was checked, a sentence each; those that say what does not hold come first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fairspan as fs
+    >>> X = np.array([[3.0, 1, 0], [-3, -1, 0], [0, 2, 1], [0, -2, -1]])
+    >>> fair = fs.FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
+    >>> checked = fs.verify(fair, X, ["a", "a", "b", "b"])
+    >>> checked.holds, round(checked.objective, 3), checked.gap < 1e-9
+    (True, 2.421, True)
+    >>> fs.verify(fair, 2 * X, ["a", "a", "b", "b"]).holds
+    False
+    """
+
+    holds: bool
+    objective: float
+    lower_bound: float
+    gap: float
+    messages: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def __str__(self) -> str:
+        verdict = "The certificate holds." if self.holds else "The certificate does not hold."
+        return "\n".join([verdict, *(f"- {message}" for message in self.messages)])
+
+
+class _Fails(Exception):
+    """What does not hold, in a sentence; never raised to users."""
+
+
+def verify(
+    model: Any,
+    moments_or_X: Any,
+    sensitive_features: Any = None,
+    *,
+    sample_weight: Any = None,
+    labels: Any = None,
+) -> Verification:
+    """Work out anew what a model's certificate claims, from moments or rows.
+
+    Parameters
+    ----------
+    model : FairPCA or FairSubspace
+        A fitted one, or one that was loaded.
+    moments_or_X : GroupMoments, or (n, p) table
+        Of the rows that the model was fitted on; whatever `FairPCA.fit` takes.
+    sensitive_features : (n,) or (n, a) array-like, or column name(s), optional
+        Not needed with moments.
+    sample_weight : (n,) array-like, or column name, optional
+    labels : None
+        Reserved for restrictions that hold given the labels.
+
+    Returns
+    -------
+    Verification
+        Other data than the model was fitted on, or a model that was changed, give ``holds=False``.
+
+    Raises
+    ------
+    InvalidInput
+        Rows without groups, or rows that are no table of finite numbers.
+    """
+    subspace = model if isinstance(model, FairSubspace) else getattr(model, "subspace_", None)
+    if not isinstance(subspace, FairSubspace):
+        kind = type(model).__name__
+        return not_verified(
+            f"The model is a {kind} that carries no certificate: nothing can be verified."
+        )
+    moments = _moments_of(moments_or_X, sensitive_features, sample_weight, subspace)
+    checks = _Checks(model, subspace, moments)
+    try:
+        return checks.run()
+    except _Fails as failure:
+        return not_verified(str(failure))
+    except (FairspanError, KeyError, ValueError, TypeError, IndexError) as error:
+        return not_verified(f"The problem cannot be posed for these data: {error}")
+
+
+def _moments_of(given: Any, groups: Any, weight: Any, subspace: FairSubspace) -> Moments:
+    made = subspace.provenance
+    if groups is None and made is not None and len(made.groups) == 1:
+        groups = Everyone(str(made.groups[0]))
+    moments = given if isinstance(given, Moments) else moments_of(rows_of(given, groups, weight))
+    names, known = subspace.feature_names, moments.feature_names
+    if names is None or known is None or names == known or not set(names) <= set(known):
+        return moments
+    if not isinstance(moments, GroupMoments):
+        return moments
+    # Columns in another order, or beside others, are the same columns.
+    return moments.selected([known.index(name) for name in names])
+
+
+def not_verified(message: str) -> Verification:
+    """That nothing could be verified, and why."""
+    return Verification(False, np.nan, -np.inf, np.nan, (message,))
+
+
+@dataclass(frozen=True, eq=False)
+class _Checks:
+    """One model, and the moments that it is checked with."""
+
+    model: Any
+    subspace: FairSubspace
+    moments: Moments
+
+    def run(self) -> Verification:
+        """Check everything; what does not hold is said first."""
+        made = self._provenance()
+        self._check_same_features()
+        failures = [*self._of_estimator(), *self._of_components(made), *self._of_data(made)]
+        posed, proof = self._posed(made), self._proof()
+        found, unchecked = self._judged(posed, proof, made)
+        logarithmic = bool(getattr(posed.problem.criterion, "is_logarithmic", False))
+        found = found.in_unit(self._unit, logarithmic=logarithmic)
+        failures += list(_of_figures(found, made, has_bound=unchecked is None))
+        messages = [*failures, self._said(found, made, has_bound=unchecked is None)]
+        if unchecked is not None:
+            messages.append(unchecked)
+        return Verification(
+            not failures, found.objective, found.lower_bound, found.gap, tuple(messages)
+        )
+
+    def _provenance(self) -> Provenance:
+        made = self.subspace.provenance
+        if made is None or not made.settings:
+            raise _Fails("The model does not say what it minimises: nothing can be verified.")
+        return made
+
+    def _check_same_features(self) -> None:
+        p, given = self.subspace.n_features, self.moments.n_features
+        if p != given:
+            raise _Fails(f"The model has {p} features, the data have {given}.")
+        names, known = self.subspace.feature_names, self.moments.feature_names
+        if names is not None and known is not None and names != known:
+            raise _Fails("The data have other features than the model, or in another order.")
+
+    def _of_estimator(self) -> Iterator[str]:
+        """What an estimator's attributes say, which anybody may have changed."""
+        for name in ("components", "mean", "scale"):
+            attribute = getattr(self.model, f"{name}_", None)
+            own = getattr(self.subspace, name)
+            if self.model is self.subspace or (attribute is None and own is None):
+                continue
+            if attribute is None or own is None or not np.array_equal(attribute, own):
+                yield f"{name}_ of the estimator differs from what was fitted (subspace_)."
+
+    def _of_components(self, made: Provenance) -> Iterator[str]:
+        gram = self.subspace.components @ self.subspace.components.T
+        lengths = np.diag(gram)
+        off = float(np.abs(gram - np.diag(lengths)).max(initial=0.0))
+        if off > _ORTHONORMAL:
+            yield f"The components are not at right angles: their products reach {off:.1e}."
+        if not self.subspace.is_soft and float(np.abs(lengths - 1).max()) > _ORTHONORMAL:
+            yield "The components are not of length one."
+
+    def _of_data(self, made: Provenance) -> Iterator[str]:
+        if tuple(self.moments.labels) != tuple(made.groups):
+            raise _Fails(
+                f"The model was fitted on the groups {listed(list(made.groups))}, the data have "
+                f"{listed(self.moments.labels)}."
+            )
+        if tuple(self.moments.counts.tolist()) != tuple(made.counts):
+            yield "The groups have other numbers of rows than those that the model was fitted on."
+        mean, own = self.moments.mean, self.subspace.mean
+        if self.subspace.center == "none":
+            mean = np.zeros(len(mean))
+        size = np.abs(mean) + self.moments.standard_deviations
+        if own is None or (np.abs(mean - own) > _SAME_MEAN * size).any():
+            yield "The mean of the model is not that of the data."
+        scale = self.subspace.scale
+        if scale is not None:
+            deviations = self.moments.standard_deviations
+            deviations = np.where(deviations == 0, 1.0, deviations)
+            if (np.abs(scale - deviations) > _SAME_MEAN * deviations).any():
+                yield "The scale of the model is not that of the data."
+
+    def _posed(self, made: Provenance) -> Posed:
+        criterion, restriction = settings_from(made.criterion, made.settings)
+        moments = self.moments
+        if isinstance(moments, SparseMoments) and _n_numbers(moments) <= _MOST_NUMBERS:
+            moments = moments.matrices()
+        few = moments.n_features <= _MOST_FEATURES
+        if isinstance(moments, ThinMoments) and few and restriction is None:
+            # Coordinates of the rows lose digits beside a column of large numbers.
+            moments = moments.matrices()
+        unit, divisor = self._unit, self.subspace.scale
+        return pose(
+            moments,
+            self.subspace.dimension,
+            in_units(criterion, unit),
+            restriction=in_units(restriction, unit),
+            center=self._center,
+            divisor=np.full(moments.n_features, unit) if unit != 1 else divisor,
+            allow_extra=self.subspace.is_soft,
+        )
+
+    @property
+    def _center(self) -> Center:
+        return self.subspace.center  # type: ignore[return-value]
+
+    @property
+    def _unit(self) -> float:
+        return unit_for(self.moments, self._center, self.subspace.scale)
+
+    def _proof(self) -> Proof | None:
+        return None if self.subspace.evidence is None else proof_of(self.subspace.evidence)
+
+    def _judged(
+        self, posed: Posed, proof: Proof | None, made: Provenance
+    ) -> tuple[Judged, str | None]:
+        """Value and bound; and what could not be checked, if anything."""
+        basis = self.subspace.basis
+        if posed.coordinates is not None:
+            basis = _inside(posed.coordinates.frame.reduced(basis))
+        restricted = posed.at(int(posed.n_components))
+        basis = _within(restricted, basis)
+        has_matrices = hasattr(restricted.problem.second_moments, "matrices")
+        if proof is None or not has_matrices:
+            why = "the model carries no proof" if proof is None else "the rows stay sparse"
+            weights = restricted.problem.proportions if proof is None else proof.weights
+            found = judged(restricted.problem, basis, Proof(weights), made.tolerance, -np.inf)
+            return found.shifted(restricted.shift), f"The lower bound was not checked: {why}."
+        if restricted.directions is not None:
+            proof = proof.within(restricted.directions)
+        found = judged(restricted.problem, basis, proof, made.tolerance)
+        return found.shifted(restricted.shift), None
+
+    def _said(self, found: Judged, made: Provenance, *, has_bound: bool) -> str:
+        said = (
+            f"{made.criterion} is {found.objective:.9g} at these components "
+            f"(the model says {made.objective:.9g})"
+        )
+        if not has_bound:
+            return said + "."
+        return (
+            f"{said}, and its proof gives the lower bound {found.lower_bound:.9g} "
+            f"(the model says {made.lower_bound:.9g}). Double precision resolves "
+            f"{found.resolution:.1e}."
+        )
+
+
+def _of_figures(found: Judged, made: Provenance, *, has_bound: bool) -> Iterator[str]:
+    """What the model says of its own objective, bound and status, beside what was worked out."""
+    unsure = found.resolution + made.resolution + _SAME * abs(found.scale)
+    unsure += _ROUNDED * abs(found.objective)
+    if not abs(found.objective - made.objective) <= unsure:
+        yield (
+            f"The objective is {found.objective:.9g}, and not {made.objective:.9g} as the model "
+            "says."
+        )
+    if not has_bound:
+        if made.status == Status.OPTIMAL:
+            yield "The model is called optimal, but its lower bound cannot be checked."
+        return
+    if np.isfinite(made.lower_bound) and not found.lower_bound >= made.lower_bound - unsure:
+        yield (
+            f"The proof gives the lower bound {found.lower_bound:.9g}, and not "
+            f"{made.lower_bound:.9g} as the model says."
+        )
+    if found.gap < -found.resolution:
+        yield f"The lower bound lies above the objective by {-found.gap:.1e}."
+    allowed = {
+        Status.OPTIMAL: (Status.OPTIMAL,),
+        Status.UNRESOLVED: (Status.OPTIMAL, Status.UNRESOLVED),
+    }
+    if found.status not in allowed.get(Status(made.status), tuple(Status)):
+        worse = max(found.gap, found.violation)
+        nearly = worse <= 2 * made.tolerance * found.scale + found.resolution
+        if not nearly:
+            yield (
+                f"The model is called {made.status}, but what was worked out is {found.status}: "
+                f"the gap is {found.gap:.1e}."
+            )
+
+
+def _n_numbers(moments: Moments) -> float:
+    return float(moments.n_groups) * float(moments.n_features) ** 2
+
+
+def _inside(basis: FloatArray) -> FloatArray:
+    """The columns of a basis in coordinates that hold all rows, without those outside of them."""
+    left, lengths, _ = np.linalg.svd(basis, full_matrices=False)
+    kept = lengths > _INSIDE
+    # Beside a column of large numbers, coordinates are orthonormal to a few digits less.
+    lengths = np.where(lengths > 1 - _INSIDE, 1.0, lengths)
+    return np.asarray(left[:, kept] * lengths[kept])
+
+
+def _within(restricted: Restricted, basis: FloatArray) -> FloatArray:
+    """A basis in the coordinates of the directions that a restriction leaves."""
+    directions = restricted.directions
+    if directions is None:
+        return basis
+    inside = directions.T @ basis
+    outside = float(np.abs(basis - directions @ inside).max())
+    if outside > _ORTHONORMAL:
+        raise _Fails(
+            f"The components leave the directions that the restriction allows by {outside:.1e}."
+        )
+    return np.asarray(inside)

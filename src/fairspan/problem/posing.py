@@ -1,0 +1,202 @@
+"""From moments to the problem that a solver receives; verification poses the same one anew."""
+
+import numbers
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import warn
+from fairspan.moments.center import Center
+from fairspan.moments.groups import listed
+from fairspan.moments.of_rows import Moments
+from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.sparse.moments import SparseMoments
+from fairspan.moments.thin.coordinates import InCoordinates
+from fairspan.moments.thin.moments import ThinMoments
+from fairspan.problem.criteria import Criterion
+from fairspan.problem.limits import CovariancesWithin, MeansWithin
+from fairspan.problem.problem import Problem
+from fairspan.problem.restrictions import MeanParity, Restriction
+from fairspan.problem.restrictions_in_coordinates import in_coordinates
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Restricted:
+    """A problem at one dimension, in the directions that a restriction leaves.
+
+    Attributes
+    ----------
+    full : Problem
+        Without the restriction.
+    problem : Problem
+        In the coordinates of the directions.
+    directions : (p, m) array or None
+        Orthonormal columns; None for all.
+    shift : float
+        To be added to values of the problem: what all groups lose alike outside of the directions
+        is left out of it, since means that lie far apart would drown everything else.
+    """
+
+    full: Problem
+    problem: Problem
+    directions: FloatArray | None
+    shift: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Posed:
+    """A problem at a dimension yet to be given.
+
+    Attributes
+    ----------
+    problem : Problem
+        Without the restriction, at any dimension.
+    restriction : Restriction or None
+        In the coordinates of the problem.
+    means : (k, p) array
+    offsets : (k, p) array
+        The means, from the point about which errors are measured.
+    covariances : (k, p, p) array
+        About each group's own mean; empty without a restriction.
+    coordinates : InCoordinates or None
+        Those of the problem, where it is not posed in the features.
+    n_components : int or float
+        d in the coordinates, or the share that was asked for.
+    """
+
+    problem: Problem
+    restriction: Restriction | None
+    means: FloatArray
+    offsets: FloatArray
+    covariances: FloatArray
+    coordinates: InCoordinates | None
+    n_components: int | float
+
+    def at(self, n_components: int) -> Restricted:
+        """The problem at a dimension.
+
+        Raises
+        ------
+        Incompatible
+            The restriction leaves too few directions.
+        """
+        full = replace(self.problem, n_components=n_components)
+        hide = self.restriction
+        if hide is None:
+            return Restricted(full, full, None)
+        directions = hide.directions(self.means, self.covariances, n_components)
+        means, covariances, problem, shift = self.means, self.covariances, full, 0.0
+        if directions is not None:
+            means = means @ directions
+            covariances = np.array([directions.T @ each @ directions for each in covariances])
+            outside, shift = self._outside(full, directions)
+            # Not from the second moments: means that lie far apart would leave their rounding.
+            offsets = self.offsets @ directions
+            within = DenseSecondMoments(
+                covariances + np.einsum("gi,gj->gij", offsets, offsets), outside
+            )
+            problem = replace(full, second_moments=within, unrestricted=full, fixed=outside)
+        if not hide.is_exact:
+            assert hide.tolerance is not None
+            # Of a single group, both differences are zero and nothing is hidden.
+            problem = replace(
+                problem,
+                limit=MeansWithin(means[0] - means[-1], hide.tolerance)
+                if isinstance(hide, MeanParity)
+                else CovariancesWithin(covariances[0] - covariances[-1], hide.tolerance),
+            )
+        return Restricted(full, problem, directions, shift)
+
+    def _outside(self, full: Problem, directions: FloatArray) -> tuple[FloatArray, float]:
+        """What the problem says of errors outside of the directions, and what it leaves out."""
+        if getattr(full.criterion, "is_logarithmic", False):
+            return np.zeros(full.n_groups), 0.0  # it asks for what is kept alone
+        beside = np.linalg.qr(directions, mode="complete")[0][:, directions.shape[1] :]
+        within = np.array([np.vdot(beside, each @ beside) for each in self.covariances])
+        outside = within + ((self.offsets @ beside) ** 2).sum(axis=1)
+        moves = getattr(full.criterion, "moves_with_errors", None)
+        if moves is None:
+            return outside, 0.0
+        common = float(outside.min())
+        return outside - common, moves * common
+
+
+def pose(
+    moments: Moments,
+    n_components: int | float,
+    criterion: Criterion,
+    *,
+    restriction: Restriction | None = None,
+    center: Center = "global",
+    divisor: FloatArray | None = None,
+    allow_extra: bool = False,
+) -> Posed:
+    """The problem of a criterion.
+
+    Parameters
+    ----------
+    moments : GroupMoments, SparseMoments or ThinMoments
+        Thin ones are posed in the coordinates of the rows.
+    n_components : int or float
+        d, or a share of every group's variance.
+    criterion : Criterion
+    restriction : Restriction or None
+    center : {"global", "group", "none"}
+    divisor : (p,) array, optional
+        What each feature is divided by.
+    allow_extra : bool
+
+    Returns
+    -------
+    Posed
+
+    Raises
+    ------
+    Incompatible, UnknownGroup
+        The criterion or the restriction is not defined for these groups.
+    """
+    scaled = moments if divisor is None else moments.divided_by(divisor)
+    whole = isinstance(n_components, numbers.Integral)
+    thin: InCoordinates | None = None
+    deviations = scaled.standard_deviations
+    varying = deviations[deviations > 0]
+    if isinstance(scaled, ThinMoments):
+        thin = InCoordinates.of(scaled, n_components, center)
+        scaled, point, n_components = thin.frame.moments, thin.point, thin.n_components
+    else:
+        point = scaled.center_point(center)
+    problem = Problem(
+        scaled.operator_about(point),
+        moments.labels,
+        moments.weights,
+        int(n_components) if whole else 1,
+        criterion,
+        allow_extra,
+        least_variance=float(varying.min() ** 2) if len(varying) else None,
+    )
+    if restriction is not None:
+        restriction.check(moments.labels, criterion, allow_extra=allow_extra)
+    within = restriction
+    if restriction is not None and thin is not None:
+        within = in_coordinates(restriction, thin)
+    offsets = np.zeros_like(scaled.means) if point is None else scaled.means - point
+    bare = restriction is None or isinstance(scaled, SparseMoments)
+    covariances = np.empty(0) if bare else scaled.second_moments("group")  # type: ignore[union-attr]
+    return Posed(problem, within, scaled.means, offsets, covariances, thin, n_components)
+
+
+def deviations_of(moments: Moments) -> FloatArray:
+    """What features are divided by where they are to be scaled: 1 for those that are constant."""
+    deviations = moments.standard_deviations
+    constant = deviations == 0
+    if constant.any():
+        names = moments.feature_names or tuple(map(str, range(moments.n_features)))
+        columns = [name for name, is_constant in zip(names, constant, strict=True) if is_constant]
+        warn(
+            f"These columns are constant and stay unscaled: {listed(columns)}. Scaling needs "
+            "columns that vary. They carry no variance, so you can leave them out."
+        )
+    return np.where(constant, 1.0, deviations)

@@ -1,0 +1,91 @@
+"""An answer that double precision cannot resolve is told as such wherever a status is shown."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from markupsafe import Markup
+
+from fairspan import FairPCA, audit, verify
+from fairspan.displays import GroupLossDisplay
+from fairspan.drawing.statuses import unproven
+from fairspan.report.page import leads
+from report_rows import facts_by
+
+COLUMN = "income"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 5))
+    X[:100, 1] *= 3
+    X[100:, 2] *= 3
+    X[:, 0] *= 1e8
+    X[:, 1] += 1e-3 * X[:, 0]
+    return pd.DataFrame(X, columns=[COLUMN, *"abcd"]), np.repeat(["one", "other"], 100)
+
+
+@pytest.fixture(scope="module")
+def fair(rows):
+    return FairPCA(2).fit(rows[0], sensitive_features=rows[1])
+
+
+def claims_nothing(text):
+    return not any(each in text.lower() for each in ("proven", "is optimal", "open gap"))
+
+
+def test_the_certificate_says_why_and_what_to_do(fair, rows):
+    solution = fair.solution_
+    assert solution.status == "unresolved"
+    assert solution.tolerance < solution.gap <= solution.resolution
+    assert f"the column {COLUMN!r} is the largest" in solution.reason
+    assert solution.message.startswith(solution.reason)
+    assert "divide features" in solution.message
+    assert solution.message in solution._repr_html_().replace("&#x27;", "'").replace("&quot;", '"')
+    assert verify(fair, *rows).holds
+
+
+def test_the_finding(fair, rows):
+    (found,) = [
+        each
+        for each in audit({"fair": fair}, *rows).findings
+        if each.model == "fair" and each.code == "FS204"
+    ]
+    assert "(unresolved)" in found.message
+    assert COLUMN in found.message
+    assert "Divide it by its unit" in found.message
+    assert claims_nothing(found.message)
+
+
+def test_the_command_line(rows, tmp_path, capsys):
+    from fairspan import cli
+
+    path = tmp_path / "rows.csv"
+    rows[0].assign(group=rows[1]).to_csv(path, index=False)
+    fit = ["fit", str(path), "--group", "group", "-d", "2", "-o", str(tmp_path / "m")]
+    assert cli.run(fit) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Status: unresolved: the column 'income' is the largest" in text
+    assert "Double precision resolves" in text
+    assert "Status: optimal" not in text
+    assert cli.run(["verify", str(tmp_path / "m"), str(path), "--group", "group"]) == 0
+
+
+def test_the_page(rows):
+    facts = facts_by(rows[0].to_numpy(), rows[1], 2, criteria=[])
+    said = Markup(leads.proof(facts)).striptags()
+    assert said.startswith("Unresolved: no projection to 2 dimensions lowers")
+    assert "the column" in said
+    assert "Divide it by its unit" in said
+    assert claims_nothing(said)
+    assert [each for each in leads.answers(facts) if each[1] == "Unresolved"]
+
+
+def test_pictures(fair):
+    note = GroupLossDisplay.from_estimator(fair)._note()
+    assert "double precision" in note
+    assert claims_nothing(note)
+    of_path = unproven(["optimal", "unresolved", "open gap"])
+    assert of_path.startswith(
+        "Of 3 answers, 1 is not proven optimal. Of 3 answers, 1 is unresolved"
+    )

@@ -1,0 +1,158 @@
+"""Boxes of errors that shrink: their bound is below every subspace, also when tampered with."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fairspan.certificates.boxes import BoxesProof, Shrinking, Side, chords_of, first_box
+from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.solvers.boundary import BoundarySearch
+from fairspan.solvers.cutting_plane import CuttingPlane
+from problems import errors_of, problem_of, random_basis, random_moments
+
+SEEDS = pytest.mark.parametrize("seed", range(6))
+
+
+def solved(seed, k=3):
+    rng = np.random.default_rng(seed)
+    p, d = int(rng.integers(3, 6)), int(rng.integers(1, 3))
+    criterion = RobustErrorGap(float(rng.choice([0.3, 1.0, 5.0])), float(rng.choice([1.0, 30.0])))
+    matrices = random_moments(rng, k, p)
+    problem = problem_of(matrices, d, criterion, list(rng.dirichlet(np.full(k, 3.0))))
+    return problem, CuttingPlane().solve(problem, 1e-9), rng
+
+
+def bound_of(proof, problem, basis):
+    errors = problem.errors(basis)
+    gap, rounding = proof.gap(problem, basis, errors)
+    return problem.criterion.value(errors, problem) - gap, rounding
+
+
+def least_of_many(problem, rng, basis, n=1000):
+    """Of random subspaces, half of them near the one that was found."""
+    p, d = problem.n_features, problem.n_components
+    least = problem.value(basis)
+    for i in range(n):
+        other = random_basis(rng, p, d)
+        near = 10.0 ** rng.uniform(-6, 0)
+        tried = other if i % 2 else np.linalg.qr(basis + near * other)[0]
+        least = min(least, problem.value(tried))
+    return least
+
+
+@SEEDS
+def test_the_first_box_holds_every_subspace(seed):
+    problem, _, rng = solved(seed)
+    low, high = first_box(problem)
+    p, d = problem.n_features, problem.n_components
+    matrices = problem.second_moments.matrices
+    for _ in range(300):
+        errors = errors_of(matrices, random_basis(rng, p, d))
+        assert (low <= errors).all()
+        assert (errors <= high).all()
+    for group, matrix in enumerate(matrices):
+        values = np.linalg.eigvalsh(matrix)
+        assert low[group] == pytest.approx(max(values[: p - d].sum(), 0.0), abs=1e-10)
+        assert high[group] == pytest.approx(values[d:].sum(), rel=1e-10)
+
+
+@SEEDS
+def test_chords_are_below_the_scores_and_meet_them_at_corners(seed):
+    problem, _, rng = solved(seed)
+    low, high = first_box(problem)
+    for a, b in ((low, high), (low, (low + high) / 2), (high, high)):
+        chords = chords_of(problem, a, b)
+        size = problem.criterion.value(b, problem)
+        for _ in range(200):
+            errors = a + (b - a) * rng.uniform(size=len(a))
+            below = chords.coefficients @ errors - chords.offsets
+            assert (below <= problem.criterion.scores(errors, problem) + 1e-12 * size).all()
+            corner = np.where(rng.uniform(size=len(a)) < 0.5, a, b)
+            below = chords.coefficients @ corner - chords.offsets
+            scores = problem.criterion.scores(corner, problem)
+            np.testing.assert_allclose(below, scores, atol=1e-11 * size)
+
+
+@SEEDS
+@pytest.mark.parametrize("k", [3, 4])
+def test_no_subspace_is_below_the_bound(seed, k):
+    problem, solution, rng = solved(seed, k)
+    assert isinstance(solution.proof, BoxesProof)
+    basis = solution.components.T
+    bound, rounding = bound_of(solution.proof, problem, basis)
+    assert bound == pytest.approx(solution.lower_bound, rel=1e-12)
+    assert 0 <= rounding <= 1e-9 * solution.objective
+    assert bound <= least_of_many(problem, rng, basis)
+    # The chords of the first box prove something, and shrinking it proves more.
+    first, _ = bound_of(replace(solution.proof, shrinkings=()), problem, basis)
+    assert first <= bound + 1e-9 * solution.objective
+
+
+@SEEDS
+def test_the_bound_does_not_depend_on_the_subspace_it_is_told_at(seed):
+    problem, solution, rng = solved(seed)
+    other = random_basis(rng, problem.n_features, problem.n_components)
+    here, _ = bound_of(solution.proof, problem, solution.components.T)
+    there, _ = bound_of(solution.proof, problem, other)
+    assert there == pytest.approx(here, rel=1e-11)
+
+
+def tampered(proof, rng):
+    """Multipliers and levels that no search has found."""
+    n = len(proof.multipliers)
+    yield replace(proof, multipliers=rng.dirichlet(np.ones(n)))
+    yield replace(proof, multipliers=100 * proof.multipliers)
+    yield replace(proof, multipliers=proof.multipliers - 0.1)
+    for change in (
+        lambda side: replace(side, multipliers=3 * side.multipliers),
+        lambda side: replace(side, multipliers=-side.multipliers),
+        lambda side: replace(side, multipliers=side.multipliers + rng.dirichlet(np.ones(n))),
+        lambda side: replace(side, multipliers=rng.exponential(10, n)),
+        lambda side: replace(side, sign=-side.sign),
+    ):
+        shrinkings = tuple(
+            replace(each, sides=tuple(change(side) for side in each.sides))
+            for each in proof.shrinkings
+        )
+        yield replace(proof, shrinkings=shrinkings)
+    for factor in (0.5, 0.99, 1.01, 2.0):
+        shrinkings = tuple(replace(each, level=factor * each.level) for each in proof.shrinkings)
+        yield replace(proof, shrinkings=shrinkings)
+    yield replace(proof, shrinkings=proof.shrinkings[::-1])
+    yield replace(proof, shrinkings=proof.shrinkings * 2)
+
+
+@SEEDS
+def test_tampering_proves_nothing_that_is_false(seed):
+    problem, solution, rng = solved(seed)
+    basis = solution.components.T
+    least = least_of_many(problem, rng, basis)
+    for proof in tampered(solution.proof, rng):
+        assert bound_of(proof, problem, basis)[0] <= least * (1 + 1e-12)
+
+
+@SEEDS
+def test_the_bound_of_two_groups_is_below_the_exact_optimum(seed):
+    rng = np.random.default_rng(seed)
+    matrices = random_moments(rng, 2, 5)
+    problem = problem_of(matrices, 2, RobustErrorGap(1.0, 20.0), [0.3, 0.7])
+    exact = BoundarySearch().solve(problem, 1e-9)
+    boxes = CuttingPlane().solve(problem, 1e-9)
+    assert isinstance(boxes.proof, BoxesProof)
+    for proof in (boxes.proof, *tampered(boxes.proof, rng)):
+        assert bound_of(proof, problem, exact.components.T)[0] <= exact.objective * (1 + 1e-12)
+
+
+def test_a_level_that_no_subspace_reaches_leaves_no_box():
+    """Then the level itself is the bound: no subspace has a value that small."""
+    problem, solution, _ = solved(0)
+    basis, level = solution.components.T, 1e-3 * solution.lower_bound
+    n = len(solution.proof.multipliers)
+    sides = tuple(
+        Side(group, sign, np.full(n, 1e4))
+        for group in range(problem.n_groups)
+        for sign in (1.0, -1.0)
+    )
+    proof = BoxesProof(solution.weights, (Shrinking(level, sides),), np.full(n, 1 / n))
+    assert bound_of(proof, problem, basis)[0] == pytest.approx(level, rel=1e-9)

@@ -1,0 +1,347 @@
+"""What a model claims is worked out anew: it holds for the rows that it was fitted on alone."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from sklearn.decomposition import PCA
+
+import fairspan as fs
+from fairspan import FairPCA, FairSubspace, GroupMoments, verify
+from fairspan.errors import InvalidInput
+from fairspan.moments.sparse.moments import SparseMoments
+from fairspan.moments.thin.moments import ThinMoments
+
+CRITERIA = (
+    "total_error",
+    "minimax_loss",
+    "minimax_error",
+    "disparity",
+    fs.Disparity(0.3, "b"),
+    "equal_error",
+    fs.ErrorGap(2.0),
+    fs.RobustErrorGap(0.7, 0.4),
+    fs.RobustErrorGap(0.7, {"a": 0.1, "b": 0.2}),
+    "nash_welfare",
+)
+RESTRICTIONS = (
+    fs.MeanParity(),
+    fs.MeanParity(0.3),
+    fs.CovarianceParity(n_directions=3),
+)
+
+
+def made_rows(k=2, p=6, n=30, seed=0):
+    rng = np.random.default_rng(seed)
+    blocks = [rng.normal(size=(n + 3 * g, p)) @ rng.normal(size=(p, p)) for g in range(k)]
+    labels = np.repeat(list("abcd")[:k], [len(each) for each in blocks])
+    return np.vstack(blocks) + rng.normal(size=p), labels
+
+
+X, LABELS = made_rows()
+
+
+def fitted(d=2, X=X, labels=LABELS, **settings):
+    return FairPCA(d, **settings).fit(X, sensitive_features=labels)
+
+
+def assert_holds(model, *data, **more):
+    found = verify(model, *data, **more)
+    assert found.holds, str(found)
+    return found
+
+
+def assert_fails(model, *data, because, **more):
+    found = verify(model, *data, **more)
+    assert found.holds is False
+    assert because in " ".join(found.messages), str(found)
+    return found
+
+
+@pytest.mark.parametrize("center", ["global", "group", "none"])
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+def test_every_criterion_holds_at_every_centre(criterion, center):
+    model = fitted(criterion=criterion, center=center)
+    found = assert_holds(model, X, LABELS)
+    assert found.objective == pytest.approx(model.solution_.objective, rel=1e-9)
+    unsure = model.solution_.resolution + 1e-9 * model.solution_.scale
+    assert abs(found.lower_bound - model.solution_.lower_bound) <= unsure
+    assert found.gap == pytest.approx(found.objective - found.lower_bound, abs=unsure)
+
+
+@pytest.mark.parametrize(
+    "criterion", ["minimax_loss", fs.RobustErrorGap(), "nash_welfare"], ids=str
+)
+def test_scaled_rows(criterion):
+    other = X * [1, 1e3, 1e-3, 5, 2, 1]
+    assert_holds(fitted(X=other, criterion=criterion, scale=True), other, LABELS)
+
+
+@pytest.mark.parametrize("k", [3, 4])
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        "minimax_loss",
+        "minimax_error",
+        "nash_welfare",
+        fs.ErrorGap(0.5),
+        fs.RobustErrorGap(0.5, 0.3),
+    ],
+    ids=str,
+)
+def test_more_groups(criterion, k):
+    rows, labels = made_rows(k, seed=k)
+    assert_holds(fitted(X=rows, labels=labels, criterion=criterion), rows, labels)
+
+
+@pytest.mark.parametrize("restriction", RESTRICTIONS, ids=str)
+def test_restrictions(restriction):
+    assert_holds(fitted(criterion="total_error", restriction=restriction), X, LABELS)
+
+
+@pytest.mark.parametrize("restriction", [fs.MeanParity(), fs.CovarianceParity(n_directions=4)])
+@pytest.mark.parametrize("criterion", ["minimax_loss", "error_gap", fs.RobustErrorGap()], ids=str)
+def test_fair_criteria_within_restrictions(criterion, restriction):
+    assert_holds(fitted(criterion=criterion, restriction=restriction), X, LABELS)
+
+
+def test_covariances_within_a_tolerance():
+    pytest.importorskip("cvxpy")
+    model = fitted(criterion="total_error", restriction=fs.CovarianceParity(tolerance=20.0))
+    assert_holds(model, X, LABELS)
+
+
+def test_soft_projections():
+    turns = np.deg2rad([0, 60, 120])
+    lines = np.column_stack([np.cos(turns), np.sin(turns)])
+    rows, labels = np.vstack([lines, -lines]), ["a", "b", "c"] * 2
+    model = fitted(1, rows, labels, allow_extra=True)
+    assert model.subspace_.is_soft
+    assert assert_holds(model, rows, labels).objective == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("d", [1, 6, 0.9])
+def test_one_all_and_a_share_of_dimensions(d):
+    assert_holds(fitted(d), X, LABELS)
+
+
+@pytest.mark.parametrize("center", ["global", "group", "none"])
+@pytest.mark.parametrize("criterion", ["minimax_loss", "error_gap", fs.RobustErrorGap()], ids=str)
+def test_rows_fewer_than_their_features(criterion, center):
+    rows, labels = made_rows(2, 520, n=6)
+    model = fitted(2, rows, labels, criterion=criterion, center=center)
+    assert isinstance(model.moments_, ThinMoments)
+    assert_holds(model, rows, labels)
+    assert_holds(model, model.moments_)
+
+
+def test_thin_rows_within_a_restriction():
+    rows, labels = made_rows(2, 520, n=6)
+    model = fitted(2, rows, labels, restriction=fs.MeanParity())
+    assert_holds(model, rows, labels)
+    model.subspace_ = replace(model.subspace_, components=PCA(2).fit(rows).components_)
+    assert not verify(model.subspace_, rows, labels).holds
+
+
+def test_of_sparse_rows_the_bound_is_named_as_not_checked(monkeypatch):
+    rng = np.random.default_rng(1)
+    rows = scipy.sparse.random(60, 1600, 0.05, format="csr", random_state=rng)
+    labels = np.repeat(["a", "b"], 30)
+    model = fitted(2, rows, labels, criterion="minimax_error")
+    assert isinstance(model.moments_, SparseMoments)
+    monkeypatch.setattr("fairspan.certificates.verification._MOST_NUMBERS", 0)
+    found = assert_holds(model, rows, labels)
+    assert model.solution_.status == "estimated"
+    assert "The lower bound was not checked: the rows stay sparse." in found.messages
+    assert found.lower_bound == -np.inf
+    assert_fails(model, 2 * rows, labels, because="The objective is")
+
+
+def test_of_sparse_rows_that_fit_into_matrices_the_bound_is_checked():
+    rng = np.random.default_rng(1)
+    rows = scipy.sparse.random(60, 40, 0.2, format="csr", random_state=rng)
+    labels = np.repeat(["a", "b"], 30)
+    found = assert_holds(fitted(2, rows, labels), rows, labels)
+    assert np.isfinite(found.lower_bound)
+
+
+def test_many_features_and_components():
+    rows, labels = made_rows(2, 200, n=150)
+    assert_holds(fitted(5, rows, labels), rows, labels)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+def test_saved_and_loaded(criterion, tmp_path):
+    model = fitted(criterion=criterion)
+    model.subspace_.save(tmp_path / "model")
+    loaded = FairSubspace.load(tmp_path / "model")
+    assert verify(loaded, X, LABELS) == verify(model, X, LABELS)
+    assert_holds(loaded, GroupMoments.from_rows(X, LABELS))
+
+
+def test_saved_with_several_attributes_as_groups(tmp_path):
+    attributes = pd.DataFrame({"one": LABELS, "other": np.arange(len(X)) % 2})
+    model = fitted(labels=attributes)
+    model.subspace_.save(tmp_path / "model")
+    assert_holds(FairSubspace.load(tmp_path / "model"), X, attributes)
+
+
+def test_moments_in_place_of_rows():
+    moments = GroupMoments.from_rows(X, LABELS)
+    assert_holds(fitted(), moments)
+    parts = [GroupMoments.from_rows(X[part::2], LABELS[part::2]) for part in range(2)]
+    assert_holds(fitted(), parts[0] + parts[1])
+
+
+def test_weights():
+    weights = np.random.default_rng(5).uniform(0.5, 2, len(X))
+    model = FairPCA(2).fit(X, sensitive_features=LABELS, sample_weight=weights)
+    assert_holds(model, X, LABELS, sample_weight=weights)
+    assert_fails(model, X, LABELS, because="The mean of the model is not that of the data.")
+
+
+def test_columns_in_another_order_and_beside_others():
+    frame = pd.DataFrame(X, columns=list("uvwxyz")).assign(group=LABELS)
+    model = FairPCA(2).fit(frame, sensitive_features="group")
+    assert_holds(model, frame, "group")
+    assert_holds(model, frame[[*reversed(frame.columns)]], "group")
+    assert_holds(model, frame.assign(other=1.0), "group")
+    assert_fails(model, frame.drop(columns="u"), "group", because="features")
+    assert_fails(model, frame.rename(columns={"u": "t"}), "group", because="other features")
+
+
+def test_models_that_were_fitted_without_groups():
+    model = FairPCA(2, missing_groups="ignore").fit(X)
+    assert_holds(model, X)
+    assert_fails(model, X, LABELS, because="fitted on the groups")
+
+
+def test_rows_without_groups_are_bad_input():
+    with pytest.raises(InvalidInput):
+        verify(fitted(), X)
+    with pytest.raises(InvalidInput):
+        verify(fitted(), np.full_like(X, np.nan), LABELS)
+
+
+@pytest.mark.parametrize(
+    ("data", "because"),
+    [
+        ((2 * X, LABELS), "The mean"),
+        ((X + 1, LABELS), "The mean"),
+        ((X[::-1], LABELS), "The objective is"),
+        ((X[:-1], LABELS[:-1]), "other numbers of rows"),
+        ((X, np.where(LABELS == "a", "c", "b")), "fitted on the groups"),
+        ((X, LABELS[::-1]), "The objective is"),
+        ((X, np.repeat("a", len(X))), "fitted on the groups"),
+        ((X[:, :5], LABELS), "The model has 6 features, the data have 5."),
+        ((np.zeros_like(X), LABELS), "The mean"),
+    ],
+    ids=["doubled", "moved", "reversed", "fewer", "renamed", "exchanged", "one", "narrow", "zeros"],
+)
+@pytest.mark.parametrize(
+    "criterion", ["minimax_loss", fs.RobustErrorGap(), "nash_welfare"], ids=str
+)
+def test_other_data_do_not_hold(criterion, data, because):
+    assert_fails(fitted(criterion=criterion), *data, because=because)
+
+
+def test_the_same_deviations_about_another_mean_do_not_hold():
+    model = fitted(center="group")
+    assert_fails(model, X + 1e-3, LABELS, because="The mean of the model is not that of the data.")
+
+
+@pytest.mark.parametrize("name", ["components_", "mean_"])
+def test_attributes_that_were_changed(name):
+    model = fitted()
+    setattr(model, name, getattr(model, name) + 1e-3)
+    assert_fails(model, X, LABELS, because=f"{name} of the estimator differs")
+
+
+def test_scales_that_were_changed():
+    model = fitted(scale=True)
+    model.scale_ = None
+    assert_fails(model, X, LABELS, because="scale_ of the estimator differs")
+    model = fitted(scale=True)
+    changed = replace(model.subspace_, scale=1.001 * model.subspace_.scale)
+    assert_fails(changed, X, LABELS, because="The scale of the model is not that of the data.")
+
+
+def with_figures(model, **figures):
+    made = replace(model.subspace_.provenance, **figures)
+    return replace(model.subspace_, provenance=made)
+
+
+@pytest.mark.parametrize(
+    ("figures", "because"),
+    [
+        ({"objective": 0.9}, "The objective is"),
+        ({"lower_bound": 1.1}, "and not"),
+        ({"criterion": "minimax_error"}, "The objective is"),
+        ({"criterion": "no such"}, "The problem cannot be posed"),
+        ({"settings": {}}, "does not say what it minimises"),
+        ({"settings": {"criterion": {"penalty": 1}, "restriction": None}}, "cannot be posed"),
+    ],
+    ids=lambda each: str(each)[:30],
+)
+def test_figures_that_were_changed(figures, because):
+    model = fitted()
+    for name in ("objective", "lower_bound"):
+        if name in figures:
+            figures = {name: figures[name] * model.solution_.objective}
+    assert_fails(with_figures(model, **figures), X, LABELS, because=because)
+
+
+def test_a_status_that_was_changed():
+    lines = np.array([[1.0, 0], [0.5, 0.75**0.5], [-0.5, 0.75**0.5]])
+    rows, labels = np.vstack([lines, -lines]), ["a", "b", "c"] * 2
+    model = fitted(1, rows, labels)
+    assert model.solution_.status == "open gap"
+    assert_holds(model, rows, labels)
+    for status in ("optimal", "unresolved"):
+        changed = with_figures(model, status=status)
+        assert_fails(changed, rows, labels, because=f"The model is called {status}")
+
+
+@pytest.mark.parametrize("weights", [[0.0, 0.0], [1.0, 0.0], [np.nan, np.nan], [0.5], [-1.0, 2.0]])
+def test_weights_that_were_changed_prove_nothing(weights):
+    model = fitted()
+    evidence = replace(model.subspace_.evidence, arrays={"weights": np.array(weights)})
+    changed = replace(model.subspace_, evidence=evidence)
+    assert verify(changed, X, LABELS).holds is False
+
+
+def test_without_a_proof_nothing_is_optimal():
+    bare = replace(fitted().subspace_, evidence=None)
+    assert_fails(bare, X, LABELS, because="its lower bound cannot be checked")
+
+
+def test_components_that_were_changed():
+    model = fitted()
+    own = model.subspace_
+    turned = replace(own, components=own.components[:, ::-1].copy())
+    assert_fails(turned, X, LABELS, because="The objective is")
+    longer = replace(own, components=1.1 * own.components)
+    assert_fails(longer, X, LABELS, because="not of length one")
+    slanted = replace(own, components=np.array([[1.0, 1], [0, 1]]) @ own.components)
+    assert verify(slanted, X, LABELS).holds is False
+    missing = replace(own, components=np.full_like(own.components, np.nan))
+    assert verify(missing, X, LABELS).holds is False
+
+
+def test_components_outside_of_a_restriction():
+    model = fitted(criterion="total_error", restriction=fs.MeanParity())
+    other = replace(model.subspace_, components=PCA(2).fit(X).components_)
+    assert_fails(other, X, LABELS, because="leave the directions")
+
+
+@pytest.mark.parametrize(
+    "model", [FairSubspace(np.eye(6)[:2], np.zeros(6)), PCA(2).fit(X), np.eye(6)[:2], None, "model"]
+)
+def test_models_without_a_certificate(model):
+    found = verify(model, X, LABELS)
+    assert not found
+    assert np.isnan(found.objective)
+    assert found.lower_bound == -np.inf
+    assert str(found).startswith("The certificate does not hold.")

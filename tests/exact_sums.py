@@ -1,0 +1,73 @@
+"""Matrices that are hard for float64, and their eigenvalues to 60 digits."""
+
+from dataclasses import dataclass
+
+import mpmath
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+KINDS = ("plain", "large column", "tie", "signed", "low rank", "large column of low rank")
+
+
+@dataclass(frozen=True)
+class Case:
+    """The sum of the p - d smallest eigenvalues of sum_g weights_g S_g is asked for."""
+
+    kind: str
+    matrices: FloatArray
+    weights: FloatArray
+    n_leading: int
+
+    def sums(self) -> tuple[mpmath.mpf, float]:
+        """The sum, and that of absolute values."""
+        values = exact_eigenvalues(self.matrices, self.weights)
+        left = values[: len(values) - self.n_leading]
+        with mpmath.workdps(60):
+            return mpmath.fsum(left), float(mpmath.fsum(map(abs, left)))
+
+
+def exact_eigenvalues(matrices: FloatArray, weights: FloatArray) -> list[mpmath.mpf]:
+    """Of the mixture of exactly these float64 numbers, smallest first."""
+    with mpmath.workdps(60):
+        mixture = mpmath.zeros(matrices.shape[1])
+        for weight, matrix in zip(weights, matrices, strict=True):
+            mixture += mpmath.mpf(float(weight)) * mpmath.matrix(matrix.tolist())
+        return sorted(mpmath.eigsy(mixture, eigvals_only=True))
+
+
+def case_of(seed: int) -> Case:
+    """Of every kind in turn, with one to three groups, and any d from 1 to p."""
+    rng, kind = np.random.default_rng(seed), KINDS[seed % len(KINDS)]
+    k, p = int(rng.integers(1, 4)), int(rng.integers(2, 8))
+    n_leading = int(rng.integers(1, p + 1))
+    weights = rng.dirichlet(np.ones(k))
+    if kind == "tie":
+        return Case(kind, *_tied(rng, k, p, n_leading), n_leading)
+    rank = max(1, p - 2) if "low rank" in kind else p
+    factors = rng.standard_normal((k, p, rank))
+    if "low rank" in kind:
+        factors = rng.integers(-3, 4, (k, p, rank)).astype(np.float64)
+    if "large column" in kind:
+        factors[:, int(rng.integers(p))] *= 1e8
+    if kind == "signed":
+        weights = weights * rng.choice([-1.0, 1.0], k)
+    matrices = factors @ factors.transpose(0, 2, 1)
+    return Case(kind, (matrices + matrices.transpose(0, 2, 1)) / 2, weights, n_leading)
+
+
+def _tied(
+    rng: np.random.Generator, k: int, p: int, n_leading: int
+) -> tuple[FloatArray, FloatArray]:
+    """Whole numbers, whose mixture has the eigenvalue at d several times, exactly."""
+    values = np.sort(rng.integers(1, 4, p))[::-1].astype(np.float64)
+    values[max(n_leading - 2, 0) : n_leading + 1] = 2.0
+    values = np.sort(values)[::-1]
+    # p times the reflection at a plane.
+    turn = p * np.eye(p) - 2
+    whole = (turn * values) @ turn
+    parts = rng.integers(-3, 4, (k, p, p)).astype(np.float64)
+    parts = parts + parts.transpose(0, 2, 1)
+    parts[-1] = k * whole - parts[:-1].sum(axis=0)
+    return parts, np.full(k, 1 / k) if k != 3 else np.array([0.25, 0.25, 0.25])

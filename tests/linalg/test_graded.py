@@ -1,0 +1,101 @@
+"""Eigenvalues many orders of magnitude apart, against 60 digits."""
+
+import numpy as np
+import pytest
+
+from exact_sums import KINDS, case_of, exact_eigenvalues
+from fairspan.linalg import graded_eigh, leading_subspace
+from fairspan.moments.operators import DenseSecondMoments
+
+SEEDS = range(120)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_eigenvalue_is_known_to_a_share_of_its_size(kind):
+    for case in (each for each in map(case_of, SEEDS) if each.kind == kind):
+        mixture = np.tensordot(case.weights, case.matrices, axes=1)
+        values, vectors, sizes = graded_eigh(mixture, case.n_leading)
+        truth = exact_eigenvalues(mixture[None], np.ones(1))
+        p = len(mixture)
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(p), atol=1e-14)
+        assert (np.diff(values) >= -1e-13 * sizes[1:]).all()
+        largest = np.abs(values).max()
+        for value, size, exact in zip(values, sizes, truth, strict=True):
+            assert abs(value - exact) <= min(1e-13 * size, 1e-14 * largest) + 1e-50
+        assert (sizes >= np.abs(values) * (1 - 1e-14)).all()
+
+
+@pytest.mark.parametrize("column", range(4))
+def test_digits_that_lapack_loses_are_kept(column):
+    factor = np.random.default_rng(3).standard_normal((4, 4))
+    factor[column] *= 1e8
+    matrix = factor @ factor.T
+    truth = [float(each) for each in exact_eigenvalues(matrix[None], np.ones(1))]
+    values, _, sizes = graded_eigh(matrix, 1)
+    np.testing.assert_allclose(values, truth, rtol=1e-13)
+    assert sizes[3] == pytest.approx(truth[3])
+    assert (sizes[:3] <= 100 * truth[2]).all()
+    if column == 2:
+        assert abs(np.linalg.eigvalsh(matrix)[0] - truth[0]) > 0.1 * truth[0]
+
+
+def test_three_orders_of_columns_are_split_off_one_after_the_other():
+    rng = np.random.default_rng(0)
+    scale = np.array([1e16, 1e8, 1.0, 1.0])
+    factor = rng.standard_normal((4, 4))
+    matrix = (factor @ factor.T) * np.outer(scale, scale)
+    truth = [float(each) for each in exact_eigenvalues(matrix[None], np.ones(1))]
+    values, vectors, sizes = graded_eigh(matrix, 2)
+    np.testing.assert_allclose(values, truth, rtol=1e-12)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(4), atol=1e-14)
+    assert (sizes[1:] / sizes[:-1] >= [1, 1e12, 1e12]).all()
+
+
+def test_nothing_is_split_off_where_no_digits_are_lost():
+    factor = np.random.default_rng(1).standard_normal((6, 6))
+    matrix = factor @ factor.T
+    values, vectors, sizes = graded_eigh(matrix, 3)
+    expected, axes = np.linalg.eigh(matrix)
+    np.testing.assert_array_equal(values, expected)
+    np.testing.assert_array_equal(vectors, axes)
+    np.testing.assert_array_equal(sizes, np.full(6, expected[-1]))
+
+
+def test_only_the_leading_ones_are_split_off():
+    matrix = np.diag([1e16, 1e8, 1.0])
+    assert graded_eigh(matrix, 1)[2].tolist() == [1e8, 1e8, 1e16]
+    assert graded_eigh(matrix, 2)[2].tolist() == [1.0, 1e8, 1e16]
+    assert graded_eigh(matrix, 0)[2].tolist() == [1e16] * 3
+
+
+def test_a_leading_subspace_knows_ties_below_a_large_column():
+    """A tie at 1 is told apart from 1 + 1e-6, though the largest eigenvalue is 1e16."""
+    turn = np.linalg.qr(np.random.default_rng(2).standard_normal((3, 3)))[0]
+    for apart, tied in ((0.0, True), (1e-6, False)):
+        matrix = np.zeros((4, 4))
+        matrix[0, 0] = 1e16
+        matrix[1:, 1:] = (turn * [1 + apart, 1.0, 0.5]) @ turn.T
+        assert leading_subspace((matrix + matrix.T) / 2, 2).is_tied is tied
+
+
+def test_a_null_space_below_eigenvalues_that_fall_step_by_step():
+    """The largest ratio is that to the null space, but digits are lost at every step before it."""
+    spreads = np.array([1e5, 1e4, 400, 10, 1, 1, 1, 1 / 64, 10, 1, 1, 1])
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        factor = np.zeros((12, 8))
+        factor[:8] = np.eye(8) + rng.integers(-1, 2, (8, 8)) / 8
+        factor[8:] = factor[3:7] + factor[4:8]
+        factor = (factor * spreads[:, None])[rng.permutation(12)]
+        second = DenseSecondMoments((factor @ factor.T)[None])
+        basis = second.leading(np.ones(1), 8).vectors
+        assert second.inner_errors(basis)[0] <= 1e-14
+
+
+def test_a_feature_without_variance_is_tied_with_the_rest_of_a_null_space():
+    row = np.random.default_rng(1).standard_normal((1, 6))
+    row[0, 2] = 0.0
+    for d in (2, 3, 5):
+        top = leading_subspace(row.T @ row, d)
+        assert top.n_fixed == 1
+        assert top.tied.shape == (6, 5)

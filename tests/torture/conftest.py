@@ -1,0 +1,41 @@
+"""How many examples are tried: few by default, all with FAIRSPAN_TORTURE=1 (./run torture)."""
+
+import os
+
+import pytest
+
+ALL = os.environ.get("FAIRSPAN_TORTURE", "") not in ("", "0")
+
+
+@pytest.fixture
+def how_many():
+    """Of two numbers of examples, the first for ./run test, the second for ./run torture."""
+    return lambda few, many: many if ALL else few
+
+
+def pytest_terminal_summary(terminalreporter):
+    if not ALL:
+        return
+    found = [
+        value
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "call"
+        for name, value in report.user_properties
+        if name == "torture"
+    ]
+    if not found:
+        return
+    terminalreporter.section("examples tried")
+    for facts in sorted(found, key=lambda each: each["name"]):
+        outcomes = ", ".join(f"{count} {name}" for name, count in sorted(facts["outcomes"].items()))
+        terminalreporter.write_line(f"{facts['name']}: {facts['examples']}: {outcomes}")
+    total = sum(facts["examples"] for facts in found)
+    wrong = sum(facts["outcomes"].get("wrong", 0) for facts in found)
+    terminalreporter.write_line(f"{total} examples in all, {wrong} of them wrong")
+    worst: dict[str, float] = {}
+    for facts in found:
+        for judge, amount in facts["worst"].items():
+            worst[judge] = max(worst.get(judge, 0.0), amount)
+    for judge, amount in sorted(worst.items()):
+        terminalreporter.write_line(f"worst disagreement with {judge}: {amount:.1e}")

@@ -1,0 +1,148 @@
+"""Trying many cases, and what came of them: counts, and the smallest case that failed."""
+
+import signal
+import traceback
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fairspan.errors import FairspanError
+from torture.cases import Case
+from torture.judges import Judgement, Wrong, judged
+
+# No case here is large: a fit that takes longer does not end, for all that a user knows. Of
+# processor time, as other work may run beside.
+MOST_SECONDS = 30
+
+
+@dataclass
+class Failure:
+    """A case whose answer is wrong, and why."""
+
+    number: int
+    cause: str
+    message: str
+    case: Case | None
+
+    @property
+    def size(self) -> int:
+        return 10**9 if self.case is None else self.case.size
+
+
+@dataclass
+class Tally:
+    """What came of some examples.
+
+    Attributes
+    ----------
+    examples : int
+    outcomes : Counter
+        How many were refused, optimal, unresolved and so on.
+    failures : list of Failure
+    worst : dict
+        Largest disagreement with each judge.
+    """
+
+    examples: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+    worst: dict[str, float] = field(default_factory=dict)
+
+    def fail(self, number: int, cause: str, message: str, case: Case | None = None) -> None:
+        self.outcomes["wrong"] += 1
+        self.failures.append(Failure(number, cause, message, case))
+
+    def disagreement(self, judge: str, amount: float) -> None:
+        self.worst[judge] = max(self.worst.get(judge, 0.0), amount)
+
+    @contextmanager
+    def example(self, number: int, cases: Callable[[], Case | None]) -> Iterator[None]:
+        """Whatever goes wrong inside is a failure of this example."""
+        self.examples += 1
+        try:
+            with at_most(MOST_SECONDS):
+                yield
+        except Wrong as error:
+            message = str(error)
+            self.fail(number, message.split(":")[0], message, cases())
+        except Exception as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{last.filename.rsplit('/', 1)[-1]}:{last.lineno}"
+            cause = f"raised {type(error).__name__} in {where}"
+            self.fail(number, cause, f"{cause}: {str(error)[:300]}", cases())
+
+    @property
+    def report(self) -> str:
+        """Each cause with how often it was met, and the smallest case of each."""
+        parts = [f"{len(self.failures)} of {self.examples} examples are wrong."]
+        for cause, count in Counter(each.cause for each in self.failures).most_common():
+            least = min((f for f in self.failures if f.cause == cause), key=lambda f: f.size)
+            code = "" if least.case is None else f"\n{least.case.code()}"
+            parts.append(f"{count} x {cause}; example {least.number}: {least.message}{code}")
+        return "\n\n".join(parts)
+
+    def settled(self, record_property: Callable[[str, Any], None], name: str) -> None:
+        """Hand the counts to the summary, and fail if an example did."""
+        facts = {
+            "name": name,
+            "examples": self.examples,
+            "outcomes": dict(self.outcomes),
+            "worst": {judge: float(amount) for judge, amount in self.worst.items()},
+        }
+        record_property("torture", facts)
+        assert not self.failures, self.report
+
+
+class TookTooLong(Exception):
+    """A fit that did not end in time."""
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Raise TookTooLong where something takes longer."""
+
+    def stop(*_: Any) -> None:
+        raise TookTooLong(f"more than {seconds} seconds")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def generator(name: str, number: int) -> np.random.Generator:
+    """The same for the same example, on every machine."""
+    return np.random.default_rng([zlib.crc32(name.encode()), number])
+
+
+def answer(case: Case, tally: Tally) -> tuple[Any, Judgement] | None:
+    """Fit, judge and verify one case; None where it was refused.
+
+    Raises
+    ------
+    Wrong
+    """
+    model = case.fit_or_refusal()
+    if isinstance(model, FairspanError):
+        if not case.may_be_refused:
+            raise Wrong(f"refused, though there is an answer: {model}")
+        tally.outcomes["refused"] += 1
+        return None
+    judgement = judged(case, model)
+    if case.must_be_optimal and judgement.status != "optimal":
+        raise Wrong(f"{judgement.status}, though the optimum is known: {model.solution_!r}")
+    verification = case.verified(model)
+    if verification is not None and not verification.holds:
+        raise Wrong(f"verification does not hold: {verification.messages}, {model.solution_!r}")
+    tally.outcomes[judgement.status] += 1
+    if judgement.status in ("open gap", "estimated") and len(model.groups_) <= 2:
+        tally.outcomes["open with two groups"] += 1
+    return model, judgement
