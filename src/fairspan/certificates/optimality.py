@@ -120,10 +120,12 @@ def judged(
     own = formula.rounding(roundings, errors, problem)
     if lower_bound is None:
         gap, lowered = proof.gap(problem, basis, errors)
+        unsure = gap
         if problem.fixed is None and getattr(problem.criterion, "is_never_negative", False):
-            gap = min(gap, objective)
+            gap, unsure = min(gap, objective), min(gap, objective + own)
     else:
         gap, lowered = objective - lower_bound, own
+        unsure = gap
     if _wants_equal(problem):
         # Errors are equal up to rounding, which weights that nearly cancel make much of.
         weights = formula.proving_weights(proof.weights, problem)
@@ -133,7 +135,8 @@ def judged(
     violation = float(np.ptp(errors)) if _wants_equal(problem) else 0.0
     size = _size(problem, errors, resolution)
     # Both are to hold: the bound is met, and so is the constraint.
-    worst = max(gap, violation)
+    # Beside a bound that is known to be zero, the value itself is uncertain.
+    worst = max(gap, unsure, violation)
     if problem.limit is not None and problem.limit.exceeded(basis) > problem.limit.slack:
         worst = np.inf
     allowed = tolerance * scale
