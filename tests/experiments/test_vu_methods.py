@@ -91,6 +91,7 @@ def test_fair_pca_is_about_each_groups_own_mean():
     np.testing.assert_allclose(projectors[0], projectors[1], atol=1e-6)
 
 
+@pytest.mark.unverified
 def test_the_setting_of_least_gap_and_error_is_chosen():
     train = toy_rows((80, 40), np.random.default_rng(0))
     folds = folded(train, 3, seed=0)

@@ -7,7 +7,7 @@ import pytest
 
 from bank import TIE, TWO_LINES
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.solvers.root_search import RootSearch
+from fairspan.solvers.root_search import Reached, RootSearch
 from problems import errors_of, random_basis, random_moments, top_sum
 
 EACH = np.eye(2)
@@ -16,14 +16,12 @@ EACH = np.eye(2)
 def search_of(matrices, d, coefficients=EACH, *, goal=1e-9, constrained=False):
     second = DenseSecondMoments(np.array(matrices, dtype=float))
 
-    def values_at(basis):
+    def reached_at(basis):
         first, last = coefficients @ second.residual_variances(basis)
-        return float(first), float(last)
+        size = abs(float(first) if constrained else float(max(first, last)))
+        return Reached((float(first), float(last)), goal * size)
 
-    def absolute(basis):
-        return goal * abs(max(values_at(basis)) if not constrained else values_at(basis)[0])
-
-    return RootSearch(second, d, coefficients, values_at, absolute, constrained)
+    return RootSearch(second, d, coefficients, reached_at, constrained)
 
 
 def closed(search):

@@ -13,7 +13,7 @@ from torture.tally import Tally, generator
 @pytest.mark.parametrize("change", CHANGES)
 def test_no_two_answers_refute_each_other(change, part, how_many, record_property):
     tally = Tally()
-    for number in range(how_many(9, 420)):
+    for number in range(how_many(5, 420)):
         drawn: list[Case] = []
         with tally.example(number, lambda: drawn[0] if drawn else None):  # noqa: B023
             case, twin = drawn_pair(generator(f"{change} {part}", number), change)

@@ -24,6 +24,7 @@ from fairspan.certificates.solution import Solution, Status, TracePoint
 from fairspan.linalg import rounding_of_basis, rounding_of_errors, with_positive_signs
 from fairspan.linalg.graded import graded_eigh
 from fairspan.moments.operators import DenseSecondMoments
+from fairspan.problem.limits import is_within
 from fairspan.problem.problem import Problem
 from fairspan.problem.proof_formulas import proof_formula_of
 from fairspan.soft_projection import softened
@@ -137,7 +138,7 @@ def judged(
     # Both are to hold: the bound is met, and so is the constraint.
     # Beside a bound that is known to be zero, the value itself is uncertain.
     worst = max(gap, unsure, violation)
-    if problem.limit is not None and problem.limit.exceeded(basis) > problem.limit.slack:
+    if problem.limit is not None and not is_within(problem.limit, basis):
         worst = np.inf
     allowed = tolerance * scale
     if resolution <= tolerance * size:
@@ -217,7 +218,8 @@ def goal(problem: Problem, errors: FloatArray, tolerance: float) -> float:
     weights = formula.proving_weights(problem.proportions, problem)
     scale = _scale(problem, errors, weights)
     least = formula.rounding(_least_roundings(problem, errors), errors, problem)
-    return max(_STRICTER * tolerance * scale, least)
+    # In the end the room for rounding is a part of the gap.
+    return max(_STRICTER * tolerance * scale - 2 * least, least)
 
 
 # A search goes a little further than what will be asked, and no further than a few roundings.
@@ -265,7 +267,7 @@ def _least_roundings(problem: Problem, errors: FloatArray) -> FloatArray:
     inner = np.maximum(errors - problem.fixed_errors, 0.0)
     least = _LEAST * inner
     if isinstance(second, DenseSecondMoments):
-        least = least + rounding_of_basis(second.spreads, inner)
+        least = least + rounding_of_basis(second.deviations, inner)
     return least
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fairspan.certificates.supporting_polygon import least_beyond_lines
 from fairspan.linalg import smallest_sum
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.limits import CovariancesWithin, MeansWithin
+from fairspan.problem.limits import CovariancesWithin, Limit, MeansWithin, is_within
 from fairspan.problem.problem import Problem
 from fairspan.problem.proof_formulas import proof_formula_of
 from fairspan.problem.robust_error_gap import RobustErrorGap
@@ -133,7 +133,8 @@ class MeansProof(Proof):
         outer = np.outer(limit.difference, limit.difference)
         excess, rounding = _excess_with(problem, basis, outer, multiplier)
         reached = float(np.sum((limit.difference @ basis) ** 2))
-        return excess + rounding + multiplier * (limit.tolerance**2 - reached), rounding
+        left = multiplier * (limit.tolerance**2 - reached)
+        return excess + rounding + left, rounding + _beyond(limit, basis, left)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,13 +174,22 @@ class CovariancesProof(Proof):
             mixed += root @ multiplier @ root
             most += (shift + limit.tolerance) * float(np.trace(multiplier))
         excess, rounding = _excess_with(problem, basis, mixed, 1.0)
-        return excess + rounding + most - float(np.vdot(basis, mixed @ basis)), rounding
+        left = most - float(np.vdot(basis, mixed @ basis))
+        return excess + rounding + left, rounding + _beyond(limit, basis, left)
 
 
 def positive_part(matrix: FloatArray) -> FloatArray:
     """A symmetric matrix without its negative eigenvalues."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+def _beyond(limit: Limit, basis: FloatArray, left: float) -> float:
+    """What multipliers make of the rounding by which a subspace exceeds a limit.
+
+    It makes the total error smaller than that of any subspace strictly within the limit.
+    """
+    return max(-left, 0.0) if is_within(limit, basis) else 0.0
 
 
 def _excess_with(

@@ -36,8 +36,7 @@ class Status(StrEnum):
 _MESSAGES = {
     Status.OPTIMAL: "no subspace is better by more than the tolerance",
     Status.UNRESOLVED: "the gap is no larger than what double precision can tell of these data, "
-    "but that is more than the tolerance; divide features of very large numbers by their unit, "
-    'use scale=True, or use center="global"',
+    "but that is more than the tolerance",
     Status.ESTIMATED: "no better subspace was found by more than the tolerance, but the bound "
     "rests on eigenvectors found by iteration, which cannot prove that none was missed",
     Status.OPEN_GAP: "a better subspace may exist, by at most the gap if there is a bound; accept "
@@ -163,9 +162,11 @@ class Solution:
     @property
     def message(self) -> str:
         """What the status means for this solution, and what can be done about it."""
-        return (
-            self.status.message if self.reason is None else f"{self.reason}; {self.status.message}"
-        )
+        means = self.status.message
+        if self.reason is None:
+            return means
+        helps = 'divide it by its unit, or use scale=True or center="global"'
+        return f"{means}: {self.reason}" + (f"; {helps}" if "column" in self.reason else "")
 
     def __repr__(self) -> str:
         return (

@@ -17,6 +17,7 @@ FloatArray = npt.NDArray[np.float64]
 _LOST = 1e-5
 # What is split off must be this many times as large as what is left.
 _APART = 16.0
+_EPSILON = float(np.finfo(np.float64).eps)
 # Less than this share of the largest eigenvalue is nothing at all.
 _NOTHING = 1e-60
 
@@ -85,4 +86,9 @@ def _split(values: FloatArray, n_leading: int) -> int:
     above = values[p - most :][::-1]
     ratios = above / np.maximum(left, max(_NOTHING * largest, np.finfo(np.float64).tiny))
     apart = np.flatnonzero(ratios > _APART)
-    return int(apart[0]) + 1 if len(apart) else 0
+    if len(apart) == 0:
+        return 0
+    # Splitting turns subspaces by rounding of the largest over the last that is split off, and
+    # adds the square of that times the latter to what is left, where it should be rounding.
+    exact = apart[above[apart] / largest * (left[-1] / largest) >= _EPSILON]
+    return int(exact[-1] if len(exact) else apart[0]) + 1

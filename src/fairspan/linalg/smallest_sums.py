@@ -81,7 +81,7 @@ def smallest_sum(matrices: FloatArray, weights: FloatArray, n_leading: int) -> S
     found: list[SmallestSum] = []
     for n_split in _splits(values, n_leading):
         value, neglected, rounding = _split_sum(
-            matrices, weights, mixture, vectors, n_leading, n_split, spreads
+            matrices, weights, mixture, (values, vectors), n_leading, n_split, spreads
         )
         found.append(SmallestSum(value - neglected, rounding))
         if neglected <= rounding:
@@ -120,15 +120,21 @@ def rounding_of_errors(spreads: FloatArray, errors: FloatArray, left: FloatArray
     variances = (spreads**2).sum(axis=1)
     subtracted = np.where(errors > _SMALL * variances, 4 * variances, 0.0)
     each = EPSILON * (2 * len(left) * errors + by_entries + subtracted)
-    return np.asarray(each + rounding_of_basis(spreads, errors))
+    return np.asarray(each + rounding_of_basis(np.sqrt(variances), errors))
 
 
-def rounding_of_basis(spreads: FloatArray, errors: FloatArray) -> FloatArray:
+def rounding_of_basis(deviations: FloatArray, errors: FloatArray) -> FloatArray:
     """What the rounding of a basis to float64 may do to the errors that it leaves, shape (k,).
 
     It turns the subspace by some epsilon, and with it the direction of largest variance.
+
+    Parameters
+    ----------
+    deviations : (k,) array
+        sqrt(tr S_g).
+    errors : (k,) array
     """
-    turned = _TURN * EPSILON * np.sqrt((spreads**2).sum(axis=1))
+    turned = _TURN * EPSILON * deviations
     return np.asarray(2 * turned * np.sqrt(np.maximum(errors, 0.0)) + turned**2)
 
 
@@ -149,29 +155,36 @@ def _split_sum(
     matrices: FloatArray,
     weights: FloatArray,
     mixture: FloatArray,
-    vectors: FloatArray,
+    eigen: tuple[FloatArray, FloatArray],
     n_leading: int,
     n_split: int,
     spreads: FloatArray,
 ) -> tuple[float, float, float]:
     """The sum of N, what the split neglects (infinite without a gap), and the rounding."""
     p = len(mixture)
+    values, vectors = eigen[0][: p - n_split], eigen[1]
     rest, split = vectors[:, : p - n_split], vectors[:, p - n_split :]
     inner = np.array([rest.T @ (matrix @ rest) for matrix in matrices])
     mixed = np.tensordot(weights, inner, axes=1)
-    values = np.linalg.eigvalsh((mixed + mixed.T) / 2)
+    mixed = (mixed + mixed.T) / 2
     sizes = np.sqrt(np.einsum("gij,gij->g", inner, inner))
     entries = (spreads @ np.linalg.norm(rest, axis=1)) ** 2
-    of_basis = rounding_of_basis(spreads, np.zeros(len(spreads)))
+    of_basis = rounding_of_basis(np.sqrt((spreads**2).sum(axis=1)), np.zeros(len(spreads)))
     each = EPSILON * (2 * p * sizes + _ENTRIES * entries) + of_basis
     rounding = float(np.abs(weights) @ each)
-    value = float(np.trace(mixed)) if n_split == n_leading else float(values[: p - n_leading].sum())
+    if n_split == n_leading:
+        value = float(np.trace(mixed))
+        # The matrix is nearly diagonal, which tells its largest eigenvalue at once.
+        top = float(values[-1]) + float(np.linalg.norm(mixed - np.diag(values)))
+    else:
+        own = np.linalg.eigvalsh(mixed)
+        value, top = float(own[: p - n_leading].sum()), float(own[-1])
     if n_split == 0:
         return value, 0.0, rounding
     image = mixture @ split
     inside = split.T @ image
     inside = (inside + inside.T) / 2
-    inside.flat[:: n_split + 1] -= values[-1]
+    inside.flat[:: n_split + 1] -= top
     coupling = image.T @ rest
     try:
         factor = np.linalg.cholesky(inside)

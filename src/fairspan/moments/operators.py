@@ -146,6 +146,11 @@ class DenseSecondMoments:
         """Root mean square of each column in each group, shape (k, p)."""
         return root_mean_squares(self.matrices)
 
+    @cached_property
+    def deviations(self) -> FloatArray:
+        """sqrt(tr S_g) of each group, within the directions of the matrices, shape (k,)."""
+        return np.asarray(np.sqrt(np.maximum(self._inner_traces, 0.0)))
+
     def captured_variances(self, basis: FloatArray) -> FloatArray:
         """c_g(V) = tr(V'S_gV), shape (k,)."""
         return _inner_products(self.applied(basis), basis)

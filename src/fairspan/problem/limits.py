@@ -23,6 +23,11 @@ class Limit(Protocol):
         """By how much a (p, d) basis exceeds it; zero or less if it does not."""
 
 
+def is_within(limit: Limit, basis: FloatArray) -> bool:
+    """Whether a (p, d) basis exceeds a limit by no more than rounding."""
+    return limit.exceeded(basis) <= limit.slack
+
+
 @dataclass(frozen=True, eq=False)
 class MeansWithin:
     """||V'f|| <= delta for the difference f of two groups' means.

@@ -21,7 +21,7 @@ from fairspan.problem.problem import Problem
 from fairspan.solvers.branch_and_bound import BranchAndBound
 from fairspan.solvers.eigen_path import check_eigen, projected_solver
 from fairspan.solvers.equal_errors_of_two import solve_equal_errors
-from fairspan.solvers.root_search import RootSearch
+from fairspan.solvers.root_search import Reached, RootSearch
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -150,16 +150,16 @@ def _at_once(
 def _largest_of_two(problem: Problem, pieces: Pieces, tolerance: float) -> Solution:
     """Where both pieces agree, or the end at which one stays larger."""
 
-    def values_at(basis: FloatArray) -> tuple[float, float]:
-        first, second = pieces.at(problem.errors(basis))
-        return float(first), float(second)
+    def reached_at(basis: FloatArray) -> Reached:
+        errors = problem.errors(basis)
+        first, second = pieces.at(errors)
+        return Reached((float(first), float(second)), goal(problem, errors, tolerance))
 
     search = RootSearch(
         problem.second_moments,  # type: ignore[arg-type]
         problem.n_components,
         pieces.coefficients,
-        values_at,
-        lambda basis: goal(problem, problem.errors(basis), tolerance),
+        reached_at,
     )
     left = search.contact(0.0)
     # At an end where the piece that is least there is the larger one as well, that is the optimum.

@@ -35,6 +35,8 @@ FloatArray = npt.NDArray[np.float64]
 _QUARTER, _EIGHTH = np.pi / 2, np.pi / 4
 _TIE_SHARE = 1 / 16
 _MAX_STEPS = 400
+# After so many steps that changed neither bound, what is left of the gap is rounding.
+_STALLED = 16
 
 
 @dataclass
@@ -46,12 +48,21 @@ class BranchAndBound:
     problem : Problem
     tolerance : float
         The gap to reach, as a share of the value.
+
+    Attributes
+    ----------
+    best : BoundaryPoint
+    upper : float
+        Its value.
+    goal : float
+        The gap to reach, absolute.
     """
 
     problem: Problem
     tolerance: float
     best: BoundaryPoint = field(init=False)
     upper: float = np.inf
+    goal: float = np.inf
     n_eigenproblems: int = 0
     supporting_weights: list[FloatArray] = field(default_factory=list)
     trace: list[TracePoint] = field(default_factory=list)
@@ -62,11 +73,6 @@ class BranchAndBound:
     def lower(self) -> float:
         """No subspace has a lower value."""
         return min(self._open[0][0], self.upper)
-
-    @property
-    def goal(self) -> float:
-        """The gap to reach."""
-        return goal(self.problem, self.best.errors, self.tolerance)
 
     @cached_property
     def _splitting(self) -> Splitting:
@@ -79,9 +85,12 @@ class BranchAndBound:
     def run(self) -> None:
         """Split sectors until the gap is closed."""
         self._add(sectors_through([self._touch(angle) for angle in self._first_angles()]))
+        reached, stalled = (self.lower, self.upper), 0
         for _ in range(_MAX_STEPS):
-            if self.upper - self.lower <= self.goal:
+            if self.upper - self.lower <= self.goal or stalled == _STALLED:
                 return
+            stalled = stalled + 1 if reached == (self.lower, self.upper) else 0
+            reached = self.lower, self.upper
             bound, _, sector = heappop(self._open)
             parts = self._split(sector, bound)
             self._add(parts)
@@ -127,6 +136,7 @@ class BranchAndBound:
         value = max(self._scores.at(errors_of(point)))
         if value < self.upper:
             self.upper, self.best = value, point
+            self.goal = goal(self.problem, point.errors, self.tolerance)
 
     def _split(self, sector: Sector, bound: float) -> list[Sector]:
         first, last = sector.first, sector.last

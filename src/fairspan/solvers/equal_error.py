@@ -7,19 +7,24 @@ error subject to no gap, if there is a subspace without one; its bound holds for
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from fairspan.certificates.optimality import certified
 from fairspan.certificates.solution import Solution
 from fairspan.errors import Incompatible
+from fairspan.linalg import smallest_sum
+from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.piecewise_search import PiecewiseSearch
 
+FloatArray = npt.NDArray[np.float64]
+
+_EPSILON = float(np.finfo(np.float64).eps)
 _PENALTIES = (1.0, 4.0, 16.0, 64.0, 256.0)
 # To prove that no penalty will do, the bound on the gap need not be the best.
 _STEPS = 30
-_MANY_GROUPS = 20
 
 
 def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Solution:
@@ -30,14 +35,17 @@ def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Soluti
     Incompatible
         No subspace with equal errors was found; tells the least gap found, and the bound on it.
     """
-    n_eigenproblems, start, trace = 0, None, []
+    # Errors are seldom equal in any subspace, and then that is soon proven.
     gap = PiecewiseSearch(problem, Pieces.total_and_gap(np.zeros(problem.n_groups), 1.0), tolerance)
-    if problem.n_groups > _MANY_GROUPS:
-        # Then errors are hardly ever equal, and that is soon proven.
-        gap.relaxation.climb(0.0, _STEPS)
-        if gap.lower > tolerance * problem.total_variance:
-            raise _no_equality(problem, gap)
+    gap.relaxation.climb(0.0, _STEPS)
+    assert gap.relaxation.best is not None
+    assert gap.relaxation.nearest is not None
+    proven = _least_gap(problem, gap.dual.weights(gap.relaxation.best.multipliers))
+    equal = tolerance * float(problem.proportions @ gap.relaxation.nearest.errors)
+    n_eigenproblems, start, trace = gap.n_eigenproblems, None, []
     for penalty in _PENALTIES:
+        if proven > equal:
+            break
         penalised = replace(problem, criterion=ErrorGap(penalty), allow_extra=False)
         assert penalised.pieces is not None
         search = PiecewiseSearch(penalised, penalised.pieces, tolerance)
@@ -47,10 +55,11 @@ def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Soluti
         assert search.best is not None
         assert search.relaxation.best is not None
         start = search.best.basis
+        weights = search.dual.weights(search.relaxation.best.multipliers)
         solution = certified(
             problem,
             start,
-            search.dual.weights(search.relaxation.best.multipliers),
+            weights,
             tolerance=tolerance,
             n_eigenproblems=n_eigenproblems,
             trace=trace,
@@ -58,19 +67,31 @@ def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Soluti
         )
         if solution.violation <= max(solution.tolerance, solution.resolution):
             return solution
-        if gap.relaxation.best is None:
-            gap.relaxation.climb(search.tolerance, _STEPS)
-        if gap.lower > search.tolerance:
-            break
-    raise _no_equality(problem, gap)
+        # What the penalty multiplies has weights of its own.
+        alone = (weights - problem.proportions) / penalty
+        proven = max(proven, _least_gap(problem, alone))
+    for basis in (gap.relaxation.nearest.basis, problem.pooled_optimum.vectors):
+        gap.descend_from(basis)
+    raise _no_equality(problem, gap.upper, proven)
 
 
-def _no_equality(problem: Problem, gap: PiecewiseSearch) -> Incompatible:
-    gap.run()
+def _least_gap(problem: Problem, weights: FloatArray) -> float:
+    """What weights prove of the least gap between errors, less its rounding.
+
+    They sum to zero, and the positive ones to one at most.
+    """
+    second = problem.second_moments
+    assert isinstance(second, DenseSecondMoments)
+    least = smallest_sum(second.matrices, weights, problem.n_components)
+    rounding = least.rounding + _EPSILON * float(np.abs(weights) @ second.outside)
+    return least.value + float(weights @ second.outside) - rounding
+
+
+def _no_equality(problem: Problem, found: float, proven: float) -> Incompatible:
     return Incompatible(
         f"The criterion 'equal_error' was asked for, but no subspace of {problem.n_components} "
         f"dimensions with the same error for all {problem.n_groups} groups was found: the least "
-        f"gap found is {gap.upper:.6g}, and none is below {max(gap.lower, 0.0):.6g}",
+        f"gap found is {found:.6g}, and none is below {max(proven, 0.0):.6g}",
         "Allowed are tables where some subspace has equal errors",
         "Use 'error_gap' with a large penalty, another n_components, or another center",
     )

@@ -16,7 +16,7 @@ from fairspan.errors import Incompatible
 from fairspan.linalg import graded_eigh, leading_subspace
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.problem import Problem
-from fairspan.solvers.root_search import RootSearch
+from fairspan.solvers.root_search import Reached, RootSearch
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -43,27 +43,26 @@ def solve_equal_errors(problem: Problem, tolerance: float, solver: str) -> Solut
     # Turned so that ordinary PCA has a positive gap.
     gap = np.array([1.0, -1.0]) * (1.0 if first >= last else -1.0)
 
-    def values_at(basis: FloatArray) -> tuple[float, float]:
+    def reached_at(basis: FloatArray) -> Reached:
         errors = problem.errors(basis)
-        return float(problem.proportions @ errors), float(gap @ errors)
+        values = float(problem.proportions @ errors), float(gap @ errors)
+        return Reached(values, goal(problem, errors, tolerance))
 
     search = RootSearch(
         second,
         problem.n_components,
         np.array([problem.proportions, gap]),
-        values_at,
-        lambda basis: goal(problem, problem.errors(basis), tolerance),
+        reached_at,
         constrained=True,
     )
     # Nearly identical groups have a steep trade-off: errors that are nearly equal are not equal.
     search.met = _MET * float(problem.errors(pca).max())
     left = search.contact(0.0)
-    met = goal(problem, problem.errors(left.basis), tolerance)
-    if left.values[1] <= met:
+    if left.values[1] <= left.goal:
         search.basis = left.basis
     else:
         right = search.contact(1.0)
-        if right.values[1] < -met:
+        if right.values[1] < -left.goal:
             search.close(left, right)
     if not len(search.basis):
         return _at_the_border(problem, search, gap, tolerance, solver)

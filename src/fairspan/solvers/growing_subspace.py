@@ -13,7 +13,6 @@ estimated.
 """
 
 from dataclasses import dataclass, replace
-from itertools import permutations
 from typing import Any, cast
 
 import numpy as np
@@ -248,10 +247,11 @@ class _Growth:
             columns = [each.vectors for each in problem.group_optima]
             columns.append(problem.pooled_optimum.vectors)
         if isinstance(problem.criterion, EqualError):
-            # Whether errors can be equal shows between the groups' largest differences.
-            alone = np.eye(k)
-            for a, b in permutations(range(k), 2):
-                columns.append(self._sought(alone[a] - alone[b], self.least).vectors)
+            # Whether errors can be equal shows where each group differs most from the others.
+            for alone in np.eye(k)[: 1 if k == 2 else k]:
+                apart = alone - (1 - alone) / max(k - 1, 1)
+                for weights in (apart, -apart):
+                    columns.append(self._sought(weights, self.least).vectors)
         return columns
 
     def _optima_of_groups(self, second: DenseSecondMoments) -> list[FloatArray]:

@@ -20,7 +20,7 @@ from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.solvers.covariance_program import best_within, program
 from fairspan.solvers.protocol import Solver
-from fairspan.solvers.root_search import RootSearch
+from fairspan.solvers.root_search import Reached, RootSearch
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -89,16 +89,17 @@ class LimitedMeans:
         outer = np.outer(limit.difference, limit.difference)
         pair = DenseSecondMoments(np.array([problem.pooled_matrix, unit * outer]))
 
-        def values_at(basis: FloatArray) -> tuple[float, float]:
-            reached = float(np.sum((limit.difference @ basis) ** 2))
-            return problem.value(basis), unit * (reached - limit.tolerance**2)
+        def reached_at(basis: FloatArray) -> Reached:
+            errors = problem.errors(basis)
+            apart = float(np.sum((limit.difference @ basis) ** 2))
+            values = float(problem.proportions @ errors), unit * (apart - limit.tolerance**2)
+            return Reached(values, goal(problem, errors, tolerance))
 
         search = RootSearch(
             pair,
             problem.n_components,
             np.array([[1.0, 0.0], [0.0, -1.0]]),
-            values_at,
-            lambda basis: goal(problem, problem.errors(basis), tolerance),
+            reached_at,
             constrained=True,
             met=_CLOSE * unit * limit.tolerance**2,
         )

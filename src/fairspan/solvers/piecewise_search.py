@@ -71,7 +71,9 @@ class PiecewiseSearch:
         """The gap to reach, absolute: a share of the best value, or a few roundings."""
         errors = self._errors_so_far
         least = _LEAST * self.pieces.size(errors)
-        return max(self.share / 2 * abs(min(self.upper, self.relaxation.upper)), least)
+        # What is lost in rounding may make a relaxed value seem lower than its bound.
+        value = max(min(self.upper, self.relaxation.upper), self.lower)
+        return max(self.share / 2 * abs(value), least)
 
     @property
     def _errors_so_far(self) -> FloatArray:

@@ -15,9 +15,11 @@ are then optimal for the same mixture, and so is every subspace on the path betw
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 
 from fairspan.certificates.solution import TracePoint
 from fairspan.moments.operators import DenseSecondMoments
@@ -33,9 +35,16 @@ _NEAR = 100.0
 # An excess of this share of the gap to reach is none.
 _ENOUGH = 0.1
 # A step that leaves more than this share of the bracket was slow.
-_SLOW = 0.5
+_SLOW = 0.8
 # A root within this share of the bracket from an end is passed by half its distance.
 _NEAR_AN_END, _PAST = 0.1, 1.5
+
+
+class Reached(NamedTuple):
+    """What a subspace reaches: f_0, f_1, and the gap that would prove it optimal, absolute."""
+
+    values: tuple[float, float]
+    goal: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +60,14 @@ class Contact:
     values : tuple of 2 floats
         f_0 and f_1 there. (1 - t, t) times these is the dual at t, and at every other weight no
         less than the dual.
+    goal : float
+        The gap that would prove it optimal, absolute.
     """
 
     weight: float
     basis: FloatArray
     values: tuple[float, float]
+    goal: float
 
 
 @dataclass
@@ -68,10 +80,8 @@ class RootSearch:
     n_components : int
     coefficients : (2, k) array
         Of the groups' errors in f_0 and f_1.
-    values_at : function of a (p, d) basis
-        Gives f_0 and f_1.
-    goal : function of a (p, d) basis
-        The gap to reach, absolute.
+    reached_at : function of a (p, d) basis
+        Gives f_0 and f_1, and the gap to reach.
     constrained : bool
         Whether f_0 is to be least subject to f_1 = 0; otherwise the largest of both.
     met : float
@@ -81,13 +91,13 @@ class RootSearch:
     second_moments: DenseSecondMoments
     n_components: int
     coefficients: FloatArray
-    values_at: Callable[[FloatArray], tuple[float, float]]
-    goal: Callable[[FloatArray], float]
+    reached_at: Callable[[FloatArray], Reached]
     constrained: bool = False
     met: float = 0.0
     n_eigenproblems: int = 0
     lower: float = -np.inf
     upper: float = np.inf
+    goal: float = 0.0
     weight: float = 0.0
     basis: FloatArray = field(default_factory=lambda: np.empty(0))
     trace: list[TracePoint] = field(default_factory=list)
@@ -111,24 +121,27 @@ class RootSearch:
             # Of the subspaces that are best for one function, the best for the other one.
             face = Face.of(self.second_moments, weights, leading, self.weights_at(1 - t))
             basis = face.basis_at(face.high)
-        values = self.values_at(basis)
+        values, goal = self.reached_at(basis)
         self.n_eigenproblems += 1
         dual = (1 - t) * values[0] + t * values[1]
         bound = dual if not self.constrained else dual / (1 - t) if t < 1 else -np.inf
         if bound > self.lower:
             self.lower, self.weight = bound, t
-        contact = Contact(t, basis, values)
-        self.take(contact.basis, values)
-        return contact
+        if not self.constrained:
+            self._take(basis, max(values), goal)
+        self._note()
+        return Contact(t, basis, values, goal)
 
     @property
     def _ends_of_one_function(self) -> tuple[float, ...]:
         return (1.0,) if self.constrained else (0.0, 1.0)
 
-    def take(self, basis: FloatArray, values: tuple[float, float]) -> None:
-        """Keep a subspace if it is the best so far; one beyond the constraint does not count."""
-        if not self.constrained and max(values) < self.upper:
-            self.upper, self.basis = max(values), basis
+    def _take(self, basis: FloatArray, value: float, goal: float) -> None:
+        """Keep a subspace if it is the best so far."""
+        if value < self.upper:
+            self.upper, self.basis, self.goal = value, basis, goal
+
+    def _note(self) -> None:
         self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
 
     def excess(self, values: tuple[float, float]) -> float:
@@ -138,7 +151,7 @@ class RootSearch:
     @property
     def closed(self) -> bool:
         """Whether the best subspace is proven as good as can be asked for."""
-        return bool(len(self.basis)) and self.upper - self.lower <= self.goal(self.basis)
+        return bool(len(self.basis)) and self.upper - self.lower <= self.goal
 
     def close(self, left: Contact, right: Contact) -> None:
         """Narrow a bracket, excess >= 0 at its left end and <= 0 at its right end, to the root."""
@@ -166,7 +179,7 @@ class RootSearch:
             return False
         t, height = crossing
         missing = height / max(1 - t, np.finfo(np.float64).tiny) if self.constrained else height
-        if missing - self.lower > _NEAR * self.goal(left.basis):
+        if missing - self.lower > _NEAR * left.goal:
             return False
         self._join(left, right)
         return self.closed
@@ -179,13 +192,11 @@ class RootSearch:
             basis = right.basis
         else:
             path = PathBetween(left.basis, right.basis)
-            enough = self.met if self.constrained else _ENOUGH * self.goal(left.basis)
-            basis = path.where_zero(lambda each: self.excess(self.values_at(each)), enough)
-        values = self.values_at(basis)
-        value = values[0] if self.constrained else max(values)
-        if value < self.upper:
-            self.upper, self.basis = value, basis
-        self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
+            enough = self.met if self.constrained else _ENOUGH * left.goal
+            basis = path.where_zero(lambda each: self.excess(self.reached_at(each).values), enough)
+        values, goal = self.reached_at(basis)
+        self._take(basis, values[0] if self.constrained else max(values), goal)
+        self._note()
 
     def _next(self, left: Contact, right: Contact, *, slow: bool) -> float | None:
         """A weight strictly inside the bracket; None if float64 has none left."""
@@ -197,27 +208,27 @@ class RootSearch:
         return t if low < t < high else None
 
     def _level(self, left: Contact, right: Contact) -> float:
-        """Where the cubic with the values and slopes of the bound at both ends is level.
+        """Where the excess vanishes if the dual is the cubic that both ends determine.
 
-        The bound's variable is t; with a constraint t / (1 - t), in which its slope is f_1.
+        Each end has a value and a slope of the dual D: f_1 - f_0 = D' and f_1 = D + (1 - t) D'.
         """
-        low, high = left.weight, right.weight
-        if self.constrained and high == 1:
-            return (low + high) / 2
+        low, width = left.weight, right.weight - left.weight
+        rise = (self._dual(right) - self._dual(left)) / width
+        slope, last = (each.values[1] - each.values[0] for each in (left, right))
+        bend, twist = 3 * rise - 2 * slope - last, slope + last - 2 * rise
+        # Of the excess, by powers of the share of the bracket; the constant has no cancellation.
+        terms = [self.excess(left.values), 2 * bend, 3 * twist, 0.0]
         if self.constrained:
-            low, high = low / (1 - low), high / (1 - high)
-        above, below = self.excess(left.values), self.excess(right.values)
-        rise = self._bound(right) - self._bound(left)
-        bend = 3 * (above + below - 2 * rise / (high - low))
-        share = _root(above, below - above - bend, bend)
-        found = low + (high - low) * share
-        return found / (1 + found) if self.constrained else found
+            far = 1 - low
+            terms[1] *= far
+            terms[2] = terms[2] * far - width * bend
+            terms[3] = -2 * width * twist
+        return low + width * _root_of(terms, self.excess(right.values))
 
-    def _bound(self, contact: Contact) -> float:
+    @staticmethod
+    def _dual(contact: Contact) -> float:
         first, second = contact.values
-        t = contact.weight
-        dual = (1 - t) * first + t * second
-        return dual / (1 - t) if self.constrained else dual
+        return (1 - contact.weight) * first + contact.weight * second
 
 
 def _enclosing(t: float, low: float, high: float) -> float:
@@ -229,16 +240,17 @@ def _enclosing(t: float, low: float, high: float) -> float:
     return t
 
 
-def _root(constant: float, slope: float, bend: float) -> float:
-    """Of constant + slope s + bend s^2, whose sign changes between 0 and 1; else of its chord."""
-    inside = slope * slope - 4 * bend * constant
-    if inside >= 0:
-        half = -(slope + np.copysign(np.sqrt(inside), slope)) / 2
-        for share in (half / bend if bend else np.inf, constant / half if half else np.inf):
-            if 0 < share < 1:
-                return float(share)
-    fall = -(slope + bend)
-    return constant / fall if fall > 0 else 0.5
+def _root_of(terms: list[float], last: float) -> float:
+    """Where a cubic, given from its constant term on, that falls to `last` at 1 vanishes."""
+    constant, linear, square, cube = terms
+    square += last - sum(terms)
+
+    def value(share: float) -> float:
+        return constant + share * (linear + share * (square + share * cube))
+
+    if not value(1.0) < 0 < constant:
+        return 0.5
+    return float(brentq(value, 0.0, 1.0, xtol=1e-12))
 
 
 def _crossing(left: Contact, right: Contact) -> tuple[float, float] | None:

@@ -64,6 +64,12 @@ class SpectralModel:
         return self.dual.second_moments.residual_variances(above)
 
     @cached_property
+    def _beyond(self) -> FloatArray:
+        """Errors of V and Q together, shape (k,)."""
+        whole = self.center.vectors[:, : self.block[1]]
+        return self.dual.second_moments.residual_variances(whole)
+
+    @cached_property
     def blocks(self) -> FloatArray:
         """Q'S_gQ, shape (k, r, r)."""
         low, high = self.block
@@ -81,7 +87,9 @@ class SpectralModel:
         low, high = self.block
         if not self.has_block:
             return Atom(self.center.vectors[:, :low], self.fixed)
-        errors = self.fixed - np.tensordot(self.blocks, shares, axes=2)
+        # What Y leaves of the block, and not what it takes: a huge variance would not cancel.
+        left = np.eye(high - low) - shares
+        errors = self._beyond + np.tensordot(self.blocks, left, axes=2)
         above, around = self.center.vectors[:, :low], self.center.vectors[:, low:high]
         if shares is self.hard:
             return Atom(self.center.vectors[:, : self.dual.n_components], errors)
