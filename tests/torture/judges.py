@@ -308,6 +308,10 @@ class Criterion:
         self.is_nash = self.name == "nash_welfare"
         self.wants_equal = self.name == "equal_error" and exact.k > 1
         self.traces = [_trace(each) for each in exact.matrices]
+        # What is kept is the trace less the error, and both are unsure.
+        self.traces_unsure = [
+            sum((mpf(each[j][j]) for j in range(exact.p)), mpf(0)) for each in exact.unsure
+        ]
         penalty = getattr(criterion, "penalty", None)
         self.penalty = None if penalty is None else mpf(float(penalty))
 
@@ -331,7 +335,7 @@ class Criterion:
         return total
 
     def weigh(self, numbers: list[Any]) -> Any:
-        return sum((q * x for q, x in zip(self.q, numbers, strict=True)), mpf(0))
+        return _dot(self.q, numbers)
 
     @cached_property
     def signed(self) -> list[Any]:
@@ -422,8 +426,8 @@ class Criterion:
             return sum(roots, mpf(0)) + 2 * self.penalty * max(roots)
         if self.is_nash:
             shares = [
-                (u + 16 * EPSILON * t) / (t - e) if t > e else mp.inf
-                for u, t, e in zip(unsure, self.traces, errors, strict=True)
+                (u + v + 16 * EPSILON * t) / (t - e) if t > e else mp.inf
+                for u, v, t, e in zip(unsure, self.traces_unsure, self.traces, errors, strict=True)
             ]
             return 16 * EPSILON + sum(shares, mpf(0)) / len(shares)
         return self.weigh(unsure)
@@ -463,11 +467,12 @@ class Proven:
             )
             return least / total, moved / total
         if criterion.is_nash:
-            whole = sum((w * t for w, t in zip(weights, criterion.traces, strict=True)), mpf(0))
+            whole = _dot(weights, criterion.traces)
             kept, k = whole - least, len(weights)
             if kept <= 0:
                 return -mp.inf, mpf(0)
             logs = sum((mp.log(w) for w in weights), mpf(0)) / k
+            moved += _dot(weights, criterion.traces_unsure)
             return mp.log(k) + logs - mp.log(kept), (moved + 16 * EPSILON * whole) / kept
         return least, moved
 
@@ -825,6 +830,10 @@ def _bilinear(projector: Any, unsure: Any) -> Any:
     """By how much tr(P S) moves if each entry of S may by as much as is unsure."""
     p = projector.rows
     return sum((abs(projector[i, j]) * unsure[i, j] for i in range(p) for j in range(p)), mpf(0))
+
+
+def _dot(weights: list[Any], numbers: list[Any]) -> Any:
+    return sum((w * x for w, x in zip(weights, numbers, strict=True)), mpf(0))
 
 
 def _trace(matrix: Any) -> Any:

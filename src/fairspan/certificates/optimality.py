@@ -222,6 +222,12 @@ def goal(problem: Problem, errors: FloatArray, tolerance: float) -> float:
     return max(_STRICTER * tolerance * scale - 2 * least, least)
 
 
+def rounding_at(problem: Problem, basis: FloatArray) -> float:
+    """By how much rounding may have moved the criterion's value at a (p, d) basis."""
+    formula = proof_formula_of(problem.criterion)
+    return formula.rounding(_roundings(problem, basis), problem.errors(basis), problem)
+
+
 # A search goes a little further than what will be asked, and no further than a few roundings.
 _STRICTER, _LEAST = 0.9, 4 * _EPSILON
 

@@ -15,7 +15,7 @@ from itertools import count, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.certificates.optimality import goal
+from fairspan.certificates.optimality import goal, rounding_at
 from fairspan.certificates.solution import TracePoint
 from fairspan.certificates.supporting_polygon import least_of_largest
 from fairspan.problem.problem import Problem
@@ -35,8 +35,6 @@ FloatArray = npt.NDArray[np.float64]
 _QUARTER, _EIGHTH = np.pi / 2, np.pi / 4
 _TIE_SHARE = 1 / 16
 _MAX_STEPS = 400
-# After so many steps that changed neither bound, what is left of the gap is rounding.
-_STALLED = 16
 
 
 @dataclass
@@ -85,12 +83,9 @@ class BranchAndBound:
     def run(self) -> None:
         """Split sectors until the gap is closed."""
         self._add(sectors_through([self._touch(angle) for angle in self._first_angles()]))
-        reached, stalled = (self.lower, self.upper), 0
         for _ in range(_MAX_STEPS):
-            if self.upper - self.lower <= self.goal or stalled == _STALLED:
+            if self.upper - self.lower <= self.goal:
                 return
-            stalled = stalled + 1 if reached == (self.lower, self.upper) else 0
-            reached = self.lower, self.upper
             bound, _, sector = heappop(self._open)
             parts = self._split(sector, bound)
             self._add(parts)
@@ -136,7 +131,9 @@ class BranchAndBound:
         value = max(self._scores.at(errors_of(point)))
         if value < self.upper:
             self.upper, self.best = value, point
-            self.goal = goal(self.problem, point.errors, self.tolerance)
+            wanted = goal(self.problem, point.errors, self.tolerance)
+            # The root of a small error makes much of its rounding.
+            self.goal = max(wanted, rounding_at(self.problem, point.basis) / 2)
 
     def _split(self, sector: Sector, bound: float) -> list[Sector]:
         first, last = sector.first, sector.last
