@@ -12,16 +12,14 @@ import numpy.typing as npt
 from fairspan.certificates.optimality import certified
 from fairspan.certificates.solution import Solution
 from fairspan.errors import Incompatible
-from fairspan.linalg import smallest_sum
-from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
+from fairspan.solvers.equal_errors_of_two import proven_gap
 from fairspan.solvers.piecewise_search import PiecewiseSearch
 
 FloatArray = npt.NDArray[np.float64]
 
-_EPSILON = float(np.finfo(np.float64).eps)
 _PENALTIES = (1.0, 4.0, 16.0, 64.0, 256.0)
 # To prove that no penalty will do, the bound on the gap need not be the best.
 _STEPS = 30
@@ -40,7 +38,7 @@ def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Soluti
     gap.relaxation.climb(0.0, _STEPS)
     assert gap.relaxation.best is not None
     assert gap.relaxation.nearest is not None
-    proven = _least_gap(problem, gap.dual.weights(gap.relaxation.best.multipliers))
+    proven = proven_gap(problem, gap.dual.weights(gap.relaxation.best.multipliers))
     equal = tolerance * float(problem.proportions @ gap.relaxation.nearest.errors)
     n_eigenproblems, start, trace = gap.n_eigenproblems, None, []
     for penalty in _PENALTIES:
@@ -69,22 +67,10 @@ def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Soluti
             return solution
         # What the penalty multiplies has weights of its own.
         alone = (weights - problem.proportions) / penalty
-        proven = max(proven, _least_gap(problem, alone))
+        proven = max(proven, proven_gap(problem, alone))
     for basis in (gap.relaxation.nearest.basis, problem.pooled_optimum.vectors):
         gap.descend_from(basis)
     raise _no_equality(problem, gap.upper, proven)
-
-
-def _least_gap(problem: Problem, weights: FloatArray) -> float:
-    """What weights prove of the least gap between errors, less its rounding.
-
-    They sum to zero, and the positive ones to one at most.
-    """
-    second = problem.second_moments
-    assert isinstance(second, DenseSecondMoments)
-    least = smallest_sum(second.matrices, weights, problem.n_components)
-    rounding = least.rounding + _EPSILON * float(np.abs(weights) @ second.outside)
-    return least.value + float(weights @ second.outside) - rounding
 
 
 def _no_equality(problem: Problem, found: float, proven: float) -> Incompatible:

@@ -13,19 +13,24 @@ import numpy.typing as npt
 from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.solution import Solution, Status
 from fairspan.errors import Incompatible
-from fairspan.linalg import graded_eigh, leading_subspace
+from fairspan.linalg import graded_eigh, leading_subspace, smallest_sum
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.problem import Problem
 from fairspan.solvers.root_search import Reached, RootSearch
 
 FloatArray = npt.NDArray[np.float64]
 
+_EPSILON = float(np.finfo(np.float64).eps)
+
 # Eigenvalues of D this near to the one at the cut, as a share of what rounding is one of, are tied.
 _TIED = 1e-10
 # Errors that differ by this share of them are equal.
 _MET = 1e-15
-# At the border the bound rises with nu to the optimum; more than the last would be rounding.
-_MULTIPLIERS = tuple(10.0**power for power in range(1, 9))
+# At the border the bound rises with nu to the optimum, as 1 / nu, and its rounding grows as nu.
+_MULTIPLIERS = tuple(10.0 ** (half / 2) for half in range(2, 18))
+# Where both are equal the gap is least, and cannot be told from zero; so are gaps little larger.
+_LITTLE_LARGER = 4.0
+_MERITS = (Status.OPEN_GAP, Status.UNRESOLVED, Status.OPTIMAL)
 
 
 def solve_equal_errors(problem: Problem, tolerance: float, solver: str) -> Solution:
@@ -80,13 +85,14 @@ def _at_the_border(
         )
         for multiplier in _MULTIPLIERS
     ]
-    best = max(found, key=lambda each: each.lower_bound)
-    met = max(best.tolerance, best.resolution)
-    if best.violation <= met:
-        return best
-    if best.status is Status.UNRESOLVED:
-        return best
-    raise out_of_reach(problem, best.violation)
+    most = _LITTLE_LARGER * min(each.gap for each in found)
+    best = max(
+        (each for each in found if each.gap <= most),
+        key=lambda each: (_MERITS.index(each.status), each.lower_bound),
+    )
+    if proven_gap(problem, gap) > tolerance * best.scale:
+        raise out_of_reach(problem, best.violation)
+    return best
 
 
 def _least_gap(problem: Problem, gap: FloatArray) -> FloatArray:
@@ -120,6 +126,18 @@ def _certified(
         trace=search.trace,
         solver=solver,
     )
+
+
+def proven_gap(problem: Problem, weights: FloatArray) -> float:
+    """What weights prove of the least gap between errors, less its rounding.
+
+    They sum to zero, and the positive ones to one at most.
+    """
+    second = problem.second_moments
+    assert isinstance(second, DenseSecondMoments)
+    least = smallest_sum(second.matrices, weights, problem.n_components)
+    rounding = least.rounding + _EPSILON * float(np.abs(weights) @ second.outside)
+    return least.value + float(weights @ second.outside) - rounding
 
 
 def out_of_reach(problem: Problem, least: float) -> Incompatible:
