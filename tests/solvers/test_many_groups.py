@@ -229,3 +229,20 @@ def test_the_relaxation_of_hundreds_of_groups_is_solved_to_rounding(criterion, s
     relaxation.run(1e-11 * problem.total_variance)
     assert relaxation.gap <= 1e-11 * problem.total_variance
     assert relaxation.dual.n_eigenproblems <= 80
+
+
+@pytest.mark.parametrize("apart", [1e-1, 1e-2, 1e-4])
+@pytest.mark.parametrize("seed", [0, 1, 2, 4, 5])
+def test_nearly_identical_groups_can_have_equal_errors(seed, apart):
+    """The penalty that makes them equal is one over what the groups differ by."""
+    rng = np.random.default_rng(seed)
+    matrices = []
+    for _ in range(3):
+        other = rng.standard_normal((6, 6))
+        matrices.append(np.diag([6.0, 5, 4, 3, 2, 1]) + 0.1 * apart * (other + other.T))
+    problem = problem_of(np.array(matrices), 2, EqualError())
+    solution = Auto().solve(problem, 1e-9)
+    errors = problem.errors(solution.components.T)
+    assert np.ptp(errors) <= 1e-9 * errors.max()
+    assert solution.relative_gap <= 1e-8
+    assert solution.status in ("optimal", "unresolved")

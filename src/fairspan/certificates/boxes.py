@@ -76,6 +76,10 @@ class BoxesProof(Proof):
     shrinkings: tuple[Shrinking, ...]
     multipliers: FloatArray
 
+    def fits(self, problem: Problem) -> bool:
+        """Of the robust error gap."""
+        return isinstance(problem.criterion, RobustErrorGap)
+
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """The value at a subspace less the bound of the last box; all rounding is in it."""
         value = problem.criterion.value(errors, problem)

@@ -14,7 +14,7 @@ larger than every loss.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +54,14 @@ class Judged(NamedTuple):
         The gap that float64 cannot tell from zero.
     tolerance : float
         The gap up to which the subspace is optimal.
+    worst : float
+        What is compared with that: gap or violation; infinite beyond a restriction's limit.
+    rounding : float
+        By how much the objective alone may be off.
+    size : float
+        What is left to be lost: the largest error.
+    errors, roundings : (k,) arrays
+        Of the groups, and by how much each may be off.
     status : Status
     """
 
@@ -64,24 +72,25 @@ class Judged(NamedTuple):
     scale: float
     resolution: float
     tolerance: float
+    worst: float
+    rounding: float
+    size: float
+    errors: FloatArray
+    roundings: FloatArray
     status: Status
 
     def in_unit(self, unit: float, *, logarithmic: bool) -> "Judged":
         """The same for features that were divided by a unit, in squared units of their own."""
-        if logarithmic:
-            by = -2 * float(np.log(unit))
-            return self.shifted(by)
         square = unit * unit
-        return Judged(
-            self.objective * square,
-            self.lower_bound * square,
-            self.gap * square,
-            self.violation * square,
-            self.scale * square,
-            self.resolution * square,
-            self.tolerance * square,
-            self.status,
-        )
+        in_features = self._replace(errors=self.errors * square, roundings=self.roundings * square)
+        if logarithmic:
+            return in_features.shifted(-2 * float(np.log(unit)))
+        numbers: dict[str, Any] = {
+            name: value * square
+            for name, value in self._asdict().items()
+            if isinstance(value, float)
+        }
+        return in_features._replace(**numbers)
 
     def shifted(self, by: float) -> "Judged":
         """The same of values that are larger by a number."""
@@ -118,7 +127,7 @@ def judged(
     errors = problem.errors(basis)
     objective = problem.criterion.value(errors, problem)
     roundings = _roundings(problem, basis)
-    own = formula.rounding(roundings, errors, problem)
+    own = rounding = formula.rounding(roundings, errors, problem)
     if lower_bound is None:
         gap, lowered = proof.gap(problem, basis, errors)
         unsure = gap
@@ -149,7 +158,21 @@ def judged(
         status = Status.UNRESOLVED
     else:
         status = Status.OPEN_GAP
-    return Judged(objective, objective - gap, gap, violation, scale, resolution, allowed, status)
+    return Judged(
+        objective,
+        objective - gap,
+        gap,
+        violation,
+        scale,
+        resolution,
+        allowed,
+        float(worst),
+        rounding,
+        size,
+        errors,
+        roundings,
+        status,
+    )
 
 
 def certified(
@@ -262,9 +285,10 @@ def _roundings(problem: Problem, basis: FloatArray) -> FloatArray:
 
 def _scale(problem: Problem, errors: FloatArray, weights: FloatArray) -> float:
     """The size of the objective; under a restriction of what is left to be chosen."""
+    whole = proof_formula_of(problem.criterion).scale(errors, weights, problem)
     if problem.fixed is None or getattr(problem.criterion, "is_logarithmic", False):
-        return proof_formula_of(problem.criterion).scale(errors, weights, problem)
-    return float((errors - problem.fixed_errors).max())
+        return whole
+    return min(whole, float((errors - problem.fixed_errors).max()))
 
 
 def _least_roundings(problem: Problem, errors: FloatArray) -> FloatArray:

@@ -35,6 +35,10 @@ class Proof:
 
     weights: FloatArray
 
+    def fits(self, problem: Problem) -> bool:
+        """Whether it can prove anything of a problem."""
+        return True
+
     def lifted(self, directions: FloatArray) -> "Proof":
         """The same where the problem was posed in the coordinates of (p, m) directions."""
         return self
@@ -81,6 +85,10 @@ class LinesProof(Proof):
 
     lines: FloatArray
 
+    def fits(self, problem: Problem) -> bool:
+        """Of the robust error gap of two groups."""
+        return isinstance(problem.criterion, RobustErrorGap) and problem.n_groups == 2
+
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """The value less the least that the polygon allows; all room for rounding is in it."""
         second, criterion = problem.second_moments, problem.criterion
@@ -125,6 +133,10 @@ class MeansProof(Proof):
 
     multiplier: float
 
+    def fits(self, problem: Problem) -> bool:
+        """Where the distance of the means is limited."""
+        return isinstance(problem.limit, MeansWithin)
+
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """The excess for the mixture, and the multiplier times what is left of the limit."""
         limit = problem.limit
@@ -152,6 +164,10 @@ class CovariancesProof(Proof):
     """
 
     multipliers: FloatArray
+
+    def fits(self, problem: Problem) -> bool:
+        """Where the difference of the covariances is limited."""
+        return isinstance(problem.limit, CovariancesWithin)
 
     def lifted(self, directions: FloatArray) -> "Proof":
         """With multipliers in the features."""

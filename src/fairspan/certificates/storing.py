@@ -117,6 +117,8 @@ def _of_boxes(proof: BoxesProof) -> dict[str, FloatArray]:
 
 
 def _to_boxes(given: Mapping[str, FloatArray]) -> BoxesProof:
+    if not np.isin(given["signs"], (-1.0, 1.0)).all():
+        raise ValueError("a side of a box is neither the least nor the largest error")
     sides = [
         Side(int(group), float(sign), multipliers)
         for group, sign, multipliers in zip(

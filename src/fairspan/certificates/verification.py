@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.certificates import claims
 from fairspan.certificates.optimality import Judged, judged
 from fairspan.certificates.proof import Proof
-from fairspan.certificates.solution import Status
 from fairspan.certificates.storing import proof_of, settings_from
 from fairspan.errors import FairspanError
 from fairspan.moments.center import Center
@@ -31,19 +31,10 @@ from fairspan.subspace import FairSubspace, Provenance
 
 FloatArray = npt.NDArray[np.float64]
 
-# Products of components are one or zero up to this, and the mean is that of the rows.
-_ORTHONORMAL, _SAME_MEAN = 1e-10, 1e-9
-# Figures that were worked out twice agree to this share, beside what rounding does to them.
-_SAME = 1e-9
-# Under a restriction the objective may be larger than what was chosen by far, and is rounded.
-_ROUNDED = 1e-14
+# Components lie in the directions up to this, and the mean is that of the rows.
+_INSIDE_OF, _SAME_MEAN = 1e-10, 1e-9
 # Columns of a basis shorter than this lie outside of the rows' coordinates.
 _INSIDE = 1e-6
-# What a model that is called one of these must at least be found to be.
-_AS_GOOD_AS: dict[str, tuple[Status, ...]] = {
-    Status.OPTIMAL: (Status.OPTIMAL,),
-    Status.UNRESOLVED: (Status.OPTIMAL, Status.UNRESOLVED),
-}
 # Beyond so many numbers in the second moments they are not formed.
 _MOST_NUMBERS = 3e8
 # Up to so many features rows that are fewer are verified in the features themselves.
@@ -142,7 +133,7 @@ def verify(
         return checks.run()
     except _Fails as failure:
         return not_verified(str(failure))
-    except (FairspanError, KeyError, ValueError, TypeError, IndexError) as error:
+    except (FairspanError, LookupError, ValueError, TypeError, ArithmeticError) as error:
         return not_verified(f"The problem cannot be posed for these data: {error}")
 
 
@@ -177,12 +168,13 @@ class _Checks:
         """Check everything; what does not hold is said first."""
         made = self._provenance()
         self._check_same_features()
-        failures = [*self._of_estimator(), *self._of_components(made), *self._of_data(made)]
+        failures = [*claims.of_estimator(self.model, self.subspace, made)]
+        failures += [*claims.of_components(self.subspace), *self._of_data(made)]
         posed, proof = self._posed(made), self._proof()
         found, unchecked = self._judged(posed, proof, made)
         logarithmic = bool(getattr(posed.problem.criterion, "is_logarithmic", False))
         found = found.in_unit(self._unit, logarithmic=logarithmic)
-        failures += list(_of_figures(found, made, has_bound=unchecked is None))
+        failures += claims.of_figures(found, made, has_bound=unchecked is None)
         messages = [*failures, self._said(found, made, has_bound=unchecked is None)]
         if unchecked is not None:
             messages.append(unchecked)
@@ -203,25 +195,6 @@ class _Checks:
         names, known = self.subspace.feature_names, self.moments.feature_names
         if names is not None and known is not None and names != known:
             raise _Fails("The data have other features than the model, or in another order.")
-
-    def _of_estimator(self) -> Iterator[str]:
-        """What an estimator's attributes say, which anybody may have changed."""
-        for name in ("components", "mean", "scale"):
-            attribute = getattr(self.model, f"{name}_", None)
-            own = getattr(self.subspace, name)
-            if self.model is self.subspace or (attribute is None and own is None):
-                continue
-            if attribute is None or own is None or not np.array_equal(attribute, own):
-                yield f"{name}_ of the estimator differs from what was fitted (subspace_)."
-
-    def _of_components(self, made: Provenance) -> Iterator[str]:
-        gram = self.subspace.components @ self.subspace.components.T
-        lengths = np.diag(gram)
-        off = float(np.abs(gram - np.diag(lengths)).max(initial=0.0))
-        if off > _ORTHONORMAL:
-            yield f"The components are not at right angles: their products reach {off:.1e}."
-        if not self.subspace.is_soft and float(np.abs(lengths - 1).max()) > _ORTHONORMAL:
-            yield "The components are not of length one."
 
     def _of_data(self, made: Provenance) -> Iterator[str]:
         if tuple(self.moments.labels) != tuple(made.groups):
@@ -246,6 +219,10 @@ class _Checks:
 
     def _posed(self, made: Provenance) -> Posed:
         criterion, restriction = settings_from(made.criterion, made.settings)
+        if made.restriction != (None if restriction is None else repr(restriction)):
+            raise _Fails(
+                f"The model says that it is restricted by {made.restriction}, but it is not."
+            )
         moments = self.moments
         if isinstance(moments, SparseMoments) and _n_numbers(moments) <= _MOST_NUMBERS:
             moments = moments.matrices()
@@ -283,17 +260,21 @@ class _Checks:
         if posed.coordinates is not None:
             basis = _inside(posed.coordinates.frame.reduced(basis))
         restricted = posed.at(int(posed.n_components))
+        errors = restricted.full.errors(basis)
         basis = _within(restricted, basis)
         has_matrices = hasattr(restricted.problem.second_moments, "matrices")
         if proof is None or not has_matrices:
             why = "the model carries no proof" if proof is None else "the rows stay sparse"
             weights = restricted.problem.proportions if proof is None else proof.weights
             found = judged(restricted.problem, basis, Proof(weights), made.tolerance, -np.inf)
-            return found.shifted(restricted.shift), f"The lower bound was not checked: {why}."
+            found = found.shifted(restricted.shift)._replace(errors=errors)
+            return found, f"The lower bound was not checked: {why}."
         if restricted.directions is not None:
             proof = proof.within(restricted.directions)
+        if not proof.fits(restricted.problem):
+            raise _Fails("The model carries a proof of another kind of problem.")
         found = judged(restricted.problem, basis, proof, made.tolerance)
-        return found.shifted(restricted.shift), None
+        return found.shifted(restricted.shift)._replace(errors=errors), None
 
     def _said(self, found: Judged, made: Provenance, *, has_bound: bool) -> str:
         said = (
@@ -307,40 +288,6 @@ class _Checks:
             f"(the model says {made.lower_bound:.9g}). Double precision resolves "
             f"{found.resolution:.1e}."
         )
-
-
-def _of_figures(found: Judged, made: Provenance, *, has_bound: bool) -> Iterator[str]:
-    """What the model says of its own objective, bound and status, beside what was worked out."""
-    unsure = found.resolution + made.resolution + _SAME * abs(found.scale)
-    unsure += _ROUNDED * abs(found.objective)
-    if not abs(found.objective - made.objective) <= unsure:
-        yield (
-            f"The objective is {found.objective:.9g}, and not {made.objective:.9g} as the model "
-            "says."
-        )
-    if not has_bound:
-        if made.status == Status.OPTIMAL:
-            yield "The model is called optimal, but its lower bound cannot be checked."
-        return
-    if np.isfinite(made.lower_bound) and not found.lower_bound >= made.lower_bound - unsure:
-        yield (
-            f"The proof gives the lower bound {found.lower_bound:.9g}, and not "
-            f"{made.lower_bound:.9g} as the model says."
-        )
-    if found.gap < -found.resolution:
-        yield f"The lower bound lies above the objective by {-found.gap:.1e}."
-    allowed = {
-        Status.OPTIMAL: (Status.OPTIMAL,),
-        Status.UNRESOLVED: (Status.OPTIMAL, Status.UNRESOLVED),
-    }
-    if found.status not in allowed.get(Status(made.status), tuple(Status)):
-        worse = max(found.gap, found.violation)
-        nearly = worse <= 2 * made.tolerance * found.scale + found.resolution
-        if not nearly:
-            yield (
-                f"The model is called {made.status}, but what was worked out is {found.status}: "
-                f"the gap is {found.gap:.1e}."
-            )
 
 
 def _n_numbers(moments: Moments) -> float:
@@ -363,7 +310,7 @@ def _within(restricted: Restricted, basis: FloatArray) -> FloatArray:
         return basis
     inside = directions.T @ basis
     outside = float(np.abs(basis - directions @ inside).max())
-    if outside > _ORTHONORMAL:
+    if outside > _INSIDE_OF:
         raise _Fails(
             f"The components leave the directions that the restriction allows by {outside:.1e}."
         )

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.certificates.optimality import certified
+from fairspan.certificates.optimality import certified, rounding_at
 from fairspan.certificates.solution import Solution
 from fairspan.errors import Incompatible
 from fairspan.problem.criteria import ErrorGap
@@ -21,6 +21,8 @@ from fairspan.solvers.piecewise_search import PiecewiseSearch
 FloatArray = npt.NDArray[np.float64]
 
 _PENALTIES = (1.0, 4.0, 16.0, 64.0, 256.0)
+# Nearly identical groups take a penalty of one over what they differ by.
+_LARGE_PENALTIES = tuple(256.0 * 16.0**power for power in range(1, 7))
 # To prove that no penalty will do, the bound on the gap need not be the best.
 _STEPS = 30
 
@@ -40,8 +42,26 @@ def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Soluti
     assert gap.relaxation.nearest is not None
     proven = proven_gap(problem, gap.dual.weights(gap.relaxation.best.multipliers))
     equal = tolerance * float(problem.proportions @ gap.relaxation.nearest.errors)
-    n_eigenproblems, start, trace = gap.n_eigenproblems, None, []
-    for penalty in _PENALTIES:
+    n_eigenproblems, trace = gap.n_eigenproblems, list(gap.trace)
+    start: FloatArray | None = None
+    weights = problem.proportions
+
+    def judged_at(basis: FloatArray) -> Solution:
+        return certified(
+            problem,
+            basis,
+            weights,
+            tolerance=tolerance,
+            n_eigenproblems=n_eigenproblems,
+            trace=trace,
+            solver=solver,
+        )
+
+    for penalty in _PENALTIES + _LARGE_PENALTIES:
+        if penalty == _LARGE_PENALTIES[0]:
+            start = _least_apart(gap)
+            if not _is_equal(problem, start, tolerance):
+                break
         if proven > equal:
             break
         penalised = replace(problem, criterion=ErrorGap(penalty), allow_extra=False)
@@ -54,23 +74,32 @@ def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Soluti
         assert search.relaxation.best is not None
         start = search.best.basis
         weights = search.dual.weights(search.relaxation.best.multipliers)
-        solution = certified(
-            problem,
-            start,
-            weights,
-            tolerance=tolerance,
-            n_eigenproblems=n_eigenproblems,
-            trace=trace,
-            solver=solver,
-        )
-        if solution.violation <= max(solution.tolerance, solution.resolution):
-            return solution
+        if _is_equal(problem, start, tolerance):
+            return judged_at(start)
         # What the penalty multiplies has weights of its own.
         alone = (weights - problem.proportions) / penalty
         proven = max(proven, proven_gap(problem, alone))
-    for basis in (gap.relaxation.nearest.basis, problem.pooled_optimum.vectors):
-        gap.descend_from(basis)
+    start = _least_apart(gap)
+    if proven <= equal and _is_equal(problem, start, tolerance):
+        return judged_at(start)
     raise _no_equality(problem, gap.upper, proven)
+
+
+def _least_apart(gap: PiecewiseSearch) -> FloatArray:
+    """The subspace of least gap between errors, found once."""
+    assert gap.relaxation.nearest is not None
+    if gap.best is None:
+        for start in (gap.relaxation.nearest.basis, gap.problem.pooled_optimum.vectors):
+            gap.descend_from(start)
+    assert gap.best is not None
+    return gap.best.basis
+
+
+def _is_equal(problem: Problem, basis: FloatArray, tolerance: float) -> bool:
+    """Whether errors differ by no more than the tolerance, or than rounding can tell."""
+    errors = problem.errors(basis)
+    allowed = tolerance * float(problem.proportions @ errors)
+    return bool(np.ptp(errors) <= max(allowed, 2 * rounding_at(problem, basis)))
 
 
 def _no_equality(problem: Problem, found: float, proven: float) -> Incompatible:

@@ -1,0 +1,102 @@
+"""What a model says of itself, beside what was worked out anew."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fairspan.certificates.optimality import Judged
+from fairspan.certificates.solution import Status
+from fairspan.subspace import FairSubspace, Provenance
+
+# Products of components are one or zero up to this, and dimensions whole numbers.
+_ORTHONORMAL, _WHOLE = 1e-10, 1e-6
+# Figures that were worked out twice agree to this share, beside what rounding does to them.
+_SAME = 1e-9
+# Under a restriction the objective may be larger than what was chosen by far, and is rounded.
+_ROUNDED = 1e-14
+# In other coordinates rounding, and with it a gap, may be a few times as large.
+_FEW = 4.0
+
+
+def of_estimator(model: Any, subspace: FairSubspace, made: Provenance) -> Iterator[str]:
+    """What an estimator's attributes say, which anybody may have changed."""
+    if model is subspace:
+        return
+    for name in ("components", "mean", "scale"):
+        attribute, own = getattr(model, f"{name}_", None), getattr(subspace, name)
+        if attribute is None and own is None:
+            continue
+        if attribute is None or own is None or not np.array_equal(attribute, own):
+            yield f"{name}_ of the estimator differs from what was fitted (subspace_)."
+    solution = getattr(model, "solution_", None)
+    for name in ("objective", "lower_bound", "status"):
+        if solution is not None and getattr(solution, name) != getattr(made, name):
+            yield f"solution_.{name} of the estimator differs from what was fitted (subspace_)."
+
+
+def of_components(subspace: FairSubspace) -> Iterator[str]:
+    """Whether they span a subspace, or are a soft projection."""
+    gram = subspace.components @ subspace.components.T
+    lengths = np.diag(gram)
+    off = float(np.abs(gram - np.diag(lengths)).max(initial=0.0))
+    if off > _ORTHONORMAL:
+        yield f"The components are not at right angles: their products reach {off:.1e}."
+    if not subspace.is_soft:
+        if float(np.abs(lengths - 1).max()) > _ORTHONORMAL:
+            yield "The components are not of length one."
+        return
+    # Squared lengths lambda_j of a soft projection retain shares 1 - (1 - lambda_j)^2.
+    dimension = float((lengths * (2 - lengths)).sum())
+    if lengths.max() > 1 + _ORTHONORMAL or abs(dimension - round(dimension)) > _WHOLE:
+        yield "The components are no soft projection of a whole number of dimensions."
+
+
+def of_figures(found: Judged, made: Provenance, *, has_bound: bool) -> Iterator[str]:
+    """Objective, errors, bound and status of a model.
+
+    What the model says of its own resolution proves nothing, so only what was found counts.
+    """
+    if not 0 <= made.tolerance < 1:
+        yield f"The model's tolerance is {made.tolerance!r}; allowed is a share from 0 to 1."
+    rounded = _SAME * abs(found.scale) + _ROUNDED * abs(found.objective)
+    if not abs(found.objective - made.objective) <= _FEW * found.rounding + rounded:
+        yield (
+            f"The objective is {found.objective:.9g}, and not {made.objective:.9g} as the model "
+            "says."
+        )
+    errors = np.asarray(made.errors, dtype=np.float64)
+    unsure = _FEW * found.roundings + _SAME * found.errors.max(initial=0.0)
+    if errors.shape != found.errors.shape or not (np.abs(errors - found.errors) <= unsure).all():
+        yield "The errors of the groups are not those that the model says."
+    if math.isnan(made.lower_bound) or made.lower_bound == math.inf:
+        yield f"The model's lower bound is {made.lower_bound!r}."
+    if not has_bound:
+        if made.status in (Status.OPTIMAL, Status.UNRESOLVED):
+            yield f"The model is called {made.status}, but its lower bound cannot be checked."
+        return
+    unsure_bound = _FEW * found.resolution + rounded
+    if np.isfinite(made.lower_bound) and not found.lower_bound >= made.lower_bound - unsure_bound:
+        yield (
+            f"The proof gives the lower bound {found.lower_bound:.9g}, and not "
+            f"{made.lower_bound:.9g} as the model says."
+        )
+    if found.gap < -found.resolution:
+        yield f"The lower bound lies above the objective by {-found.gap:.1e}."
+    if not _is_as_good(found, made):
+        yield (
+            f"The model is called {made.status}, but what was worked out is {found.status}: "
+            f"the gap is {found.gap:.1e}."
+        )
+
+
+def _is_as_good(found: Judged, made: Provenance) -> bool:
+    """Whether the status is at least nearly that which the model says."""
+    if made.status not in (Status.OPTIMAL, Status.UNRESOLVED) or found.status == Status.OPTIMAL:
+        return True
+    if made.status == Status.UNRESOLVED:
+        return found.worst <= _FEW * found.resolution
+    structural = found.resolution <= _FEW * made.tolerance * found.size
+    allowed = _FEW * made.tolerance * found.scale
+    return found.worst <= max(allowed, _FEW * found.resolution if structural else 0.0)
