@@ -345,3 +345,102 @@ def test_models_without_a_certificate(model):
     assert np.isnan(found.objective)
     assert found.lower_bound == -np.inf
     assert str(found).startswith("The certificate does not hold.")
+
+
+def altered(model, *, evidence=None, components=None, **claims):
+    """The subspace of a model with other claims, as somebody who cheats would save it."""
+    subspace = model.subspace_
+    changes = {"provenance": replace(subspace.provenance, **claims)}
+    if evidence is not None:
+        changes["evidence"] = evidence
+    if components is not None:
+        changes["components"] = components
+    return replace(subspace, **changes)
+
+
+@pytest.mark.parametrize(
+    ("claims", "because"),
+    [
+        ({"lower_bound": np.inf}, "lower bound is inf"),
+        ({"lower_bound": np.nan}, "lower bound is nan"),
+        ({"resolution": 1e9, "objective": 1e-3, "lower_bound": 1e-3}, "The objective is"),
+        ({"tolerance": 1e9}, "tolerance is"),
+        ({"errors": (0.0, 0.0)}, "errors of the groups"),
+        ({"restriction": "MeanParity(tolerance=0.0)"}, "restricted by"),
+    ],
+)
+def test_what_a_model_says_of_itself_is_not_believed(claims, because):
+    assert_fails(altered(fitted(), **claims), X, LABELS, because=because)
+
+
+def test_worse_components_are_not_optimal_by_any_name():
+    """Ordinary PCA keeps the certificate of the fair components, with its own objective."""
+    model = fitted()
+    plain = fitted(criterion="total_error")
+    errors = plain.group_errors_
+    best = model.group_errors_ - model.group_losses_
+    objective = float((errors - best).max())
+    for status in ("optimal", "unresolved"):
+        cheat = altered(
+            model,
+            components=plain.components_,
+            status=status,
+            objective=objective,
+            lower_bound=objective,
+            errors=tuple(errors),
+        )
+        assert_fails(cheat, X, LABELS, because="The model is called")
+
+
+def test_a_restriction_that_is_not_met_is_no_optimum():
+    model = fitted(criterion="total_error", restriction=fs.MeanParity(0.05))
+    plain = fitted(criterion="total_error")
+    kept = fs.subspace.Evidence("weights", {"weights": np.array(model.moments_.proportions)})
+    cheat = altered(
+        model,
+        evidence=kept,
+        components=plain.components_,
+        objective=plain.solution_.objective,
+        lower_bound=plain.solution_.lower_bound,
+        errors=tuple(plain.group_errors_),
+    )
+    assert_fails(cheat, X, LABELS, because="The model is called optimal")
+
+
+def test_without_a_proof_nothing_is_optimal_or_unresolved():
+    model = fitted()
+    for status in ("optimal", "unresolved"):
+        bare = altered(model, status=status)
+        assert_fails(replace(bare, evidence=None), X, LABELS, because="cannot be checked")
+
+
+@pytest.mark.parametrize("kind", ["lines", "means", "covariances", "boxes"])
+def test_a_proof_of_another_kind_proves_nothing(kind):
+    weights = np.array([0.5, 0.5])
+    arrays = {
+        "lines": {"weights": weights, "lines": np.eye(2)},
+        "means": {"weights": weights, "multiplier": np.array([1.0])},
+        "covariances": {"weights": weights, "multipliers": np.zeros((2, 6, 6))},
+        "boxes": {
+            "weights": weights,
+            "multipliers": np.array([1.0]),
+            "levels": np.empty(0),
+            "n_sides": np.empty(0),
+            "groups": np.empty(0),
+            "signs": np.empty(0),
+            "of_sides": np.empty((0, 1)),
+        },
+    }[kind]
+    cheat = altered(fitted(), evidence=fs.subspace.Evidence(kind, arrays))
+    assert_fails(cheat, X, LABELS, because="proof of another kind")
+
+
+def test_a_side_of_a_box_has_a_sign_and_no_factor():
+    rows, labels = made_rows(3)
+    model = fitted(2, rows, labels, criterion=fs.RobustErrorGap(0.5, 0.3))
+    arrays = dict(model.subspace_.evidence.arrays)
+    arrays["levels"], arrays["n_sides"] = np.array([1e3]), np.array([1.0])
+    arrays["groups"], arrays["signs"] = np.array([0.0]), np.array([1e6])
+    arrays["of_sides"] = np.zeros((1, len(arrays["multipliers"])))
+    cheat = altered(model, evidence=fs.subspace.Evidence("boxes", arrays))
+    assert_fails(cheat, rows, labels, because="a side of a box")
