@@ -34,6 +34,8 @@ FloatArray = npt.NDArray[np.float64]
 _EPSILON = float(np.finfo(np.float64).eps)
 # Without matrices, errors are taken to be uncertain by this share of the variance.
 _UNSURE = 1e-14
+# A search goes a little further than what will be asked, and no further than a few roundings.
+_STRICTER, _LEAST = 0.9, 4 * _EPSILON
 # What counts as the same length, of the columns of a soft projection's basis.
 _SAME_LENGTH = 1e-12
 
@@ -249,10 +251,6 @@ def rounding_at(problem: Problem, basis: FloatArray) -> float:
     """By how much rounding may have moved the criterion's value at a (p, d) basis."""
     formula = proof_formula_of(problem.criterion)
     return formula.rounding(_roundings(problem, basis), problem.errors(basis), problem)
-
-
-# A search goes a little further than what will be asked, and no further than a few roundings.
-_STRICTER, _LEAST = 0.9, 4 * _EPSILON
 
 
 def by_pooled_variance(problem: Problem, basis: FloatArray) -> FloatArray:
