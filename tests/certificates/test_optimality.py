@@ -285,3 +285,21 @@ def test_a_goal_is_within_what_is_asked(criterion):
     for tolerance in (1e-2, 1e-9):
         assert 0 < goal(problem, errors, tolerance) <= tolerance * found.scale
     assert 0 < goal(problem, errors, 0.0) <= found.resolution
+
+
+@pytest.mark.parametrize("restriction", [None, MeanParity()], ids=str)
+@pytest.mark.parametrize("power", [4, 7, 9, 10, 11, 12, 13])
+def test_a_gap_that_is_a_share_of_the_objective_is_never_optimal(power, restriction):
+    """Noise alike in all directions, S = b I + A, makes errors large and leaves losses small."""
+    rng = np.random.default_rng(power)
+    axes = np.vstack([np.eye(5), -np.eye(5)]) * np.sqrt(5)
+    spread, other = rng.standard_normal((2, 5, 5))
+    noisy = np.linalg.cholesky(10.0**power * np.eye(5) + spread @ spread.T)
+    rows = np.vstack([axes @ noisy.T, axes @ other + rng.standard_normal(5)])
+    labels = np.repeat(["a", "b"], 10)
+    fair = FairPCA(2, restriction=restriction).fit(rows, sensitive_features=labels)
+    solution = fair.solution_
+    assert solution.status in ("optimal", "unresolved")
+    if solution.status == "optimal":
+        told_from_zero = solution.objective > 2 * solution.resolution
+        assert not told_from_zero or solution.gap <= 4e-5 * solution.objective

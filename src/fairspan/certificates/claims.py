@@ -5,10 +5,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fairspan.certificates.optimality import Judged
 from fairspan.certificates.solution import Status
 from fairspan.subspace import FairSubspace, Provenance
+
+FloatArray = npt.NDArray[np.float64]
 
 # Products of components are one or zero up to this, and dimensions whole numbers.
 _ORTHONORMAL, _WHOLE = 1e-10, 1e-6
@@ -34,6 +37,10 @@ def of_estimator(model: Any, subspace: FairSubspace, made: Provenance) -> Iterat
     for name in ("objective", "lower_bound", "status"):
         if solution is not None and getattr(solution, name) != getattr(made, name):
             yield f"solution_.{name} of the estimator differs from what was fitted (subspace_)."
+    for name in ("errors", "losses"):
+        attribute = getattr(model, f"group_{name}_", None)
+        if attribute is not None and not np.array_equal(attribute, getattr(made, name)):
+            yield f"group_{name}_ of the estimator differs from what was fitted (subspace_)."
 
 
 def of_components(subspace: FairSubspace) -> Iterator[str]:
@@ -53,8 +60,26 @@ def of_components(subspace: FairSubspace) -> Iterator[str]:
         yield "The components are no soft projection of a whole number of dimensions."
 
 
+def of_variances(
+    found: Judged, made: Provenance, total: float, best_errors: FloatArray | None
+) -> Iterator[str]:
+    """Errors, losses and total variance of a model; losses only if the groups' best are known."""
+    unsure = _FEW * found.roundings + _SAME * found.errors.max(initial=0.0)
+    errors, losses = np.array(made.errors), np.array(made.losses)
+    if errors.shape != found.errors.shape or not (np.abs(errors - found.errors) <= unsure).all():
+        yield "The errors of the groups are not those that the model says."
+    if not abs(made.total_variance - total) <= _SAME * total:
+        yield f"The total variance is {total:.9g}, and not {made.total_variance:.9g}."
+    if best_errors is None:
+        return
+    # Of what each group loses beyond its own best, both parts are rounded.
+    expected = np.maximum(found.errors - best_errors, 0.0)
+    if losses.shape != expected.shape or not (np.abs(losses - expected) <= 2 * unsure).all():
+        yield "The excess losses of the groups are not those that the model says."
+
+
 def of_figures(found: Judged, made: Provenance, *, has_bound: bool) -> Iterator[str]:
-    """Objective, errors, bound and status of a model.
+    """Objective, bound and status of a model.
 
     What the model says of its own resolution proves nothing, so only what was found counts.
     """
@@ -66,10 +91,6 @@ def of_figures(found: Judged, made: Provenance, *, has_bound: bool) -> Iterator[
             f"The objective is {found.objective:.9g}, and not {made.objective:.9g} as the model "
             "says."
         )
-    errors = np.asarray(made.errors, dtype=np.float64)
-    unsure = _FEW * found.roundings + _SAME * found.errors.max(initial=0.0)
-    if errors.shape != found.errors.shape or not (np.abs(errors - found.errors) <= unsure).all():
-        yield "The errors of the groups are not those that the model says."
     if math.isnan(made.lower_bound) or made.lower_bound == math.inf:
         yield f"The model's lower bound is {made.lower_bound!r}."
     if not has_bound:
@@ -97,6 +118,8 @@ def _is_as_good(found: Judged, made: Provenance) -> bool:
         return True
     if made.status == Status.UNRESOLVED:
         return found.worst <= _FEW * found.resolution
-    structural = found.resolution <= _FEW * made.tolerance * found.size
+    known = found.resolution <= _FEW * math.sqrt(made.tolerance) * found.scale
+    known = known or found.scale <= _FEW * _FEW * found.resolution
+    structural = known and found.resolution <= _FEW * made.tolerance * found.size
     allowed = _FEW * made.tolerance * found.scale
     return found.worst <= max(allowed, _FEW * found.resolution if structural else 0.0)

@@ -5,9 +5,10 @@ no solver can claim more than it reached. The gap is compared with the objective
 variance of the data: a column of large numbers makes a gap that is small beside the total variance
 larger than every loss.
 
-- **optimal**: the gap is at most the tolerance times the size of the objective; or at most what
-  float64 can resolve, if that is at most the tolerance times the largest error. The latter holds
-  where an objective is zero by structure, as with identical groups, or with d = p.
+- **optimal**: the gap is at most the tolerance times the size of the objective. Or it is at most
+  what float64 can resolve, if that is at most the tolerance times the largest error, and either at
+  most the root of the tolerance times the objective, or so large that the objective cannot be told
+  from zero, as with identical groups or with d = p.
 - **unresolved**: the gap is at most what float64 can resolve, but that is too much to call it
   optimal: the data, not the solver, leave open how good the answer is.
 - otherwise **open gap**.
@@ -36,6 +37,8 @@ _EPSILON = float(np.finfo(np.float64).eps)
 _UNSURE = 1e-14
 # A search goes a little further than what will be asked, and no further than a few roundings.
 _STRICTER, _LEAST = 0.9, 4 * _EPSILON
+# An objective of no more than so many resolutions cannot be told from zero.
+_ZERO = 2.0
 # What counts as the same length, of the columns of a soft projection's basis.
 _SAME_LENGTH = 1e-12
 
@@ -152,7 +155,10 @@ def judged(
     if problem.limit is not None and not is_within(problem.limit, basis):
         worst = np.inf
     allowed = tolerance * scale
-    if resolution <= tolerance * size:
+    # Within a restriction, what no choice changes is a part of the objective, and is not zero.
+    least = scale if problem.fixed is None else float((errors - problem.fixed_errors).max())
+    known = resolution <= np.sqrt(tolerance) * scale or least <= _ZERO * resolution
+    if known and resolution <= tolerance * size:
         allowed = max(allowed, resolution)
     if worst <= allowed:
         status = Status.OPTIMAL
@@ -276,14 +282,27 @@ def _roundings(problem: Problem, basis: FloatArray) -> FloatArray:
     second = problem.second_moments
     if not isinstance(second, DenseSecondMoments):
         return np.asarray(_UNSURE * second.traces)
-    inner = second.inner_errors(basis)
-    from_inside = rounding_of_errors(second.spreads, inner, second.left_by(basis))
-    return np.asarray(from_inside + _EPSILON * (second.outside - problem.fixed_errors))
+    inner, left = second.inner_errors(basis), second.left_by(basis)
+    from_inside = rounding_of_errors(second.spreads, inner, left)
+    moved = float(np.linalg.norm(np.abs(left) @ second.offset_rounding))
+    of_offsets = 2 * np.sqrt(inner) * moved + moved**2
+    fixed = 0.0 if problem.fixed_rounding is None else problem.fixed_rounding
+    outside = _EPSILON * (second.outside - problem.fixed_errors)
+    return np.asarray(from_inside + of_offsets + fixed + outside + _best_roundings(problem))
+
+
+def _best_roundings(problem: Problem) -> FloatArray:
+    """By how much the errors may be off that a restricted problem subtracts, shape (k,)."""
+    whole, pieces = problem.unrestricted, problem.pieces
+    if whole is None or pieces is None or not pieces.offsets.any():
+        return np.zeros(problem.n_groups)
+    own = [_roundings(whole, best.vectors)[g] for g, best in enumerate(whole.group_optima)]
+    return np.array(own)
 
 
 def _scale(problem: Problem, errors: FloatArray, weights: FloatArray) -> float:
     """The size of the objective; under a restriction of what is left to be chosen."""
-    whole = proof_formula_of(problem.criterion).scale(errors, weights, problem)
+    whole = proof_formula_of(problem.criterion).scale(errors + problem.left_out, weights, problem)
     if problem.fixed is None or getattr(problem.criterion, "is_logarithmic", False):
         return whole
     return min(whole, float((errors - problem.fixed_errors).max()))

@@ -26,6 +26,7 @@ from fairspan.moments.sources.registry import rows_of
 from fairspan.moments.sparse.moments import SparseMoments
 from fairspan.moments.thin.moments import ThinMoments
 from fairspan.problem.posing import Posed, Restricted, pose
+from fairspan.problem.problem import Problem
 from fairspan.problem.units import in_units, unit_for
 from fairspan.subspace import FairSubspace, Provenance
 
@@ -171,9 +172,12 @@ class _Checks:
         failures = [*claims.of_estimator(self.model, self.subspace, made)]
         failures += [*claims.of_components(self.subspace), *self._of_data(made)]
         posed, proof = self._posed(made), self._proof()
-        found, unchecked = self._judged(posed, proof, made)
+        restricted = posed.at(int(posed.n_components))
+        found, unchecked = self._judged(posed, restricted, proof, made)
         logarithmic = bool(getattr(posed.problem.criterion, "is_logarithmic", False))
         found = found.in_unit(self._unit, logarithmic=logarithmic)
+        total, best = self._variances(restricted.full)
+        failures += claims.of_variances(found, made, total, best)
         failures += claims.of_figures(found, made, has_bound=unchecked is None)
         messages = [*failures, self._said(found, made, has_bound=unchecked is None)]
         if unchecked is not None:
@@ -241,6 +245,13 @@ class _Checks:
             allow_extra=self.subspace.is_soft,
         )
 
+    def _variances(self, full: Problem) -> tuple[float, FloatArray | None]:
+        """Total variance, and each group's error at its own best if there are matrices."""
+        square = self._unit**2
+        has_matrices = hasattr(full.second_moments, "matrices")
+        best = square * full.best_errors if has_matrices else None
+        return square * full.total_variance, best
+
     @property
     def _center(self) -> Center:
         return self.subspace.center  # type: ignore[return-value]
@@ -253,13 +264,12 @@ class _Checks:
         return None if self.subspace.evidence is None else proof_of(self.subspace.evidence)
 
     def _judged(
-        self, posed: Posed, proof: Proof | None, made: Provenance
+        self, posed: Posed, restricted: Restricted, proof: Proof | None, made: Provenance
     ) -> tuple[Judged, str | None]:
         """Value and bound; and what could not be checked, if anything."""
         basis = self.subspace.basis
         if posed.coordinates is not None:
             basis = _inside(posed.coordinates.frame.reduced(basis))
-        restricted = posed.at(int(posed.n_components))
         errors = restricted.full.errors(basis)
         basis = _within(restricted, basis)
         has_matrices = hasattr(restricted.problem.second_moments, "matrices")

@@ -177,7 +177,10 @@ class GroupMoments(GroupMeans):
 
     def operator_about(self, point: FloatArray | None) -> DenseSecondMoments:
         """The same as solvers ask for it."""
-        return DenseSecondMoments(self.second_moments_about(point))
+        rounding = np.zeros(self.n_features)
+        if point is not None and point.any():  # the origin is no rounded mean
+            rounding = np.finfo(np.float64).eps * np.abs(self.means).max(axis=0)
+        return DenseSecondMoments(self.second_moments_about(point), offset_rounding=rounding)
 
     def divided_by(self, scale: FloatArray) -> "GroupMoments":
         """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""

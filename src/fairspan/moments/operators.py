@@ -112,15 +112,21 @@ class DenseSecondMoments:
         Symmetric.
     outside : (k,) array, optional
         Variance of each group that no basis reaches, since the directions are restricted.
+    offset_rounding : (p,) array, optional
+        By how much rounding may have moved the groups' means from the point about which the second
+        moments are taken.
     """
 
     matrices: FloatArray
     outside: FloatArray = field(default_factory=lambda: np.zeros(()))
+    offset_rounding: FloatArray = field(default_factory=lambda: np.zeros(()))
     known: KnownSubspaces = field(default_factory=KnownSubspaces, repr=False)
 
     def __post_init__(self) -> None:
         if not self.outside.shape:
             object.__setattr__(self, "outside", np.zeros(len(self.matrices)))
+        if not self.offset_rounding.shape:
+            object.__setattr__(self, "offset_rounding", np.zeros(self.n_features))
 
     @property
     def n_groups(self) -> int:
@@ -195,7 +201,11 @@ class DenseSecondMoments:
         """
         rest = np.eye(self.n_features) - directions @ directions.T
         lost = [np.vdot(rest, matrix @ rest) for matrix in self.matrices]
-        return DenseSecondMoments(self.compressed(directions), self.outside + np.array(lost))
+        return DenseSecondMoments(
+            self.compressed(directions),
+            self.outside + np.array(lost),
+            np.abs(directions.T) @ self.offset_rounding,
+        )
 
     def leading(
         self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0

@@ -416,4 +416,6 @@ class NashWelfare(_AnyGroups):
         """The logarithm is steep where little is kept."""
         traces = problem.second_moments.traces
         captured = np.maximum(traces - errors, np.finfo(np.float64).tiny)
+        if problem.inner_rounding is not None:
+            traces = traces + problem.inner_rounding / _EPSILON
         return 2 * problem.n_features * _EPSILON * (1 + float((traces / captured).mean()))

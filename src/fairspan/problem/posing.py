@@ -2,6 +2,7 @@
 
 import numbers
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,9 @@ from fairspan.problem.restrictions import MeanParity, Restriction
 from fairspan.problem.restrictions_in_coordinates import in_coordinates
 
 FloatArray = npt.NDArray[np.float64]
+
+# Sums of squares in the directions that a restriction forbids are rounded by this share.
+_ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,13 +96,27 @@ class Posed:
         if directions is not None:
             means = means @ directions
             covariances = np.array([directions.T @ each @ directions for each in covariances])
-            outside, shift = self._outside(full, directions)
+            outside, rounding = self._outside(full, directions)
+            moves = getattr(full.criterion, "moves_with_errors", None)
+            common = 0.0 if moves is None else float(outside.min())
+            shift = 0.0 if moves is None else moves * common
+            moved = cast(DenseSecondMoments, full.second_moments).offset_rounding
             # Not from the second moments: means that lie far apart would leave their rounding.
             offsets = self.offsets @ directions
             within = DenseSecondMoments(
-                covariances + np.einsum("gi,gj->gij", offsets, offsets), outside
+                covariances + np.einsum("gi,gj->gij", offsets, offsets),
+                outside - common,
+                np.abs(directions.T) @ moved,
             )
-            problem = replace(full, second_moments=within, unrestricted=full, fixed=outside)
+            problem = replace(
+                full,
+                second_moments=within,
+                unrestricted=full,
+                fixed=outside - common,
+                left_out=common,
+                fixed_rounding=rounding,
+                inner_rounding=_ROUNDINGS * np.einsum("gii->g", self.covariances),
+            )
         if not hide.is_exact:
             assert hide.tolerance is not None
             # Of a single group, both differences are zero and nothing is hidden.
@@ -110,18 +128,17 @@ class Posed:
             )
         return Restricted(full, problem, directions, shift)
 
-    def _outside(self, full: Problem, directions: FloatArray) -> tuple[FloatArray, float]:
-        """What the problem says of errors outside of the directions, and what it leaves out."""
+    def _outside(self, full: Problem, directions: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Each group's errors outside of the directions, and by how much these may be rounded."""
         if getattr(full.criterion, "is_logarithmic", False):
-            return np.zeros(full.n_groups), 0.0  # it asks for what is kept alone
+            nothing = np.zeros(full.n_groups)
+            return nothing, nothing  # it asks for what is kept alone
         beside = np.linalg.qr(directions, mode="complete")[0][:, directions.shape[1] :]
         within = np.array([np.vdot(beside, each @ beside) for each in self.covariances])
         outside = within + ((self.offsets @ beside) ** 2).sum(axis=1)
-        moves = getattr(full.criterion, "moves_with_errors", None)
-        if moves is None:
-            return outside, 0.0
-        common = float(outside.min())
-        return outside - common, moves * common
+        moved = float(np.linalg.norm(cast(DenseSecondMoments, full.second_moments).offset_rounding))
+        rounding = 2 * np.sqrt(outside) * moved + moved**2 + _ROUNDINGS * outside
+        return outside, rounding
 
 
 def pose(

@@ -45,6 +45,12 @@ class Problem:
         What a subspace must not exceed, under a restriction with a tolerance.
     fixed : (k,) array, optional
         Errors of each group in directions that a restriction forbids: no choice changes them.
+    left_out : float
+        What all groups lose alike in these directions, which their errors do not contain.
+    fixed_rounding : (k,) array, optional
+        By how much rounding may have moved the errors in these directions.
+    inner_rounding : (k,) array, optional
+        The same of each group's variance in the directions that are left.
     least_variance : float, optional
         That of the feature which varies least of all that vary, about its mean: what is rounding
         beside it is zero. The least of the second moments, if left out.
@@ -62,6 +68,9 @@ class Problem:
     unrestricted: "Problem | None" = None
     limit: "Limit | None" = None
     fixed: FloatArray | None = None
+    left_out: float = 0.0
+    fixed_rounding: FloatArray | None = None
+    inner_rounding: FloatArray | None = None
     least_variance: float | None = None
     decompositions: Spectra | None = None
 
@@ -87,6 +96,12 @@ class Problem:
     def n_features(self) -> int:
         """p."""
         return self.second_moments.n_features
+
+    @property
+    def has_group_without_variance(self) -> bool:
+        """Whether a group has none, or none but rounding in the directions that are left."""
+        rounding = 0.0 if self.inner_rounding is None else self.inner_rounding
+        return bool((self.second_moments.traces <= rounding).any())
 
     @cached_property
     def proportions(self) -> FloatArray:

@@ -226,6 +226,13 @@ class CovarianceParity:
                 "Choose a number in that range, or another n_components",
             )
         varying, still = _split_by_variance(free, covariances)
+        if n_components > varying.shape[1]:
+            raise Incompatible(
+                f"CovarianceParity was asked for n_components={n_components}",
+                f"Allowed are up to {varying.shape[1]}: along no more of the directions that mean "
+                "parity leaves does any row vary about its group's mean",
+                "Choose fewer components, or use MeanParity()",
+            )
         values, vectors = np.linalg.eigh(varying.T @ (covariances[0] - covariances[1]) @ varying)
         nearest = np.sort(np.argsort(np.abs(values), kind="stable")[:wanted])
         # Along directions without variance groups are alike, and there is nothing to be kept.

@@ -72,7 +72,7 @@ class BoundarySearch:
         many = problem.n_groups > 2 and not isinstance(problem.criterion, MinimaxLoss)
         linear = many and problem.pieces is not None and problem.pieces.is_linear
         nash = isinstance(problem.criterion, NashWelfare)
-        if nash and (problem.second_moments.traces <= 0).any():
+        if nash and problem.has_group_without_variance:
             return "a group without variance has no logarithm"
         if problem.n_groups == 1 or linear:
             return None

@@ -67,7 +67,8 @@ def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Soluti
         penalised = replace(problem, criterion=ErrorGap(penalty), allow_extra=False)
         assert penalised.pieces is not None
         search = PiecewiseSearch(penalised, penalised.pieces, tolerance)
-        search.run(start)
+        # With a large penalty only the search from before is refined: other starts take long.
+        search.run(start, thoroughly=penalty < _LARGE_PENALTIES[0])
         n_eigenproblems += search.n_eigenproblems
         trace += search.trace
         assert search.best is not None

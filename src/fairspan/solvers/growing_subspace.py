@@ -113,7 +113,7 @@ class GrowingSubspace:
 def _from_matrices_alone(problem: Problem) -> Problem:
     """The same, with nothing that was found by iteration, be it wrong; that is forgotten."""
     second = cast(DenseSecondMoments, problem.second_moments)
-    anew = DenseSecondMoments(second.matrices, second.outside)
+    anew = DenseSecondMoments(second.matrices, second.outside, second.offset_rounding)
     second.known.clear()
     problem.forget_group_optima()
     return replace(problem, second_moments=anew)

@@ -60,10 +60,10 @@ class NashSearch:
 
     def run(self) -> None:
         """Descend; if the gap stays open, relax, and descend from there."""
-        second = self.problem.second_moments
-        if (second.traces <= 0).any():
+        if self.problem.has_group_without_variance:
+            where = "" if self.problem.unrestricted is None else " in the directions that are left"
             raise Incompatible(
-                "The criterion 'nash_welfare' was asked for a group without variance",
+                f"The criterion 'nash_welfare' was asked for a group without variance{where}",
                 "It is the product of the groups' captured variances: all must have some",
                 "Leave that group out, or use 'minimax_loss'",
             )

@@ -19,6 +19,7 @@ from fairspan.solvers.dual import Dual
 from fairspan.solvers.rank_reduction import SoftBasis, reduced
 from fairspan.solvers.relaxation import Relaxation
 from fairspan.solvers.rounding import (
+    LITTLE_PATIENCE,
     affine_scores,
     descend_from_each,
     further_starts,
@@ -93,8 +94,11 @@ class PiecewiseSearch:
         """Whether exactly d components reach the bound."""
         return self.upper - self.lower <= self.tolerance
 
-    def run(self, start: FloatArray | None = None) -> None:
-        """Relax; if no atom is the answer, descend from what that found, and from a basis."""
+    def run(self, start: FloatArray | None = None, *, thoroughly: bool = True) -> None:
+        """Relax; if no atom is the answer, descend from what that found, and from a basis.
+
+        Thoroughly means from many more starts, as long as the gap is open.
+        """
         self._relax()
         self._take_atom()
         if self.closed:
@@ -109,7 +113,10 @@ class PiecewiseSearch:
             self.descend_from(soft.whole)
         first = self.problem.pooled_optimum.vectors if start is None else start
         around = chain(starts_around(self.relaxation, self.problem.n_components), [first])
-        descend_from_each(self, around, patience_of(self.problem))
+        patience = patience_of(self.problem) if thoroughly else LITTLE_PATIENCE
+        descend_from_each(self, around, patience)
+        if not thoroughly:
+            return
         for further in further_starts(self.problem, self._values_at):
             if self.closed:
                 return

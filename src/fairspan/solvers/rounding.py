@@ -20,7 +20,7 @@ FloatArray = npt.NDArray[np.float64]
 # optimum again count twice.
 _PATIENCE = 8
 # Of so many groups a descent takes long, and its end tells nearly all.
-_MANY_GROUPS, _LITTLE_PATIENCE = 20, 2
+_MANY_GROUPS, LITTLE_PATIENCE = 20, 2
 # How many atoms of the relaxed solution, and how many subspaces between them, are tried.
 _STARTS = 12
 # Further starts: so many, this far apart, of so many that are drawn, with so many numbers in all.
@@ -103,7 +103,7 @@ class Search(Protocol):
 
 def patience_of(problem: Problem) -> int:
     """How many descents may bring nothing."""
-    return _PATIENCE if problem.n_groups <= _MANY_GROUPS else _LITTLE_PATIENCE
+    return _PATIENCE if problem.n_groups <= _MANY_GROUPS else LITTLE_PATIENCE
 
 
 def descend_from_each(
@@ -135,12 +135,13 @@ def starts_around(relaxation: Relaxation, n_components: int) -> Iterator[FloatAr
     yield vectors[:, :n_components]
     # Seeded, so that the same input gives the same answer.
     rng = np.random.default_rng(0)
-    largest = np.argsort(-relaxation.mixture)
+    # A descent from one of them may change the mixture.
+    atoms = [relaxation.mixed[index] for index in np.argsort(-relaxation.mixture)]
     for turn in range(_STARTS):
         mixed = rng.standard_normal((len(values), n_components))
         yield np.linalg.qr((vectors * np.sqrt(values)) @ mixed)[0]
-        if turn < len(largest):
-            yield relaxation.mixed[largest[turn]].leading(n_components)
+        if turn < len(atoms):
+            yield atoms[turn].leading(n_components)
 
 
 def further_starts(
