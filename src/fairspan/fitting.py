@@ -264,7 +264,7 @@ def _reason(problem: Problem, solution: Solution, moments: Moments, settings: _S
         return column
     if getattr(problem.criterion, "is_logarithmic", False):
         return "a group keeps so little of its variance that the logarithm is uncertain"
-    share = solution.scale / float(problem.second_moments.traces.max())
+    share = max(solution.scale, solution.resolution) / float(problem.second_moments.traces.max())
     return f"the objective is no more than {share:.0e} of the variance"
 
 

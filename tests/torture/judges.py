@@ -288,6 +288,10 @@ def _judged(case: Case, model: Any, solution: Any, exact: Exact) -> Judgement:
         structural = worst <= 2 * resolution + allowance and (
             resolution <= 2 * mpf(case.tol) * size or worst <= 4 * exact.p * EPSILON * size
         )
+        # An objective that can be told from zero is known to some digits.
+        least = max(inner) if allowed.restricted else scale
+        known = resolution <= 2 * mp.sqrt(case.tol) * scale or least <= 4 * resolution + allowance
+        structural = structural and known
         if not (worst <= most or structural):
             raise Wrong(f"optimal, but the gap is open: {said}, violation {mp.nstr(apart, 3)}")
     elif status == "unresolved":
