@@ -23,6 +23,8 @@ FloatArray = npt.NDArray[np.float64]
 _PENALTIES = (1.0, 4.0, 16.0, 64.0, 256.0)
 # Nearly identical groups take a penalty of one over what they differ by.
 _LARGE_PENALTIES = tuple(256.0 * 16.0**power for power in range(1, 7))
+# A gap of more than this share of the one before is not smaller.
+_LESS = 1 - 1e-6
 # To prove that no penalty will do, the bound on the gap need not be the best.
 _STEPS = 30
 
@@ -44,7 +46,7 @@ def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Soluti
     equal = tolerance * float(problem.proportions @ gap.relaxation.nearest.errors)
     n_eigenproblems, trace = gap.n_eigenproblems, list(gap.trace)
     start: FloatArray | None = None
-    weights = problem.proportions
+    weights, apart = problem.proportions, np.inf
 
     def judged_at(basis: FloatArray) -> Solution:
         return certified(
@@ -77,6 +79,9 @@ def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Soluti
         weights = search.dual.weights(search.relaxation.best.multipliers)
         if _is_equal(problem, start, tolerance):
             return judged_at(start)
+        before, apart = apart, float(np.ptp(problem.errors(start)))
+        if apart > _LESS * before and not _is_equal(problem, _least_apart(gap), tolerance):
+            break  # a larger penalty finds no smaller gap
         # What the penalty multiplies has weights of its own.
         alone = (weights - problem.proportions) / penalty
         proven = max(proven, proven_gap(problem, alone))
