@@ -23,8 +23,8 @@ FloatArray = npt.NDArray[np.float64]
 _PENALTIES = (1.0, 4.0, 16.0, 64.0, 256.0)
 # Nearly identical groups take a penalty of one over what they differ by.
 _LARGE_PENALTIES = tuple(256.0 * 16.0**power for power in range(1, 7))
-# A gap of more than this share of the one before is not smaller.
-_LESS = 1 - 1e-6
+# A gap that shrinks to more than this share under a larger penalty stays open.
+_LESS = 0.99
 # To prove that no penalty will do, the bound on the gap need not be the best.
 _STEPS = 30
 
