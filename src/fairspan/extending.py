@@ -7,7 +7,7 @@ function without arguments that calls :func:`register`, is found when one of its
 """
 
 from fairspan.certificates.optimality import certified
-from fairspan.certificates.solution import Solution, TracePoint
+from fairspan.certificates.solution import TracePoint
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.limits import Limit
 from fairspan.problem.pieces import Pieces
@@ -22,7 +22,6 @@ __all__ = [
     "Pieces",
     "Problem",
     "Restriction",
-    "Solution",
     "Solver",
     "TracePoint",
     "certified",

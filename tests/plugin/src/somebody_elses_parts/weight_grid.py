@@ -5,8 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fairspan import Solution
 from fairspan.errors import InvalidParameter
-from fairspan.extending import Problem, Solution, TracePoint, certified
+from fairspan.extending import Problem, TracePoint, certified
 
 
 @dataclass(frozen=True)
