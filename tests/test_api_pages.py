@@ -3,6 +3,7 @@
 import re
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from numpydoc.validate import validate
@@ -30,8 +31,7 @@ def public(name):
     return import_module(f"fairspan.{name}").__all__
 
 
-MODULES = [name for name in fairspan.__all__ if hasattr(getattr(fairspan, name), "__path__")]
-MODULES = sorted({*MODULES, "errors"})
+MODULES = [name for name in fairspan.__all__ if isinstance(getattr(fairspan, name), ModuleType)]
 NAMES = [f"fairspan.{name}" for name in fairspan.__all__ if name not in MODULES]
 NAMES += [f"fairspan.{module}.{name}" for module in MODULES for name in public(module)]
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fairspan.problem.criterion_names import CRITERION_NAMES
-from fairspan.problem.named_criteria import criterion_of
-from fairspan.solvers.choose import SOLVERS
+from fairspan.problem.by_name import criterion_of
+from fairspan.registry import factory_of, names_of
 from real_data import FOLDER, path_of
 
 ROOT = Path(__file__).parents[1]
@@ -61,7 +60,7 @@ def test_every_example_runs_and_prints_what_is_shown(page, blocks, tmp_path, mon
             assert printed.getvalue() == shown
 
 
-@pytest.mark.parametrize("name", CRITERION_NAMES)
+@pytest.mark.parametrize("name", names_of("criterion"))
 def test_every_criterion_is_explained_and_in_the_tables(name):
     wanted, explained = (
         section(CHOOSING, title)
@@ -75,10 +74,12 @@ def test_every_criterion_is_explained_and_in_the_tables(name):
 
 def test_every_criterion_says_what_it_does_not_promise():
     explained = section(CHOOSING, "What each criterion means.*?")
-    assert len(re.findall(r"\*Not\s+promised:\*", explained)) == len(CRITERION_NAMES)
+    assert len(re.findall(r"\*Not\s+promised:\*", explained)) == len(names_of("criterion"))
 
 
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
+@pytest.mark.parametrize(
+    "solver", [factory_of("solver", name) for name in names_of("solver") if name != "auto"]
+)
 def test_every_solver_is_in_its_table(solver):
     made = solver()
     names = {call_of(made), f"`{type(made).__name__}()`"}

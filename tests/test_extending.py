@@ -6,16 +6,15 @@ import sys
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
+from somebody_elses_parts.largest_share_lost import LargestShareLost
+from somebody_elses_parts.weight_grid import WeightGrid
 
 from extending import sqlite_rows
-from extending.largest_share_lost import LargestShareLost
 from extending.sqlite_rows import SqliteRows, SqliteTable
-from extending.weight_grid import WeightGrid
-from fairspan import FairPCA, GroupMoments, audit
+from fairspan import FairPCA, GroupMoments, audit, registry
 from fairspan.errors import Incompatible, InvalidInput
-from fairspan.problem import named_criteria
+from fairspan.extending import register
 from fairspan.problem.criteria import MinimaxError, MinimaxLoss, NashWelfare
-from fairspan.solvers import choose
 from fairspan.solvers.auto import Auto
 from fairspan.solvers.boundary import BoundarySearch
 from problems import problem_of, random_moments
@@ -24,11 +23,11 @@ PATIENTS = load_diabetes(as_frame=True, scaled=False).data
 MOMENTS = GroupMoments.from_rows(PATIENTS, "sex")
 
 
-@pytest.fixture
-def registered(monkeypatch):
-    """The lines that the pages tell to add."""
-    monkeypatch.setitem(named_criteria._BY_NAME, LargestShareLost.name, LargestShareLost)
-    monkeypatch.setattr(choose, "SOLVERS", (*choose.SOLVERS, WeightGrid))
+@pytest.fixture(autouse=True, scope="module")
+def _nothing_stays_registered():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "_registered", {kind: {} for kind in registry._registered})
+        yield
 
 
 def shares_lost(basis, matrices):
@@ -62,7 +61,8 @@ def test_groups_of_the_same_variance_make_it_the_minimax_error():
     assert found[0] == pytest.approx(found[1])
 
 
-def test_a_registered_criterion_is_asked_for_by_name(registered):
+def test_a_registered_criterion_is_asked_for_by_name():
+    register("criterion", "largest_share_lost", LargestShareLost)
     fair = FairPCA(3, criterion="largest_share_lost", scale=True).fit_moments(MOMENTS)
     other = FairPCA(3, scale=True).fit_moments(MOMENTS)
     kept = fair.group_explained_variance_ratio_.sum(axis=1)
@@ -88,7 +88,8 @@ def test_the_solver_brackets_the_exact_answer_and_never_claims_more(criterion):
     assert fine.gap < 0.02 * problem.total_variance
 
 
-def test_a_registered_solver_is_asked_for_by_name_and_says_what_it_cannot_take(registered):
+def test_a_registered_solver_is_asked_for_by_name_and_says_what_it_cannot_take():
+    register("solver", "weight_grid", WeightGrid)
     fair = FairPCA(3, solver="weight_grid", tol=1e-2).fit_moments(MOMENTS)
     assert fair.solver_ == "weight_grid"
     assert fair.solution_.status == "optimal"

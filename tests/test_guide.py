@@ -8,8 +8,8 @@ import pytest
 
 from fairspan import Disparity, ErrorGap, FairPCA, GroupMoments
 from fairspan.datasets import diabetes_by_sex
-from fairspan.problem.criterion_names import CRITERION_NAMES
-from fairspan.problem.named_criteria import criterion_of
+from fairspan.problem.by_name import criterion_of
+from fairspan.registry import names_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 GUIDE = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "guide").glob("*.md")}
@@ -21,7 +21,7 @@ def page_of(name):
     return GUIDE[name.replace("_", "-")]
 
 
-@pytest.mark.parametrize("name", CRITERION_NAMES)
+@pytest.mark.parametrize("name", names_of("criterion"))
 def test_every_criterion_has_a_page_with_all_parts(name):
     page = page_of(name)
     assert re.findall(r"^## (.*)", page, re.M) == PARTS
@@ -74,7 +74,7 @@ def weights_prove(name, weights, shares):
 
 
 CRITERIA = {
-    **{name: criterion_of(name) for name in CRITERION_NAMES if name != "robust_error_gap"},
+    **{name: criterion_of(name) for name in names_of("criterion") if name != "robust_error_gap"},
     "error_gap": ErrorGap(PENALTY),
     "disparity": Disparity(TRADE_OFF, protected="sex 1"),
 }

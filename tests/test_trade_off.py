@@ -19,7 +19,7 @@ from fairspan.errors import (
 from fairspan.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Disparity, ErrorGap
-from fairspan.problem.criterion_names import CRITERION_NAMES
+from fairspan.registry import names_of
 from fairspan.trade_off.tracing import frontier_to_look_at
 from problems import errors_of, random_basis, random_moments, top_sum
 
@@ -253,11 +253,11 @@ def test_answers_past_an_end_are_not_on_it():
 def test_landmarks_are_all_criteria_that_have_an_answer():
     feasible = curve_of(random_matrices(0), 2)
     names = [placed.name for placed in feasible.landmarks()]
-    assert names == list(CRITERION_NAMES)
+    assert names == list(names_of("criterion"))
     # The first group always has the larger error: there is no answer with equal errors.
     apart = curve_of([np.diag([9.0, 8.0, 7.0]), np.diag([0.1, 0.2, 0.3])], 1)
     landmarks = {placed.name: placed for placed in apart.landmarks()}
-    assert set(CRITERION_NAMES) - set(landmarks) == {"equal_error"}
+    assert set(names_of("criterion")) - set(landmarks) == {"equal_error"}
     assert all(landmarks[name].on_frontier for name in PARETO)
 
 

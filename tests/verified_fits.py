@@ -14,7 +14,7 @@ from fairspan import fitting
 from fairspan.certificates.verification import verify
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.thin.moments import ThinMoments
-from fairspan.problem.criterion_names import CRITERION_NAMES
+from fairspan.registry import names_of
 from fairspan.subspace import FairSubspace
 
 # Above so many features, or coordinates where rows are fewer, verifying takes longer than the test.
@@ -61,7 +61,9 @@ def is_small(moments: Moments) -> bool:
 
 
 def is_known(subspace: FairSubspace) -> bool:
-    return subspace.provenance is not None and subspace.provenance.criterion in CRITERION_NAMES
+    return subspace.provenance is not None and subspace.provenance.criterion in names_of(
+        "criterion"
+    )
 
 
 def note_fits(notes: NotedFits) -> None:

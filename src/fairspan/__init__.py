@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from fairspan import datasets as datasets
     from fairspan import displays as displays
     from fairspan import errors as errors
+    from fairspan import extending as extending
     from fairspan import metrics as metrics
     from fairspan import regression as regression
     from fairspan import selection as selection
@@ -73,7 +74,7 @@ _HOMES = {
     "verify": "fairspan.certificates.verification",
     "write_report": "fairspan.report.writing",
 }
-_MODULES = ("datasets", "displays", "errors", "metrics", "regression", "selection")
+_MODULES = ("datasets", "displays", "errors", "extending", "metrics", "regression", "selection")
 
 __all__ = [*_HOMES, *_MODULES]
 

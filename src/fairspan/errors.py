@@ -86,3 +86,16 @@ def warn(message: str) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("fairspan"):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, FairspanWarning, stacklevel=level)
+
+
+def kind_of(value: object) -> str:
+    """What a value of a wrong type is, for an error message; never its contents, maybe a table.
+
+    Examples
+    --------
+    >>> kind_of(3), kind_of(dict)
+    ('of type int', 'the class dict itself, not an object of it')
+    """
+    if isinstance(value, type):
+        return f"the class {value.__name__} itself, not an object of it"
+    return f"of type {type(value).__name__}"

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
-from fairspan.errors import InvalidInput, InvalidType, warn
+from fairspan.errors import InvalidInput, InvalidType, kind_of, warn
 from fairspan.fitting import Fit, check_dimension, fit_subspace
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_limit import GroupLimit
@@ -23,7 +23,6 @@ from fairspan.moments.sources.registry import (
     rows_of,
 )
 from fairspan.problem.disparity import signed_disparity
-from fairspan.problem.parameters import kind_of
 from fairspan.projecting import ProjectsRows, set_features, take_features
 from fairspan.settings import changed_settings, check_settings, nested_settings
 

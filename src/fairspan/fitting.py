@@ -17,11 +17,11 @@ from fairspan.moments.groups import listed
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.sparse.moments import SparseMoments
 from fairspan.moments.thin.coordinates import InCoordinates
+from fairspan.problem.by_name import criterion_of, restriction_of
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.posing import Posed, deviations_of, pose
 from fairspan.problem.problem import Problem, check_n_components
-from fairspan.problem.restrictions import Restriction, restriction_of
+from fairspan.problem.restrictions import Restriction
 from fairspan.problem.units import check_squares, in_units, largest_column, unit_for
 from fairspan.solvers.choose import solver_of
 from fairspan.solvers.growing_subspace import GrowingSubspace

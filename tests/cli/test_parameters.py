@@ -11,8 +11,8 @@ from fairspan.cli import inputs
 from fairspan.cli.output import certificate_in_words
 from fairspan.cli.parameters import BY_GROUP, GROUPS, NUMBERS, parameters_of
 from fairspan.fitting import fit_subspace
-from fairspan.problem.criterion_names import CRITERION_NAMES
-from fairspan.problem.named_criteria import criterion_of
+from fairspan.problem.by_name import criterion_of
+from fairspan.registry import names_of
 
 RADII = {"old": 0.3, "young": 0.1}
 
@@ -21,7 +21,7 @@ def unwrapped(words):
     return " ".join(words.split())
 
 
-@pytest.mark.parametrize("name", CRITERION_NAMES)
+@pytest.mark.parametrize("name", names_of("criterion"))
 def test_the_command_line_knows_every_parameter_and_no_other(name):
     parameters = {field.name for field in fields(criterion_of(name))}
     assert {*NUMBERS.get(name, ()), *GROUPS.get(name, ())} == parameters

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType, UnknownGroup
+from fairspan.problem.by_name import criterion_of
 from fairspan.problem.criteria import (
     Disparity,
     EqualError,
@@ -11,11 +12,10 @@ from fairspan.problem.criteria import (
     NashWelfare,
     TotalError,
 )
-from fairspan.problem.criterion_names import CRITERION_NAMES
 from fairspan.problem.disparity import signed_disparity
-from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.problem import check_n_components
 from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.registry import names_of
 from problems import problem_of
 
 # Errors 3 and 5 where the least are 1 and 4: the one kept direction holds 6 and 11 of variance.
@@ -126,7 +126,7 @@ def test_a_loss_is_never_negative_through_rounding():
     assert value_at(MinimaxLoss(), np.array([1.0 - 1e-16, 4.0])) == 0.0
 
 
-@pytest.mark.parametrize("name", CRITERION_NAMES)
+@pytest.mark.parametrize("name", names_of("criterion"))
 def test_names_and_objects_are_the_same(name):
     criterion = criterion_of(name)
     assert criterion.name == name

@@ -10,7 +10,7 @@ from cli.by_hand import figures_by_hand, plain_pca_by_hand
 from fairspan import ErrorGap, FairPCA, GroupMoments, audit
 from fairspan.auditing.findings import find
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
-from fairspan.problem.criterion_names import CRITERION_NAMES
+from fairspan.registry import names_of
 from fairspan.report.facts.asked import Asked
 from fairspan.report.facts.of_rows import facts_of
 from report_rows import ORIGIN, column, facts_by, made_rows, model_of
@@ -54,7 +54,7 @@ def test_every_criterion_says_what_its_estimator_and_the_audit_say():
     X, labels = made_rows(2, 6)
     facts = facts_by(X, labels, 2)
     names = [model["name"] for model in facts["models"]]
-    criteria = [name for name in CRITERION_NAMES if name != "total_error"]
+    criteria = [name for name in names_of("criterion") if name != "total_error"]
     assert names == ["PCA", *criteria]
     assert [model["is_main"] for model in facts["models"]].index(True) == 1
     fits = {

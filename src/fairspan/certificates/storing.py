@@ -9,15 +9,14 @@ import numpy.typing as npt
 from fairspan.certificates.boxes import BoxesProof, Shrinking, Side
 from fairspan.certificates.proof import CovariancesProof, LinesProof, MeansProof, Proof
 from fairspan.moments.groups import plain_labels
+from fairspan.problem.by_name import criterion_of, restriction_of
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.nested_parameters import field_values
-from fairspan.problem.restrictions import CovarianceParity, MeanParity, Restriction
+from fairspan.problem.restrictions import Restriction
 from fairspan.subspace import Evidence
 
 FloatArray = npt.NDArray[np.float64]
 
-_RESTRICTIONS = {each.name: each for each in (MeanParity, CovarianceParity)}
 # A mapping by group is stored as pairs, since names in JSON are text.
 _BY_GROUP = "by_group"
 
@@ -83,7 +82,7 @@ def settings_from(name: str, stored: Mapping[str, Any]) -> tuple[Criterion, Rest
     if stored["restriction"] is None:
         return criterion, None
     hide = dict(stored["restriction"])
-    return criterion, _RESTRICTIONS[hide.pop("name")](**hide)
+    return criterion, restriction_of(hide.pop("name"), **hide)
 
 
 def _plain(value: Any) -> Any:

@@ -19,7 +19,7 @@ from fairspan.moments.groups import Label, listed, spelled
 from fairspan.moments.sources.files.file_rows import FileRows
 from fairspan.moments.sources.protocol import Rows
 from fairspan.moments.sources.sampling import SampledRows, sampled
-from fairspan.problem.named_criteria import criterion_of
+from fairspan.problem.by_name import criterion_of
 from fairspan.problem.problem import check_n_components
 from fairspan.storage import is_archive
 from fairspan.subspace import FairSubspace

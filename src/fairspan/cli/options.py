@@ -10,7 +10,7 @@ import click
 
 from fairspan.cli.parameters import Value, parameters_of
 from fairspan.cli.reading import Reading
-from fairspan.problem.criterion_names import CRITERION_NAMES
+from fairspan.registry import factory_of, names_of
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -133,15 +133,30 @@ _DIMENSION = (
     ),
 )
 
+
+class _Criterion(click.ParamType):  # type: ignore[type-arg]
+    """The name of a criterion, built in or of another package."""
+
+    name = "criterion"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        # Built-in ones first: looking for other packages takes time.
+        if value in names_of(self.name) or factory_of(self.name, value) is not None:
+            return value
+        raise click.BadParameter(
+            f"{value!r} is not one of {', '.join(map(repr, names_of(self.name)))}."
+        )
+
+
 _FITTING = (
     click.option(
         "--criterion",
-        type=click.Choice(CRITERION_NAMES),
+        type=_Criterion(),
         default="minimax_loss",
         show_default=True,
         is_eager=True,  # which parameters there are depends on it
         metavar="NAME",  # all of them in one word would be wider than a terminal
-        help=f"What to minimise: {', '.join(CRITERION_NAMES)}.",
+        help=f"What to minimise: {', '.join(names_of('criterion'))}.",
     ),
     click.option(
         "--param",

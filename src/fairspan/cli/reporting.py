@@ -11,7 +11,7 @@ from fairspan.cli.parameters import Value
 from fairspan.cli.reading import Reading
 from fairspan.cli.shell_text import shell_text
 from fairspan.cli.terminal import paint_on, width_of
-from fairspan.problem.named_criteria import criterion_of
+from fairspan.problem.by_name import criterion_of
 from fairspan.report.facts.answers import PCA
 from fairspan.report.facts.asked import Asked
 from fairspan.report.facts.fingerprints import fingerprint_of, of_files

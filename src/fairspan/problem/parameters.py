@@ -40,19 +40,6 @@ def check_flag(name: str, value: object) -> None:
         )
 
 
-def kind_of(value: object) -> str:
-    """What a value of a wrong type is, for an error message; never its contents, maybe a table.
-
-    Examples
-    --------
-    >>> kind_of(3), kind_of(dict)
-    ('of type int', 'the class dict itself, not an object of it')
-    """
-    if isinstance(value, type):
-        return f"the class {value.__name__} itself, not an object of it"
-    return f"of type {type(value).__name__}"
-
-
 def check_count(name: str, value: object, least: int = 1) -> None:
     """Make sure that a parameter is a whole number of at least `least`.
 

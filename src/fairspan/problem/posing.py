@@ -16,9 +16,8 @@ from fairspan.moments.sparse.moments import SparseMoments
 from fairspan.moments.thin.coordinates import InCoordinates
 from fairspan.moments.thin.moments import ThinMoments
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.limits import CovariancesWithin, MeansWithin
 from fairspan.problem.problem import Problem
-from fairspan.problem.restrictions import MeanParity, Restriction
+from fairspan.problem.restrictions import Restriction
 from fairspan.problem.restrictions_in_coordinates import in_coordinates
 
 FloatArray = npt.NDArray[np.float64]
@@ -117,15 +116,7 @@ class Posed:
                 fixed_rounding=rounding,
                 inner_rounding=_ROUNDINGS * np.einsum("gii->g", self.covariances),
             )
-        if not hide.is_exact:
-            assert hide.tolerance is not None
-            # Of a single group, both differences are zero and nothing is hidden.
-            problem = replace(
-                problem,
-                limit=MeansWithin(means[0] - means[-1], hide.tolerance)
-                if isinstance(hide, MeanParity)
-                else CovariancesWithin(covariances[0] - covariances[-1], hide.tolerance),
-            )
+        problem = replace(problem, limit=hide.limit(means, covariances))
         return Restricted(full, problem, directions, shift)
 
     def _outside(self, full: Problem, directions: FloatArray) -> tuple[FloatArray, FloatArray]:

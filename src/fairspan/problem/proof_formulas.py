@@ -99,14 +99,14 @@ class PiecewiseProof:
 
     def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
         """A'm of the multipliers m that come nearest."""
-        pieces, multipliers = self._multipliers(weights, problem)
+        pieces, multipliers = self.multipliers(weights, problem)
         return np.asarray(multipliers @ pieces.coefficients)
 
     def gap(
         self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
     ) -> float:
         """The excess, and by how much pieces that have a multiplier stay below the largest."""
-        pieces, multipliers = self._multipliers(weights, problem)
+        pieces, multipliers = self.multipliers(weights, problem)
         heights = pieces.at(errors)
         below = pieces.blocks.largest(heights)[pieces.blocks.of(len(heights))] - heights
         return float(multipliers @ below) + excess
@@ -125,7 +125,8 @@ class PiecewiseProof:
         assert pieces is not None, f"{self._criterion} has neither pieces nor a proof formula"
         return pieces
 
-    def _multipliers(self, weights: FloatArray, problem: "Problem") -> tuple[Pieces, FloatArray]:
+    def multipliers(self, weights: FloatArray, problem: "Problem") -> tuple[Pieces, FloatArray]:
+        """The pieces, and of multipliers on them those whose mixture comes nearest to weights."""
         pieces = self._pieces(problem)
         size = max(float(np.abs(pieces.coefficients).max()), np.finfo(np.float64).tiny)
         sums = pieces.blocks.membership(len(pieces.offsets))

@@ -10,17 +10,18 @@ the orthonormal (p, d) basis. All are in scaled units where the features are sca
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.errors import Incompatible, InvalidType
+from fairspan.errors import Incompatible
 from fairspan.linalg import graded_eigh
 from fairspan.moments.groups import Label
 from fairspan.problem.criteria import Criterion, TotalError
+from fairspan.problem.limits import CovariancesWithin, Limit, MeansWithin
 from fairspan.problem.mean_free_directions import mean_free_directions
-from fairspan.problem.parameters import check_count, check_number, kind_of
+from fairspan.problem.parameters import check_count, check_number
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -28,6 +29,36 @@ FloatArray = npt.NDArray[np.float64]
 _SHARE_OF_DIRECTIONS = 0.85
 # Variance below this share of what the columns of a direction have is rounding.
 _NO_VARIANCE = 1e-13
+
+
+class Restriction(Protocol):
+    """What hides the group: which subspaces are left, whatever criterion is minimised in them."""
+
+    @property
+    def name(self) -> str:
+        """The name by which it can be asked for."""
+
+    def check(self, labels: list[Label], criterion: Criterion, *, allow_extra: bool) -> None:
+        """Raise Incompatible unless it is defined for these groups and this criterion."""
+
+    def directions(
+        self, means: FloatArray, covariances: FloatArray, n_components: int
+    ) -> FloatArray | None:
+        """Orthonormal (p, m) columns in whose span V is chosen; None for all directions.
+
+        Parameters
+        ----------
+        means : (k, p) array
+        covariances : (k, p, p) array
+            About each group's own mean.
+        n_components : int
+        """
+
+    def most_components(self, means: FloatArray, covariances: FloatArray) -> int:
+        """The largest d that can be asked for, where it is to be found from a share of variance."""
+
+    def limit(self, means: FloatArray, covariances: FloatArray) -> Limit | None:
+        """What a subspace must not exceed, within the directions; None for no further limit."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +98,7 @@ class MeanParity:
 
     tolerance: float = 0.0
     name: ClassVar[str] = "mean_parity"
+    powers_of_unit: ClassVar[dict[str, int]] = {"tolerance": 1}
 
     def __post_init__(self) -> None:
         check_number("tolerance", self.tolerance, 0)
@@ -107,6 +139,15 @@ class MeanParity:
             Fewer than d directions are left.
         """
         return mean_free_directions(means, covariances, n_components) if self.is_exact else None
+
+    def most_components(self, means: FloatArray, covariances: FloatArray) -> int:
+        """The largest d that can be asked for."""
+        directions = self.directions(means, covariances, 1)
+        return int((means if directions is None else directions).shape[1])
+
+    def limit(self, means: FloatArray, covariances: FloatArray) -> Limit | None:
+        """The distance of the two means, if there is a tolerance."""
+        return None if self.is_exact else MeansWithin(means[0] - means[-1], self.tolerance)
 
 
 @dataclass(frozen=True)
@@ -156,6 +197,7 @@ class CovarianceParity:
     n_directions: int | None = None
     tolerance: float | None = None
     name: ClassVar[str] = "covariance_parity"
+    powers_of_unit: ClassVar[dict[str, int]] = {"tolerance": 2}
 
     def __post_init__(self) -> None:
         if self.n_directions is not None:
@@ -238,28 +280,19 @@ class CovarianceParity:
         # Along directions without variance groups are alike, and there is nothing to be kept.
         return np.hstack([varying @ vectors[:, nearest], still[:, : wanted - len(nearest)]])
 
+    def most_components(self, means: FloatArray, covariances: FloatArray) -> int:
+        """The largest d that can be asked for."""
+        free = mean_free_directions(means, covariances, 1)
+        if not self.is_exact or len(means) == 1:
+            return int(free.shape[1])
+        n_varying = int(_split_by_variance(free, covariances)[0].shape[1])
+        return n_varying if self.n_directions is None else min(n_varying, self.n_directions)
 
-Restriction = MeanParity | CovarianceParity
-
-
-def restriction_of(restriction: object) -> Restriction | None:
-    """The restriction itself, or None.
-
-    Raises
-    ------
-    InvalidType
-        Neither.
-    """
-    if restriction is None or isinstance(restriction, Restriction):
-        return restriction
-    raise InvalidType(
-        f"restriction is {restriction!r}"
-        if isinstance(restriction, str)
-        else f"restriction is {kind_of(restriction)}",
-        "Allowed are None, MeanParity(...) and CovarianceParity(...)",
-        "Pass such an object, such as fairspan.MeanParity(); to serve groups rather than to hide "
-        "them, choose a criterion",
-    )
+    def limit(self, means: FloatArray, covariances: FloatArray) -> Limit | None:
+        """The difference of the two covariances, if there is a tolerance."""
+        if self.tolerance is None:
+            return None
+        return CovariancesWithin(covariances[0] - covariances[-1], self.tolerance)
 
 
 def _split_by_variance(

@@ -7,11 +7,12 @@ groups look alike.
 
 import numbers
 from dataclasses import replace
+from typing import Any, cast
 
 from fairspan.errors import Incompatible
 from fairspan.moments.thin.coordinates import InCoordinates
 from fairspan.problem.mean_free_directions import mean_free_directions
-from fairspan.problem.restrictions import CovarianceParity, Restriction
+from fairspan.problem.restrictions import Restriction
 
 
 def in_coordinates(restriction: Restriction, within: InCoordinates) -> Restriction:
@@ -23,8 +24,8 @@ def in_coordinates(restriction: Restriction, within: InCoordinates) -> Restricti
         Fewer directions are left than components or directions were asked for, or it is not said
         how many.
     """
-    counts = isinstance(restriction, CovarianceParity) and restriction.is_exact
-    if not counts and not restriction.is_exact:
+    # A restriction that counts no directions means the same in all coordinates.
+    if not getattr(restriction, "is_exact", False):
         return restriction
     moments, n_features = within.frame.moments, within.frame.n_features
     free = mean_free_directions(moments.means, moments.second_moments("group"), 1)
@@ -37,7 +38,7 @@ def in_coordinates(restriction: Restriction, within: InCoordinates) -> Restricti
             f"{moments.n_groups} groups differ along {n_features - most} direction(s)",
             "Choose fewer components, or leave the restriction out",
         )
-    if not isinstance(restriction, CovarianceParity) or not counts or moments.n_groups == 1:
+    if not hasattr(restriction, "n_directions") or moments.n_groups == 1:
         return restriction
     wanted = restriction.n_directions
     if wanted is None or not least <= wanted <= most:
@@ -50,4 +51,5 @@ def in_coordinates(restriction: Restriction, within: InCoordinates) -> Restricti
             "Choose such a number, or another n_components",
         )
     # Directions without variance, which the coordinates leave out, are taken last.
-    return replace(restriction, n_directions=min(wanted, free.shape[1]))
+    fewer: Any = replace(cast(Any, restriction), n_directions=min(wanted, free.shape[1]))
+    return cast(Restriction, fewer)

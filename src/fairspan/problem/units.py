@@ -7,7 +7,7 @@ answer is given in their own.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,6 @@ import numpy.typing as npt
 from fairspan.errors import InvalidInput
 from fairspan.moments.center import Center
 from fairspan.moments.of_rows import Moments
-from fairspan.problem.restrictions import CovarianceParity, MeanParity
-from fairspan.problem.robust_error_gap import RobustErrorGap
 
 FloatArray = npt.NDArray[np.float64]
 Settings = TypeVar("Settings")
@@ -63,21 +61,27 @@ def unit_for(moments: Moments, center: Center, divisor: FloatArray | None) -> fl
 
 
 def in_units(settings: Settings, unit: float) -> Settings:
-    """A criterion or restriction for features that are divided by a unit."""
-    if unit == 1:
+    """A criterion or restriction for features that are divided by a unit.
+
+    It declares which of its parameters have one: ``powers_of_unit`` maps their names to the power
+    of the features' unit that they are measured in.
+    """
+    powers: Mapping[str, int] = getattr(settings, "powers_of_unit", {})
+    if unit == 1 or not powers:
         return settings
-    changed: Any = settings
-    if isinstance(settings, RobustErrorGap):
-        radius = settings.radius
-        if isinstance(radius, Mapping):
-            changed = replace(settings, radius={g: r / unit / unit for g, r in radius.items()})
-        else:
-            changed = replace(settings, radius=radius / unit / unit)
-    elif isinstance(settings, MeanParity):
-        changed = replace(settings, tolerance=settings.tolerance / unit)
-    elif isinstance(settings, CovarianceParity) and settings.tolerance is not None:
-        changed = replace(settings, tolerance=settings.tolerance / unit / unit)
-    return changed  # type: ignore[no-any-return]
+    given: Any = settings
+    changes = {name: _divided(getattr(given, name), unit, power) for name, power in powers.items()}
+    return cast(Settings, replace(given, **changes))
+
+
+def _divided(value: Any, unit: float, power: int) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return {group: _divided(each, unit, power) for group, each in value.items()}
+    for _ in range(power):  # the power of a unit itself may leave float64's range
+        value = value / unit
+    return value
 
 
 def largest_column(moments: Moments, center: Center) -> str | None:

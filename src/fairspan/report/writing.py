@@ -6,13 +6,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency, kind_of
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_limit import GroupLimit
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.sources.protocol import Rows
 from fairspan.moments.sources.registry import rows_of
-from fairspan.problem.parameters import kind_of
 from fairspan.report.facts.asked import Asked
 from fairspan.report.facts.call import Call
 from fairspan.report.facts.fingerprints import fingerprint_of, of_bytes

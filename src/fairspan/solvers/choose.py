@@ -1,26 +1,11 @@
 """Solvers by name, and which of them can take a problem."""
 
-from typing import Any, cast
+from typing import cast
 
-from fairspan.errors import Incompatible, InvalidParameter, InvalidType
-from fairspan.problem.parameters import kind_of
+from fairspan.errors import Incompatible
 from fairspan.problem.problem import Problem
-from fairspan.solvers.auto import Auto
-from fairspan.solvers.boundary import BoundarySearch
-from fairspan.solvers.cutting_plane import CuttingPlane
-from fairspan.solvers.multiplicative import MultiplicativeWeights
+from fairspan.registry import names_of, object_of
 from fairspan.solvers.protocol import Solver
-from fairspan.solvers.riemannian import RiemannianSubgradient
-from fairspan.solvers.semidefinite import Semidefinite
-
-# The exact ones first.
-SOLVERS: tuple[Any, ...] = (
-    BoundarySearch,
-    CuttingPlane,
-    MultiplicativeWeights,
-    Semidefinite,
-    RiemannianSubgradient,
-)
 
 
 def solver_of(solver: object) -> Solver:
@@ -38,17 +23,7 @@ def solver_of(solver: object) -> Solver:
     >>> solver_of("boundary")
     BoundarySearch(eigen='auto')
     """
-    by_name = {each.name: each for each in (Auto, *SOLVERS)}
-    remedy = f"Choose one of {', '.join(map(repr, by_name))}"
-    allowed = "Allowed is the name of a solver, or its object"
-    if isinstance(solver, str):
-        if solver not in by_name:
-            raise InvalidParameter(f"solver is {solver!r}", allowed, remedy)
-        made: Solver = by_name[solver]()
-        return made
-    if isinstance(solver, tuple(by_name.values())):
-        return cast(Solver, solver)
-    raise InvalidType(f"solver is {kind_of(solver)}", allowed, remedy)
+    return cast(Solver, object_of("solver", solver, Solver))
 
 
 def check_accepted(solver: Solver, problem: Problem) -> None:
@@ -58,11 +33,22 @@ def check_accepted(solver: Solver, problem: Problem) -> None:
     ------
     Incompatible
     """
+    criterion = problem.criterion
+    if not hasattr(criterion, "proving_weights") and problem.pieces is None:
+        raise Incompatible(
+            f"The criterion {criterion.name!r} has neither pieces nor a formula of its own that "
+            "proves a lower bound",
+            "Allowed are criteria of which a bound can be proven, such as sums of maxima of "
+            "affine functions of the errors",
+            "Return Pieces from its method pieces",
+        )
     objection = solver.objection(problem)
     if objection is None:
         return
     groups = "one group" if problem.n_groups == 1 else f"{problem.n_groups} groups"
-    able = [each.name for each in SOLVERS if each().objection(problem) is None]
+    # The exact ones come first.
+    others = [solver_of(name) for name in names_of("solver") if name != "auto"]
+    able = [each.name for each in others if each.objection(problem) is None]
     raise Incompatible(
         f"The solver {solver.name!r} was asked for the criterion {problem.criterion.name!r} of "
         f"{groups}, but {objection}",

@@ -15,10 +15,8 @@ from fairspan.certificates.solution import Solution
 from fairspan.errors import Incompatible
 from fairspan.linalg import with_positive_signs
 from fairspan.linalg.threads import threads_of
-from fairspan.problem.mean_free_directions import mean_free_directions
 from fairspan.problem.posing import Posed, Restricted
 from fairspan.problem.problem import Problem
-from fairspan.problem.restrictions import CovarianceParity
 from fairspan.soft_projection import is_soft, retained
 from fairspan.solvers.choose import check_accepted
 from fairspan.solvers.parity import tolerant_solver
@@ -139,13 +137,10 @@ class Task:
         return _Ready(restricted, solver, self.tol, self.random_state)
 
     def _most_components(self) -> int:
-        p = self.problem.n_features
-        if self.posed.restriction is None:
-            return p
-        if isinstance(self.posed.restriction, CovarianceParity) or self.posed.restriction.is_exact:
-            p = mean_free_directions(self.posed.means, self.posed.covariances, 1).shape[1]
-        wanted = getattr(self.posed.restriction, "n_directions", None)
-        return p if wanted is None else min(p, wanted)
+        hide = self.posed.restriction
+        if hide is None:
+            return self.problem.n_features
+        return hide.most_components(self.posed.means, self.posed.covariances)
 
     def _least_components(self, share: float) -> int:
         """The first d with t_d(S_g) >= share tr S_g for every group."""

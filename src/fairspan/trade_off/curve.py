@@ -17,9 +17,9 @@ from fairspan.html_table import html_table
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
 from fairspan.moments.groups import Label, printable, spelled
+from fairspan.problem.by_name import criterion_of
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.criterion_names import CRITERION_NAMES
-from fairspan.problem.named_criteria import criterion_of
+from fairspan.registry import names_of
 from fairspan.solvers.auto import Auto
 from fairspan.solvers.frontier_vertices import attainable_polygon
 from fairspan.solvers.trade_off_boundary import BoundaryPoint
@@ -181,7 +181,7 @@ class Frontier:
         tuple of Placed
         """
         placed = []
-        for name in CRITERION_NAMES:
+        for name in names_of("criterion"):
             try:
                 placed.append(self.place(name))
             except Incompatible:

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.errors import Incompatible, InvalidType
+from fairspan.errors import Incompatible, InvalidType, kind_of
 from fairspan.fitting import fit_subspace
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.thin.moments import ThinMoments
-from fairspan.problem.parameters import check_flag, check_number, kind_of
+from fairspan.problem.parameters import check_flag, check_number
 from fairspan.problem.problem import check_n_components
 from fairspan.solvers.frontier_vertices import frontier_vertices
 from fairspan.trade_off.curve import Frontier

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairspan.errors import InvalidType
+from fairspan.errors import InvalidType, kind_of
 from fairspan.moments.center import Center, check_center
+from fairspan.problem.by_name import criterion_of
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.criterion_names import CRITERION_NAMES
-from fairspan.problem.named_criteria import criterion_of
-from fairspan.problem.parameters import check_count, check_flag, kind_of
+from fairspan.problem.parameters import check_count, check_flag
+from fairspan.registry import names_of
 
 PLAIN = "total_error"
 
@@ -67,7 +67,7 @@ class Asked:
         if n_components is not None:
             check_count("n_components", n_components)
         if criteria is None:
-            others = [criterion_of(name) for name in CRITERION_NAMES if name != main.name]
+            others = [criterion_of(name) for name in names_of("criterion") if name != main.name]
         else:
             others = [criterion_of(each) for each in _several(criteria)]
         chosen = _different([main, *others])

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairspan.problem.by_name import criterion_of
 from fairspan.problem.criteria import Criterion, MinimaxLoss
-from fairspan.problem.named_criteria import criterion_of
 from fairspan.report.facts.asked import Asked
 from fairspan.report.facts.made import Origin, title_of
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fairspan.certificates.proof import LinesProof, Proof
 from fairspan.fitting import Fit
 from fairspan.problem.criteria import Disparity, ErrorGap
-from fairspan.problem.proof_formulas import proof_formula_of
+from fairspan.problem.proof_formulas import PiecewiseProof, proof_formula_of
 from fairspan.problem.robust_error_gap import RobustErrorGap
 
 FloatArray = npt.NDArray[np.float64]
@@ -104,6 +104,14 @@ FORMULAS = {
         _LINEAR,
     ),
 }
+# That of a criterion of another package.
+_OF_PIECES = Formula(
+    "the sum, over blocks of affine functions of the errors, of the largest of each block.",
+    _KY_FAN + "The criterion is never below the sum of its affine functions times multipliers that "
+    "sum to one in each block. The weights w are the slopes of that sum.",
+    "float(np.maximum.reduceat(slopes @ errors - offsets, starts).sum())",
+    "least_left(mixture) - float(multipliers @ offsets)",
+)
 _BY_LINES = (
     "S_g is the second moment matrix of group g. Every row w of `lines` is the weights of a "
     "supporting line: no subspace of as many dimensions has errors with w_1 e_1 + w_2 e_2 below "
@@ -119,7 +127,7 @@ _BY_BOXES = (
 
 def formula_of(fit: Fit) -> Formula:
     """How the criterion of a fit is computed, and its bound from the proof that was found."""
-    formula = FORMULAS[fit.problem.criterion.name]
+    formula = FORMULAS.get(fit.problem.criterion.name, _OF_PIECES)
     if type(fit.solution.proof) is Proof or fit.problem.criterion.name != RobustErrorGap.name:
         return formula
     by_lines = isinstance(fit.solution.proof, LinesProof)
@@ -265,6 +273,14 @@ def _parameters(fit: Fit) -> list[str]:
     if isinstance(criterion, RobustErrorGap):
         radii = f"radius = {_numbers(criterion.radii(problem))}"
         return [f"penalty = {criterion.penalty!r}", radii, "", *_WORST.splitlines(), ""]
+    if criterion.name not in FORMULAS:
+        pieces, multipliers = PiecewiseProof(criterion).multipliers(fit.solution.weights, problem)
+        return [
+            f"slopes = {_numbers(pieces.coefficients)}",
+            f"offsets = {_numbers(pieces.offsets)}",
+            f"starts = {list(pieces.blocks.starts)}",
+            f"multipliers = {_numbers(multipliers)}",
+        ]
     return []
 
 

@@ -28,4 +28,5 @@ def asked_of(criterion: Criterion) -> str:
     >>> asked_of(MinimaxError())
     'The largest error of a group is as small as it can be.'
     """
-    return _ASKS[criterion.name]
+    own: str | None = getattr(criterion, "sentence", None)
+    return own or _ASKS.get(criterion.name) or f"The criterion {criterion.name} is minimised."

@@ -1,16 +1,11 @@
 """A criterion: the largest share of its variance that a group loses."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from fairspan.moments.groups import Label
-from fairspan.problem.pieces import Pieces
-from fairspan.problem.problem import Problem
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.extending import Pieces, Problem
 
 
 @dataclass(frozen=True)
@@ -19,10 +14,10 @@ class LargestShareLost:
 
     name: ClassVar[str] = "largest_share_lost"
 
-    def check(self, labels: list[Label]) -> None:
+    def check(self, labels: list[Any]) -> None:
         """Accept any groups."""
 
-    def value(self, errors: FloatArray, problem: Problem) -> float:
+    def value(self, errors: np.ndarray, problem: Problem) -> float:
         """At the (k,) errors of a subspace."""
         return self.pieces(problem).value(errors)
 

@@ -1,0 +1,178 @@
+"""What can be asked for by name: criteria, restrictions and solvers, of this package or another.
+
+Built-in ones are imported when they are used, so that help and usage errors need not wait for
+numpy. Those of another package are registered by a call of :func:`register`, or by an entry point
+of the group ``fairspan.plugins``: a function without arguments that calls :func:`register`. Entry
+points are loaded only where a name is unknown.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from fairspan.errors import InvalidParameter, InvalidType, kind_of
+
+Factory = Callable[..., Any]
+
+_ENTRY_POINTS = "fairspan.plugins"
+_BUILT_IN: dict[str, dict[str, str]] = {
+    "criterion": {
+        "minimax_loss": "fairspan.problem.criteria:MinimaxLoss",
+        "minimax_error": "fairspan.problem.criteria:MinimaxError",
+        "total_error": "fairspan.problem.criteria:TotalError",
+        "disparity": "fairspan.problem.criteria:Disparity",
+        "equal_error": "fairspan.problem.criteria:EqualError",
+        "error_gap": "fairspan.problem.criteria:ErrorGap",
+        "robust_error_gap": "fairspan.problem.robust_error_gap:RobustErrorGap",
+        "nash_welfare": "fairspan.problem.criteria:NashWelfare",
+    },
+    "restriction": {
+        "mean_parity": "fairspan.problem.restrictions:MeanParity",
+        "covariance_parity": "fairspan.problem.restrictions:CovarianceParity",
+    },
+    "solver": {
+        "auto": "fairspan.solvers.auto:Auto",
+        "boundary": "fairspan.solvers.boundary:BoundarySearch",
+        "cutting_plane": "fairspan.solvers.cutting_plane:CuttingPlane",
+        "multiplicative": "fairspan.solvers.multiplicative:MultiplicativeWeights",
+        "semidefinite": "fairspan.solvers.semidefinite:Semidefinite",
+        "riemannian": "fairspan.solvers.riemannian:RiemannianSubgradient",
+    },
+}
+_registered: dict[str, dict[str, Factory]] = {kind: {} for kind in _BUILT_IN}
+
+
+def register(kind: str, name: str, factory: Factory) -> None:
+    """Let something of another package be asked for by its name.
+
+    Parameters
+    ----------
+    kind : {"criterion", "restriction", "solver"}
+    name : str
+        The name; registered again, it replaces what was registered before.
+    factory : callable
+        Makes the object; its parameters can be set by name, as ``criterion__penalty``.
+
+    Raises
+    ------
+    InvalidParameter
+        An unknown kind, or the name of something built in.
+    InvalidType
+        A name that is no text, or a factory that cannot be called.
+
+    Examples
+    --------
+    >>> from fairspan import ErrorGap, FairPCA
+    >>> from fairspan.extending import register
+    >>> register("criterion", "strict_gap", lambda penalty=9.0: ErrorGap(penalty))
+    >>> FairPCA(1, criterion="strict_gap").get_params()["criterion__penalty"]
+    9.0
+    """
+    if kind not in _BUILT_IN:
+        raise InvalidParameter(
+            f"kind is {kind!r}",
+            f"Allowed are {', '.join(map(repr, _BUILT_IN))}",
+            "Choose one of these",
+        )
+    if not isinstance(name, str) or not callable(factory):
+        raise InvalidType(
+            f"register received the name {name!r} and a factory of type {type(factory).__name__}",
+            "Allowed are a text and a callable",
+            "Pass the class itself, such as register('criterion', 'my_name', MyCriterion)",
+        )
+    if name in _BUILT_IN[kind]:
+        raise InvalidParameter(
+            f"The name {name!r} was registered as a {kind}",
+            "Allowed are names that are not built in",
+            "Choose another name",
+        )
+    _registered[kind][name] = factory
+
+
+def names_of(kind: str) -> tuple[str, ...]:
+    """The names that are known so far: built-in ones first.
+
+    Examples
+    --------
+    >>> names_of("restriction")
+    ('mean_parity', 'covariance_parity')
+    """
+    return (*_BUILT_IN[kind], *_registered[kind])
+
+
+def factory_of(kind: str, name: str) -> Factory | None:
+    """What makes the object of a name; None if no package knows the name."""
+    if name in _BUILT_IN[kind]:
+        module, attribute = _BUILT_IN[kind][name].split(":")
+        factory: Factory = getattr(import_module(module), attribute)
+        return factory
+    if name not in _registered[kind]:
+        _load_entry_points()
+    return _registered[kind].get(name)
+
+
+def object_of(
+    kind: str, given: object, protocol: type, parameters: Mapping[str, Any] | None = None
+) -> Any:
+    """The object that a name stands for, or the given object itself if it conforms.
+
+    Parameters
+    ----------
+    kind : str
+    given : str or object
+    protocol : type
+        What an object of this kind has.
+    parameters : mapping, optional
+        For the factory, where a name is given.
+
+    Raises
+    ------
+    InvalidParameter
+        An unknown name or parameter, or a parameter out of range.
+    InvalidType
+        Neither a name nor an object that conforms.
+    """
+    if not isinstance(given, str):
+        _check_conforms(kind, given, protocol)
+        return given
+    factory = factory_of(kind, given)
+    if factory is None:
+        raise InvalidParameter(f"{kind} is {given!r}", _allowed(kind), _remedy(kind))
+    parameters = parameters or {}
+    known = list(inspect.signature(factory).parameters)
+    unknown = [name for name in parameters if name not in known]
+    if unknown:
+        raise InvalidParameter(
+            f"The {kind} {given!r} received the parameter {unknown[0]!r}",
+            f"Allowed are {', '.join(known)}" if known else "It has no parameters",
+            f"Leave this parameter out or choose another {kind}",
+        )
+    made = factory(**parameters)
+    _check_conforms(kind, made, protocol)
+    return made
+
+
+def _check_conforms(kind: str, value: object, protocol: type) -> None:
+    members = [name for name in vars(protocol) if not name.startswith("_")]
+    missing = [name for name in members if not hasattr(value, name)]
+    if not missing and not isinstance(value, type):
+        return
+    lacking = "" if len(missing) in (0, len(members)) else f", which lacks {', '.join(missing)}"
+    raise InvalidType(f"{kind} is {kind_of(value)}{lacking}", _allowed(kind), _remedy(kind))
+
+
+def _allowed(kind: str) -> str:
+    return f"Allowed is the name of a {kind}, or a {kind} object"
+
+
+def _remedy(kind: str) -> str:
+    return f"Choose one of {', '.join(map(repr, names_of(kind)))}"
+
+
+@cache
+def _load_entry_points() -> None:
+    for entry_point in entry_points(group=_ENTRY_POINTS):
+        entry_point.load()()

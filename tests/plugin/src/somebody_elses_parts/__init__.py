@@ -1,0 +1,13 @@
+"""Parts for fairspan, each of which can be asked for by name once this package is installed."""
+
+from fairspan.extending import register
+from somebody_elses_parts.first_features import FirstFeatures
+from somebody_elses_parts.largest_share_lost import LargestShareLost
+from somebody_elses_parts.weight_grid import WeightGrid
+
+
+def register_all() -> None:
+    """What the entry point in pyproject.toml names."""
+    register("criterion", LargestShareLost.name, LargestShareLost)
+    register("restriction", FirstFeatures.name, FirstFeatures)
+    register("solver", WeightGrid.name, WeightGrid)

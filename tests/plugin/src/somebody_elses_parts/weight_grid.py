@@ -1,0 +1,59 @@
+"""A solver: try evenly spaced weights of two groups."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairspan import Solution
+from fairspan.errors import InvalidParameter
+from fairspan.extending import Problem, TracePoint, certified
+
+
+@dataclass(frozen=True)
+class WeightGrid:
+    """One eigenproblem for each of `n_weights` mixtures of the two pieces of a criterion."""
+
+    n_weights: int = 201
+    name: ClassVar[str] = "weight_grid"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.n_weights, int) or self.n_weights < 2:
+            raise InvalidParameter(
+                f"n_weights is {self.n_weights!r}",
+                "Allowed is a whole number of at least 2",
+                "Use the default, 201",
+            )
+
+    def objection(self, problem: Problem) -> str | None:
+        """Why it cannot take this problem; None if it can."""
+        if problem.pieces is None or len(problem.pieces.offsets) != 2:
+            return "it takes criteria of two linear pieces only"
+        return None
+
+    def solve(self, problem: Problem, tolerance: float, random_state: Any = None) -> Solution:
+        """Keep the best subspace and the best weights; what they prove is not for it to say."""
+        trace: list[TracePoint] = []
+
+        def certify(basis: np.ndarray, weights: np.ndarray) -> Solution:
+            return certified(
+                problem,
+                basis,
+                weights,
+                tolerance=tolerance,
+                n_eigenproblems=len(trace),
+                trace=trace,
+                solver=self.name,
+            )
+
+        upper, lower = np.inf, -np.inf
+        for share in np.linspace(0, 1, self.n_weights):
+            weights = np.array([share, 1 - share]) @ problem.pieces.coefficients
+            basis = problem.second_moments.leading(weights, problem.n_components).vectors
+            tried = certify(basis, weights)
+            if tried.objective < upper:
+                upper, best_basis = tried.objective, basis
+            if tried.lower_bound > lower:
+                lower, best_weights = tried.lower_bound, weights
+            trace.append(TracePoint(len(trace) + 1, lower, upper))
+        return certify(best_basis, best_weights)

@@ -1,0 +1,205 @@
+"""A package of somebody else, tests/plugin: its parts work wherever built-in ones do."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from somebody_elses_parts.first_features import FirstFeatures
+from somebody_elses_parts.largest_share_lost import LargestShareLost
+from somebody_elses_parts.weight_grid import WeightGrid
+
+import fairspan as fs
+from fairspan import registry
+from fairspan.errors import Incompatible, InvalidParameter, InvalidType
+from fairspan.extending import register
+
+SOURCES = Path(__file__).parent / "plugin" / "src"
+PARTS = {"criterion": LargestShareLost, "restriction": FirstFeatures, "solver": WeightGrid}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _installed():
+    """As an installation makes it known."""
+    found = EntryPoint("somebody", "somebody_elses_parts:register_all", "fairspan.plugins")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "entry_points", lambda group: [found] * (group == found.group))
+        patch.setattr(registry, "_registered", {kind: {} for kind in registry._registered})
+        registry._load_entry_points.cache_clear()
+        yield
+    registry._load_entry_points.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.standard_normal((80, 6)) * [3, 2, 1, 1, 0.5, 0.2], columns=[*"uvwxyz"])
+    frame["group"] = np.where(rng.random(80) < 0.4, "a", "b")
+    frame.loc[frame.group == "a", "w"] *= 4
+    return frame
+
+
+def test_it_imports_public_names_alone():
+    for path in SOURCES.rglob("*.py"):
+        for line in path.read_text().splitlines():
+            if line.startswith(("import fairspan", "from fairspan")):
+                assert line.split()[1] in ("fairspan", "fairspan.errors", "fairspan.extending")
+
+
+def test_nothing_of_it_is_loaded_before_an_unknown_name_is_asked_for(monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {kind: {} for kind in registry._registered})
+    registry._load_entry_points.cache_clear()
+    assert fs.FairPCA(2, criterion="error_gap").get_params()["criterion__penalty"] == 0.5
+    assert "largest_share_lost" not in registry.names_of("criterion")
+    assert registry.factory_of("criterion", "largest_share_lost") is LargestShareLost
+    assert "largest_share_lost" in registry.names_of("criterion")
+    registry._load_entry_points.cache_clear()
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["by name", "as an object"])
+def test_fit_transform_verify_audit_save_and_report(named, table, tmp_path):
+    criterion = "largest_share_lost" if named else LargestShareLost()
+    restriction = "first_features" if named else FirstFeatures()
+    fair = fs.FairPCA(2, criterion=criterion, restriction=restriction)
+    fair.fit(table, sensitive_features="group")
+    assert fair.solution_.status == "optimal"
+    np.testing.assert_allclose(fair.components_[:, 3:], 0, atol=1e-12)
+    assert fair.transform(table).shape == (80, 2)
+    assert fs.verify(fair, table, "group").holds
+    found = fs.audit(fair, table, "group")
+    assert "largest_share_lost" in found.frame().to_string() or named is False
+    fair.subspace_.save(tmp_path / "model")
+    loaded = fs.FairSubspace.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.components, fair.components_)
+    assert fs.verify(loaded, table, "group").holds
+
+
+def test_a_report_of_a_registered_criterion(table, tmp_path):
+    facts = fs.write_report(
+        tmp_path / "page.html", table, "group", n_components=2, criterion="largest_share_lost"
+    )
+    printed, told = facts["verification"], {"given": fs.GroupMoments.from_rows(table, "group")}
+    program = re.sub("^moments = .*$", "moments = given", printed["snippet"], flags=re.M)
+    exec(compile(program, "the program of a report", "exec"), told)
+    assert told["objective"] == pytest.approx(printed["objective"], abs=printed["tolerance"])
+    assert told["lower_bound"] == pytest.approx(printed["lower_bound"], abs=printed["tolerance"])
+    assert "largest share lost" in (tmp_path / "page.html").read_text().replace("_", " ")
+
+
+def test_the_solver_brackets_the_exact_answer(table):
+    exact = fs.FairPCA(2).fit(table, sensitive_features="group").solution_
+    for n_weights in (11, 1001):
+        solver = WeightGrid(n_weights)
+        grid = fs.FairPCA(2, solver=solver).fit(table, sensitive_features="group").solution_
+        assert grid.lower_bound <= exact.objective + 1e-9
+        assert grid.objective >= exact.objective - 1e-9
+        assert grid.solver == "weight_grid"
+    with pytest.raises(Incompatible, match="two linear pieces only"):
+        fs.FairPCA(2, criterion="nash_welfare", solver="weight_grid").fit(
+            table, sensitive_features="group"
+        )
+
+
+def test_parameters_of_its_parts_are_parameters_of_the_estimator(table):
+    fair = fs.FairPCA(2, restriction="first_features", solver="weight_grid")
+    assert fair.get_params()["restriction__count"] == 3
+    fair.set_params(restriction__count=4, solver__n_weights=51)
+    assert (fair.restriction, fair.solver) == (FirstFeatures(4), WeightGrid(51))
+
+
+def test_all_centres_units_and_many_features(table):
+    rows = np.random.default_rng(0).standard_normal((30, 50))
+    groups = np.repeat(["a", "b"], 15)
+    for center in ("global", "group", "none"):
+        fair = fs.FairPCA(2, criterion=LargestShareLost(), center=center)
+        fair.fit(rows * 1e80, sensitive_features=groups)
+        assert fair.solution_.status == "optimal"
+        assert fs.verify(fair, rows * 1e80, groups).holds
+
+
+def test_a_share_of_variance_within_its_restriction(table):
+    fair = fs.FairPCA(0.1, restriction=FirstFeatures()).fit(table, sensitive_features="group")
+    assert fair.n_components_ <= 3
+
+
+def test_the_command_line(table, tmp_path):
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    information = tmp_path / "somebody_elses_parts-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: somebody-elses-parts\n")
+    (information / "entry_points.txt").write_text(
+        "[fairspan.plugins]\nsomebody_elses_parts = somebody_elses_parts:register_all\n"
+    )
+    paths = [str(tmp_path), str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, "-c", "from fairspan.cli import main; main()", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
+        )
+
+    model, data = tmp_path / "model", tmp_path / "rows.csv"
+    fitted = run(
+        *("fit", data, "--group", "group", "-d", "2", "-o", model, "--json"),
+        *("--criterion", "largest_share_lost"),
+    )
+    assert fitted.returncode == 0, fitted.stderr
+    assert "largest_share_lost" in json.dumps(json.loads(fitted.stdout))
+    assert run("verify", model, data, "--group", "group").returncode == 0
+    assert run("fit", data, "--group", "group", "--criterion", "unheard_of").returncode == 2
+
+
+def test_names_and_factories_that_cannot_be_registered():
+    with pytest.raises(InvalidParameter, match="kind is 'colour'"):
+        register("colour", "red", LargestShareLost)
+    with pytest.raises(InvalidParameter, match="not built in"):
+        register("criterion", "minimax_loss", LargestShareLost)
+    with pytest.raises(InvalidType, match="a callable"):
+        register("criterion", "mine", LargestShareLost())
+    with pytest.raises(InvalidParameter, match="Choose one of"):
+        fs.FairPCA(criterion="nobody_has_this").fit(np.eye(4), sensitive_features=[*"aabb"])
+
+
+class Half:
+    """A criterion without most of what one has."""
+
+    name = "half"
+
+    def check(self, labels):
+        """Accept any groups."""
+
+
+class WithoutProof(Half):
+    """A criterion that nothing can prove."""
+
+    def value(self, errors, problem):
+        return float(errors.max()) ** 2
+
+    def pieces(self, problem):
+        return None
+
+
+def test_what_an_object_lacks_is_named(table):
+    with pytest.raises(InvalidType, match="which lacks value, pieces"):
+        fs.FairPCA(2, criterion=Half()).fit(table, sensitive_features="group")
+    with pytest.raises(Incompatible, match="neither pieces nor"):
+        fs.FairPCA(2, criterion=WithoutProof()).fit(table, sensitive_features="group")
+    with pytest.raises(InvalidType, match="the class LargestShareLost itself"):
+        fs.FairPCA(2, criterion=LargestShareLost).fit(table, sensitive_features="group")
+
+
+@pytest.mark.parametrize(("kind", "part"), PARTS.items())
+def test_an_equal_part_registered_again_replaces_the_first(kind, part):
+    register(kind, part.name, part)
+    register(kind, part.name, lambda: part())
+    assert registry.factory_of(kind, part.name) is not part
