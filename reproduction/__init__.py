@@ -1,1 +1,1 @@
-"""The papers' tables and figures, ours beside what they print; for the command reproduce alone."""
+"""The papers' tables and figures, computed from the data: ``./run reproduce NAME``."""

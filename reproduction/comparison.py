@@ -33,7 +33,7 @@ def mark(difference: float | None, reason: str) -> str:
     return reason if difference is not None and abs(difference) > WANTS_A_REASON else ""
 
 
-def printed_table(name: str, package: str = "fairspan.experiments") -> list[dict[str, str]]:
+def printed_table(name: str, package: str = "reproduction") -> list[dict[str, str]]:
     """Rows of ``printed/NAME.csv`` of a package, as text by column."""
     text = (files(package) / "printed" / f"{name}.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from fairspan.experiments.store import Store
+from reproduction.store import Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

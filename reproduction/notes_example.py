@@ -12,11 +12,11 @@ import numpy as np
 import scipy.optimize
 
 from fairspan.drawing.palette import BLUE, FAINT, GREEN, INK, VERMILION
-from fairspan.experiments.comparison import relative_difference
-from fairspan.experiments.experiment import Cell, Result, Setting
 from fairspan.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Criterion, Disparity
+from reproduction.comparison import relative_difference
+from reproduction.experiment import Cell, Result, Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

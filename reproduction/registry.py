@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fairspan.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from fairspan.experiments.experiment import Experiment
+    from reproduction.experiment import Experiment
 
 
 class Entry(NamedTuple):
@@ -15,7 +15,7 @@ class Entry(NamedTuple):
     Attributes
     ----------
     home : str
-        ``module:name``, the module below fairspan.experiments.
+        ``module:name``, the module below reproduction.
     title : str
         The same as the experiment's own.
     """
@@ -74,8 +74,8 @@ def experiment_of(name: str) -> "Experiment":
         raise InvalidParameter(
             f"There is no experiment {name!r}",
             f"Allowed are {', '.join(EXPERIMENTS)}",
-            "Choose one of these; fairspan reproduce --help says what each shows",
+            "Choose one of these; ./run reproduce --help says what each shows",
         )
     module, _, attribute = EXPERIMENTS[name].home.partition(":")
-    found: Experiment = getattr(import_module(f"fairspan.experiments.{module}"), attribute)
+    found: Experiment = getattr(import_module(f"reproduction.{module}"), attribute)
     return found

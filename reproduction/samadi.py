@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairspan.datasets import Dataset, load
-from fairspan.experiments.comparison import mark, printed_table, relative_difference
-from fairspan.experiments.experiment import Cell, Effort, Result, Setting
-from fairspan.experiments.samadi_figures import Curve, draw_errors, draw_losses
 from fairspan.fitting import fit_subspace
 from fairspan.linalg import leading_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.operators import DenseSecondMoments
+from reproduction.comparison import mark, printed_table, relative_difference
+from reproduction.experiment import Cell, Effort, Result, Setting
+from reproduction.samadi_figures import Curve, draw_errors, draw_losses
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

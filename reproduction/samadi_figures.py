@@ -1,4 +1,4 @@
-"""The pictures of :mod:`fairspan.experiments.samadi`."""
+"""The pictures of :mod:`reproduction.samadi`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from fairspan.datasets import load
 from fairspan.drawing.palette import BLUE, FAINT, VERMILION
-from fairspan.experiments.comparison import mark, printed_table, relative_difference
-from fairspan.experiments.experiment import Cell, Effort, Result, Setting
 from fairspan.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.solvers.dual import Dual
 from fairspan.solvers.rank_reduction import SoftBasis, largest_rank, reduced
 from fairspan.solvers.relaxation import Relaxation
+from reproduction.comparison import mark, printed_table, relative_difference
+from reproduction.experiment import Cell, Effort, Result, Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairspan.datasets import load, load_faces
-from fairspan.experiments.vu.protocol import FloatArray, GroupArray
+from reproduction.vu.protocol import FloatArray, GroupArray
 
 # Drawn of each gender, and what each image is resized to by area.
 _FACES_OF_EACH, _SHAPE = 2000, (24, 24)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairspan.experiments.experiment import Cell, Effort, Result, Setting
-from fairspan.experiments.vu import methods
-from fairspan.experiments.vu.data_sets import data_set_of
-from fairspan.experiments.vu.methods import Method
-from fairspan.experiments.vu.protocol import (
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.subspace import squared_residuals
+from reproduction.experiment import Cell, Effort, Result, Setting
+from reproduction.vu import methods
+from reproduction.vu.data_sets import data_set_of
+from reproduction.vu.methods import Method
+from reproduction.vu.protocol import (
     FloatArray,
     GroupArray,
     Part,
@@ -19,10 +21,8 @@ from fairspan.experiments.vu.protocol import (
     split_rows,
     standardized,
 )
-from fairspan.experiments.vu.scatter import STYLES
-from fairspan.experiments.vu.threads import on_one_thread
-from fairspan.moments.group_moments import GroupMoments
-from fairspan.subspace import squared_residuals
+from reproduction.vu.scatter import STYLES
+from reproduction.vu.threads import on_one_thread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from functools import partial
 
-from fairspan.experiments.experiment import Setting
-from fairspan.experiments.vu.methods import Method
-from fairspan.experiments.vu.plans import Plan
-from fairspan.experiments.vu.protocol import FloatArray, GroupArray
-from fairspan.experiments.vu.repeats import Outcome, Repeat, one_repeat
-from fairspan.experiments.vu.threads import on_one_thread
+from reproduction.experiment import Setting
+from reproduction.vu.methods import Method
+from reproduction.vu.plans import Plan
+from reproduction.vu.protocol import FloatArray, GroupArray
+from reproduction.vu.repeats import Outcome, Repeat, one_repeat
+from reproduction.vu.threads import on_one_thread
 
 # By data set, the outcomes of every repeat.
 Outcomes = dict[str, list[dict[str, Outcome]]]

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairspan.errors import Incompatible
-from fairspan.experiments.experiment import Cell, Effort, Result, Setting
-from fairspan.experiments.vu import methods
-from fairspan.experiments.vu.data_sets import data_set_of
-from fairspan.experiments.vu.methods import Method
-from fairspan.experiments.vu.protocol import FloatArray, GroupArray, standardized
-from fairspan.experiments.vu.scatter import STYLES
-from fairspan.experiments.vu.threads import on_one_thread
 from fairspan.fitting import Fit, fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import ErrorGap
+from reproduction.experiment import Cell, Effort, Result, Setting
+from reproduction.vu import methods
+from reproduction.vu.data_sets import data_set_of
+from reproduction.vu.methods import Method
+from reproduction.vu.protocol import FloatArray, GroupArray, standardized
+from reproduction.vu.scatter import STYLES
+from reproduction.vu.threads import on_one_thread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

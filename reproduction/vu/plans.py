@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from fairspan.experiments.experiment import Effort
-from fairspan.experiments.vu import methods
-from fairspan.experiments.vu.data_sets import DATA_SETS, DataSet
-from fairspan.experiments.vu.methods import Method, Setting
+from reproduction.experiment import Effort
+from reproduction.vu import methods
+from reproduction.vu.data_sets import DATA_SETS, DataSet
+from reproduction.vu.methods import Method, Setting
 
 # The semidefinite program takes ten seconds at this many features and grows with the sixth power.
 _MOST_FEATURES = 50

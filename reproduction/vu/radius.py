@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairspan.drawing.palette import BLUE
-from fairspan.experiments.experiment import Cell, Effort, Result, Setting
-from fairspan.experiments.vu.protocol import FloatArray, Part, errors_of
-from fairspan.experiments.vu.threads import on_one_thread
-from fairspan.experiments.vu.toy import LABELS, N_TRAIN, toy_rows
 from fairspan.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label
 from fairspan.problem.robust_error_gap import RobustErrorGap
+from reproduction.experiment import Cell, Effort, Result, Setting
+from reproduction.vu.protocol import FloatArray, Part, errors_of
+from reproduction.vu.threads import on_one_thread
+from reproduction.vu.toy import LABELS, N_TRAIN, toy_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,7 +6,7 @@ A reason is a short name in the table and a sentence in its notes.
 import math
 from collections.abc import Iterable, Sequence
 
-from fairspan.experiments.comparison import WANTS_A_REASON, relative_difference
+from reproduction.comparison import WANTS_A_REASON, relative_difference
 
 _PAPERS_REPEATS = 10
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.experiments.vu.methods import Method, Setting
-from fairspan.experiments.vu.protocol import (
+from fairspan.moments.group_moments import GroupMoments
+from reproduction.vu.methods import Method, Setting
+from reproduction.vu.protocol import (
     FloatArray,
     GroupArray,
     Part,
@@ -16,7 +17,6 @@ from fairspan.experiments.vu.protocol import (
     split_rows,
     standardized,
 )
-from fairspan.moments.group_moments import GroupMoments
 
 TRAIN_SHARE = 0.3
 N_COMPONENTS = 3

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from fairspan.experiments.comparison import printed_table, relative_difference
-from fairspan.experiments.experiment import Cell, Result, Setting
-from fairspan.experiments.vu.data_sets import DATA_SETS
-from fairspan.experiments.vu.methods import Method
-from fairspan.experiments.vu.outcomes import Outcomes, computed
-from fairspan.experiments.vu.plans import CERTIFIED, PAPERS, Plan, plan_of
-from fairspan.experiments.vu.reasons import explained, mean, reason_for, spread
-from fairspan.experiments.vu.repeats import figures_of
-from fairspan.experiments.vu.scatter import Pair, draw_pairs
+from reproduction.comparison import printed_table, relative_difference
+from reproduction.experiment import Cell, Result, Setting
+from reproduction.vu.data_sets import DATA_SETS
+from reproduction.vu.methods import Method
+from reproduction.vu.outcomes import Outcomes, computed
+from reproduction.vu.plans import CERTIFIED, PAPERS, Plan, plan_of
+from reproduction.vu.reasons import explained, mean, reason_for, spread
+from reproduction.vu.repeats import figures_of
+from reproduction.vu.scatter import Pair, draw_pairs
 
 _COLUMNS = (
     "data set",

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairspan.drawing.palette import GREEN, INK, ORANGE, SKY, VERMILION
-from fairspan.experiments.experiment import Cell, Result, Setting
-from fairspan.experiments.vu.protocol import Part
 from fairspan.fitting import Fit, fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.robust_error_gap import RobustErrorGap
+from reproduction.experiment import Cell, Result, Setting
+from reproduction.vu.protocol import Part
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

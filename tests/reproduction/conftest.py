@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import real_data
-from fairspan import cli
-from fairspan.experiments import registry
-from fairspan.experiments.experiment import Effort, Result, Setting
-from fairspan.experiments.store import Store
+from reproduction import registry
+from reproduction.command import run as run_command
+from reproduction.experiment import Effort, Result, Setting
+from reproduction.store import Store
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def reproduce(
 
     def run(*arguments: object) -> Outcome:
         capfd.readouterr()
-        status = cli.run(["reproduce", *map(str, arguments), "-o", str(folder)])
+        status = run_command([*map(str, arguments), "-o", str(folder)])
         return Outcome(status, *capfd.readouterr())
 
     return run
@@ -81,9 +81,9 @@ def registered(monkeypatch):
     """Register a toy experiment."""
 
     def register(toy):
-        module = types.ModuleType("fairspan.experiments.toy")
+        module = types.ModuleType("reproduction.toy")
         module.TOY = toy
-        monkeypatch.setitem(sys.modules, "fairspan.experiments.toy", module)
+        monkeypatch.setitem(sys.modules, "reproduction.toy", module)
         monkeypatch.setitem(registry.EXPERIMENTS, "toy", registry.Entry("toy:TOY", toy.title))
         return toy
 

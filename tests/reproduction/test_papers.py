@@ -7,12 +7,12 @@ import pytest
 import scipy.optimize
 
 import real_data
-from fairspan.experiments.comparison import relative_difference
-from fairspan.experiments.experiment import Effort, Setting
-from fairspan.experiments.notes_example import NOTES_EXAMPLE
-from fairspan.experiments.samadi import ERRORS, LOSSES
-from fairspan.experiments.store import Store
-from fairspan.experiments.tantipongpipat import TANTIPONGPIPAT
+from reproduction.comparison import relative_difference
+from reproduction.experiment import Effort, Setting
+from reproduction.notes_example import NOTES_EXAMPLE
+from reproduction.samadi import ERRORS, LOSSES
+from reproduction.store import Store
+from reproduction.tantipongpipat import TANTIPONGPIPAT
 
 CREDIT = ["default_credit"]
 

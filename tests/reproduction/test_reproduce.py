@@ -10,8 +10,8 @@ import pytest
 
 import real_data
 from fairspan.errors import InvalidParameter
-from fairspan.experiments import samadi
-from fairspan.experiments.registry import EXPERIMENTS, experiment_of
+from reproduction import samadi
+from reproduction.registry import EXPERIMENTS, experiment_of
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -24,7 +24,7 @@ def test_every_experiment_is_what_the_list_says(name):
 
 def test_help_lists_the_experiments_and_loads_nothing_heavy():
     code = (
-        "import sys; from fairspan.cli import run; assert run(['reproduce', '--help']) == 0\n"
+        "import sys; from reproduction.command import run; assert run(['--help']) == 0\n"
         "print({'numpy', 'scipy', 'sklearn', 'matplotlib', 'pyarrow'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -174,9 +174,9 @@ def test_other_effort_or_data_start_over(reproduce, registered, make_toy, data):
 
 KILLED = """
 import os, signal, sys
-from fairspan.cli import main
-from fairspan.experiments import samadi
-from fairspan.experiments.store import Store
+from reproduction.command import main
+from reproduction import samadi
+from reproduction.store import Store
 
 samadi.DIMENSIONS = (1, 2, 3, 4)
 
@@ -205,7 +205,7 @@ def test_killed_in_the_middle_of_a_write_it_gives_the_same_bytes(
     folder = tmp_path / "out"
     for path in folder.iterdir():
         path.unlink()
-    command = [sys.executable, "-c", KILLED, "3", "reproduce", *arguments, "-o", str(folder)]
+    command = [sys.executable, "-c", KILLED, "3", *arguments, "-o", str(folder)]
     assert subprocess.run(command, capture_output=True).returncode == -9
     assert list(written()) == ["samadi-losses.partial"]
     result = reproduce(*arguments)

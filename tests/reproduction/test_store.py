@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fairspan.errors import InvalidInput
-from fairspan.experiments.store import Store
+from reproduction.store import Store
 
 HEADER = {"experiment": "toy", "seed": 0}
 

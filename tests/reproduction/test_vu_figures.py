@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from fairspan.experiments.experiment import Effort, Setting
-from fairspan.experiments.registry import EXPERIMENTS, experiment_of
-from fairspan.experiments.store import Store
-from fairspan.experiments.vu import methods
-from fairspan.experiments.vu.dimensions import curves_of, mean_curves
-from fairspan.experiments.vu.methods import Method
-from fairspan.experiments.vu.pareto import PARETO, compared, frontier_of, least_error, points_of
-from fairspan.experiments.vu.radius import RADIUS, performance
-from fairspan.experiments.vu.scatter import Pair, draw_pairs
-from fairspan.experiments.vu.toy import FIGURE_1, directions, toy_rows
 from real_data import FOLDER, path_of
+from reproduction.experiment import Effort, Setting
+from reproduction.registry import EXPERIMENTS, experiment_of
+from reproduction.store import Store
+from reproduction.vu import methods
+from reproduction.vu.dimensions import curves_of, mean_curves
+from reproduction.vu.methods import Method
+from reproduction.vu.pareto import PARETO, compared, frontier_of, least_error, points_of
+from reproduction.vu.radius import RADIUS, performance
+from reproduction.vu.scatter import Pair, draw_pairs
+from reproduction.vu.toy import FIGURE_1, directions, toy_rows
 
 
 def quick_setting():

@@ -3,23 +3,23 @@
 import numpy as np
 import pytest
 
-from fairspan.experiments.experiment import Effort
-from fairspan.experiments.vu import methods
-from fairspan.experiments.vu.data_sets import DATA_SETS, data_set_of
-from fairspan.experiments.vu.methods import Method
-from fairspan.experiments.vu.plans import CERTIFIED, LIMITED, PAPERS, plan_of
-from fairspan.experiments.vu.protocol import errors_of
-from fairspan.experiments.vu.repeats import (
+from fairspan.fitting import fit_subspace
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.problem.robust_error_gap import RobustErrorGap
+from reproduction.experiment import Effort
+from reproduction.vu import methods
+from reproduction.vu.data_sets import DATA_SETS, data_set_of
+from reproduction.vu.methods import Method
+from reproduction.vu.plans import CERTIFIED, LIMITED, PAPERS, plan_of
+from reproduction.vu.protocol import errors_of
+from reproduction.vu.repeats import (
     Repeat,
     chosen_setting,
     figures_of,
     folded,
     one_repeat,
 )
-from fairspan.experiments.vu.toy import toy_rows
-from fairspan.fitting import fit_subspace
-from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.robust_error_gap import RobustErrorGap
+from reproduction.vu.toy import toy_rows
 
 
 def rows_of_two_groups(seed, p=6, n=(90, 60)):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fairspan.errors import InvalidInput
-from fairspan.experiments.vu.protocol import (
+from reproduction.vu.protocol import (
     Part,
     errors_of,
     fold_rows,

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from fairspan.experiments.comparison import printed_table
-from fairspan.experiments.experiment import Effort, Setting
-from fairspan.experiments.store import Store
-from fairspan.experiments.vu import outcomes, tables
-from fairspan.experiments.vu.data_sets import DATA_SETS
-from fairspan.experiments.vu.reasons import explained, reason_for
 from real_data import FOLDER, path_of
+from reproduction.comparison import printed_table
+from reproduction.experiment import Effort, Setting
+from reproduction.store import Store
+from reproduction.vu import outcomes, tables
+from reproduction.vu.data_sets import DATA_SETS
+from reproduction.vu.reasons import explained, reason_for
 
 _QUICK = ("ecoli", "parkinsons", "wine_quality")
 

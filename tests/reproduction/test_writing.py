@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from fairspan.experiments.experiment import Result
-from fairspan.experiments.writing import csv_of, shown, text_of, write_result
 from fairspan.terminal_text import terminal_width
+from reproduction.experiment import Result
+from reproduction.writing import csv_of, shown, text_of, write_result
 
 RESULT = Result(
     "A title",
