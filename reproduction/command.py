@@ -161,7 +161,7 @@ def _data_folder(experiment: "Experiment", data: Path | None) -> Path:
 
 def _fingerprint(data: Path, names: Sequence[str]) -> str:
     """Of the contents of these files; each is checked to be there and whole before any work."""
-    from fairspan.datasets import data_file
+    from fairspan.datasets.folder import data_file
 
     return " ".join(data_file(name, data).sha256 for name in names)
 
