@@ -84,7 +84,7 @@ class FairPCA(
         Samadi et al.), or the origin.
     scale : bool, default=False
         Divide each feature by its pooled standard deviation (ddof 0). Errors, and tolerances of
-        restrictions, are then in those units.
+        restrictions, are then in those units. On the command line: ``--standardize``.
     solver : str or object, default="auto"
         How it is minimised. By name, with default settings, or as an object:
 

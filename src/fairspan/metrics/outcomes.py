@@ -12,6 +12,7 @@ from fairspan.metrics.columns import Codes, coded_groups, coded_outcomes
 from fairspan.moments.groups import Label, Scalar, listed, plain_labels
 from fairspan.moments.sources.labels import check_index
 from fairspan.moments.sources.weights import checked_weights
+from fairspan.problem.parameters import check_number
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -53,29 +54,46 @@ class OutcomesByGroup:
         sums = np.bincount(cells, self.weights, k * m).reshape(k, m)
         return np.asarray(sums / sums.sum(axis=1, keepdims=True))
 
-    def resampled(
-        self, statistic: Callable[[FloatArray], FloatArray], n_bootstrap: int, random_state: Any
-    ) -> FloatArray:
-        """A statistic of the distribution in bootstrap samples, rows drawn within each group.
+    def interval(
+        self,
+        statistic: Callable[[FloatArray], FloatArray],
+        n_bootstrap: int,
+        confidence: float,
+        random_state: Any,
+    ) -> tuple[float | None, float | None]:
+        """Ends of a percentile bootstrap interval (Efron and Tibshirani 1993, section 13.3).
 
         Parameters
         ----------
         statistic : callable
             Takes (b, k, m) distributions, returns (b,) figures.
         n_bootstrap : int
+            Resamples; rows are drawn within each group.
+        confidence : float
         random_state : int, Generator, RandomState or None
 
         Returns
         -------
-        (n_bootstrap,) array
+        low, high : float or None
+            None without resamples, or where a group is a single row.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
         """
+        check_number("confidence", confidence, 0, 1)
         rng = _generator(random_state)
+        if n_bootstrap == 0 or not (self.counts > 1).all():
+            return None, None
         cells = [self._cells(group) for group in range(len(self.groups))]
         width = max(len(self.groups) * len(self.outcomes), *(len(each.counts) for each in cells))
         chunk = max(1, _CHUNK // width)
         sizes = [min(chunk, n_bootstrap - start) for start in range(0, n_bootstrap, chunk)]
         draws = (np.stack([each.drawn(size, rng) for each in cells], axis=1) for size in sizes)
-        return np.concatenate([statistic(each) for each in draws])
+        tail = (1 - confidence) / 2
+        figures = np.concatenate([statistic(each) for each in draws])
+        low, high = np.quantile(figures, [tail, 1 - tail]).tolist()
+        return low, high
 
     def _cells(self, group: int) -> "_Cells":
         rows = self.group_codes == group
@@ -159,13 +177,6 @@ def outcomes_by_group(
         outcome_codes.astype(np.int64),
         weights[present] / weights.max(),  # so that sums stay within float64's range
     )
-
-
-def percentile_interval(draws: FloatArray, confidence: float) -> tuple[float, float]:
-    """The central share of bootstrap figures (Efron and Tibshirani 1993, section 13.3)."""
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(draws, [tail, 1 - tail]).tolist()
-    return low, high
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.accepted_models import subspace_of
 from fairspan.errors import InvalidInput
 from fairspan.moments.group_limit import GroupLimit
 from fairspan.moments.groups import Label, listed
@@ -235,7 +234,7 @@ def disparity(
 def _figures(
     model: Any, X: Any, sensitive_features: Any, sample_weight: Any, max_groups: int | None
 ) -> GroupFigures:
-    subspace = subspace_of(model)
+    subspace = FairSubspace.of(model)
     known = 0 if subspace.provenance is None else len(subspace.provenance.groups)
     limit = GroupLimit(max_groups, n_known=known)
     source = rows_of(X, sensitive_features, sample_weight)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.accepted_models import subspace_of
 from fairspan.errors import InvalidInput
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import listed
@@ -113,7 +112,7 @@ def principal_component_regression(
     array([2.15, 0.  ])
     """
     column = Target.of(moments, target)
-    model = subspace_of(subspace)
+    model = FairSubspace.of(subspace)
     match = _matched(model, column)
     scale = 1.0 if model.scale is None else model.scale[match]
     basis = (model.components[:, match] / scale).T
