@@ -276,7 +276,8 @@ class Server:
                 "status": "active",
                 "format": "ARFF",
                 "description": "",
-                "url": f"https://api.openml.org/data/{number}",
+                "url": f"https://openml.test/data/{number}",
+                "file_id": str(number),  # what older versions of scikit-learn ask for
                 "md5_checksum": self.md5[number],
             }
         }

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairspan.datasets import load, load_faces
-from reproduction.vu.protocol import FloatArray, GroupArray
+from fairspan.typing import FloatArray
+from reproduction.vu.protocol import GroupArray
 
 # Drawn of each gender, and what each image is resized to by area.
 _FACES_OF_EACH, _SHAPE = 2000, (24, 24)

@@ -9,12 +9,12 @@ import numpy as np
 
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.subspace import squared_residuals
+from fairspan.typing import FloatArray
 from reproduction.experiment import Cell, Effort, Result, Setting
 from reproduction.vu import methods
 from reproduction.vu.data_sets import data_set_of
 from reproduction.vu.methods import Method
 from reproduction.vu.protocol import (
-    FloatArray,
     GroupArray,
     Part,
     errors_of,

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from functools import partial
 
+from fairspan.typing import FloatArray
 from reproduction.experiment import Setting
 from reproduction.vu.methods import Method
 from reproduction.vu.plans import Plan
-from reproduction.vu.protocol import FloatArray, GroupArray
+from reproduction.vu.protocol import GroupArray
 from reproduction.vu.repeats import Outcome, Repeat, one_repeat
 from reproduction.vu.threads import on_one_thread
 

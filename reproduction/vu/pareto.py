@@ -10,11 +10,12 @@ from fairspan.errors import Incompatible
 from fairspan.fitting import Fit, fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import ErrorGap
+from fairspan.typing import FloatArray
 from reproduction.experiment import Cell, Effort, Result, Setting
 from reproduction.vu import methods
 from reproduction.vu.data_sets import data_set_of
 from reproduction.vu.methods import Method
-from reproduction.vu.protocol import FloatArray, GroupArray, standardized
+from reproduction.vu.protocol import GroupArray, standardized
 from reproduction.vu.scatter import STYLES
 from reproduction.vu.threads import on_one_thread
 

@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
 from fairspan.subspace import squared_residuals
+from fairspan.typing import FloatArray, IndexArray
 
-FloatArray = npt.NDArray[np.float64]
-IndexArray = npt.NDArray[np.intp]
 GroupArray = npt.NDArray[np.str_]
 
 

@@ -11,8 +11,9 @@ from fairspan.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import Label
 from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.typing import FloatArray
 from reproduction.experiment import Cell, Effort, Result, Setting
-from reproduction.vu.protocol import FloatArray, Part, errors_of
+from reproduction.vu.protocol import Part, errors_of
 from reproduction.vu.threads import on_one_thread
 from reproduction.vu.toy import LABELS, N_TRAIN, toy_rows
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.typing import FloatArray
 from reproduction.vu.methods import Method, Setting
 from reproduction.vu.protocol import (
-    FloatArray,
     GroupArray,
     Part,
     errors_of,

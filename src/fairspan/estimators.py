@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
 from fairspan.errors import InvalidInput, InvalidType, warn
@@ -26,8 +25,6 @@ from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.parameters import kind_of
 from fairspan.projecting import ProjectsRows, set_features, take_features
 from fairspan.settings import changed_settings, check_settings, nested_settings
-
-FloatArray = npt.NDArray[np.float64]
 
 # The one label when groups are missing on purpose.
 _EVERYONE = "all"

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import CorruptFile, InvalidType
 from fairspan.html_table import Row, first_and_last, html_table
@@ -24,8 +23,7 @@ from fairspan.soft_projection import (
     soft_dimension,
 )
 from fairspan.storage import read_archive, write_archive
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Arrays of the evidence are saved under their names after this.
 _EVIDENCE = "evidence_"
@@ -267,11 +265,7 @@ class FairSubspace:
 
     def rows(self, X: Any) -> FloatArray:
         """The features of X as a checked (n, p) array, columns of a frame matched by name."""
-        frame = frame_of(X)
-        source = ArrayRows(X) if frame is None else FrameRows(frame)
-        if isinstance(source, FrameRows) and self.feature_names is not None:
-            source = source.selected(self.feature_names)
-        rows = source.values()
+        rows = feature_values(X, self.feature_names)
         check_width(rows.shape[1], self.n_features, "features")
         return rows
 
@@ -369,6 +363,15 @@ class FairSubspace:
                 f"(by {made.solver}, fairspan {made.version})"
             ],
         )
+
+
+def feature_values(X: Any, names: tuple[str, ...] | None) -> FloatArray:
+    """Checked values of an array or frame; columns of a frame by their names, where given."""
+    frame = frame_of(X)
+    if frame is None:
+        return ArrayRows(X).values()
+    rows = FrameRows(frame)
+    return (rows if names is None else rows.selected(names)).values()
 
 
 def squared_residuals(rows: FloatArray, components: FloatArray) -> FloatArray:

@@ -13,6 +13,7 @@ from fairspan.datasets.dataset import Dataset
 from fairspan.datasets.fetching import Column, fetched
 from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
 from fairspan.moments.groups import listed
+from fairspan.typing import FloatArray
 
 _CREDIT_NAMES = (
     *("LIMIT_BAL", "SEX", "EDUCATION", "MARRIAGE", "AGE"),
@@ -161,7 +162,7 @@ def _groups(
     return np.where(marks.any(axis=1), np.array(names)[marks.argmax(axis=1)], "other")
 
 
-def _numbers(column: Column) -> list[tuple[str, npt.NDArray[np.float64]]]:
+def _numbers(column: Column) -> list[tuple[str, FloatArray]]:
     """A column of numbers as it is; a column of texts as one feature for each value."""
     if column.values.dtype.kind == "f":
         return [(column.name, column.values.astype(np.float64))]

@@ -5,16 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
-from fairspan.metrics.columns import Codes, coded_groups, coded_outcomes
+from fairspan.metrics.columns import coded_groups, coded_outcomes
 from fairspan.moments.groups import Label, Scalar, listed, plain_labels
 from fairspan.moments.sources.labels import check_index
 from fairspan.moments.sources.weights import checked_weights
 from fairspan.problem.parameters import check_number
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray, IntegerArray
 
 # Numbers drawn at once, so that memory does not grow with the number of resamples.
 _CHUNK = 2**21
@@ -38,12 +36,12 @@ class OutcomesByGroup:
 
     groups: tuple[Label, ...]
     outcomes: tuple[Scalar, ...]
-    group_codes: Codes
-    outcome_codes: Codes
+    group_codes: IntegerArray
+    outcome_codes: IntegerArray
     weights: FloatArray
 
     @property
-    def counts(self) -> Codes:
+    def counts(self) -> IntegerArray:
         """Rows of each group, shape (k,)."""
         return np.bincount(self.group_codes, minlength=len(self.groups)).astype(np.int64)
 
@@ -186,9 +184,9 @@ class _Cells:
     Rows that agree in both are interchangeable, so drawing rows is drawing a multinomial.
     """
 
-    counts: Codes
+    counts: IntegerArray
     weights: FloatArray
-    outcome_codes: Codes
+    outcome_codes: IntegerArray
     n_outcomes: int
 
     def drawn(self, size: int, rng: np.random.Generator) -> FloatArray:

@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.data_frames import data_frame
 from fairspan.metrics.outcomes import outcomes_by_group
 from fairspan.moments.groups import Label, Scalar, spelled
 from fairspan.problem.parameters import check_count, check_number
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray, IntegerArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +40,7 @@ class StatisticalParity:
 
     groups: tuple[Label, ...]
     outcomes: tuple[Scalar, ...]
-    counts: npt.NDArray[np.int64]
+    counts: IntegerArray
     distribution: FloatArray
     distances: FloatArray
     largest: float

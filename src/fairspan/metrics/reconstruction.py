@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.group_limit import GroupLimit
@@ -21,8 +20,7 @@ from fairspan.problem.criteria import TotalError
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.problem import Problem
 from fairspan.subspace import FairSubspace
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,16 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.metrics.columns import coded_groups
 from fairspan.moments.groups import Label, listed
 from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.frames import FrameRows, frame_of
-
-FloatArray = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
+from fairspan.typing import BoolArray, FloatArray
 
 # Tight enough that the answer does not hang on where the solver stopped. It took at most 103
 # iterations on random rows from 5 x 5 to 20 000 x 40 and 200 x 1000.
@@ -116,7 +113,7 @@ def leakage(
 
 def _scorer(
     classifier: Any,
-) -> Callable[[FloatArray, npt.NDArray[np.bool_], FloatArray], FloatArray]:
+) -> Callable[[FloatArray, BoolArray, FloatArray], FloatArray]:
     """What fits a clone of the classifier and scores held-out rows."""
     # Imported here: scikit-learn takes seconds to load, and only this figure needs it.
     from sklearn.base import clone
@@ -133,7 +130,7 @@ def _scorer(
             "Leave it out for a linear one",
         )
 
-    def score(train: FloatArray, is_member: npt.NDArray[np.bool_], test: FloatArray) -> FloatArray:
+    def score(train: FloatArray, is_member: BoolArray, test: FloatArray) -> FloatArray:
         fitted = clone(classifier).fit(train, is_member)
         if hasattr(fitted, "decision_function"):
             return np.asarray(fitted.decision_function(test))

@@ -1,7 +1,6 @@
 """Draw the exact error trade-off of two groups."""
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import Incompatible, InvalidType
 from fairspan.fitting import fit_subspace
@@ -13,8 +12,6 @@ from fairspan.problem.parameters import check_flag, check_number, kind_of
 from fairspan.problem.problem import check_n_components
 from fairspan.solvers.frontier_vertices import frontier_vertices
 from fairspan.trade_off.curve import Frontier
-
-FloatArray = npt.NDArray[np.float64]
 
 _PLAIN = "total_error"
 _LEAST_TOLERANCE = 1e-9
