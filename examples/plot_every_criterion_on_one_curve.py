@@ -12,7 +12,7 @@ import fairspan as fs
 
 people = fs.datasets.load("default_credit")
 moments = fs.GroupMoments.from_rows(people.X, people.sensitive_features)
-curve = fs.frontier(moments, n_components=8, scale=True, tolerance=1e-5)
+curve = fs.frontier(moments, n_components=8, scale=True, tol=1e-5)
 curve.plot()
 plt.show()
 

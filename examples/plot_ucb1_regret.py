@@ -9,16 +9,25 @@ Ten arms with rewards uniform on intervals, five repeats. UCB1 is how
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fairspan.selection import UCB1, simulated_regret
+from fairspan.selection import UCB1
 
 MEANS = np.linspace(0.3, 0.75, 10)
 WIDTH = 0.5
-N_ROUNDS = 20_000
+rounds = np.unique(np.geomspace(1, 20_000, 100).round().astype(int))
 
-lower, upper = MEANS - WIDTH / 2, MEANS + WIDTH / 2
-repeats = [simulated_regret(lower, upper, N_ROUNDS, random_state=seed) for seed in range(5)]
-rounds = repeats[0][0]
-regrets = np.array([regret for _, regret, _ in repeats])
+
+def simulated_regret(seed):
+    """The cumulative regret after each number of rounds."""
+    policy, regret = UCB1(len(MEANS)), []
+    for uniform in np.random.default_rng(seed).random(rounds[-1]):
+        arm = policy.select()
+        policy.update(arm, MEANS[arm] + WIDTH * (uniform - 0.5))
+        if policy.n_rounds in rounds:
+            regret.append(policy.cumulative_regret(MEANS))
+    return regret
+
+
+regrets = np.array([simulated_regret(seed) for seed in range(5)])
 bound = np.array([UCB1(len(MEANS)).regret_bound(MEANS, int(each)) for each in rounds])
 assert (regrets < bound).all()
 

@@ -4,7 +4,6 @@ from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
 
 from by_hand import random_rows
 from fairspan import FairPCA, FairSubspace
-from fairspan.accepted_models import subspace_of
 from fairspan.errors import InvalidInput, InvalidType
 
 ROWS = random_rows(21, n=50, p=4)
@@ -14,26 +13,26 @@ BASIS = np.linalg.qr(np.random.default_rng(5).standard_normal((4, 2)))[0].T
 @pytest.mark.parametrize("model", [PCA(2), IncrementalPCA(2), TruncatedSVD(2, random_state=0)])
 def test_scikit_learn_models_project_as_they_do_themselves(model):
     model.fit(ROWS.X)
-    subspace = subspace_of(model)
+    subspace = FairSubspace.of(model)
     np.testing.assert_allclose(subspace.transform(ROWS.X), model.transform(ROWS.X), atol=1e-10)
 
 
 def test_other_models_are_refused():
     with pytest.raises(InvalidType, match="PCA that is not fitted"):
-        subspace_of(PCA(2))
+        FairSubspace.of(PCA(2))
     with pytest.raises(InvalidType, match="FairPCA that is not fitted"):
-        subspace_of(FairPCA(2))
+        FairSubspace.of(FairPCA(2))
     with pytest.raises(InvalidType, match="The model is a str"):
-        subspace_of("model")
+        FairSubspace.of("model")
     with pytest.raises(InvalidInput, match="not orthonormal"):
-        subspace_of(2 * BASIS)
+        FairSubspace.of(2 * BASIS)
     with pytest.raises(InvalidInput, match="1 <= d <= p"):
-        subspace_of(np.ones(4))
+        FairSubspace.of(np.ones(4))
 
 
 def test_models_that_are_subspaces_are_taken_as_they_are():
     bare = FairSubspace(BASIS, np.zeros(4))
-    assert subspace_of(bare) is bare
+    assert FairSubspace.of(bare) is bare
     estimator = FairPCA(1).fit(ROWS.X, sensitive_features=ROWS.labels)
-    assert subspace_of(estimator) is estimator.subspace_
-    np.testing.assert_array_equal(subspace_of(BASIS).components, BASIS)
+    assert FairSubspace.of(estimator) is estimator.subspace_
+    np.testing.assert_array_equal(FairSubspace.of(BASIS).components, BASIS)

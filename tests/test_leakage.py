@@ -8,13 +8,14 @@ import pandas as pd
 import pytest
 from scipy.stats import ks_2samp
 from sklearn.decomposition import PCA
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
 
 import real_data
 from fairspan import FairPCA, MeanParity
-from fairspan.errors import InvalidInput, UnknownGroup
+from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.metrics import leakage
 
 RNG = np.random.default_rng(3)
@@ -120,11 +121,31 @@ def test_scikit_learn_is_loaded_on_call_only():
 
 Z, G = np.array([[0.0, 1], [1, 0], [2, 2], [3, 5]]), ["a", "a", "b", "b"]
 REFUSED = {
-    "one group": ((Z, ["a"] * 4, Z, G), InvalidInput, "g_train belong to one group, 'a'"),
-    "unknown group": ((Z, G, Z, ["a", "a", "b", "c"]), UnknownGroup, "g_test holds 'c'"),
-    "missing group": ((Z, G, Z, ["a"] * 4), InvalidInput, "g_test holds no rows of 'b'"),
-    "short train": ((Z, G[:3], Z, G), InvalidInput, "4 rows in Z_train, 3 in g_train"),
-    "short test": ((Z, G, Z, G[:3]), InvalidInput, "4 rows in Z_test, 3 in g_test"),
+    "one group": (
+        (Z, ["a"] * 4, Z, G),
+        InvalidInput,
+        "features_train belong to one group, 'a'",
+    ),
+    "unknown group": (
+        (Z, G, Z, ["a", "a", "b", "c"]),
+        UnknownGroup,
+        "features_test holds 'c'",
+    ),
+    "missing group": (
+        (Z, G, Z, ["a"] * 4),
+        InvalidInput,
+        "features_test holds no rows of 'b'",
+    ),
+    "short train": (
+        (Z, G[:3], Z, G),
+        InvalidInput,
+        "4 rows in Z_train, 3 in sens",
+    ),
+    "short test": (
+        (Z, G, Z, G[:3]),
+        InvalidInput,
+        "4 rows in Z_test, 3 in sens",
+    ),
     "columns": ((Z, G, Z[:, :1], G), InvalidInput, "Z_train has 2 columns, Z_test 1"),
     "NaN": ((Z * np.nan, G, Z, G), InvalidInput, "contains NaN"),
     "one dimension": ((Z[:, 0], G, Z, G), InvalidInput, "1 dimension"),
@@ -142,3 +163,18 @@ def test_bad_input_says_what_to_do(case):
     arguments, kind, message = REFUSED[case]
     with pytest.raises(kind, match=message):
         leakage(*arguments)
+
+
+def test_another_classifier_may_be_asked():
+    rng = np.random.default_rng(4)
+    Z = rng.standard_normal((400, 2))
+    # A ring around a core: no line tells them apart, a forest does.
+    groups = np.where((Z**2).sum(axis=1) > 1.4, "ring", "core")
+    parts = Z[:200], groups[:200], Z[200:], groups[200:]
+    forest = RandomForestClassifier(50, random_state=0)
+    assert leakage(*parts) < 0.4 < 0.8 < leakage(*parts, classifier=forest)
+    assert not hasattr(forest, "estimators_")
+    svm = SVC()
+    assert leakage(*parts, classifier=svm) > 0.8
+    with pytest.raises(InvalidType, match="decision_function or predict_proba"):
+        leakage(*parts, classifier="svm")

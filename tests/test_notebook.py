@@ -146,7 +146,7 @@ def test_moments_of_rows_that_stay_show_the_same(two):
 def test_a_frontier_shows_its_ends_and_ordinary_pca(two):
     X, groups, _ = two
     moments = fs.GroupMoments.from_rows(X, groups)
-    curve = fs.frontier(moments, 2, tolerance=1e-5)
+    curve = fs.frontier(moments, 2, tol=1e-5)
     tables = shown(curve)
     m = len(curve.errors)
     assert m > 10

@@ -50,7 +50,7 @@ def test_adult_label_biases_are_the_published_ones(adult, attribute):
     assert len(adult) == 32561
     bias = metrics.label_bias(labels, groups, protected)
     assert round(bias, 4) == published
-    found = metrics.label_bias_interval(labels, groups, protected, n_bootstrap=400)
+    found = metrics.label_bias(labels, groups, protected, interval=True, n_bootstrap=400)
     assert found.value == bias
     assert found.low < bias < found.high
     p, q = found.protected_share, found.rest_share
@@ -224,8 +224,9 @@ def test_the_interval_covers_the_true_bias():
     covered = 0
     for seed in range(200):
         labels = rng.random(300) < np.repeat([0.3, 0.5], 150)
-        found = metrics.label_bias_interval(
-            labels, np.repeat(["a", "b"], 150), "a", n_bootstrap=300, random_state=seed
+        groups = np.repeat(["a", "b"], 150)
+        found = metrics.label_bias(
+            labels, groups, "a", interval=True, n_bootstrap=300, random_state=seed
         )
         covered += found.low <= 0.2 <= found.high
     # 95 % of 200 is 190, with a standard deviation of 3.1.
@@ -248,7 +249,8 @@ def test_a_group_of_one_row_has_no_interval():
     assert parity.low is None
     assert parity.high is None
     assert not parity.is_below(1.0, upper_end=True)
-    assert metrics.label_bias_interval([0, 1, 0, 1], ["a", "a", "a", "b"], "b").low is None
+    bias = metrics.label_bias([0, 1, 0, 1], ["a", "a", "a", "b"], "b", interval=True)
+    assert (bias.low, bias.high) == (None, None)
 
 
 def test_frame_and_repr():

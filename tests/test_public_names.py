@@ -12,7 +12,15 @@ from fairspan import errors
 @pytest.mark.parametrize("name", fairspan.__all__)
 def test_every_public_name_is_there(name):
     assert getattr(fairspan, name) is not None
-    assert name in dir(fairspan)
+
+
+def test_dir_shows_public_names_alone():
+    assert dir(fairspan) == sorted([*fairspan.__all__, "__version__"])
+
+
+def test_the_public_errors_are_those_of_the_tree():
+    classes = [name for name, each in vars(errors).items() if isinstance(each, type)]
+    assert sorted(classes) == errors.__all__
 
 
 def test_unknown_names_are_attribute_errors():

@@ -5,7 +5,6 @@ import pytest
 
 from by_hand import random_rows
 from fairspan import BoundarySearch, FairPCA, FairSubspace, audit, metrics
-from fairspan.accepted_models import subspace_of
 from fairspan.certificates.optimality import certified
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.problem.restrictions import MeanParity
@@ -66,7 +65,7 @@ def test_it_is_saved_and_loaded(tmp_path):
     SOFT.save(tmp_path / "out")
     loaded = FairSubspace.load(tmp_path / "out")
     assert loaded.components.tobytes() == COMPONENTS.tobytes()
-    assert subspace_of(loaded) is loaded
+    assert FairSubspace.of(loaded) is loaded
 
 
 JUNK = {
@@ -83,7 +82,7 @@ JUNK = {
 def test_other_components_are_still_refused(tmp_path, case):
     junk = FairSubspace(JUNK[case], np.zeros(5))
     with pytest.raises(InvalidInput):
-        subspace_of(junk)
+        FairSubspace.of(junk)
     junk.save(tmp_path / "out")
     with pytest.raises(CorruptFile, match="consistent subspace"):
         FairSubspace.load(tmp_path / "out")
@@ -91,7 +90,7 @@ def test_other_components_are_still_refused(tmp_path, case):
 
 def test_a_bare_array_is_no_soft_projection():
     with pytest.raises(InvalidInput, match="not orthonormal"):
-        subspace_of(COMPONENTS)
+        FairSubspace.of(COMPONENTS)
 
 
 def soft_fit(monkeypatch, basis, **settings):

@@ -75,7 +75,7 @@ def test_two_lines_at_an_angle_make_an_ellipse(tolerance):
     angle = np.pi / 3
     axis = np.array([np.cos(angle), np.sin(angle)])
     matrices = [np.diag([1.0, 0.0]), np.outer(axis, axis)]
-    curve = curve_of(matrices, 1, tolerance=tolerance)
+    curve = curve_of(matrices, 1, tol=tolerance)
     at = np.arcsin(np.sqrt(np.clip(curve.errors[:, 0], 0, 1)))
     np.testing.assert_allclose(curve.errors[:, 1], np.sin(angle - at) ** 2, atol=1e-7)
     between = np.linspace(0, angle, 500)
@@ -117,7 +117,7 @@ def test_groups_without_conflict_have_a_single_point(matrix):
 @pytest.mark.parametrize(("seed", "d"), SHAPES)
 def test_no_subspace_lies_below_the_curve(seed, d):
     matrices = random_matrices(seed)
-    curve = curve_of(matrices, d, tolerance=1e-3)
+    curve = curve_of(matrices, d, tol=1e-3)
     rng = np.random.default_rng(seed)
     others = [random_basis(rng, 5, d) for _ in range(200)]
     # Near the curve, where a hole would show.
@@ -177,8 +177,8 @@ def test_rotating_the_features_changes_nothing(seed, d):
 @pytest.mark.parametrize(("seed", "d"), SHAPES)
 def test_a_finer_curve_is_within_the_height_of_a_coarse_one(seed, d):
     matrices = random_matrices(seed)
-    coarse = curve_of(matrices, d, tolerance=1e-3)
-    fine = curve_of(matrices, d, tolerance=1e-4)
+    coarse = curve_of(matrices, d, tol=1e-3)
+    fine = curve_of(matrices, d, tol=1e-4)
     total = np.trace(matrices.mean(axis=0))
     assert fine.largest_height <= 1e-4 * total
     assert coarse.largest_height <= 1e-3 * total
@@ -193,7 +193,7 @@ def test_each_vertex_is_a_subspace_of_d_dimensions(center, scale):
     rows = random_rows(3, n=80)
     X, labels = rows.X, rows.labels
     moments = GroupMoments.from_rows(X, labels)
-    curve = frontier(moments, 2, center, scale=scale, tolerance=1e-3)
+    curve = frontier(moments, 2, center, scale=scale, tol=1e-3)
     fitted = fit_subspace(moments, 2, criterion="total_error", center=center, scale=scale).subspace
     divisor = X.std(axis=0) if scale else np.ones(5)
     for i in (0, len(curve.errors) // 2, -1):
@@ -214,7 +214,7 @@ def test_each_vertex_is_a_subspace_of_d_dimensions(center, scale):
 @pytest.mark.parametrize("criterion", PARETO)
 @pytest.mark.parametrize(("seed", "d"), SHAPES)
 def test_criteria_that_grow_with_both_errors_lie_on_it(seed, d, criterion):
-    curve = curve_of(random_matrices(seed), d, (0.3, 0.7), tolerance=1e-7)
+    curve = curve_of(random_matrices(seed), d, (0.3, 0.7), tol=1e-7)
     placed = curve.place(criterion)
     assert placed.on_frontier
     assert placed.distance <= curve.largest_height + 1e-9
@@ -223,7 +223,7 @@ def test_criteria_that_grow_with_both_errors_lie_on_it(seed, d, criterion):
 
 def test_ordinary_pca_is_a_vertex():
     matrices = random_matrices(0)
-    curve = curve_of(matrices, 2, (0.2, 0.8), tolerance=1e-2)
+    curve = curve_of(matrices, 2, (0.2, 0.8), tol=1e-2)
     assert curve.place("total_error").distance <= 1e-12 * np.trace(matrices.sum(axis=0))
     assert curve.total_errors.min() == pytest.approx(
         np.array([0.2, 0.8]) @ np.trace(matrices, axis1=1, axis2=2)
@@ -272,7 +272,7 @@ def test_a_constant_column_is_told_once():
 
 
 def test_the_frame_holds_the_figures():
-    curve = curve_of(random_matrices(2), 2, tolerance=1e-2)
+    curve = curve_of(random_matrices(2), 2, tol=1e-2)
     frame = curve.frame()
     for what, figures in (
         ("weight", curve.weights),
@@ -285,7 +285,7 @@ def test_the_frame_holds_the_figures():
 
 
 def test_without_pandas_the_frame_says_what_to_install(monkeypatch):
-    curve = curve_of(random_matrices(2), 2, tolerance=1e-2)
+    curve = curve_of(random_matrices(2), 2, tol=1e-2)
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingDependency, match=r"fairspan\[pandas\]"):
         curve.frame()
@@ -301,8 +301,8 @@ def test_other_numbers_of_groups(groups):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"tolerance": 0.0}, "tolerance is 0.0"),
-        ({"tolerance": float("nan")}, "tolerance is nan"),
+        ({"tol": 0.0}, "tol is 0.0"),
+        ({"tol": float("nan")}, "tol is nan"),
         ({"n_components": 6}, "n_components is 6"),
         ({"n_components": 0.9}, "n_components is 0.9"),
         ({"center": "median"}, "'median'"),
@@ -342,7 +342,7 @@ def test_real_data(name):
     rows = real_data.load(name)
     moments = GroupMoments.from_rows(rows.X, rows.groups)
     curve = frontier(moments, 3, scale=True)
-    fine = frontier(moments, 3, scale=True, tolerance=1e-5)
+    fine = frontier(moments, 3, scale=True, tol=1e-5)
     total = rows.X.shape[1]  # every scaled column varies by one
     assert fine.largest_height <= 1e-5 * total
     assert curve.largest_height <= 1e-4 * total
@@ -372,5 +372,5 @@ def test_a_picture_is_fine_however_short_the_frontier_is():
     extent = np.ptp(fine.errors, axis=0).max()
     assert coarse.largest_height > 1e-2 * extent
     assert fine.largest_height <= 1e-4 * extent
-    alone = curve_of(small, 1, tolerance=1e-6)
+    alone = curve_of(small, 1, tol=1e-6)
     assert distances_to(alone.errors, fine.errors).max() <= 1e-3 * extent

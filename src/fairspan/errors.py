@@ -17,6 +17,18 @@
 import sys
 import warnings
 
+__all__ = [
+    "CorruptFile",
+    "FairspanError",
+    "FairspanWarning",
+    "Incompatible",
+    "InvalidInput",
+    "InvalidParameter",
+    "InvalidType",
+    "MissingDependency",
+    "UnknownGroup",
+]
+
 
 class FairspanError(Exception):
     """Base of all errors: says what came in, what is allowed, and what to do next.

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
 from fairspan.errors import InvalidInput, InvalidType, kind_of, warn
@@ -25,8 +24,6 @@ from fairspan.moments.sources.registry import (
 from fairspan.problem.disparity import signed_disparity
 from fairspan.projecting import ProjectsRows, set_features, take_features
 from fairspan.settings import changed_settings, check_settings, nested_settings
-
-FloatArray = npt.NDArray[np.float64]
 
 # The one label when groups are missing on purpose.
 _EVERYONE = "all"
@@ -83,7 +80,7 @@ class FairPCA(
         Samadi et al.), or the origin.
     scale : bool, default=False
         Divide each feature by its pooled standard deviation (ddof 0). Errors, and tolerances of
-        restrictions, are then in those units.
+        restrictions, are then in those units. On the command line: ``--standardize``.
     solver : str or object, default="auto"
         How it is minimised. By name, with default settings, or as an object:
 

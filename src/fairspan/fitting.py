@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.solution import Solution, Status
 from fairspan.certificates.storing import evidence_of, stored_settings
@@ -28,9 +27,8 @@ from fairspan.solvers.growing_subspace import GrowingSubspace
 from fairspan.solvers.in_unit import in_unit
 from fairspan.solvers.restricted import Solved, Task
 from fairspan.subspace import FairSubspace, Provenance
+from fairspan.typing import FloatArray
 from fairspan.version import __version__
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -23,8 +22,7 @@ from fairspan.moments.sources.registry import (
 )
 from fairspan.moments.sources.sparse.rows import SparseRows
 from fairspan.subspace import FairSubspace, squared_residuals
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 class ProjectsRows(TransformerMixin):  # type: ignore[misc]

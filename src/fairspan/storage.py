@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import CorruptFile, InvalidParameter
+from fairspan.typing import AnyArray
 
-Contents = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
+Contents = tuple[dict[str, Any], dict[str, AnyArray]]
 
 _HEADER = "header"
 _TEMPORARY = ".tmp"

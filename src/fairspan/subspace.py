@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fairspan.errors import CorruptFile, InvalidInput
+from fairspan.errors import CorruptFile, InvalidType
 from fairspan.html_table import Row, first_and_last, html_table
 from fairspan.moments.center import check_center
 from fairspan.moments.groups import Label, plain_labels, printable, spelled
@@ -16,16 +15,20 @@ from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.checks import check_width
 from fairspan.moments.sources.frames import FrameRows, frame_of
 from fairspan.moments.sources.registry import restored_there, transformed_there
-from fairspan.soft_projection import is_soft, retained
+from fairspan.soft_projection import (
+    check_orthonormal,
+    check_orthonormal_or_soft,
+    is_soft,
+    retained,
+    soft_dimension,
+)
 from fairspan.storage import read_archive, write_archive
+from fairspan.typing import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
-
-_ORTHONORMAL = 1e-6
 # Arrays of the evidence are saved under their names after this.
 _EVIDENCE = "evidence_"
-# The weights of a soft projection add up to a whole number within this.
-_WHOLE = 1e-5
+# Classes of scikit-learn whose models project: by name, so that it need not be imported.
+_PROJECTING = {"PCA", "IncrementalPCA", "TruncatedSVD"}
 # Groups that a notebook shows.
 _MOST_GROUPS = 20
 
@@ -130,6 +133,64 @@ class FairSubspace:
     provenance: Provenance | None = None
     evidence: Evidence | None = None
 
+    @classmethod
+    def of(cls, model: Any) -> "FairSubspace":
+        """What any accepted model projects with: the basis and its own centre and scale.
+
+        Parameters
+        ----------
+        model : FairPCA, FairSubspace, fitted PCA, IncrementalPCA or TruncatedSVD, or (d, p) array
+            A bare array has orthonormal rows and is centred at the mean of the rows it is shown.
+            Only FairPCA and FairSubspace may be soft projections.
+
+        Returns
+        -------
+        FairSubspace
+
+        Raises
+        ------
+        InvalidType
+            Something else, or a model that is not fitted.
+        InvalidInput
+            Components that are not orthonormal.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairSubspace
+        >>> FairSubspace.of(np.array([[0.6, 0.8]]))
+        <FairSubspace of 1 in 2 features>
+        """
+        if isinstance(model, FairSubspace):
+            check_orthonormal_or_soft(model.components)
+            return model
+        fitted = getattr(model, "subspace_", None)
+        if isinstance(fitted, FairSubspace):
+            return fitted
+        is_array = isinstance(model, np.ndarray)
+        components = model if is_array else getattr(model, "components_", None)
+        kinds = {each.__name__ for each in type(model).__mro__}
+        if components is None or not (is_array or kinds & _PROJECTING):
+            raise InvalidType(
+                f"The model is a {type(model).__name__}"
+                + (" that is not fitted" if hasattr(model, "fit") and components is None else ""),
+                "Allowed are a fitted FairPCA, FairSubspace, PCA, IncrementalPCA or TruncatedSVD, "
+                "or a (d, p) array with orthonormal rows",
+                "Fit the model first, or pass its components as an array",
+            )
+        basis = np.asarray(components, dtype=np.float64)
+        check_orthonormal(basis)
+        if is_array:
+            return cls(basis, None)
+        names = getattr(model, "feature_names_in_", None)
+        mean = getattr(model, "mean_", None)  # TruncatedSVD does not centre
+        return cls(
+            basis,
+            np.zeros(basis.shape[1]) if mean is None else np.asarray(mean, dtype=np.float64),
+            center="none" if mean is None else "global",
+            feature_names=None if names is None else tuple(names),
+        )
+
     @property
     def n_components(self) -> int:
         """Coordinates of a transformed row: d, or r of a soft projection."""
@@ -138,7 +199,7 @@ class FairSubspace:
     @property
     def dimension(self) -> int:
         """d, of the subspaces that compare with it: of a soft projection, sum_j lb_j."""
-        return round(_dimension(self.components)) if self.is_soft else len(self.components)
+        return round(soft_dimension(self.components)) if self.is_soft else len(self.components)
 
     @property
     def is_soft(self) -> bool:
@@ -204,11 +265,7 @@ class FairSubspace:
 
     def rows(self, X: Any) -> FloatArray:
         """The features of X as a checked (n, p) array, columns of a frame matched by name."""
-        frame = frame_of(X)
-        source = ArrayRows(X) if frame is None else FrameRows(frame)
-        if isinstance(source, FrameRows) and self.feature_names is not None:
-            source = source.selected(self.feature_names)
-        rows = source.values()
+        rows = feature_values(X, self.feature_names)
         check_width(rows.shape[1], self.n_features, "features")
         return rows
 
@@ -308,67 +365,19 @@ class FairSubspace:
         )
 
 
+def feature_values(X: Any, names: tuple[str, ...] | None) -> FloatArray:
+    """Checked values of an array or frame; columns of a frame by their names, where given."""
+    frame = frame_of(X)
+    if frame is None:
+        return ArrayRows(X).values()
+    rows = FrameRows(frame)
+    return (rows if names is None else rows.selected(names)).values()
+
+
 def squared_residuals(rows: FloatArray, components: FloatArray) -> FloatArray:
     """Squared distance of each centred row to the subspace, from the residual itself, (n,)."""
     residuals = rows - (rows @ components.T) @ components
     return np.asarray(np.einsum("ij,ij->i", residuals, residuals))
-
-
-def orthonormal(subspace: FairSubspace) -> FairSubspace:
-    """The same subspace, if its components are orthonormal.
-
-    Raises
-    ------
-    InvalidInput
-    """
-    _check_shape(subspace.components)
-    components = subspace.components
-    if not np.allclose(components @ components.T, np.eye(len(components)), atol=_ORTHONORMAL):
-        raise InvalidInput(
-            "The components are not orthonormal",
-            "Allowed are rows of length one at right angles",
-            "Orthonormalise them, for example with numpy.linalg.qr(components.T)[0].T",
-        )
-    return subspace
-
-
-def orthonormal_or_soft(subspace: FairSubspace) -> FairSubspace:
-    """The same subspace, if its components are orthonormal or those of a soft projection.
-
-    Raises
-    ------
-    InvalidInput
-    """
-    _check_shape(subspace.components)
-    return subspace if _is_soft_projection(subspace.components) else orthonormal(subspace)
-
-
-def _check_shape(components: FloatArray) -> None:
-    if components.ndim != 2 or not 1 <= len(components) <= components.shape[1]:
-        raise InvalidInput(
-            f"The components have shape {components.shape}",
-            "Allowed is (d, p) with 1 <= d <= p",
-            "Pass one row for each component",
-        )
-
-
-def _dimension(components: FloatArray) -> float:
-    """sum_j lb_j, lb_j = lambda_j (2 - lambda_j)."""
-    weights = np.einsum("ij,ij->i", components, components)
-    return float((weights * (2 - weights)).sum())
-
-
-def _is_soft_projection(components: FloatArray) -> bool:
-    """Whether rows sqrt(lambda_j) u_j keep a whole number d >= 1 of dimensions, not all fully."""
-    gram = components @ components.T
-    weights = np.diag(gram)
-    if not np.isfinite(gram).all() or not is_soft(components):
-        return False
-    at_right_angles = np.allclose(gram, np.diag(weights), atol=_ORTHONORMAL)
-    moderate = bool((weights <= 1 + _ORTHONORMAL).all())
-    dimension = _dimension(components)
-    whole = round(dimension) >= 1 and abs(dimension - round(dimension)) <= _WHOLE
-    return at_right_angles and moderate and whole
 
 
 def _read_provenance(stored: dict[str, Any] | None) -> Provenance | None:
@@ -398,7 +407,7 @@ def _read_evidence(kind: str | None, arrays: dict[str, FloatArray]) -> Evidence 
 
 
 def _check_consistent(subspace: FairSubspace) -> None:
-    orthonormal_or_soft(subspace)
+    check_orthonormal_or_soft(subspace.components)
     check_center(subspace.center)
     p = subspace.n_features
     for name in ("mean", "scale"):

@@ -12,9 +12,9 @@ import pytest
 
 from fairspan import cli
 from fairspan.cli import progress_line
-from fairspan.cli.reproducing import _Line
 from fairspan.cli.terminal import paint_on, width_of
 from fairspan.terminal_text import terminal_width
+from reproduction.command import _Line
 
 fcntl = pytest.importorskip("fcntl", reason="needs a pseudo-terminal")
 termios = pytest.importorskip("termios", reason="needs a pseudo-terminal")
@@ -166,7 +166,7 @@ def test_a_reproduction_tells_the_time_left_from_its_own_steps():
 
 
 def test_the_line_of_a_reproduction_never_wraps(monkeypatch):
-    monkeypatch.setattr("fairspan.cli.reproducing.width_of", lambda stream: 40)
+    monkeypatch.setattr("reproduction.command.width_of", lambda stream: 40)
     terminal = Terminal()
     with _Line(terminal, count(0, 5).__next__) as line:
         for done in range(5):

@@ -27,7 +27,7 @@ def outside(corners, points):
 def test_every_subspace_lies_in_the_region(seed, d, p):
     rows = random_rows(seed, n=60, p=p)
     moments = GroupMoments.from_rows(rows.X, rows.labels)
-    curve = frontier(moments, d, tolerance=1e-7)
+    curve = frontier(moments, d, tol=1e-7)
     region, rng = curve.region(), np.random.default_rng(seed)
     matrices = moments.second_moments("global")
     points = np.array([errors_of(matrices, random_basis(rng, p, d)) for _ in range(400)])
@@ -64,7 +64,7 @@ def test_the_display_is_the_frontier_with_its_landmarks():
     rows = random_rows(5, n=60, p=4)
     fair = FairPCA(2, scale=True).fit(rows.X, sensitive_features=rows.labels)
     display = FrontierDisplay.from_estimator(fair)
-    curve = frontier(fair.moments_, 2, scale=True, tolerance=1e-7)
+    curve = frontier(fair.moments_, 2, scale=True, tol=1e-7)
     np.testing.assert_allclose(display.errors[[0, -1]], curve.errors[[0, -1]])
     extent = np.ptp(curve.errors, axis=0).max()
     for point in curve.errors:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
-from fairspan.metrics import reference_point
+from fairspan.metrics.reconstruction import reference_point
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.subspace import FairSubspace
 

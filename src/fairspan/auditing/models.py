@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.accepted_models import subspace_of
 from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.fitting import fit_subspace
 from fairspan.moments.center import Center
@@ -138,7 +137,7 @@ def _is_ordinary(subspace: FairSubspace) -> bool:
 
 
 def _default_name(model: Any) -> str:
-    subspace = subspace_of(model)
+    subspace = FairSubspace.of(model)
     if subspace.provenance is not None:
         hidden = subspace.provenance.restriction
         name = subspace.provenance.criterion + ("" if hidden is None else f" with {hidden}")
@@ -148,7 +147,7 @@ def _default_name(model: Any) -> str:
 
 def read_model(name: str, model: Any) -> Audited:
     """A model under audit, by this name."""
-    subspace = subspace_of(model)
+    subspace = FairSubspace.of(model)
     moments = getattr(model, "moments_", None)
     kept = moments if isinstance(moments, Moments) else None
     provenance = subspace.provenance

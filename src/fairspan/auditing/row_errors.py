@@ -7,7 +7,8 @@ from io import BytesIO
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.metrics import GroupFigures, reference_point
+from fairspan.metrics import GroupFigures
+from fairspan.metrics.reconstruction import reference_point
 from fairspan.moments.folds import folded
 from fairspan.moments.groups import Label, LabelCoder
 from fairspan.moments.of_rows import Moments

@@ -13,7 +13,6 @@ import click
 from fairspan.cli.commands import audit, demo, fit, transform
 from fairspan.cli.moment_files import merge, moments
 from fairspan.cli.report_command import report
-from fairspan.cli.reproducing import reproduce
 from fairspan.cli.terminal import complain
 from fairspan.cli.verify_command import verify
 from fairspan.errors import FairspanError
@@ -32,28 +31,34 @@ def fairspan() -> None:
     """
 
 
-for _command in (demo, audit, report, fit, verify, transform, moments, merge, reproduce):
+for _command in (demo, audit, report, fit, verify, transform, moments, merge):
     fairspan.add_command(_command)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit with its status."""
+def main(
+    arguments: Sequence[str] | None = None,
+    command: click.Command = fairspan,
+    name: str = "fairspan",
+) -> None:
+    """Run the command line, or another command in its manner, and exit with its status."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Groups may have names that the terminal's encoding cannot show.
         sys.stdout.reconfigure(errors="backslashreplace")
-    sys.exit(run(arguments))
+    sys.exit(run(arguments, command, name))
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status."""
+def run(
+    arguments: Sequence[str] | None = None,
+    command: click.Command = fairspan,
+    name: str = "fairspan",
+) -> int:
+    """Run the command line, or another command in its manner, and return its exit status."""
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning  # type: ignore[assignment]
         try:
             # A report tells the command that made it.
             typed = sys.argv[1:] if arguments is None else arguments
-            status = fairspan.main(
-                typed, prog_name="fairspan", standalone_mode=False, obj=list(typed)
-            )
+            status = command.main(typed, prog_name=name, standalone_mode=False, obj=list(typed))
         except click.ClickException as error:
             error.show()
             return error.exit_code

@@ -129,7 +129,9 @@ _DIMENSION = (
         help="Measure errors about the mean of all rows, of each group, or the origin.",
     ),
     click.option(
-        "--standardize", is_flag=True, help="Divide each feature by its standard deviation."
+        "--standardize",
+        is_flag=True,
+        help="Divide each feature by its standard deviation (in Python: scale=True).",
     ),
 )
 

@@ -3,19 +3,15 @@
 from fairspan.datasets.dataset import Dataset
 from fairspan.datasets.diabetes import diabetes_by_sex
 from fairspan.datasets.faces import load_faces
-from fairspan.datasets.folder import DataFile, data_file, names
 from fairspan.datasets.loading import load
 from fairspan.datasets.openml import fetch_adult, fetch_compas, fetch_default_credit
 
 __all__ = [
-    "DataFile",
     "Dataset",
-    "data_file",
     "diabetes_by_sex",
     "fetch_adult",
     "fetch_compas",
     "fetch_default_credit",
     "load",
     "load_faces",
-    "names",
 ]

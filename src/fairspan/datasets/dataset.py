@@ -1,12 +1,12 @@
 """Rows with a group each, and where they come from."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidParameter
+from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +27,10 @@ class Dataset:
 
     name: str
     source: str
-    X: npt.NDArray[np.float64]
+    X: FloatArray
     sensitive_features: npt.NDArray[np.str_]
     feature_names: tuple[str, ...]
-    labels: npt.NDArray[Any] | None = None
+    labels: AnyArray | None = None
 
     def without(self, *features: str) -> "Dataset":
         """The same rows without some features.
@@ -61,9 +61,7 @@ class Dataset:
         )
 
 
-def balanced_rows(
-    groups: npt.NDArray[Any], n_per_group: int, seed: int | tuple[int, ...]
-) -> npt.NDArray[np.intp]:
+def balanced_rows(groups: AnyArray, n_per_group: int, seed: int | tuple[int, ...]) -> IndexArray:
     """Draw as many rows of each group, without replacement; in the order of the rows.
 
     Raises

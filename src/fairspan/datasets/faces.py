@@ -3,13 +3,11 @@
 import os
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.datasets.dataset import Dataset, balanced_rows
 from fairspan.datasets.folder import data_file
 from fairspan.errors import CorruptFile, InvalidParameter
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 def load_faces(

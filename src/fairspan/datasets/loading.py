@@ -6,16 +6,15 @@ any other prefix with two underscores are left out.
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.datasets.dataset import Dataset
 from fairspan.datasets.faces import load_faces
 from fairspan.datasets.folder import data_file
 from fairspan.errors import CorruptFile, InvalidParameter, MissingDependency
 from fairspan.moments.groups import listed
+from fairspan.typing import AnyArray
 
 _GROUP, _LABEL, _MARK = "group__", "label__", "__"
 
@@ -88,7 +87,7 @@ def _group_column(name: str, asked: str, groups: list[str]) -> str:
     return column
 
 
-def _columns(path: os.PathLike[str]) -> dict[str, npt.NDArray[Any]]:
+def _columns(path: os.PathLike[str]) -> dict[str, AnyArray]:
     try:
         import pyarrow as pa
         from pyarrow import parquet

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.datasets.arff import Column
 from fairspan.datasets.dataset import Dataset
-from fairspan.datasets.download import OPENML, fetched
+from fairspan.datasets.fetching import Column, fetched
 from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
 from fairspan.moments.groups import listed
+from fairspan.typing import FloatArray
 
 _CREDIT_NAMES = (
     *("LIMIT_BAL", "SEX", "EDUCATION", "MARRIAGE", "AGE"),
@@ -27,7 +27,6 @@ def fetch_default_credit(
     group: str = "education",
     *,
     cache: str | os.PathLike[str] | None = None,
-    base_url: str = OPENML,
 ) -> Dataset:
     """Default of credit card clients (Yeh and Lien 2009), OpenML 42477.
 
@@ -37,8 +36,6 @@ def fetch_default_credit(
         "higher" is graduate school or university, as in Samadi et al. (2018).
     cache : path, optional
         Folder for the file; without it the one that FAIRSPAN_CACHE names, or the platform's.
-    base_url : str
-        The server.
 
     Returns
     -------
@@ -54,7 +51,7 @@ def fetch_default_credit(
     InvalidParameter
         Another group.
     """
-    columns = _by_name(fetched(42477, cache, base_url), 42477)
+    columns = _by_name(fetched(42477, cache), 42477)
     # The source names columns x1 to x23.
     for number, name in enumerate(_CREDIT_NAMES, start=1):
         if f"x{number}" in columns:
@@ -70,14 +67,13 @@ def fetch_adult(
     group: str = "sex",
     *,
     cache: str | os.PathLike[str] | None = None,
-    base_url: str = OPENML,
 ) -> Dataset:
     """Adult census income (Becker and Kohavi 1996), OpenML 1590.
 
     Parameters
     ----------
     group : {"sex", "race"}
-    cache, base_url
+    cache
         As for :func:`fetch_default_credit`, and so are the errors raised.
 
     Returns
@@ -86,7 +82,7 @@ def fetch_adult(
         48 842 rows. Columns of text become one feature for each value, all zero where it is
         missing; the sampling weight fnlwgt is left out.
     """
-    columns = _by_name(fetched(1590, cache, base_url), 1590)
+    columns = _by_name(fetched(1590, cache), 1590)
     columns.pop("fnlwgt", None)
     return _dataset("adult", columns, 1590, group, {"sex": str, "race": str}, label="class")
 
@@ -95,7 +91,6 @@ def fetch_compas(
     group: str = "race",
     *,
     cache: str | os.PathLike[str] | None = None,
-    base_url: str = OPENML,
 ) -> Dataset:
     """Recidivism within two years (ProPublica; Angwin et al. 2016), OpenML 42192.
 
@@ -103,14 +98,14 @@ def fetch_compas(
     ----------
     group : {"race", "sex"}
         Sex as the source codes it.
-    cache, base_url
+    cache
         As for :func:`fetch_default_credit`, and so are the errors raised.
 
     Returns
     -------
     Dataset
     """
-    columns = _by_name(fetched(42192, cache, base_url), 42192)
+    columns = _by_name(fetched(42192, cache), 42192)
     label = next((name for name in columns if name.replace("_", "") == "twoyearrecid"), "")
     spell: Mapping[str, Callable[[float], str]] = {"race": str, "sex": _spelled}
     return _dataset("compas", columns, 42192, group, spell, label=label or "twoyearrecid")
@@ -167,9 +162,9 @@ def _groups(
     return np.where(marks.any(axis=1), np.array(names)[marks.argmax(axis=1)], "other")
 
 
-def _numbers(column: Column) -> list[tuple[str, npt.NDArray[np.float64]]]:
+def _numbers(column: Column) -> list[tuple[str, FloatArray]]:
     """A column of numbers as it is; a column of texts as one feature for each value."""
-    if column.is_number:
+    if column.values.dtype.kind == "f":
         return [(column.name, column.values.astype(np.float64))]
     present = [value for value in np.unique(column.values).tolist() if value]
     return [

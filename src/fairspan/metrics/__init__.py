@@ -5,7 +5,7 @@ statistical parity judge labels or predictions; leakage judges how well the grou
 apart in a representation.
 """
 
-from fairspan.metrics.bias import LabelBias, label_bias, label_bias_interval, signed_bias
+from fairspan.metrics.bias import LabelBias, label_bias, signed_bias
 from fairspan.metrics.parity import StatisticalParity, statistical_parity
 from fairspan.metrics.reconstruction import (
     GroupFigures,
@@ -14,7 +14,6 @@ from fairspan.metrics.reconstruction import (
     excess_loss,
     group_figures,
     reconstruction_error,
-    reference_point,
 )
 from fairspan.metrics.separation import leakage
 
@@ -27,10 +26,8 @@ __all__ = [
     "excess_loss",
     "group_figures",
     "label_bias",
-    "label_bias_interval",
     "leakage",
     "reconstruction_error",
-    "reference_point",
     "signed_bias",
     "statistical_parity",
 ]

@@ -2,21 +2,21 @@
 
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.metrics.outcomes import OutcomesByGroup, outcomes_by_group, percentile_interval
+from fairspan.metrics.outcomes import OutcomesByGroup, outcomes_by_group
 from fairspan.moments.groups import listed, plain_labels
 from fairspan.moments.sources.frames import frame_of, without_columns
 from fairspan.moments.sources.labels import check_index, named_columns
-from fairspan.problem.parameters import check_count, check_number
+from fairspan.problem.parameters import check_count, check_flag
 
 
 @dataclass(frozen=True)
 class LabelBias:
-    """A label bias with its bootstrap interval; made by :func:`label_bias_interval`.
+    """A label bias with its bootstrap interval; made by :func:`label_bias`.
 
     Attributes
     ----------
@@ -37,6 +37,7 @@ class LabelBias:
     rest_share: float
 
 
+@overload
 def label_bias(
     labels: Any,
     sensitive_features: Any,
@@ -44,12 +45,45 @@ def label_bias(
     positive: Any = 1,
     *,
     sample_weight: Any = None,
-) -> float:
+    interval: Literal[False] = False,
+    n_bootstrap: int = 1000,
+    confidence: float = 0.95,
+    random_state: Any = 0,
+) -> float: ...
+
+
+@overload
+def label_bias(
+    labels: Any,
+    sensitive_features: Any,
+    protected: Any,
+    positive: Any = 1,
+    *,
+    sample_weight: Any = None,
+    interval: Literal[True],
+    n_bootstrap: int = 1000,
+    confidence: float = 0.95,
+    random_state: Any = 0,
+) -> LabelBias: ...
+
+
+def label_bias(
+    labels: Any,
+    sensitive_features: Any,
+    protected: Any,
+    positive: Any = 1,
+    *,
+    sample_weight: Any = None,
+    interval: bool = False,
+    n_bootstrap: int = 1000,
+    confidence: float = 0.95,
+    random_state: Any = 0,
+) -> float | LabelBias:
     """Share of the positive label among the rest minus among the protected group.
 
     bias = P(label = positive | not protected) - P(label = positive | protected), between -1 and 1;
     above zero where the protected group gets the positive label less often. Of two groups its size
-    is fairlearn's demographic parity difference. :func:`label_bias_interval` adds an interval.
+    is fairlearn's demographic parity difference.
 
     Parameters
     ----------
@@ -62,10 +96,18 @@ def label_bias(
     positive : label, default=1
     sample_weight : (n,) array-like, optional
         Finite and not negative; a row of weight zero counts as absent.
+    interval : bool, default=False
+        Add a percentile bootstrap interval.
+    n_bootstrap : int, default=1000
+        Resamples for the interval.
+    confidence : float, default=0.95
+        Of the interval, between 0 and 1.
+    random_state : int, Generator, RandomState or None, default=0
+        Of the resamples.
 
     Returns
     -------
-    float
+    float, or LabelBias with an interval
 
     Raises
     ------
@@ -75,6 +117,15 @@ def label_bias(
         Every row is; no label is positive; a missing label; lengths that differ.
     InvalidType
         Labels that are neither text nor numbers.
+    InvalidParameter
+        n_bootstrap or confidence out of range.
+
+    Notes
+    -----
+    For the interval, rows are drawn with replacement within the protected group and within the
+    rest, with their weights. Where all rows of one of them have the same label, they do not vary in
+    the resamples, and the interval is too short. For a classifier pass its predictions as the
+    labels; the interval is then conditional on the classifier.
 
     Examples
     --------
@@ -82,69 +133,25 @@ def label_bias(
     >>> sex = ["female", "female", "male", "male"]
     >>> metrics.label_bias([-1, 1, 1, 1], sex, protected="female")
     0.5
-    """
-    table = outcomes_by_group(labels, sensitive_features, sample_weight).against_rest(protected)
-    rest, its = _shares(table, _position(table, positive, "labels"))
-    return rest - its
-
-
-def label_bias_interval(
-    labels: Any,
-    sensitive_features: Any,
-    protected: Any,
-    positive: Any = 1,
-    *,
-    n_bootstrap: int = 1000,
-    confidence: float = 0.95,
-    sample_weight: Any = None,
-    random_state: Any = 0,
-) -> LabelBias:
-    """The label bias with a percentile bootstrap interval.
-
-    Rows are drawn with replacement within the protected group and within the rest, with their
-    weights. Where all rows of one of them have the same label, they do not vary in the resamples,
-    and the interval is too short. For a classifier pass its predictions as the labels; the
-    interval is then conditional on the classifier.
-
-    Parameters
-    ----------
-    labels, sensitive_features, protected, positive, sample_weight
-        As for :func:`label_bias`.
-    n_bootstrap : int, default=1000
-    confidence : float, default=0.95
-        Between 0 and 1.
-    random_state : int, Generator, RandomState or None, default=0
-
-    Returns
-    -------
-    LabelBias
-
-    Raises
-    ------
-    InvalidInput, InvalidType, InvalidParameter
-
-    Examples
-    --------
-    >>> from fairspan import metrics
     >>> sex = ["female"] * 50 + ["male"] * 50
     >>> hired = [1] * 20 + [0] * 30 + [1] * 30 + [0] * 20
-    >>> bias = metrics.label_bias_interval(hired, sex, protected="female")
+    >>> bias = metrics.label_bias(hired, sex, protected="female", interval=True)
     >>> round(bias.value, 4), bias.low < 0.2 < bias.high
     (0.2, True)
     """
+    check_flag("interval", interval)
     check_count("n_bootstrap", n_bootstrap)
-    check_number("confidence", confidence, 0, 1)
     table = outcomes_by_group(labels, sensitive_features, sample_weight).against_rest(protected)
     positive_code = _position(table, positive, "labels")
     rest, its = _shares(table, positive_code)
-    low, high = None, None
-    if (table.counts > 1).all():
-        draws = table.resampled(
-            lambda shares: shares[:, 0, positive_code] - shares[:, 1, positive_code],
-            n_bootstrap,
-            random_state,
-        )
-        low, high = percentile_interval(draws, confidence)
+    if not interval:
+        return rest - its
+    low, high = table.interval(
+        lambda shares: shares[:, 0, positive_code] - shares[:, 1, positive_code],
+        n_bootstrap,
+        confidence,
+        random_state,
+    )
     return LabelBias(rest - its, low, high, float(confidence), its, rest)
 
 

@@ -5,20 +5,18 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.groups import Label, LabelCoder, Scalar, listed, plain_labels
 from fairspan.moments.sources.labels import check_index, labels_of
-
-Codes = npt.NDArray[np.int64]
+from fairspan.typing import IntegerArray
 
 _ALLOWED = "Allowed is one outcome for each row: text, numbers or truth values, none missing"
 
 
 def coded_groups(
     groups: Any, beside: Any, n_rows: int, names: tuple[str, str]
-) -> tuple[tuple[Label, ...], Codes]:
+) -> tuple[tuple[Label, ...], IntegerArray]:
     """Groups in sorted order, and the position of each row's group among them.
 
     Parameters
@@ -75,7 +73,7 @@ def coded_groups(
     return _in_order(coder.labels, codes)
 
 
-def coded_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], Codes]:
+def coded_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], IntegerArray]:
     """Outcomes in sorted order, and the position of each row's outcome among them.
 
     Unlike groups, 1, 1.0 and True are one outcome: predictions are often real numbers where the
@@ -168,7 +166,7 @@ def _is_text(value: Any, name: str, values: list[Any]) -> bool:
     return isinstance(value, str)
 
 
-def _in_order(met: list[Any], codes: Codes) -> tuple[tuple[Any, ...], Codes]:
+def _in_order(met: list[Any], codes: IntegerArray) -> tuple[tuple[Any, ...], IntegerArray]:
     order = sorted(range(len(met)), key=met.__getitem__)
     position = np.empty(len(met), dtype=np.int64)
     position[order] = np.arange(len(met))

@@ -5,15 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
-from fairspan.metrics.columns import Codes, coded_groups, coded_outcomes
+from fairspan.metrics.columns import coded_groups, coded_outcomes
 from fairspan.moments.groups import Label, Scalar, listed, plain_labels
 from fairspan.moments.sources.labels import check_index
 from fairspan.moments.sources.weights import checked_weights
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.problem.parameters import check_number
+from fairspan.typing import FloatArray, IntegerArray
 
 # Numbers drawn at once, so that memory does not grow with the number of resamples.
 _CHUNK = 2**21
@@ -37,12 +36,12 @@ class OutcomesByGroup:
 
     groups: tuple[Label, ...]
     outcomes: tuple[Scalar, ...]
-    group_codes: Codes
-    outcome_codes: Codes
+    group_codes: IntegerArray
+    outcome_codes: IntegerArray
     weights: FloatArray
 
     @property
-    def counts(self) -> Codes:
+    def counts(self) -> IntegerArray:
         """Rows of each group, shape (k,)."""
         return np.bincount(self.group_codes, minlength=len(self.groups)).astype(np.int64)
 
@@ -53,29 +52,46 @@ class OutcomesByGroup:
         sums = np.bincount(cells, self.weights, k * m).reshape(k, m)
         return np.asarray(sums / sums.sum(axis=1, keepdims=True))
 
-    def resampled(
-        self, statistic: Callable[[FloatArray], FloatArray], n_bootstrap: int, random_state: Any
-    ) -> FloatArray:
-        """A statistic of the distribution in bootstrap samples, rows drawn within each group.
+    def interval(
+        self,
+        statistic: Callable[[FloatArray], FloatArray],
+        n_bootstrap: int,
+        confidence: float,
+        random_state: Any,
+    ) -> tuple[float | None, float | None]:
+        """Ends of a percentile bootstrap interval (Efron and Tibshirani 1993, section 13.3).
 
         Parameters
         ----------
         statistic : callable
             Takes (b, k, m) distributions, returns (b,) figures.
         n_bootstrap : int
+            Resamples; rows are drawn within each group.
+        confidence : float
         random_state : int, Generator, RandomState or None
 
         Returns
         -------
-        (n_bootstrap,) array
+        low, high : float or None
+            None without resamples, or where a group is a single row.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
         """
+        check_number("confidence", confidence, 0, 1)
         rng = _generator(random_state)
+        if n_bootstrap == 0 or not (self.counts > 1).all():
+            return None, None
         cells = [self._cells(group) for group in range(len(self.groups))]
         width = max(len(self.groups) * len(self.outcomes), *(len(each.counts) for each in cells))
         chunk = max(1, _CHUNK // width)
         sizes = [min(chunk, n_bootstrap - start) for start in range(0, n_bootstrap, chunk)]
         draws = (np.stack([each.drawn(size, rng) for each in cells], axis=1) for size in sizes)
-        return np.concatenate([statistic(each) for each in draws])
+        tail = (1 - confidence) / 2
+        figures = np.concatenate([statistic(each) for each in draws])
+        low, high = np.quantile(figures, [tail, 1 - tail]).tolist()
+        return low, high
 
     def _cells(self, group: int) -> "_Cells":
         rows = self.group_codes == group
@@ -161,13 +177,6 @@ def outcomes_by_group(
     )
 
 
-def percentile_interval(draws: FloatArray, confidence: float) -> tuple[float, float]:
-    """The central share of bootstrap figures (Efron and Tibshirani 1993, section 13.3)."""
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(draws, [tail, 1 - tail]).tolist()
-    return low, high
-
-
 @dataclass(frozen=True, eq=False)
 class _Cells:
     """How often each pair of outcome and weight occurs in one group, sorted by outcome.
@@ -175,9 +184,9 @@ class _Cells:
     Rows that agree in both are interchangeable, so drawing rows is drawing a multinomial.
     """
 
-    counts: Codes
+    counts: IntegerArray
     weights: FloatArray
-    outcome_codes: Codes
+    outcome_codes: IntegerArray
     n_outcomes: int
 
     def drawn(self, size: int, rng: np.random.Generator) -> FloatArray:

@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.data_frames import data_frame
-from fairspan.metrics.outcomes import outcomes_by_group, percentile_interval
+from fairspan.metrics.outcomes import outcomes_by_group
 from fairspan.moments.groups import Label, Scalar, spelled
 from fairspan.problem.parameters import check_count, check_number
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray, IntegerArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +40,7 @@ class StatisticalParity:
 
     groups: tuple[Label, ...]
     outcomes: tuple[Scalar, ...]
-    counts: npt.NDArray[np.int64]
+    counts: IntegerArray
     distribution: FloatArray
     distances: FloatArray
     largest: float
@@ -183,17 +181,13 @@ def statistical_parity(
     """
     check_number("epsilon", epsilon, 0, 1)
     check_count("n_bootstrap", n_bootstrap, least=0)
-    check_number("confidence", confidence, 0, 1)
     table = outcomes_by_group(labels, sensitive_features, sample_weight)
     table.check_several_groups()
     distribution = table.distribution()
     distances = np.abs(distribution[:, None] - distribution[None]).sum(axis=2) / 2
     pairs = np.triu_indices(len(distances), 1)
     widest = int(np.argmax(distances[pairs]))
-    low, high = None, None
-    if n_bootstrap > 0 and (table.counts > 1).all():
-        draws = table.resampled(_largest_distance, n_bootstrap, random_state)
-        low, high = percentile_interval(draws, confidence)
+    low, high = table.interval(_largest_distance, n_bootstrap, confidence, random_state)
     return StatisticalParity(
         table.groups,
         table.outcomes,

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fairspan.accepted_models import subspace_of
 from fairspan.errors import InvalidInput
 from fairspan.moments.group_limit import GroupLimit
 from fairspan.moments.groups import Label, listed
@@ -22,8 +20,7 @@ from fairspan.problem.criteria import TotalError
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.problem import Problem
 from fairspan.subspace import FairSubspace
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +232,7 @@ def disparity(
 def _figures(
     model: Any, X: Any, sensitive_features: Any, sample_weight: Any, max_groups: int | None
 ) -> GroupFigures:
-    subspace = subspace_of(model)
+    subspace = FairSubspace.of(model)
     known = 0 if subspace.provenance is None else len(subspace.provenance.groups)
     limit = GroupLimit(max_groups, n_known=known)
     source = rows_of(X, sensitive_features, sample_weight)

@@ -1,18 +1,16 @@
 """Leakage: how well a linear classifier tells the groups apart in a representation."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fairspan.errors import InvalidInput, UnknownGroup
+from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.metrics.columns import coded_groups
 from fairspan.moments.groups import Label, listed
 from fairspan.moments.sources.arrays import ArrayRows
 from fairspan.moments.sources.frames import FrameRows, frame_of
-
-FloatArray = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
+from fairspan.typing import BoolArray, FloatArray
 
 # Tight enough that the answer does not hang on where the solver stopped. It took at most 103
 # iterations on random rows from 5 x 5 to 20 000 x 40 and 200 x 1000.
@@ -20,8 +18,15 @@ _TOLERANCE = 1e-8
 _MOST_ITERATIONS = 100_000
 
 
-def leakage(Z_train: Any, g_train: Any, Z_test: Any, g_test: Any) -> float:
-    """How far a linear classifier of the group sets the groups apart on held-out rows.
+def leakage(
+    Z_train: Any,
+    sensitive_features_train: Any,
+    Z_test: Any,
+    sensitive_features_test: Any,
+    *,
+    classifier: Any = None,
+) -> float:
+    """How far a classifier of the group sets the groups apart on held-out rows.
 
     Delta(F_Lin) = max over thresholds t of abs(P(s(z) <= t | a) - P(s(z) <= t | b)), where s is
     the score of a linear classifier trained to tell group a from group b (Olfat and Aswani 2019;
@@ -34,11 +39,14 @@ def leakage(Z_train: Any, g_train: Any, Z_test: Any, g_test: Any) -> float:
     ----------
     Z_train : (n, d) array or data frame
         A representation of the training rows, such as ``model.transform(X_train)``.
-    g_train : (n,) or (n, a) array-like or data frame, or mapping of name to column
+    sensitive_features_train : (n,) or (n, a) array-like or data frame, or mapping of name to column
         Group of each training row; several attributes make their intersections.
     Z_test : (t, d) array or data frame
         Held-out rows; columns of frames are matched by name.
-    g_test : as g_train, for the held-out rows
+    sensitive_features_test : as sensitive_features_train, for the held-out rows
+    classifier : scikit-learn classifier, optional
+        What tells the groups apart, by its `decision_function` or else its `predict_proba`. It is
+        cloned, not fitted itself. The default is linear, see the notes.
 
     Returns
     -------
@@ -52,11 +60,14 @@ def leakage(Z_train: Any, g_train: Any, Z_test: Any, g_test: Any) -> float:
         NaN or infinity, missing labels.
     UnknownGroup
         A held-out group without training rows.
+    InvalidType
+        A classifier without scores.
 
     Notes
     -----
-    The classifier is scikit-learn's LinearSVC (squared hinge loss, C = 1, all rows of equal
-    weight) on columns standardised by the mean and deviation (ddof 0) of the training rows.
+    The default classifier is scikit-learn's LinearSVC (squared hinge loss, C = 1, all rows of equal
+    weight). Every classifier is shown columns that are standardised by the mean and deviation
+    (ddof 0) of the training rows.
 
     Examples
     --------
@@ -77,8 +88,12 @@ def leakage(Z_train: Any, g_train: Any, Z_test: Any, g_test: Any) -> float:
             "Allowed is the same representation of both",
             "Transform both with the same fitted model",
         )
-    groups, train_codes = coded_groups(g_train, Z_train, len(train), ("Z_train", "g_train"))
-    held_out, test_codes = coded_groups(g_test, Z_test, len(test), ("Z_test", "g_test"))
+    groups, train_codes = coded_groups(
+        sensitive_features_train, Z_train, len(train), ("Z_train", "sensitive_features_train")
+    )
+    held_out, test_codes = coded_groups(
+        sensitive_features_test, Z_test, len(test), ("Z_test", "sensitive_features_test")
+    )
     _check_groups(groups, held_out)
     mean, scale = train.mean(axis=0), train.std(axis=0)
     # A constant column may differ from its mean by rounding; that is not variance.
@@ -87,20 +102,41 @@ def leakage(Z_train: Any, g_train: Any, Z_test: Any, g_test: Any) -> float:
     train, test = (train - mean) / scale, (test - mean) / scale
     # Telling the second of two groups from the first is the same classifier, negated.
     told = range(len(groups)) if len(groups) > 2 else range(1)
-    return max(_gap(train, train_codes == g, test, test_codes == g) for g in told)
+    score = _scorer(classifier)
+    largest = 0.0
+    for group in told:
+        scores = score(train, train_codes == group, test)
+        is_held = test_codes == group
+        largest = max(largest, _largest_gap(scores[is_held], scores[~is_held]))
+    return largest
 
 
-def _gap(
-    train: FloatArray, is_member: npt.NDArray[np.bool_], test: FloatArray, is_held: Any
-) -> float:
+def _scorer(
+    classifier: Any,
+) -> Callable[[FloatArray, BoolArray, FloatArray], FloatArray]:
+    """What fits a clone of the classifier and scores held-out rows."""
     # Imported here: scikit-learn takes seconds to load, and only this figure needs it.
+    from sklearn.base import clone
     from sklearn.svm import LinearSVC
 
-    classifier = LinearSVC(
-        dual="auto", tol=_TOLERANCE, max_iter=_MOST_ITERATIONS, random_state=0
-    ).fit(train, is_member)
-    scores = classifier.decision_function(test)
-    return _largest_gap(scores[is_held], scores[~is_held])
+    if classifier is None:
+        classifier = LinearSVC(
+            dual="auto", tol=_TOLERANCE, max_iter=_MOST_ITERATIONS, random_state=0
+        )
+    elif not (hasattr(classifier, "decision_function") or hasattr(classifier, "predict_proba")):
+        raise InvalidType(
+            f"classifier is {classifier!r}",
+            "Allowed is a scikit-learn classifier with decision_function or predict_proba",
+            "Leave it out for a linear one",
+        )
+
+    def score(train: FloatArray, is_member: BoolArray, test: FloatArray) -> FloatArray:
+        fitted = clone(classifier).fit(train, is_member)
+        if hasattr(fitted, "decision_function"):
+            return np.asarray(fitted.decision_function(test))
+        return np.asarray(fitted.predict_proba(test)[:, 1])
+
+    return score
 
 
 def _largest_gap(a: FloatArray, b: FloatArray) -> float:
@@ -124,21 +160,21 @@ def _rows(Z: Any, names: tuple[str, ...] | None) -> tuple[FloatArray, tuple[str,
 def _check_groups(groups: tuple[Label, ...], held_out: tuple[Label, ...]) -> None:
     if len(groups) < 2:
         raise InvalidInput(
-            f"All rows of g_train belong to one group, {groups[0]!r}",
+            f"All rows of sensitive_features_train belong to one group, {groups[0]!r}",
             "Allowed are two groups or more",
             "Check the group column, or the filter that made these rows",
         )
     unknown = [label for label in held_out if label not in groups]
     if unknown:
         raise UnknownGroup(
-            f"g_test holds {listed(unknown)}, without rows in g_train",
+            f"sensitive_features_test holds {listed(unknown)}, without rows to train on",
             f"Known groups are {listed(groups)}",
             "Split the rows so that each group is in both parts",
         )
     missing = [label for label in groups if label not in held_out]
     if missing:
         raise InvalidInput(
-            f"g_test holds no rows of {listed(missing)}",
+            f"sensitive_features_test holds no rows of {listed(missing)}",
             "Allowed are held-out rows of every group",
             "Split the rows so that each group is in both parts",
         )

@@ -6,9 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fairspan.accepted_models import subspace_of
 from fairspan.errors import InvalidInput
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import listed
@@ -16,8 +14,7 @@ from fairspan.regression.normal_equations import Factor, factored
 from fairspan.regression.results import LeastSquares, PrincipalComponentRegression
 from fairspan.regression.target import Target
 from fairspan.subspace import FairSubspace
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray, IntegerArray
 
 
 def least_squares(moments: GroupMoments, target: str | int) -> LeastSquares:
@@ -113,7 +110,7 @@ def principal_component_regression(
     array([2.15, 0.  ])
     """
     column = Target.of(moments, target)
-    model = subspace_of(subspace)
+    model = FairSubspace.of(subspace)
     match = _matched(model, column)
     scale = 1.0 if model.scale is None else model.scale[match]
     basis = (model.components[:, match] / scale).T
@@ -227,7 +224,7 @@ def _fit(column: Target, basis: FloatArray, names: Sequence[str]) -> _Fit:
     return fit
 
 
-def _matched(model: FairSubspace, column: Target) -> npt.NDArray[np.int64]:
+def _matched(model: FairSubspace, column: Target) -> IntegerArray:
     """Where each feature stands among the subspace's."""
     mine, theirs = column.feature_names, model.feature_names
     if mine is not None and theirs is not None:

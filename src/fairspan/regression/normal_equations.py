@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.groups import printable
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray, IntegerArray
 
 # A column whose variance given the others is at most this share of its own counts as dependent:
 # fewer than four of float64's digits of its coefficient would be more than rounding.
@@ -38,7 +36,7 @@ class Factor:
     """
 
     deviations: FloatArray
-    order: npt.NDArray[np.int64]
+    order: IntegerArray
     lower: FloatArray
 
     def half_solved(self, right: FloatArray) -> FloatArray:
@@ -100,7 +98,7 @@ def factored(
 
 
 def _dependent(
-    lower: FloatArray, order: npt.NDArray[np.int64], rank: int, names: Sequence[str]
+    lower: FloatArray, order: IntegerArray, rank: int, names: Sequence[str]
 ) -> InvalidInput:
     rows = lower[rank:, :rank]
     loadings = solve_triangular(lower[:rank, :rank], rows.T, lower=True, trans="T").T
@@ -116,7 +114,7 @@ def _dependent(
     )
 
 
-def _joined(names: Sequence[str], columns: npt.NDArray[np.int64]) -> str:
+def _joined(names: Sequence[str], columns: IntegerArray) -> str:
     shown = ", ".join(printable(names[i]) for i in columns[:_MOST_NAMED].tolist())
     more = len(columns) - _MOST_NAMED
     return f"{shown} and {more} more" if more > 0 else shown

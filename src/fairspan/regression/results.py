@@ -4,15 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.groups import Label
-from fairspan.moments.sources.arrays import ArrayRows
-from fairspan.moments.sources.frames import FrameRows, frame_of
-from fairspan.subspace import FairSubspace
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.subspace import FairSubspace, feature_values
+from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,11 +80,7 @@ class LeastSquares:
         InvalidInput
             A missing column, another number of features, text, NaN or infinity.
         """
-        frame = frame_of(X)
-        source = ArrayRows(X) if frame is None else FrameRows(frame)
-        if isinstance(source, FrameRows) and self.feature_names is not None:
-            source = source.selected(self.feature_names)
-        rows = source.values()
+        rows = feature_values(X, self.feature_names)
         if rows.shape[1] != len(self.coefficients):
             raise InvalidInput(
                 f"X has {rows.shape[1]} columns",

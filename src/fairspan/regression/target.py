@@ -6,13 +6,11 @@ from operator import index
 from typing import SupportsIndex
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import listed
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray, IntegerArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +64,7 @@ class Target:
         return found
 
     @cached_property
-    def features(self) -> npt.NDArray[np.int64]:
+    def features(self) -> IntegerArray:
         """Positions of the other columns, (p-1,)."""
         others = np.arange(self.moments.n_features, dtype=np.int64)
         return np.delete(others, self.position)

@@ -1,7 +1,6 @@
 """Choosing settings by a bandit: UCB1, and a search over settings that spends its fits with it."""
 
 from fairspan.selection.search import UCB1SearchCV
-from fairspan.selection.simulation import simulated_regret
 from fairspan.selection.ucb1 import UCB1
 
-__all__ = ["UCB1", "UCB1SearchCV", "simulated_regret"]
+__all__ = ["UCB1", "UCB1SearchCV"]

@@ -22,46 +22,45 @@ def best_has(name: str) -> Callable[[Any], bool]:
     return check
 
 
+def _of_best(name: str, summary: str) -> Any:
+    """A method of rows X that the best estimator answers, there if it has such a method."""
+
+    def method(self: Any, X: Any) -> Any:
+        check_is_fitted(self)
+        return getattr(self.best_estimator_, name)(X)
+
+    method.__name__, method.__doc__ = name, summary
+    method.__qualname__ = f"BestEstimatorMethods.{name}"
+    return available_if(best_has(name))(method)
+
+
 class BestEstimatorMethods:
     """Methods and attributes of `best_estimator_`, there if it has them and refit was asked for."""
 
     refit: Any
     best_estimator_: Any
 
-    @available_if(best_has("predict"))  # type: ignore[untyped-decorator]
-    def predict(self, X: Any) -> Any:
-        """Predictions of the best estimator for rows X, shape (n,) or (n, outputs)."""
-        return self._best().predict(X)
-
-    @available_if(best_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Any:
-        """Class probabilities by the best estimator for rows X, shape (n, classes)."""
-        return self._best().predict_proba(X)
-
-    @available_if(best_has("predict_log_proba"))  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Any:
-        """Logarithms of class probabilities by the best estimator, shape (n, classes)."""
-        return self._best().predict_log_proba(X)
-
-    @available_if(best_has("decision_function"))  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any) -> Any:
-        """Decision values of the best estimator for rows X, shape (n,) or (n, classes)."""
-        return self._best().decision_function(X)
-
-    @available_if(best_has("score_samples"))  # type: ignore[untyped-decorator]
-    def score_samples(self, X: Any) -> Any:
-        """Score of each row by the best estimator, shape (n,)."""
-        return self._best().score_samples(X)
-
-    @available_if(best_has("transform"))  # type: ignore[untyped-decorator]
-    def transform(self, X: Any) -> Any:
-        """Rows X transformed by the best estimator, shape (n, d)."""
-        return self._best().transform(X)
-
-    @available_if(best_has("inverse_transform"))  # type: ignore[untyped-decorator]
-    def inverse_transform(self, X: Any) -> Any:
-        """Transformed rows taken back by the best estimator, shape (n, p)."""
-        return self._best().inverse_transform(X)
+    predict = _of_best(
+        "predict", "Predictions of the best estimator for rows X, shape (n,) or (n, outputs)."
+    )
+    predict_proba = _of_best(
+        "predict_proba", "Class probabilities by the best estimator, shape (n, classes)."
+    )
+    predict_log_proba = _of_best(
+        "predict_log_proba",
+        "Logarithms of class probabilities by the best estimator, shape (n, classes).",
+    )
+    decision_function = _of_best(
+        "decision_function",
+        "Decision values of the best estimator for rows X, shape (n,) or (n, classes).",
+    )
+    score_samples = _of_best(
+        "score_samples", "Score of each row by the best estimator, shape (n,)."
+    )
+    transform = _of_best("transform", "Rows X transformed by the best estimator, shape (n, d).")
+    inverse_transform = _of_best(
+        "inverse_transform", "Transformed rows taken back by the best estimator, shape (n, p)."
+    )
 
     @property
     def classes_(self) -> Any:
@@ -77,10 +76,6 @@ class BestEstimatorMethods:
     def feature_names_in_(self) -> Any:
         """Names of these features, where X had column names."""
         return self._attribute("feature_names_in_")
-
-    def _best(self) -> Any:
-        check_is_fitted(self)
-        return self.best_estimator_
 
     def _attribute(self, name: str) -> Any:
         # An AttributeError, not scikit-learn's error for unfitted models, so that hasattr works.

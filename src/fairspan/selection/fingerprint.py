@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,44 +41,40 @@ def fingerprint(*parts: Any) -> str:
 
 
 def _feed(digest: Any, value: Any) -> None:
-    def text(words: object) -> None:
-        encoded = str(words).encode("utf-8", "backslashreplace")
-        digest.update(f"{len(encoded)}:".encode() + encoded)
+    content = value
+    parts: Sequence[Any] = ()
+    if not isinstance(value, bytes):
+        words, parts = _described(value)
+        content = str(words).encode("utf-8", "backslashreplace")
+    # With its length, so that no two sequences of contents are the same bytes.
+    digest.update(f"{len(content)}:".encode() + content)
+    for part in parts:
+        _feed(digest, part)
 
+
+def _described(value: Any) -> tuple[object, Sequence[Any]]:
+    """What a value is in words, and the parts that it consists of."""
     if isinstance(value, type):
-        text(f"{value.__module__}.{value.__qualname__}")
-    elif hasattr(value, "get_params"):
-        text(type(value).__qualname__)
-        _feed(digest, value.get_params(deep=False))
-    elif isinstance(value, Mapping):
-        text(f"mapping {len(value)}")
-        for key in sorted(value, key=str):
-            text(key)
-            _feed(digest, value[key])
-    elif scipy.sparse.issparse(value):
-        text(("sparse", value.shape))
+        return f"{value.__module__}.{value.__qualname__}", ()
+    if hasattr(value, "get_params"):
+        return type(value).__qualname__, [value.get_params(deep=False)]
+    if isinstance(value, Mapping):
+        keys = sorted(value, key=str)
+        return f"mapping {keys}", [value[key] for key in keys]
+    if scipy.sparse.issparse(value):
         coordinates = value.tocsr().tocoo()
-        for part in (coordinates.row, coordinates.col, coordinates.data):
-            _feed(digest, part)
-    elif (frame := frame_of(value)) is not None:
-        text(("frame", frame.shape))
-        for column in frame.iter_columns():
-            text(column.name)
-            _feed(digest, column.to_numpy())
-    elif hasattr(value, "__array__"):
+        parts = [coordinates.row, coordinates.col, coordinates.data]
+        return ("sparse", value.shape), parts
+    if (frame := frame_of(value)) is not None:
+        return ("frame", frame.columns), [each.to_numpy() for each in frame.iter_columns()]
+    if hasattr(value, "__array__"):
         array = np.asarray(value)
-        text((array.shape, array.dtype.str))
-        if array.dtype.hasobject:
-            text(_ADDRESS.sub("", repr(array.tolist())))
-        else:
-            digest.update(np.ascontiguousarray(array).tobytes())
-    elif isinstance(value, list | tuple):
-        text(f"sequence {len(value)}")
-        for each in value:
-            _feed(digest, each)
-    elif isinstance(value, set | frozenset):
-        _feed(digest, sorted(map(repr, value)))
-    elif callable(value) and hasattr(value, "__qualname__"):
-        text(f"{value.__module__}.{value.__qualname__}")
-    else:
-        text(_ADDRESS.sub("", repr(value)))
+        content = repr(array.tolist()) if array.dtype.hasobject else array.tobytes()
+        return (array.shape, array.dtype.str), [content]
+    if isinstance(value, list | tuple):
+        return f"sequence {len(value)}", value
+    if isinstance(value, set | frozenset):
+        return f"set {len(value)}", sorted(map(repr, value))
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}", ()
+    return _ADDRESS.sub("", repr(value)), ()

@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.selection.ucb1 import upper_bounds
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ class Tally:
             self._scores[pull.arm].append(pull.score)
 
     @property
-    def usable(self) -> npt.NDArray[np.bool_]:
+    def usable(self) -> BoolArray:
         """Which arms were pulled and never failed, shape (a,)."""
         usable = self.counts > 0
         usable[list(self.errors)] = False

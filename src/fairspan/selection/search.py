@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.problem.parameters import check_count, check_flag
@@ -210,7 +211,7 @@ class UCB1SearchCV(BestEstimatorMethods, MetaEstimatorMixin, BaseEstimator):  # 
         -------
         float
         """
-        best = self._best()
+        check_is_fitted(self)
         if params and not get_config()["enable_metadata_routing"]:
             raise InvalidParameter(
                 f"score received {', '.join(sorted(params))}",
@@ -219,7 +220,7 @@ class UCB1SearchCV(BestEstimatorMethods, MetaEstimatorMixin, BaseEstimator):  # 
             )
         routed = process_routing(self, "score", **params).scorer.score if params else {}
         rows = (X,) if y is None else (X, y)
-        return float(self.scorer_(best, *rows, **routed))
+        return float(self.scorer_(self.best_estimator_, *rows, **routed))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """What `fit` and `score` pass on to the estimator and to the scorer."""

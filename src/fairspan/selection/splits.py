@@ -4,19 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import is_classifier
 from sklearn.utils.multiclass import type_of_target
 
 from fairspan.moments.sources.frames import frame_of
 from fairspan.moments.sources.labels import Labels, labels_of, named_columns
-
-IntArray = npt.NDArray[np.int64]
+from fairspan.typing import IntegerArray
 
 _GROUPS = "sensitive_features"
 
 
-def strata_of(estimator: Any, X: Any, y: Any, params: Mapping[str, Any], n_rows: int) -> IntArray:
+def strata_of(
+    estimator: Any, X: Any, y: Any, params: Mapping[str, Any], n_rows: int
+) -> IntegerArray:
     """Which rows belong together when they are split, as codes.
 
     Rows of one group, where `params` holds sensitive_features under this name or addressed to a
@@ -56,8 +56,8 @@ def _group_labels(X: Any, sensitive_features: Any, n_rows: int) -> list[Any]:
 
 
 def random_split(
-    strata: IntArray, test_size: float, seed: int, index: int
-) -> tuple[IntArray, IntArray]:
+    strata: IntegerArray, test_size: float, seed: int, index: int
+) -> tuple[IntegerArray, IntegerArray]:
     """Split number `index` of a seed: the same whichever splits were made before.
 
     Of the n_s rows of each stratum, round(test_size n_s) are drawn for the test, but at least one,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.optimality import by_pooled_variance
 from fairspan.data_frames import data_frame
@@ -25,11 +24,11 @@ from fairspan.solvers.frontier_vertices import attainable_polygon
 from fairspan.solvers.trade_off_boundary import BoundaryPoint
 from fairspan.subspace import FairSubspace
 from fairspan.trade_off.placed import Placed, distance_from
+from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FloatArray = npt.NDArray[np.float64]
 
 _PLAIN = "total_error"
 # Largest gap of a criterion's answer, as a share of the total variance.
@@ -217,14 +216,13 @@ class Frontier:
         """
         placed = self.landmarks() if criteria is None else tuple(map(self.place, criteria))
         first, second = (printable(spelled(group)) for group in self.groups)
-        rounding = _ROUNDING * self.total_variance
         answers = {each.name: each.errors for each in placed if each.name != _PLAIN}
         return FrontierPicture(
-            errors=_without(rounding, self.errors),
+            errors=self._rounded(self.errors),
             groups=(first, second),
-            region=_without(rounding, self.region()),
-            plain=_without(rounding, self.place(_PLAIN).errors),
-            answers={name: _without(rounding, errors) for name, errors in answers.items()},
+            region=self._rounded(self.region()),
+            plain=self._rounded(self.place(_PLAIN).errors),
+            answers={name: self._rounded(errors) for name, errors in answers.items()},
             n_components=self.n_components,
         )
 
@@ -282,13 +280,10 @@ class Frontier:
     def _shown(
         self, weights: FloatArray, errors: FloatArray, losses: FloatArray, total: float
     ) -> list[str]:
-        """Cells of one point; what is only rounding is zero."""
-        rounding = _ROUNDING * self.total_variance
-        figures = [*errors.tolist(), *losses.tolist(), float(total)]
-        cells = [f"{0.0 if abs(value) <= rounding else value:.4g}" for value in figures]
-        return [f"{weights[0]:.4g}", *cells]
+        """Cells of one point."""
+        figures = self._rounded(np.array([*errors, *losses, total]))
+        return [f"{value:.4g}" for value in (weights[0], *figures)]
 
-
-def _without(rounding: float, errors: FloatArray) -> FloatArray:
-    """Errors, with zero for what is only rounding."""
-    return np.where(np.abs(errors) <= rounding, 0.0, errors)
+    def _rounded(self, errors: FloatArray) -> FloatArray:
+        """Errors, with zero for what is only rounding."""
+        return np.where(np.abs(errors) <= _ROUNDING * self.total_variance, 0.0, errors)

@@ -1,9 +1,6 @@
 """Draw the exact error trade-off of two groups."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import Incompatible, InvalidType, kind_of
 from fairspan.fitting import fit_subspace
@@ -15,11 +12,6 @@ from fairspan.problem.parameters import check_flag, check_number
 from fairspan.problem.problem import check_n_components
 from fairspan.solvers.frontier_vertices import frontier_vertices
 from fairspan.trade_off.curve import Frontier
-
-if TYPE_CHECKING:
-    pass
-
-FloatArray = npt.NDArray[np.float64]
 
 _PLAIN = "total_error"
 _LEAST_TOLERANCE = 1e-9
@@ -33,13 +25,13 @@ def frontier(
     center: Center = "global",
     *,
     scale: bool = False,
-    tolerance: float = 1e-4,
+    tol: float = 1e-4,
 ) -> Frontier:
     """Draw the exact error trade-off of two groups.
 
     For weights w = (t, 1 - t), t from 1 to 0, the leading d eigenvectors of w_1 S_1 + w_2 S_2
     minimise w_1 e_1 + w_2 e_2. Between two such points the curve lies in the triangle of their
-    chord and their supporting lines; triangles are split until all are lower than the tolerance.
+    chord and their supporting lines; triangles are split until all are lower than `tol`.
     Flat edges, where the eigenproblem is tied, are found with both their ends.
 
     Parameters
@@ -51,9 +43,9 @@ def frontier(
     center : {"global", "group", "none"}
     scale : bool
         Divide each feature by its pooled standard deviation first.
-    tolerance : float
+    tol : float
         Largest distance of the curve from the polygon, as a share of the total variance; at
-        least 1e-9. The number of vertices grows as 1 / sqrt(tolerance).
+        least 1e-9. The number of vertices grows as 1 / sqrt(tol).
 
     Returns
     -------
@@ -92,14 +84,14 @@ def frontier(
             "Allowed are exactly two groups: it is a curve in the plane of their errors",
             "Join groups until two are left, or compare criteria with audit",
         )
-    check_number("tolerance", tolerance, _LEAST_TOLERANCE)
+    check_number("tol", tol, _LEAST_TOLERANCE)
     check_flag("scale", scale)
     check_n_components(n_components, moments.n_features)
     # Ordinary PCA brings the problem, the mean and the scale.
     pca = fit_subspace(moments, n_components, criterion=_PLAIN, center=center, scale=scale)
     problem = pca.problem
     with threads_of(None):
-        vertices = frontier_vertices(problem, float(tolerance) * problem.total_variance)
+        vertices = frontier_vertices(problem, float(tol) * problem.total_variance)
     errors = np.array([point.errors for point in vertices.points])
     weights = np.array([point.face.weights for point in vertices.points])
     return Frontier(
@@ -136,4 +128,4 @@ def frontier_to_look_at(
     if curve.largest_height <= max(share * extent, _LEAST_TOLERANCE * curve.total_variance):
         return curve
     finer = max(share * extent / curve.total_variance, _LEAST_TOLERANCE)
-    return frontier(moments, n_components, center, scale=scale, tolerance=finer)
+    return frontier(moments, n_components, center, scale=scale, tol=finer)

@@ -1,0 +1,1 @@
+"""The papers' tables and figures, computed from the data: ``./run reproduce NAME``."""

@@ -1,0 +1,225 @@
+"""Reproduce a table or figure of the papers: progress, resumption, and what is written."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from fairspan import cli
+from fairspan.cli import options
+from fairspan.cli.progress_line import duration
+from fairspan.cli.terminal import width_of
+from fairspan.terminal_text import wrapped
+from reproduction.registry import EXPERIMENTS, experiment_of
+
+if TYPE_CHECKING:
+    from reproduction.experiment import Experiment, Result
+
+# Of everything random in the experiments.
+_SEED = 0
+# Seconds between two lines of progress: on a terminal, where one line is rewritten, and in a file.
+_ON_TERMINAL, _IN_FILE = 0.2, 10.0
+
+_NAME_WIDTH = max(map(len, EXPERIMENTS)) + 4
+_EPILOG = "\b\nExperiments:\n" + "\n".join(
+    fill(f"  {name:{_NAME_WIDTH - 2}}{entry.title}", 76, subsequent_indent=" " * _NAME_WIDTH)
+    for name, entry in EXPERIMENTS.items()
+)
+
+
+@click.command(
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+)
+@click.argument("name")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="FAIRSPAN_DATA",
+    metavar="DIR",
+    help="Folder with the data files; without it, the folder that FAIRSPAN_DATA names.",
+)
+@click.option("--quick", is_flag=True, help="A part of it, in under two minutes.")
+@click.option("--full", is_flag=True, help="All that the paper did, however long it takes.")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=".",
+    help="Folder for NAME.csv, NAME.svg and NAME.png; by default the current one.",
+)
+@options.JSON
+def reproduce(
+    name: str, data: Path | None, quick: bool, full: bool, folder: Path, as_json: bool
+) -> None:
+    """Compute the table or figure NAME of the papers, ours beside what is printed.
+
+    Finished steps are kept in NAME.partial in the output folder: after an interruption the same
+    command goes on where it stopped.
+    """
+    if quick and full:
+        raise click.UsageError("Choose --quick or --full, not both.")
+    experiment = experiment_of(name)
+    effort = "quick" if quick else "full" if full else "normal"
+    result, written, missing = reproduced(
+        experiment, _data_folder(experiment, data), effort, folder
+    )
+    if as_json:
+        from fairspan.cli.output import echo_json
+
+        echo_json(
+            {
+                "name": name,
+                "title": result.title,
+                "source": experiment.source,
+                "effort": effort,
+                "columns": result.columns,
+                "rows": result.rows,
+                "notes": result.notes,
+                "files": list(map(str, written)),
+            }
+        )
+    else:
+        from reproduction.writing import text_of
+
+        width = width_of(sys.stdout)
+        source = "\n".join(wrapped(f"Source: {experiment.source}.", width, "  "))
+        click.echo(f"{text_of(result, width)}\n\n{source}")
+        # One below the other: paths are copied, so no line may end inside one.
+        click.echo("Wrote " + "\n      ".join(map(str, written)))
+    if missing is not None:
+        click.echo(f"fairspan: no figure was drawn. {missing}", err=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and exit with its status, as the command line does."""
+    cli.main(arguments, reproduce, "./run reproduce")
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    return cli.run(arguments, reproduce, "./run reproduce")
+
+
+def reproduced(
+    experiment: "Experiment", data: Path, effort: str, folder: Path
+) -> "tuple[Result, Sequence[Path], str | None]":
+    """Run an experiment and write what it gives.
+
+    Returns
+    -------
+    result : Result
+    written : list of Path
+    missing : str or None
+        Why there is no figure, where a package is missing.
+    """
+    from fairspan.version import __version__
+    from reproduction.experiment import Effort, Setting
+    from reproduction.store import Store
+    from reproduction.writing import write_result
+
+    header = {
+        "experiment": experiment.name,
+        "effort": effort,
+        "seed": _SEED,
+        "version": __version__,
+        "data": _fingerprint(data, experiment.files),
+    }
+    partial = folder / f"{experiment.name}.partial"
+    with Store(partial, header, _tell) as store, _Line(sys.stderr) as line:
+        if store.n_resumed:
+            _tell(f"going on after {store.n_resumed} finished steps kept in {partial}")
+        try:
+            result = experiment.run(Setting(data, Effort(effort), _SEED, line.show, store))
+            written, missing = write_result(result, folder, experiment.name)
+        except KeyboardInterrupt:
+            line.clear()
+            _tell(
+                f"{len(store)} finished steps are kept in {partial}; run the same command again "
+                "to go on from there"
+            )
+            raise
+        store.remove()
+    return result, written, missing
+
+
+def _data_folder(experiment: "Experiment", data: Path | None) -> Path:
+    if not experiment.files:
+        return Path()
+    if data is None:
+        raise click.UsageError(
+            f"{experiment.name} reads data files ({', '.join(experiment.files)}); name their "
+            "folder with --data DIR, or in the environment variable FAIRSPAN_DATA."
+        )
+    return data
+
+
+def _fingerprint(data: Path, names: Sequence[str]) -> str:
+    """Of the contents of these files; each is checked to be there and whole before any work."""
+    from fairspan.datasets.folder import data_file
+
+    return " ".join(data_file(name, data).sha256 for name in names)
+
+
+def _tell(message: str) -> None:
+    click.echo(f"fairspan: {message}", err=True)
+
+
+class _Line:
+    """What is being done: a line rewritten on a terminal, now and then a new one elsewhere."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._clock = stream, clock
+        self._rewrites = stream.isatty()
+        # A run that is over at once says nothing.
+        self._due = clock() + (_ON_TERMINAL if self._rewrites else _IN_FILE)
+        self._width = 0
+        # Steps that an earlier run has done say nothing about how long they take.
+        self._before: int | None = None
+        self._begun = 0.0
+
+    def __enter__(self) -> "_Line":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.clear()
+
+    def show(self, what: str, done: int, total: int) -> None:
+        """Tell what is being done, if it is time to."""
+        if self._clock() < self._due:
+            return
+        text = self._text(what, done, total)
+        if self._rewrites:
+            self._stream.write("\r" + text.ljust(self._width))
+            self._width = len(text)
+        else:
+            self._stream.write(text + "\n")
+        self._stream.flush()
+        self._due = self._clock() + (_ON_TERMINAL if self._rewrites else _IN_FILE)
+
+    def _text(self, what: str, done: int, total: int) -> str:
+        """As much as fits, with the time left once a step shows how long steps take."""
+        if self._before is None:
+            self._before, self._begun = done, self._clock()
+        steps = f"{done} of {total} steps done"
+        left = ""
+        if done > self._before:
+            each = (self._clock() - self._begun) / (done - self._before)
+            left = f", about {duration(each * (total - done))} left"
+        width = width_of(self._stream) - 1
+        for text in (f"{what} ({steps}{left})", f"{steps}{left}", steps):
+            if not self._rewrites or len(text) <= width:
+                return text
+        return steps[:width]
+
+    def clear(self) -> None:
+        """Leave the line empty."""
+        if self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()
+            self._width = 0

@@ -1,0 +1,39 @@
+"""Ours beside what is printed."""
+
+import csv
+from importlib.resources import files
+
+# Differences beyond this share want a reason beside them.
+WANTS_A_REASON = 0.10
+
+
+def relative_difference(ours: float | None, printed: float | None) -> float | None:
+    """(ours - printed) / |printed|; None where there is nothing to compare, or zero is missed.
+
+    Examples
+    --------
+    >>> relative_difference(11.0, 10.0), relative_difference(1.0, None)
+    (0.1, None)
+    """
+    if ours is None or printed is None:
+        return None
+    if printed == 0:
+        return 0.0 if ours == 0 else None
+    return (ours - printed) / abs(printed)
+
+
+def mark(difference: float | None, reason: str) -> str:
+    """The reason, where the difference is over a tenth; otherwise nothing.
+
+    Examples
+    --------
+    >>> mark(0.2, "another draw"), mark(-0.01, "another draw"), mark(None, "another draw")
+    ('another draw', '', '')
+    """
+    return reason if difference is not None and abs(difference) > WANTS_A_REASON else ""
+
+
+def printed_table(name: str, package: str = "reproduction") -> list[dict[str, str]]:
+    """Rows of ``printed/NAME.csv`` of a package, as text by column."""
+    text = (files(package) / "printed" / f"{name}.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))

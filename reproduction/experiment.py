@@ -1,0 +1,102 @@
+"""What an experiment is, what it is given, and what it gives back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from reproduction.store import Store
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# What stands in a table; None where there is nothing to say.
+Cell = str | int | float | bool | None
+
+
+class Effort(StrEnum):
+    """How much to compute: under two minutes, under thirty, or all that the paper did."""
+
+    QUICK = "quick"
+    NORMAL = "normal"
+    FULL = "full"
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A table with its notes and, where there is one, its figure.
+
+    Attributes
+    ----------
+    title : str
+    columns : tuple of str
+    rows : list of tuple
+        One value for each column: text, numbers, or None where there is nothing to say.
+    notes : tuple of str
+        What a reader should know, above all why a figure differs from the printed one.
+    draw : callable or None
+        Draws on an empty matplotlib Figure; it may set the figure's size.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Cell, ...]]
+    notes: tuple[str, ...] = ()
+    draw: "Callable[[Figure], None] | None" = None
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"{len(self.columns)} columns, but a row of {len(row)}: {row}")
+
+
+# Told what is being done, how many steps are done, and how many there are.
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What an experiment runs with.
+
+    Attributes
+    ----------
+    data : Path
+        Folder with the data files; not looked at by experiments without files.
+    effort : Effort
+    seed : int
+        Of everything random.
+    progress : callable
+        ``progress(what, done, total)``, to be called before each step.
+    store : Store
+        Keeps each step's value, so that an interrupted run goes on where it stopped.
+    """
+
+    data: Path
+    effort: Effort
+    seed: int
+    progress: Progress
+    store: Store
+
+
+class Experiment(Protocol):
+    """A table or figure of a paper."""
+
+    @property
+    def name(self) -> str:
+        """By which it is asked for."""
+
+    @property
+    def title(self) -> str:
+        """One line: what it shows."""
+
+    @property
+    def source(self) -> str:
+        """Which paper, which table or figure."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the data files that it reads; results kept of other contents are void."""
+
+    def run(self, setting: Setting) -> Result:
+        """Compute it."""

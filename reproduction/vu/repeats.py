@@ -1,0 +1,146 @@
+"""One repeat on one data set: split, choose settings by cross-validation, fit, judge."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.typing import FloatArray
+from reproduction.vu.methods import Method, Setting
+from reproduction.vu.protocol import (
+    GroupArray,
+    Part,
+    errors_of,
+    fold_rows,
+    split_rows,
+    standardized,
+)
+
+TRAIN_SHARE = 0.3
+N_COMPONENTS = 3
+
+# What one method did in one repeat, as JSON keeps it.
+Outcome = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """How one repeat is done.
+
+    Attributes
+    ----------
+    seed : int
+        Of the split, the folds and random starts.
+    n_folds : int
+    scale : bool
+        Whether rows are divided by the training part's standard deviations.
+    leakage : bool
+        Whether to train a classifier of the group on the projected rows.
+    """
+
+    seed: int
+    n_folds: int = 3
+    scale: bool = True
+    leakage: bool = False
+
+
+def one_repeat(
+    X: FloatArray, groups: GroupArray, methods: Sequence[Method], repeat: Repeat
+) -> dict[str, Outcome]:
+    """Fit every method to 30 % of the rows and judge it on these and on the others.
+
+    Parameters
+    ----------
+    X : (n, p) array
+        Raw rows.
+    groups : (n,) array
+        Of two groups.
+    methods : sequence of Method
+        One that follows another comes after it.
+    repeat : Repeat
+
+    Returns
+    -------
+    dict of method name to outcome
+        ``left_out`` with the reason, or ``setting``, ``train`` and ``test`` (the fields of Errors),
+        ``objective`` (of its own criterion, on the training part) and, if asked for, ``leakage``.
+    """
+    train_rows, test_rows = split_rows(len(X), TRAIN_SHARE, repeat.seed)
+    everything = Part(standardized(X, train_rows, scale=repeat.scale), groups)
+    train, test = everything.at(train_rows), everything.at(test_rows)
+    moments = GroupMoments.from_rows(train.rows, train.groups)
+    folds = folded(train, repeat.n_folds, repeat.seed)
+    outcomes: dict[str, Outcome] = {}
+    for method in methods:
+        if method.most_features is not None and X.shape[1] > method.most_features:
+            reason = f"{X.shape[1]} features, over {method.most_features}"
+            outcomes[method.name] = {"left_out": reason}
+            continue
+        if method.follows is not None:
+            setting = outcomes[method.follows]["setting"]
+        else:
+            setting = chosen_setting(method, folds, repeat.seed)
+        fit = method.fit(moments, N_COMPONENTS, setting, repeat.seed)
+        components = fit.subspace.components
+        outcomes[method.name] = {
+            "setting": setting,
+            "objective": fit.solution.objective,
+            "train": asdict(errors_of(components, train)),
+            "test": asdict(errors_of(components, test)),
+        }
+        if repeat.leakage:
+            outcomes[method.name]["leakage"] = leakage_of(components, train, test)
+    return outcomes
+
+
+def folded(train: Part, n_folds: int, seed: int) -> list[tuple[GroupMoments, Part]]:
+    """Moments of what each fold is fitted on, and the rows that it is judged on."""
+    return [
+        (GroupMoments.from_rows(train.rows[fitted], train.groups[fitted]), train.at(judged))
+        for fitted, judged in fold_rows(len(train.rows), n_folds, seed)
+    ]
+
+
+def chosen_setting(
+    method: Method, folds: Sequence[tuple[GroupMoments, Part]], seed: int
+) -> Setting:
+    """The setting of least ABDiff + ARE on average over the folds; the first of equals."""
+    if len(method.settings) == 1:
+        return method.settings[0]
+    sums = [
+        np.mean([_judged(method, moments, part, setting, seed) for moments, part in folds])
+        for setting in method.settings
+    ]
+    return method.settings[int(np.argmin(sums))]
+
+
+def leakage_of(components: FloatArray, train: Part, test: Part) -> float:
+    """Delta F_Lin: how well a linear classifier tells the groups apart on held-out rows."""
+    # Imported here: scikit-learn's classifiers are slow to import, and most tables need none.
+    from fairspan.metrics import leakage
+
+    return float(
+        leakage(train.rows @ components.T, train.groups, test.rows @ components.T, test.groups)
+    )
+
+
+def figures_of(outcomes: Sequence[Mapping[str, Outcome]], name: str, *path: str) -> list[float]:
+    """A figure of one method in every repeat that did not leave it out."""
+    found = []
+    for outcome in outcomes:
+        each: Any = outcome.get(name, {"left_out": "not run in this repeat"})
+        if "left_out" not in each:
+            for step in path:
+                each = each[step]
+            found.append(float(each))
+    return found
+
+
+def _judged(
+    method: Method, moments: GroupMoments, part: Part, setting: Setting, seed: int
+) -> float:
+    components = method.fit(moments, N_COMPONENTS, setting, seed).subspace.components
+    errors = errors_of(components, part)
+    return errors.gap + errors.error

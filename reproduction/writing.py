@@ -1,0 +1,138 @@
+"""Results as text, CSV and pictures."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairspan.drawing.files import empty_figure, save
+from fairspan.drawing.palette import STYLE
+from fairspan.errors import MissingDependency
+from fairspan.storage import replacing
+from fairspan.terminal_text import terminal_width, wrapped
+from reproduction.experiment import Cell, Result
+
+_WIDTH = 80
+_FORMATS = ("svg", "png")
+
+
+def text_of(result: Result, width: int = _WIDTH) -> str:
+    """The table with aligned columns, texts to the left and figures to the right, and the notes.
+
+    Columns that do not fit into `width` follow below, beside the first ones again.
+    """
+    cells = [[shown(cell) for cell in row] for row in result.rows]
+    columns = [
+        _aligned([heading, *(row[i] for row in cells)], [row[i] for row in result.rows])
+        for i, heading in enumerate(result.columns)
+    ]
+    lines: list[str] = []
+    for part in _parts(columns, _n_naming(cells), width):
+        table = ["  ".join(line).rstrip() for line in zip(*part, strict=True)]
+        lines += [""] * bool(lines) + table
+    notes = ["\n".join(wrapped(note, width, "  ")) for note in result.notes]
+    title = wrapped(result.title, width)
+    return "\n".join([*title, "", *lines, *(["", *notes] if notes else [])])
+
+
+def _aligned(texts: Sequence[str], values: Sequence[Cell]) -> list[str]:
+    """A column under its heading and a line."""
+    width = max(map(terminal_width, texts))
+    is_figures = any(isinstance(value, int | float) for value in values) and not any(
+        isinstance(value, str | bool) for value in values
+    )
+    padded = [
+        " " * (width - terminal_width(text)) + text
+        if is_figures
+        else text + " " * (width - terminal_width(text))
+        for text in texts
+    ]
+    return [padded[0], "-" * width, *padded[1:]]
+
+
+def _n_naming(cells: Sequence[Sequence[str]]) -> int:
+    """How many of the first columns tell the rows apart; one if all of them do not."""
+    n_columns = len(cells[0]) if cells else 1
+    for n in range(1, n_columns):
+        if len({tuple(row[:n]) for row in cells}) == len(cells):
+            return n
+    return 1
+
+
+def _parts(columns: Sequence[list[str]], n_naming: int, width: int) -> list[list[list[str]]]:
+    """Columns that stand side by side, each time after those that name the rows."""
+    naming, others = list(columns[:n_naming]), columns[n_naming:]
+    parts = [list(naming)]
+    for column in others:
+        wide = sum(terminal_width(each[0]) + 2 for each in [*parts[-1], column]) - 2
+        if wide > width and len(parts[-1]) > n_naming:
+            parts.append(list(naming))
+        parts[-1].append(column)
+    return parts
+
+
+def shown(cell: Cell) -> str:
+    """A value as tables show it: five significant digits, nothing for None.
+
+    Examples
+    --------
+    >>> shown(13.946173), shown(22), shown(2.5e-12), shown(None), shown("LFW")
+    ('13.946', '22', '2.5e-12', '', 'LFW')
+    """
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    # Infinite and missing values are spelled inf and nan.
+    return f"{cell:.5g}" if isinstance(cell, float) else str(cell)
+
+
+def csv_of(result: Result) -> str:
+    """The table as CSV, figures with all their digits, nothing for None."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(result.columns)
+    writer.writerows(["" if cell is None else _whole(cell) for cell in row] for row in result.rows)
+    return text.getvalue()
+
+
+def write_result(result: Result, folder: Path, name: str) -> tuple[list[Path], str | None]:
+    """Write NAME.csv, and the figure as NAME.svg and NAME.png if there is one.
+
+    Each file appears only when it is complete.
+
+    Returns
+    -------
+    paths : list of Path
+        What was written.
+    missing : str or None
+        Why there is no figure, if it needs a package that is not installed.
+    """
+    table = folder / f"{name}.csv"
+    with replacing(table) as partial:
+        partial.write_text(csv_of(result), encoding="utf-8", newline="")
+    if result.draw is None:
+        return [table], None
+    try:
+        return [table, *_write_figures(result, folder, name)], None
+    except MissingDependency as error:
+        return [table], str(error)
+
+
+def _write_figures(result: Result, folder: Path, name: str) -> Sequence[Path]:
+    assert result.draw is not None
+    figure = empty_figure("The figure")
+    paths = [folder / f"{name}.{ending}" for ending in _FORMATS]
+    from matplotlib import rc_context
+
+    with rc_context(STYLE):
+        result.draw(figure)
+    for path, ending in zip(paths, _FORMATS, strict=True):
+        with replacing(path) as partial:
+            save(figure, partial, ending)
+    return paths
+
+
+def _whole(cell: Cell) -> Cell:
+    # repr of a numpy float would name its type; of a Python float it is the shortest exact text.
+    return repr(float(cell)) if isinstance(cell, float) else cell

@@ -1,1 +1,0 @@
-"""The papers' tables and figures, ours beside what they print; for the command reproduce alone."""
