@@ -17,7 +17,7 @@ from fairspan.problem import named_criteria
 from fairspan.problem.criteria import MinimaxError, MinimaxLoss, NashWelfare
 from fairspan.solvers import choose
 from fairspan.solvers.auto import Auto
-from fairspan.solvers.boundary import BoundarySearch
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import problem_of, random_moments
 
 PATIENTS = load_diabetes(as_frame=True, scaled=False).data

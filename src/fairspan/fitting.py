@@ -24,9 +24,9 @@ from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.restrictions import Restriction, restriction_of
 from fairspan.problem.units import check_squares, in_units, largest_column, unit_for
 from fairspan.solvers.choose import solver_of
-from fairspan.solvers.growing_subspace import GrowingSubspace
 from fairspan.solvers.in_unit import in_unit
-from fairspan.solvers.restricted import Solved, Task
+from fairspan.solvers.projected.growing_subspace import GrowingSubspace
+from fairspan.solvers.restrictions.restricted import Solved, Task
 from fairspan.subspace import FairSubspace, Provenance
 from fairspan.version import __version__
 

@@ -8,8 +8,8 @@ import pytest
 
 from fairspan.certificates.boxes import BoxesProof, Shrinking, Side, chords_of, first_box
 from fairspan.problem.robust_error_gap import RobustErrorGap
-from fairspan.solvers.boundary import BoundarySearch
-from fairspan.solvers.cutting_plane import CuttingPlane
+from fairspan.solvers.many_groups.dual_newton import CuttingPlane
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import errors_of, problem_of, random_basis, random_moments
 
 SEEDS = pytest.mark.parametrize("seed", range(4))

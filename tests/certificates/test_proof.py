@@ -23,9 +23,9 @@ from fairspan.problem.criteria import (
 )
 from fairspan.problem.limits import CovariancesWithin, MeansWithin
 from fairspan.problem.robust_error_gap import RobustErrorGap
-from fairspan.solvers.boundary import BoundarySearch
-from fairspan.solvers.cutting_plane import CuttingPlane
-from fairspan.solvers.parity import LimitedMeans
+from fairspan.solvers.many_groups.dual_newton import CuttingPlane
+from fairspan.solvers.restrictions.parity import LimitedMeans
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import independent_value, problem_of, random_basis, random_moments
 
 OF_TWO = (

@@ -9,7 +9,7 @@ from fairspan.certificates.optimality import certified
 from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.problem.parameters import check_count
 from fairspan.problem.problem import Problem
-from fairspan.solvers.dual import Dual
+from fairspan.solvers.many_groups.dual import Dual
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from fairspan.problem.criteria import (
     TotalError,
 )
 from fairspan.problem.robust_error_gap import RobustErrorGap
-from fairspan.solvers.boundary import BoundarySearch
 from fairspan.solvers.choose import Auto, check_accepted
-from fairspan.solvers.cutting_plane import CuttingPlane
-from fairspan.solvers.multiplicative import MultiplicativeWeights
-from fairspan.solvers.riemannian import RiemannianSubgradient
-from fairspan.solvers.semidefinite import Semidefinite
+from fairspan.solvers.many_groups.dual_newton import CuttingPlane
+from fairspan.solvers.published.multiplicative import MultiplicativeWeights
+from fairspan.solvers.published.riemannian import RiemannianSubgradient
+from fairspan.solvers.published.semidefinite import Semidefinite
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import errors_of, independent_value, problem_of, random_moments, top_sum
 
 SOLVERS = (

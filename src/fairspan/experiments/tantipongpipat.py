@@ -15,9 +15,9 @@ from fairspan.experiments.comparison import mark, printed_table, relative_differ
 from fairspan.experiments.experiment import Cell, Effort, Result, Setting
 from fairspan.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.solvers.dual import Dual
-from fairspan.solvers.rank_reduction import SoftBasis, largest_rank, reduced
-from fairspan.solvers.relaxation import Relaxation
+from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, largest_rank, reduced
+from fairspan.solvers.many_groups.dual import Dual
+from fairspan.solvers.many_groups.newton import Relaxation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

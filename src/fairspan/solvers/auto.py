@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from fairspan.certificates.solution import Solution
 from fairspan.problem.problem import Problem
-from fairspan.solvers.boundary import BoundarySearch
-from fairspan.solvers.cutting_plane import CuttingPlane
+from fairspan.solvers.many_groups.dual_newton import CuttingPlane
 from fairspan.solvers.protocol import Solver
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 
 
 @dataclass(frozen=True)

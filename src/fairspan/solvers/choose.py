@@ -6,12 +6,12 @@ from fairspan.errors import Incompatible, InvalidParameter, InvalidType
 from fairspan.problem.parameters import kind_of
 from fairspan.problem.problem import Problem
 from fairspan.solvers.auto import Auto
-from fairspan.solvers.boundary import BoundarySearch
-from fairspan.solvers.cutting_plane import CuttingPlane
-from fairspan.solvers.multiplicative import MultiplicativeWeights
+from fairspan.solvers.many_groups.dual_newton import CuttingPlane
 from fairspan.solvers.protocol import Solver
-from fairspan.solvers.riemannian import RiemannianSubgradient
-from fairspan.solvers.semidefinite import Semidefinite
+from fairspan.solvers.published.multiplicative import MultiplicativeWeights
+from fairspan.solvers.published.riemannian import RiemannianSubgradient
+from fairspan.solvers.published.semidefinite import Semidefinite
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 
 # The exact ones first.
 SOLVERS: tuple[Any, ...] = (

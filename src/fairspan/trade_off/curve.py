@@ -21,8 +21,8 @@ from fairspan.problem.criteria import Criterion
 from fairspan.problem.criterion_names import CRITERION_NAMES
 from fairspan.problem.named_criteria import criterion_of
 from fairspan.solvers.auto import Auto
-from fairspan.solvers.frontier_vertices import attainable_polygon
-from fairspan.solvers.trade_off_boundary import BoundaryPoint
+from fairspan.solvers.two_groups.frontier import attainable_polygon
+from fairspan.solvers.two_groups.sectors import BoundaryPoint
 from fairspan.subspace import FairSubspace
 from fairspan.trade_off.placed import Placed, distance_from
 
