@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fairspan.problem.restrictions import MeanParity as MeanParity
     from fairspan.problem.robust_error_gap import RobustErrorGap as RobustErrorGap
     from fairspan.report.writing import write_report as write_report
-    from fairspan.solvers.many_groups.dual_newton import CuttingPlane as CuttingPlane
+    from fairspan.solvers.many_groups.dual_newton import DualNewton as DualNewton
     from fairspan.solvers.published.multiplicative import (
         MultiplicativeWeights as MultiplicativeWeights,
     )
@@ -62,7 +62,7 @@ _HOMES = {
     "CovarianceParity": "fairspan.problem.restrictions",
     "MeanParity": "fairspan.problem.restrictions",
     "BoundarySearch": "fairspan.solvers.two_groups.boundary_search",
-    "CuttingPlane": "fairspan.solvers.many_groups.dual_newton",
+    "DualNewton": "fairspan.solvers.many_groups.dual_newton",
     "MultiplicativeWeights": "fairspan.solvers.published.multiplicative",
     "RiemannianSubgradient": "fairspan.solvers.published.riemannian",
     "Semidefinite": "fairspan.solvers.published.semidefinite",

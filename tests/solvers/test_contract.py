@@ -18,7 +18,7 @@ from fairspan.problem.criteria import (
 )
 from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.choose import Auto, check_accepted
-from fairspan.solvers.many_groups.dual_newton import CuttingPlane
+from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.published.multiplicative import MultiplicativeWeights
 from fairspan.solvers.published.riemannian import RiemannianSubgradient
 from fairspan.solvers.published.semidefinite import Semidefinite
@@ -28,13 +28,13 @@ from problems import errors_of, independent_value, problem_of, random_moments, t
 SOLVERS = (
     Auto(),
     BoundarySearch(),
-    CuttingPlane(),
+    DualNewton(),
     MultiplicativeWeights(max_iter=50),
     Semidefinite(),
     RiemannianSubgradient(max_iter=60, n_starts=2),
 )
 # These find the optimum or say that a gap is open; the others are only held to their claims.
-EXACT = ("auto", "boundary", "cutting_plane")
+EXACT = ("auto", "boundary", "dual_newton")
 
 
 def accepted():

@@ -6,7 +6,7 @@ from fairspan.errors import Incompatible, InvalidParameter, InvalidType
 from fairspan.problem.parameters import kind_of
 from fairspan.problem.problem import Problem
 from fairspan.solvers.auto import Auto
-from fairspan.solvers.many_groups.dual_newton import CuttingPlane
+from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.protocol import Solver
 from fairspan.solvers.published.multiplicative import MultiplicativeWeights
 from fairspan.solvers.published.riemannian import RiemannianSubgradient
@@ -16,7 +16,7 @@ from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 # The exact ones first.
 SOLVERS: tuple[Any, ...] = (
     BoundarySearch,
-    CuttingPlane,
+    DualNewton,
     MultiplicativeWeights,
     Semidefinite,
     RiemannianSubgradient,

@@ -22,7 +22,7 @@ from fairspan.solvers.choose import Auto
 from fairspan.solvers.exact_rank.descent_model import Model
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, largest_rank, reduced
 from fairspan.solvers.many_groups.dual import Dual
-from fairspan.solvers.many_groups.dual_newton import CuttingPlane
+from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.many_groups.nash import NashSearch
 from fairspan.solvers.many_groups.newton import Relaxation
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
@@ -103,12 +103,12 @@ def problem_from(moments, d, criterion):
 def test_equal_error_of_many_groups(real):
     _, moments = real
     problem = problem_from(moments, 10, EqualError())
-    solution = CuttingPlane().solve(problem, 1e-9)
+    solution = DualNewton().solve(problem, 1e-9)
     errors = errors_of(problem.second_moments.matrices, solution.components.T)
     assert np.ptp(errors) <= 1e-9 * problem.total_variance
     assert solution.gap <= 1e-5 * solution.objective
     with pytest.raises(Incompatible, match="the least gap found is") as error:
-        CuttingPlane().solve(problem_from(moments, 1, EqualError()), 1e-9)
+        DualNewton().solve(problem_from(moments, 1, EqualError()), 1e-9)
     numbers = [word.strip(",") for word in error.value.args[0].split() if word[0].isdigit()]
     found, bound = map(float, numbers[-2:])
     assert 0 < bound <= found * (1 + 1e-6)
@@ -162,18 +162,18 @@ def test_many_groups_and_features(p, k, d):
     rng = np.random.default_rng(0)
     factors = [rng.standard_normal((p, p)) * np.exp(rng.standard_normal(p)) for _ in range(k)]
     problem = problem_of([f @ f.T / p for f in factors], d, MinimaxLoss())
-    solution = CuttingPlane().solve(problem, 1e-8)
+    solution = DualNewton().solve(problem, 1e-8)
     assert solution.gap <= 1e-8 * solution.objective
     assert solution.status == "optimal"
 
 
 def test_an_integrality_gap_is_open_and_a_soft_projection_closes_it():
     problem = problem_of(INTEGRALITY_GAP.matrices, 1, MinimaxError())
-    solution = CuttingPlane().solve(problem, 1e-9)
+    solution = DualNewton().solve(problem, 1e-9)
     assert solution.status == "open gap"
     assert solution.objective == pytest.approx(42 / 17, abs=1e-9)
     assert solution.lower_bound == pytest.approx(9 / 4, abs=1e-9)
-    soft = CuttingPlane().solve(replace(problem, allow_extra=True), 1e-9)
+    soft = DualNewton().solve(replace(problem, allow_extra=True), 1e-9)
     assert soft.status == "optimal"
     assert soft.objective == pytest.approx(9 / 4, abs=1e-9)
     assert len(soft.components) == 2
@@ -216,7 +216,7 @@ def test_nash_welfare_of_two_groups_needs_no_extra_dimension():
     for seed in range(10):
         rng = np.random.default_rng(seed)
         problem = problem_of(random_moments(rng, 2, 5), 2, NashWelfare())
-        solution = CuttingPlane().solve(problem, 1e-9)
+        solution = DualNewton().solve(problem, 1e-9)
         assert solution.status == "optimal"
         assert solution.components.shape == (2, 5)
 
@@ -225,7 +225,7 @@ def test_nash_welfare_relaxed_has_its_rank_and_value():
     problem = problem_of(INTEGRALITY_GAP.matrices, 1, NashWelfare())
     search = NashSearch(replace(problem, allow_extra=True), 1e-9)
     search.run()
-    solution = search.solution("cutting_plane")
+    solution = search.solution("dual_newton")
     assert solution.status == "optimal"
     assert len(solution.components) <= largest_rank(1, 3)
 
@@ -233,7 +233,7 @@ def test_nash_welfare_relaxed_has_its_rank_and_value():
 def test_nash_welfare_of_a_group_without_variance_is_refused():
     problem = problem_of([np.eye(3), np.zeros((3, 3)), np.eye(3)], 1, NashWelfare())
     with pytest.raises(Incompatible, match="without variance"):
-        CuttingPlane().solve(problem, 1e-9)
+        DualNewton().solve(problem, 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -244,7 +244,7 @@ def test_no_subspace_beats_the_bound_of_the_robust_error_gap(seed):
     matrices = random_moments(rng, k, p)
     criterion = RobustErrorGap(float(rng.choice([0.1, 1.0, 5.0])), float(rng.choice([1.0, 60.0])))
     problem = problem_of(matrices, d, criterion, list(rng.dirichlet(np.ones(k))))
-    solution = CuttingPlane().solve(problem, 1e-9)
+    solution = DualNewton().solve(problem, 1e-9)
     for _ in range(400):
         basis = random_basis(rng, p, d)
         assert independent_value(problem, basis) >= solution.lower_bound
@@ -259,7 +259,7 @@ def test_the_robust_bound_of_two_groups_is_that_of_branch_and_bound():
         matrices = random_moments(rng, 2, 6)
         problem = problem_of(matrices, 2, RobustErrorGap(1.0, 20.0), [0.3, 0.7])
         exact = BoundarySearch().solve(problem, 1e-9)
-        box = CuttingPlane().solve(problem, 1e-9)
+        box = DualNewton().solve(problem, 1e-9)
         assert box.objective == pytest.approx(exact.objective, rel=1e-7)
         assert box.lower_bound <= exact.objective + 1e-9
         assert box.gap <= 1e-5 * exact.objective
@@ -271,7 +271,7 @@ def test_order_rotation_and_copies_of_groups_change_nothing(criterion):
     matrices = random_moments(rng, 3, 5)
     shares = [0.2, 0.3, 0.5]
     problem = problem_of(matrices, 2, criterion, shares)
-    value = CuttingPlane().solve(problem, 1e-9).objective
+    value = DualNewton().solve(problem, 1e-9).objective
     order = [2, 0, 1]
     turned = random_basis(rng, 5, 5)
     others = [
@@ -279,7 +279,7 @@ def test_order_rotation_and_copies_of_groups_change_nothing(criterion):
         problem_of(turned @ matrices @ turned.T, 2, criterion, shares),
     ]
     for other in others:
-        solution = CuttingPlane().solve(other, 1e-9)
+        solution = DualNewton().solve(other, 1e-9)
         assert solution.objective == pytest.approx(value, rel=1e-8)
 
 
@@ -289,7 +289,7 @@ def test_order_rotation_and_copies_of_groups_change_nothing(criterion):
 def test_robust_error_gap_takes_a_group_without_variance(d, penalty):
     matrices = np.array([np.zeros((2, 2)), [[2.0, 1], [1, 3]], [[1.0, 0], [0, 0.2]]])
     problem = problem_of(matrices, d, RobustErrorGap(penalty, 0.5))
-    solution = CuttingPlane().solve(problem, 1e-9)
+    solution = DualNewton().solve(problem, 1e-9)
     angles = np.linspace(0, np.pi, 1001)
     bases = [np.array([[np.cos(angle)], [np.sin(angle)]]) for angle in angles]
     least = min(independent_value(problem, basis) for basis in bases) if d == 1 else np.inf
@@ -313,7 +313,7 @@ def test_the_rounding_of_the_robust_error_gap_covers_what_that_of_errors_does_to
     assert change <= rounding <= 1e3 * change + 1e-13 * moved
 
 
-@pytest.mark.parametrize("solver", [Auto(), CuttingPlane()])
+@pytest.mark.parametrize("solver", [Auto(), DualNewton()])
 def test_nash_welfare_of_one_group_without_variance_is_told(solver):
     problem = problem_of(np.zeros((1, 3, 3)), 1, NashWelfare())
     with pytest.raises(Incompatible, match="without variance"):
@@ -356,9 +356,9 @@ def test_weights_prove_the_bound_in_any_unit(criterion, unit):
         k, p = int(rng.integers(3, 8)), int(rng.integers(2, 6))
         whole = np.array([np.diag(rng.integers(0, 4, p).astype(float)) for _ in range(k)])
         problem = problem_of(unit * whole, 1, criterion)
-        solution = CuttingPlane().solve(problem, 1e-9)
+        solution = DualNewton().solve(problem, 1e-9)
         proven = bound_of(problem.second_moments.matrices, solution.weights, 1, criterion)
         assert solution.lower_bound <= max(proven, 0.0) + 1e-12 * problem.total_variance
-        plain = CuttingPlane().solve(problem_of(whole, 1, criterion), 1e-9)
+        plain = DualNewton().solve(problem_of(whole, 1, criterion), 1e-9)
         assert solution.status == plain.status
         assert solution.objective == pytest.approx(unit * plain.objective, abs=1e-7 * unit)

@@ -14,7 +14,7 @@ from fairspan.problem.criteria import (
     TotalError,
 )
 from fairspan.problem.robust_error_gap import RobustErrorGap
-from fairspan.solvers.many_groups.dual_newton import CuttingPlane
+from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.projected import eigen_path
 from fairspan.solvers.projected.grown_space import GrownSpace
 from fairspan.solvers.projected.subspace_proof import SubspaceProof
@@ -24,7 +24,7 @@ from problems import problem_of, random_moments, top_sum
 
 def solver_of(problem, eigen):
     small = BoundarySearch(eigen=eigen)
-    return small if small.objection(problem) is None else CuttingPlane(eigen=eigen)
+    return small if small.objection(problem) is None else DualNewton(eigen=eigen)
 
 
 def both(matrices, d, criterion, tol=1e-9):
@@ -158,7 +158,7 @@ def test_that_no_subspace_has_equal_errors_is_said_of_all_dimensions():
     messages = []
     for eigen in ("dense", "projected"):
         with pytest.raises(Incompatible) as error:
-            CuttingPlane(eigen=eigen).solve(problem_of(matrices, 2, EqualError()), 1e-6)
+            DualNewton(eigen=eigen).solve(problem_of(matrices, 2, EqualError()), 1e-6)
         messages.append(error.value.args[0])
     assert messages[0] == messages[1]
 

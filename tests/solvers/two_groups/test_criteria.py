@@ -12,7 +12,7 @@ from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import Disparity, EqualError, ErrorGap, MinimaxLoss, TotalError
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
-from fairspan.solvers.many_groups.dual_newton import CuttingPlane
+from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import errors_of, independent_value, problem_of, random_basis, random_moments
 from real_data import TWO_GROUPS, load, load_faces
@@ -284,7 +284,7 @@ def test_counterexample_2_the_constant_of_theorem_b_2_must_stay():
     without = whole - errors @ problem.proportions - 0.5
     assert np.argmin(whole) != np.argmin(without)
     # What is minimised is the whole.
-    solution = CuttingPlane().solve(problem, 1e-9)
+    solution = DualNewton().solve(problem, 1e-9)
     assert solution.objective <= whole.min()
     value = independent_value(problem, solution.components.T)
     assert solution.objective == pytest.approx(value, rel=1e-9)

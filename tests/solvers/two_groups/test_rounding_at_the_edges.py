@@ -7,7 +7,7 @@ from fairspan import FairPCA
 from fairspan.errors import Incompatible
 from fairspan.problem.criteria import EqualError
 from fairspan.problem.robust_error_gap import RobustErrorGap
-from fairspan.solvers.many_groups.dual_newton import CuttingPlane
+from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.two_groups.branch_and_bound import clipped_to_positive
 from problems import problem_of
 
@@ -36,7 +36,7 @@ def test_equal_error_of_low_rank_or_common_axes_ends_without_a_warning(seed):
     matrices = (matrices + matrices.transpose(0, 2, 1)) / 2
     problem = problem_of(matrices, 2, EqualError())
     try:
-        solution = CuttingPlane().solve(problem, 1e-9)
+        solution = DualNewton().solve(problem, 1e-9)
     except Incompatible:
         return
     assert solution.violation <= max(solution.tolerance, 1e-9 * problem.total_variance)

@@ -1,9 +1,9 @@
-"""Any number of groups: a relaxation solved to a proven gap, and exactly d components beside it.
+"""Any number of groups: Newton's method on the dual for the bound, descent for the subspace.
 
 For more than two groups some tables have no subspace of exactly d dimensions as good as the relaxed
 optimum (Tantipongpipat et al. 2019; NP-hard to decide when the number of groups is part of the
-input). So both sides are computed: the bound, by cutting planes on the dual, and the best subspace,
-by descent. Their gap is reported; it is called optimal only if it is closed.
+input). So both sides are computed: the bound, by Newton's method on the dual, and the best
+subspace, by descent. Their gap is reported; it is called optimal only if it is closed.
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from fairspan.solvers.projected.eigen_path import check_eigen, projected_solver
 
 
 @dataclass(frozen=True)
-class CuttingPlane:
+class DualNewton:
     """Every criterion, for any number of groups.
 
     Parameters
@@ -46,16 +46,16 @@ class CuttingPlane:
     Examples
     --------
     >>> import numpy as np
-    >>> from fairspan import CuttingPlane, FairPCA
+    >>> from fairspan import DualNewton, FairPCA
     >>> X = np.array([[2.0, 0, 0], [-2, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
     >>> groups = ["a", "a", "b", "b", "c", "c"]
-    >>> fair = FairPCA(1, solver=CuttingPlane()).fit(X, sensitive_features=groups)
+    >>> fair = FairPCA(1, solver=DualNewton()).fit(X, sensitive_features=groups)
     >>> fair.group_losses_.round(3), fair.solution_.status.value
     (array([2.667, 2.667, 2.667]), 'optimal')
     """
 
     eigen: str = "auto"
-    name: ClassVar[str] = "cutting_plane"
+    name: ClassVar[str] = "dual_newton"
 
     def __post_init__(self) -> None:
         check_eigen(self.eigen)

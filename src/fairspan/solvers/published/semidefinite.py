@@ -1,7 +1,7 @@
 """The semidefinite program and the linear program of Samadi et al. (2018), Algorithm 1.
 
-Kept as the paper has it, as reference and baseline; cutting planes solve the same relaxation in a
-fraction of the time.
+Kept as the paper has it, as reference and baseline; Newton's method on the dual solves the same
+relaxation in a fraction of the time.
 """
 
 import importlib
