@@ -16,7 +16,7 @@ from fairspan.errors import Incompatible, InvalidInput
 from fairspan.problem import named_criteria
 from fairspan.problem.criteria import MinimaxError, MinimaxLoss, NashWelfare
 from fairspan.solvers import choose
-from fairspan.solvers.auto import Auto
+from fairspan.solvers.choose import Auto
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import problem_of, random_moments
 

@@ -1,17 +1,40 @@
 """Solvers by name, and which of them can take a problem."""
 
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
 
+from fairspan.certificates.solution import Solution
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType
 from fairspan.problem.parameters import kind_of
 from fairspan.problem.problem import Problem
-from fairspan.solvers.auto import Auto
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.protocol import Solver
 from fairspan.solvers.published.multiplicative import MultiplicativeWeights
 from fairspan.solvers.published.riemannian import RiemannianSubgradient
 from fairspan.solvers.published.semidefinite import Semidefinite
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+
+
+@dataclass(frozen=True)
+class Auto:
+    """The first solver that is exact for the problem.
+
+    For one and two groups the boundary search, and so for linear criteria of any number; otherwise
+    Newton's method on the dual.
+    """
+
+    name: ClassVar[str] = "auto"
+
+    def objection(self, problem: Problem) -> str | None:
+        """None: Newton's method on the dual takes every problem."""
+        return None
+
+    def solve(self, problem: Problem, tolerance: float, random_state: object = None) -> Solution:
+        """Solve by the boundary search if it can, else by Newton's method on the dual."""
+        exact = BoundarySearch()
+        able: Solver = exact if exact.objection(problem) is None else DualNewton()
+        return able.solve(problem, tolerance, random_state)
+
 
 # The exact ones first.
 SOLVERS: tuple[Any, ...] = (

@@ -20,7 +20,7 @@ from fairspan.moments.groups import Label, printable, spelled
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.criterion_names import CRITERION_NAMES
 from fairspan.problem.named_criteria import criterion_of
-from fairspan.solvers.auto import Auto
+from fairspan.solvers.choose import Auto
 from fairspan.solvers.two_groups.frontier import attainable_polygon
 from fairspan.solvers.two_groups.sectors import BoundaryPoint
 from fairspan.subspace import FairSubspace

@@ -8,7 +8,7 @@ from fairspan.errors import Incompatible
 from fairspan.problem.criteria import EqualError, ErrorGap, MinimaxError, MinimaxLoss, NashWelfare
 from fairspan.problem.pieces import Blocks, Pieces, pairwise_weights
 from fairspan.problem.proof_formulas import PiecewiseProof
-from fairspan.solvers.auto import Auto
+from fairspan.solvers.choose import Auto
 from fairspan.solvers.many_groups.best_mixture import best_mixture
 from fairspan.solvers.many_groups.dual import Dual
 from fairspan.solvers.many_groups.model_program import ModelProgram

@@ -19,9 +19,10 @@ from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.parameters import check_choice, check_count
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
-from fairspan.solvers.auto import Auto
+from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.published.retractions import RETRACTIONS, horizontal
 from fairspan.solvers.published.stationarity import ROUNDING, robust_form
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -105,7 +106,8 @@ class RiemannianSubgradient:
         bases = self._descended(problem, starts)
         values = [problem.value(basis) for basis in bases]
         # A bound for all subspaces of d dimensions, whoever proves it.
-        outside = Auto().solve(replace(problem, allow_extra=False), tolerance)
+        exact = BoundarySearch() if problem.n_groups == 2 else DualNewton()
+        outside = exact.solve(replace(problem, allow_extra=False), tolerance)
         lower, count = outside.lower_bound, outside.n_eigenproblems
         assert outside.proof is not None
         return certified(

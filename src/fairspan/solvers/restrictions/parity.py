@@ -32,8 +32,8 @@ _CLOSE = 1e-10
 
 def tolerant_solver(
     problem: Problem, restriction: Restriction | None, solver: Solver
-) -> "LimitedMeans | LimitedCovariances | None":
-    """What solves a restriction with a tolerance; None for one without.
+) -> "LimitedMeans | LimitedCovariances":
+    """What solves a restriction with a tolerance.
 
     Parameters
     ----------
@@ -48,8 +48,6 @@ def tolerant_solver(
     Incompatible
         Another solver was asked for.
     """
-    if problem.limit is None:
-        return None
     able = LimitedMeans() if isinstance(problem.limit, MeansWithin) else LimitedCovariances()
     if solver.name not in ("auto", able.name):
         raise Incompatible(

@@ -1,4 +1,4 @@
-"""Solving under a restriction, at one dimension or at the smallest that keeps enough of each group.
+"""Solving a posed problem: the solver is checked, and restrictions are mapped back.
 
 Directions that a restriction leaves are coordinates: the problem is solved in them, and the answer
 mapped back. Errors stay those of the whole rows, and excess losses are still measured against the
@@ -12,24 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.certificates.solution import Solution
-from fairspan.errors import Incompatible
 from fairspan.linalg import with_positive_signs
 from fairspan.linalg.threads import threads_of
-from fairspan.problem.mean_free_directions import mean_free_directions
 from fairspan.problem.posing import Posed, Restricted
 from fairspan.problem.problem import Problem
-from fairspan.problem.restrictions import CovarianceParity
 from fairspan.soft_projection import is_soft, retained
 from fairspan.solvers.choose import check_accepted
 from fairspan.solvers.protocol import Solver
 from fairspan.solvers.restrictions.parity import tolerant_solver
 
 FloatArray = npt.NDArray[np.float64]
-
-# A share that is met up to rounding is met.
-_ROUNDING = 1e-12
-# A group with less than this share of another's variance has none: its rows differ by rounding.
-_NO_VARIANCE = 1e-20
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,15 +43,6 @@ class Solved:
         """B with captured variances tr(B'S_gB), shape (p, r)."""
         components = self.solution.components
         return retained(components) if is_soft(components) else components.T
-
-    @property
-    def kept(self) -> FloatArray:
-        """1 - e_g / tr S_g of each group, shape (k,); 1 for a group without variance."""
-        traces = self.problem.second_moments.traces
-        varies = _varying(traces)
-        kept = np.ones(len(traces))
-        kept[varies] -= self.problem.errors(self.basis)[varies] / traces[varies]
-        return kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,88 +76,30 @@ class Task:
         Incompatible
             The solver, or the restriction, cannot take it.
         """
-        return self._checked(n_components)()
+        return self.solved(*self.checked(n_components))
 
-    def keeping(self, share: float) -> Solved:
-        """Solve for the smallest dimension that keeps this share of every group's variance.
-
-        The share that a criterion leaves to a group need not grow with the dimension, so every
-        dimension is tried, from the first at which each group's own best subspace would do.
+    def checked(self, n_components: int) -> tuple[Restricted, Any]:
+        """The problem at a dimension and the solver that accepts it, before anything is solved.
 
         Raises
         ------
         Incompatible
-            No dimension keeps it, or the solver cannot take the problem.
+            The solver, or the restriction, cannot take it.
         """
-        last, best = self._most_components(), -np.inf
-        obstacle: Incompatible | None = None
-        for d in range(min(self._least_components(share), last), last + 1):
-            solve = self._checked(d)
-            try:
-                solved = solve()
-            except Incompatible as error:  # such as equal errors that are out of reach for this d
-                obstacle = error
-                continue
-            least = float(solved.kept.min())
-            if least >= share - _ROUNDING:
-                return solved
-            best = max(best, least)
-        if best == -np.inf and obstacle is not None:
-            raise obstacle
-        raise Incompatible(
-            f"n_components is {share!r}, a share of every group's variance, with the criterion "
-            f"{self.problem.criterion.name!r} and restriction {self.posed.restriction!r}",
-            f"Allowed here is at most {np.floor(best * 1e6) / 1e6:g}, which the group served worst "
-            f"keeps with up to {last} components",
-            "Choose a smaller share, another criterion, or a looser restriction",
-        )
-
-    def _checked(self, n_components: int) -> "_Ready":
-        """Everything but the solving, so that settings which cannot work are told at once."""
         restricted = self.posed.at(n_components)
-        solver: Any = tolerant_solver(restricted.problem, self.posed.restriction, self.solver)
-        if solver is None:
-            solver = self.solver
-            check_accepted(solver, restricted.problem)
-        return _Ready(restricted, solver, self.tol, self.random_state)
+        if restricted.problem.limit is not None:
+            return restricted, tolerant_solver(
+                restricted.problem, self.posed.restriction, self.solver
+            )
+        check_accepted(self.solver, restricted.problem)
+        return restricted, self.solver
 
-    def _most_components(self) -> int:
-        p = self.problem.n_features
-        if self.posed.restriction is None:
-            return p
-        if isinstance(self.posed.restriction, CovarianceParity) or self.posed.restriction.is_exact:
-            p = mean_free_directions(self.posed.means, self.posed.covariances, 1).shape[1]
-        wanted = getattr(self.posed.restriction, "n_directions", None)
-        return p if wanted is None else min(p, wanted)
-
-    def _least_components(self, share: float) -> int:
-        """The first d with t_d(S_g) >= share tr S_g for every group."""
-        p, traces = self.problem.n_features, self.problem.second_moments.traces
-        needed = 1
-        for group in np.flatnonzero(_varying(traces)):
-            # Solving for each dimension asks for the same decompositions.
-            alone = np.eye(len(traces))[group]
-            kept = np.cumsum(self.problem.spectra.known(alone).values[::-1])
-            reached = np.flatnonzero(kept >= (share - _ROUNDING) * traces[group])
-            needed = max(needed, int(reached[0]) + 1 if len(reached) else p)
-        return needed
-
-
-@dataclass(frozen=True, eq=False)
-class _Ready:
-    """A problem and the solver that accepted it."""
-
-    restricted: Restricted
-    solver: Any
-    tolerance: float
-    random_state: Any
-
-    def __call__(self) -> Solved:
-        restricted = self.restricted
+    def solved(self, restricted: Restricted, solver: Any) -> Solved:
+        """Solve what was checked, and map the answer back to all features."""
         # Only the largest steps should use threads; they say so themselves.
         # What overflows on the way, beside a column of large numbers, is looked at in the end.
         with threads_of(None), np.errstate(all="ignore"):
-            solution = self.solver.solve(restricted.problem, self.tolerance, self.random_state)
+            solution = solver.solve(restricted.problem, self.tol, self.random_state)
         directions = restricted.directions
         if directions is not None:
             columns = with_positive_signs(directions @ solution.components.T)
@@ -187,8 +112,3 @@ class _Ready:
                 trace=tuple(step.shifted(restricted.shift) for step in solution.trace),
             )
         return Solved(restricted.full, solution)
-
-
-def _varying(traces: FloatArray) -> npt.NDArray[np.bool_]:
-    """Which groups have variance."""
-    return np.asarray(traces > _NO_VARIANCE * traces.max())

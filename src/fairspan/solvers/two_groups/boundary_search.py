@@ -1,7 +1,7 @@
 """Exact solutions on the boundary of the two groups' trade-off.
 
 Every boundary point of conv W, W = {(c_1(V), c_2(V))}, is reached by a basis of rank exactly d (see
-:mod:`fairspan.solvers.two_groups.flat_edge`), and all criteria here take their optimum there. So
+:mod:`fairspan.solvers.two_groups.contact`), and all criteria here take their optimum there. So
 nothing is relaxed and no extra dimension is needed: one symmetric eigenproblem gives one boundary
 point together with its supporting line, and the search is over a single weight.
 """

@@ -10,7 +10,7 @@ and f_1 falls. Two questions are answered so:
 
 Where eigenvalue d is tied at the root, the function jumps over zero. The subspaces on both sides
 are then optimal for the same mixture, and so is every subspace on the path between them
-(:mod:`fairspan.solvers.two_groups.path_between`), on which the function is continuous.
+(:mod:`fairspan.solvers.two_groups.contact`), on which the function is continuous.
 """
 
 from collections.abc import Callable
@@ -23,8 +23,7 @@ from scipy.optimize import brentq
 
 from fairspan.certificates.solution import TracePoint
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.solvers.two_groups.flat_edge import Face
-from fairspan.solvers.two_groups.path_between import PathBetween
+from fairspan.solvers.two_groups.contact import Face, PathBetween
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -68,6 +67,11 @@ class Contact:
     basis: FloatArray
     values: tuple[float, float]
     goal: float
+
+    @property
+    def dual(self) -> float:
+        """D(t)."""
+        return (1 - self.weight) * self.values[0] + self.weight * self.values[1]
 
 
 @dataclass
@@ -154,21 +158,27 @@ class RootSearch:
         return bool(len(self.basis)) and self.upper - self.lower <= self.goal
 
     def close(self, left: Contact, right: Contact) -> None:
-        """Narrow a bracket, excess >= 0 at its left end and <= 0 at its right end, to the root."""
+        """Narrow a bracket, excess >= 0 at its left end and <= 0 at its right end, to the root.
+
+        Each step goes to where a cubic model of the dual has its root. At a jump of the excess no
+        smooth model holds, but there the supporting lines of both ends cross: that weight comes
+        after a slow step.
+        """
         slow = False
         for _ in range(_MAX_STEPS):
             if self._meet(left, right):
                 return
-            t = self._next(left, right, slow=slow)
-            if t is None:
-                self._join(left, right)
-                return
-            width, between = right.weight - left.weight, self.contact(t)
-            if self.excess(between.values) > 0:
-                left = between
-            else:
-                right = between
-            slow = not slow and right.weight - left.weight > _SLOW * width
+            low, high = left.weight, right.weight
+            crossing = _crossing(left, right)
+            t = crossing[0] if slow and crossing else self._modelled_root(left, right)
+            if not low < t < high:
+                t = (low + high) / 2
+            if not low < t < high:  # float64 has no weight left in between
+                break
+            between = self.contact(t)
+            left, right = (between, right) if self.excess(between.values) > 0 else (left, between)
+            slow = not slow and right.weight - left.weight > _SLOW * (high - low)
+        self._join(left, right)
 
     def _meet(self, left: Contact, right: Contact) -> bool:
         """Whether the gap is closed; near the root the path between the ends is tried."""
@@ -198,59 +208,34 @@ class RootSearch:
         self._take(basis, values[0] if self.constrained else max(values), goal)
         self._note()
 
-    def _next(self, left: Contact, right: Contact, *, slow: bool) -> float | None:
-        """A weight strictly inside the bracket; None if float64 has none left."""
-        low, high = left.weight, right.weight
-        crossing = _crossing(left, right) if slow else None
-        t = _enclosing(self._level(left, right), low, high) if crossing is None else crossing[0]
-        if not low < t < high:
-            t = (low + high) / 2
-        return t if low < t < high else None
-
-    def _level(self, left: Contact, right: Contact) -> float:
+    def _modelled_root(self, left: Contact, right: Contact) -> float:
         """Where the excess vanishes if the dual is the cubic that both ends determine.
 
         Each end has a value and a slope of the dual D: f_1 - f_0 = D' and f_1 = D + (1 - t) D'.
         """
         low, width = left.weight, right.weight - left.weight
-        rise = (self._dual(right) - self._dual(left)) / width
         slope, last = (each.values[1] - each.values[0] for each in (left, right))
+        rise = (right.dual - left.dual) / width
         bend, twist = 3 * rise - 2 * slope - last, slope + last - 2 * rise
-        # Of the excess, by powers of the share of the bracket; the constant has no cancellation.
-        terms = [self.excess(left.values), 2 * bend, 3 * twist, 0.0]
+        at_left, at_right = self.excess(left.values), self.excess(right.values)
+        # The excess by powers of the share of the bracket; the square is set by the right end.
+        linear, cube = 2 * bend, 0.0
         if self.constrained:
-            far = 1 - low
-            terms[1] *= far
-            terms[2] = terms[2] * far - width * bend
-            terms[3] = -2 * width * twist
-        return low + width * _root_of(terms, self.excess(right.values))
+            linear, cube = linear * (1 - low), -2 * width * twist
+        square = at_right - at_left - linear - cube
 
-    @staticmethod
-    def _dual(contact: Contact) -> float:
-        first, second = contact.values
-        return (1 - contact.weight) * first + contact.weight * second
+        def excess(share: float) -> float:
+            return at_left + share * (linear + share * (square + share * cube))
 
-
-def _enclosing(t: float, low: float, high: float) -> float:
-    """A little past a root that is near one end, so that it is soon enclosed from both sides."""
-    if t - low < _NEAR_AN_END * (high - low):
-        return low + _PAST * (t - low)
-    if high - t < _NEAR_AN_END * (high - low):
-        return high - _PAST * (high - t)
-    return t
-
-
-def _root_of(terms: list[float], last: float) -> float:
-    """Where a cubic, given from its constant term on, that falls to `last` at 1 vanishes."""
-    constant, linear, square, cube = terms
-    square += last - sum(terms)
-
-    def value(share: float) -> float:
-        return constant + share * (linear + share * (square + share * cube))
-
-    if not value(1.0) < 0 < constant:
-        return 0.5
-    return float(brentq(value, 0.0, 1.0, xtol=1e-12))
+        if not excess(1.0) < 0 < at_left:
+            return low + width / 2
+        share = brentq(excess, 0.0, 1.0, xtol=1e-12)
+        # A little past a root that is near one end, so that it is soon enclosed from both sides.
+        if share < _NEAR_AN_END:
+            share *= _PAST
+        elif 1 - share < _NEAR_AN_END:
+            share = 1 - _PAST * (1 - share)
+        return float(low + width * share)
 
 
 def _crossing(left: Contact, right: Contact) -> tuple[float, float] | None:

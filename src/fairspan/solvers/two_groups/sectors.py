@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fairspan.problem.problem import Problem
 from fairspan.problem.spectrum import SMALL, Spectrum, mixture_of
-from fairspan.solvers.two_groups.flat_edge import Face
+from fairspan.solvers.two_groups.contact import Face
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -1,21 +1,29 @@
-"""The subspaces that reach a supporting line of the groups' trade-off: a point, or a flat edge.
+"""Two groups: where a supporting line touches the boundary of their trade-off.
 
-Let W be the set of (c_1(V), c_2(V)) over all orthonormal (p, d) bases V. A mixture
-M = w_1 S_1 + w_2 S_2 gives the line w.c = t_d(M), which W touches. Without a tie at eigenvalue d it
-does so at one point. With a tie it touches along an edge: V keeps the eigenvectors above the tie
-and picks j columns inside the tied eigenspace E. Turning one such pick into another moves the point
-along the edge without leaving it, so every point of the edge belongs to a basis of rank exactly d.
+Let W be the set of (c_1(V), c_2(V)) over all orthonormal (p, d) bases V. A mixture M = w_1 S_1 +
+w_2 S_2 gives the line w.c = t_d(M), which W touches. Without a tie at eigenvalue d it does so at
+one point. With a tie it touches along an edge: V keeps the eigenvectors above the tie and picks j
+columns inside the tied eigenspace E. Turning one such pick into another moves the point along the
+edge without leaving it, so every point of the edge belongs to a basis of rank exactly d. The
+position along the edge is chosen in closed form where the tie is exact; where rounding hides it, a
+root on the path between the subspaces of two neighbouring supporting lines takes its place.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 
 from fairspan.linalg import LeadingSubspace
 from fairspan.moments.operators import SecondMoments
 
 FloatArray = npt.NDArray[np.float64]
+
+_MOST_STEPS = 80
+# Shares of a path nearer to each other than this are one.
+_LEAST_SHARE = 1e-17
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,3 +101,51 @@ class Face:
             )
             excess -= drop
         return np.hstack([self.leading.vectors[:, :n_fixed], free])
+
+
+class PathBetween:
+    """The shortest path from one subspace to another: every quantity in between is met on the way.
+
+    Let V and W be orthonormal bases whose principal angles are theta_j (Bjoerck and Golub 1973).
+    With A the principal vectors of V and H the directions in which those of W lie, A cos(s theta) +
+    H sin(s theta) leads from V (s = 0) to W (s = 1). Where both are optimal for the same mixture,
+    the whole path lies in its tied eigenspace and is optimal as well.
+
+    Parameters
+    ----------
+    start, end : (p, d) arrays
+        Orthonormal columns.
+    """
+
+    def __init__(self, start: FloatArray, end: FloatArray) -> None:
+        left, cosines, right = np.linalg.svd(start.T @ end)
+        self._from = start @ left
+        towards = end @ right.T
+        beside = towards - self._from * cosines
+        # Twice, so that what is left of a small angle is orthogonal to all of the start.
+        beside -= start @ (start.T @ beside)
+        sines = np.linalg.norm(beside, axis=0)
+        self.angles = np.arctan2(sines, np.clip(cosines, -1.0, 1.0))
+        self._beside = beside / np.where(sines > 0, sines, 1.0)
+
+    def at(self, share: float) -> FloatArray:
+        """The (p, d) basis at a share of the way."""
+        turned = share * self.angles
+        return np.asarray(self._from * np.cos(turned) + self._beside * np.sin(turned))
+
+    def where_zero(self, function: Callable[[FloatArray], float], enough: float) -> FloatArray:
+        """A basis at which a function is zero that has different signs at the ends.
+
+        Absolute values up to `enough` are taken as zero.
+        """
+        ends = {end: function(self.at(end)) for end in (0.0, 1.0)}
+
+        def value_at(share: float) -> float:
+            value = ends[share] if share in ends else function(self.at(share))
+            return 0.0 if abs(value) <= enough else value
+
+        if (ends[0.0] > 0) == (ends[1.0] > 0):  # rounding may turn the sign at an end
+            share = min(ends, key=lambda end: abs(ends[end]))
+        else:
+            share = brentq(value_at, 0.0, 1.0, xtol=_LEAST_SHARE, maxiter=_MOST_STEPS, disp=False)
+        return np.asarray(np.linalg.qr(self.at(share))[0])

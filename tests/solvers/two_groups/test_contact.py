@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.solvers.two_groups.flat_edge import Face
+from fairspan.solvers.two_groups.contact import Face
 
 
 def edge(seed, n_fixed, n_tied, n_free, p=9):
