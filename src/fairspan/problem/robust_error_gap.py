@@ -62,6 +62,7 @@ class RobustErrorGap:
     penalty: float = 0.5
     radius: float | Mapping[Label, float] = 0.15
     name: ClassVar[str] = "robust_error_gap"
+    has_concave_scores: ClassVar[bool] = True
     is_never_negative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

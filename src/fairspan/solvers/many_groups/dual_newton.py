@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fairspan.certificates.solution import Solution
-from fairspan.problem.criteria import EqualError, NashWelfare
+from fairspan.problem.criteria import declares
 from fairspan.problem.problem import Problem
 from fairspan.solvers.many_groups.equal_errors import solve_equal_error
 from fairspan.solvers.many_groups.nash import NashSearch
@@ -93,9 +93,9 @@ class DualNewton:
         if problem.pieces is not None:
             search: PiecewiseSearch | NashSearch | RobustSearch
             search = PiecewiseSearch(problem, problem.pieces, tolerance)
-        elif isinstance(problem.criterion, EqualError):
+        elif declares(problem.criterion, "wants_equal_errors"):
             return solve_equal_error(problem, tolerance, self.name)
-        elif isinstance(problem.criterion, NashWelfare):
+        elif declares(problem.criterion, "is_logarithmic"):
             search = NashSearch(problem, tolerance)
         else:
             search = RobustSearch(problem, tolerance)

@@ -126,9 +126,9 @@ class Relaxation:
         if self.gap > tolerance:
             self._cut(tolerance, rounds)
 
-    def climb(self, worth: float, steps: int) -> None:
-        """Raise the bound alone, as long as a step promises to by more than `worth`."""
-        _Ascent(self, 0.0, worth).run(self._start(), steps)
+    def climb(self, least_rise: float, steps: int) -> None:
+        """Raise the bound alone, as long as a step promises more than `least_rise`."""
+        _Ascent(self, 0.0, least_rise).run(self._start(), steps)
 
     def _cut(self, tolerance: float, rounds: int) -> None:
         """Cutting planes."""
@@ -181,7 +181,7 @@ class _Ascent:
     ----------
     tolerance : float
         The gap to reach.
-    worth : float
+    least_rise : float
         What a step must promise.
     damping : float
         Of the proximal term, damping |step|^2 / 2.
@@ -189,7 +189,7 @@ class _Ascent:
 
     relaxation: Relaxation
     tolerance: float
-    worth: float = -np.inf
+    least_rise: float = -np.inf
     damping: float = 0.0
     n_failures: int = 0
 
@@ -210,7 +210,7 @@ class _Ascent:
             nothing = _NOTHING * size
             if self.relaxation.gap <= self.tolerance:
                 return
-            if promise <= self.worth:
+            if promise <= self.least_rise:
                 return
             if promise <= nothing:
                 # The bound is there, and so is the solution once its gap shrinks no more.

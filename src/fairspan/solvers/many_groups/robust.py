@@ -193,11 +193,11 @@ class RobustSearch:
         self._shrinkings.append(Shrinking(ahead, tuple(sides)))
         return low, np.maximum(high, low)
 
-    def _side(self, pieces: Pieces, start: FloatArray, worth: float) -> tuple[float, FloatArray]:
+    def _side(self, pieces: Pieces, start: FloatArray, least: float) -> tuple[float, FloatArray]:
         """A lower bound of some pieces, and the multipliers that prove it."""
         relaxation, rounding = self._relaxation(pieces)
         relaxation.start = start
-        relaxation.climb(worth, _SIDE_STEPS)
+        relaxation.climb(least, _SIDE_STEPS)
         assert relaxation.best is not None
         return self._proven(relaxation, rounding), relaxation.best.multipliers
 

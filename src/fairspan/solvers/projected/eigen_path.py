@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from fairspan.moments.operators import DenseSecondMoments
+from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import check_choice
 from fairspan.problem.problem import Problem
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace
 from fairspan.solvers.protocol import Solver
 
@@ -74,4 +74,4 @@ def _is_flat(problem: Problem) -> bool:
 
 def proves(problem: Problem) -> bool:
     """Whether the bound rests on few enough mixtures to be proven beside a small subspace."""
-    return not (isinstance(problem.criterion, RobustErrorGap) and problem.n_groups > 2)
+    return not (declares(problem.criterion, "has_concave_scores") and problem.n_groups > 2)

@@ -22,9 +22,8 @@ from fairspan.certificates.solution import Solution, Status
 from fairspan.errors import Incompatible
 from fairspan.linalg import IterativeSubspace
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import EqualError, NashWelfare
+from fairspan.problem.criteria import declares
 from fairspan.problem.problem import Problem
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.projected.grown_space import GrownSpace, SoughtMoments
 from fairspan.solvers.projected.in_all_features import (
     coordinates_of,
@@ -164,7 +163,7 @@ class _Growth:
         wider = GrownSpace.of(self.second, first).with_columns(np.hstack([first[:, :0], *others]))
         self.n_first = wider.n_dimensions
         # Branch and bound takes dozens of steps, and what it finds first is not in all dimensions.
-        loose = isinstance(self.problem.criterion, RobustErrorGap)
+        loose = declares(self.problem.criterion, "has_concave_scores")
         n_open, matrices = 0, self.proof.is_proven
         for _ in range(n_rounds):
             space = wider
@@ -248,7 +247,7 @@ class _Growth:
         else:
             columns = [each.vectors for each in problem.group_optima]
             columns.append(problem.pooled_optimum.vectors)
-        if isinstance(problem.criterion, EqualError):
+        if declares(problem.criterion, "wants_equal_errors"):
             # Whether errors can be equal shows where each group differs most from the others.
             for alone in np.eye(k)[: 1 if k == 2 else k]:
                 apart = alone - (1 - alone) / max(k - 1, 1)
@@ -293,7 +292,7 @@ class _Growth:
         try:
             solution = self.solver.solve(inside, tolerance, self.random_state)
         except Incompatible as error:
-            if not isinstance(problem.criterion, EqualError):
+            if not declares(problem.criterion, "wants_equal_errors"):
                 raise
             raise Incompatible(
                 error.args[0],
@@ -308,7 +307,7 @@ class _Growth:
         gap = self.tolerance * solution.scale
         share = _SHARE if self.proof.is_proven else _SHARE_ESTIMATED
         least = self.least
-        if isinstance(self.problem.criterion, NashWelfare):
+        if declares(self.problem.criterion, "is_logarithmic"):
             # Its weights are the inverse of variances; others may be those of a group without any.
             least = _ROUNDING * float(solution.weights @ self.second.traces)
         return max(share * gap / fall_of_bound(self.problem, space, solution), least)
@@ -316,7 +315,7 @@ class _Growth:
     def _lacking(
         self, space: GrownSpace, mixtures: list[FloatArray], goal: float
     ) -> list[tuple[float, FloatArray]]:
-        """Mixtures of which W lacks more than it may, worst first, and what to settle them to."""
+        """Mixtures of which W lacks more than it may, worst first, after the uncertainty wanted."""
         found: list[tuple[float, float, FloatArray]] = []
         for index, weights in enumerate(mixtures):
             # The answer is made of the first one's eigenvectors, so these are to be exact too.

@@ -11,7 +11,7 @@ from fairspan.certificates.solution import Solution, Status
 from fairspan.certificates.supporting_polygon import least_beyond_lines
 from fairspan.linalg import with_positive_signs
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import EqualError, NashWelfare
+from fairspan.problem.criteria import declares
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.soft_projection import is_soft, retained
@@ -47,7 +47,7 @@ def in_all_features(
         lower_bound=_lower_bound(problem, space, solution, proof, tolerance),
     )
     # With more groups the robust error gap is bounded on a box that is found within W.
-    by_box = isinstance(problem.criterion, RobustErrorGap) and problem.n_groups > 2
+    by_box = declares(problem.criterion, "has_concave_scores") and problem.n_groups > 2
     proven = proof.is_proven and not by_box
     closed = found.status == Status.OPTIMAL
     eigen = "projected" if isinstance(problem.second_moments, DenseSecondMoments) else "matrix-free"
@@ -87,11 +87,11 @@ def _lower_bound(
 def fall_of_bound(problem: Problem, space: GrownSpace, solution: Solution) -> float:
     """By how much the bound falls, at most, per unit that W lacks of an eigenvalue sum."""
     criterion, weight = problem.criterion, float(solution.weights.sum())
-    if isinstance(criterion, NashWelfare):
+    if declares(criterion, "is_logarithmic"):
         # Its bound falls with the logarithm of the sum.
         within = space.mixture(solution.weights).top_values(problem.n_components)
         return 1 / max(float(within.sum()), np.finfo(float).tiny)
-    if isinstance(criterion, EqualError) and weight > 0:
+    if declares(criterion, "wants_equal_errors") and weight > 0:
         # Its bound is that of the mixture divided by the weight of the total error.
         return 1 / weight
     if isinstance(criterion, RobustErrorGap):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fairspan.linalg import IterativeSubspace, leading_subspace
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import MinimaxLoss
+from fairspan.problem.criteria import declares
 from fairspan.problem.problem import Problem
 from fairspan.solvers.projected.grown_space import GrownSpace, MixtureWithin
 
@@ -108,7 +108,7 @@ class SubspaceProof:
     def losses_count(self) -> bool:
         """Whether the criterion holds the groups' own optima, of the same features."""
         problem = self.problem
-        return isinstance(problem.criterion, MinimaxLoss) and problem.unrestricted is None
+        return declares(problem.criterion, "measures_losses") and problem.unrestricted is None
 
     def _missing_of(self, space: GrownSpace, weights: FloatArray, goal: float) -> FloatArray:
         none, d, key = space.basis[:, :0], self.problem.n_components, weights.tobytes()

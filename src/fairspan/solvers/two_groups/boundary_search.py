@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.proof import LinesProof
 from fairspan.certificates.solution import Solution, TracePoint
-from fairspan.problem.criteria import EqualError, MinimaxLoss, NashWelfare
+from fairspan.problem.criteria import declares
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.projected.eigen_path import check_eigen, projected_solver
@@ -69,9 +69,9 @@ class BoundarySearch:
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
         # The pieces of losses take an eigenproblem for each group, so only others are looked at.
-        many = problem.n_groups > 2 and not isinstance(problem.criterion, MinimaxLoss)
+        many = problem.n_groups > 2 and not declares(problem.criterion, "measures_losses")
         linear = many and problem.pieces is not None and problem.pieces.is_linear
-        nash = isinstance(problem.criterion, NashWelfare)
+        nash = declares(problem.criterion, "is_logarithmic")
         if nash and problem.has_group_without_variance:
             return "a group without variance has no logarithm"
         if problem.n_groups == 1 or linear:
@@ -109,7 +109,7 @@ class BoundarySearch:
             return projected.solve(problem, tolerance)
         if problem.n_groups == 1:
             return _single_group(problem, tolerance)
-        if isinstance(problem.criterion, EqualError):
+        if declares(problem.criterion, "wants_equal_errors"):
             return solve_equal_errors(problem, tolerance, self.name)
         if problem.pieces is None:
             return _robust(problem, tolerance)

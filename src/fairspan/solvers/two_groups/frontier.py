@@ -104,7 +104,7 @@ def attainable_polygon(problem: Problem, frontier: Sequence[BoundaryPoint]) -> F
     Returns
     -------
     (r, 2) array
-        Against the clock, from the optimum of the first group.
+        In counterclockwise order, from the optimum of the first group.
     """
     evenly = np.linspace(0.0, np.pi, _N_BEYOND + 2)[1:-1]
     angles = _QUARTER + 3 * _QUARTER * (1 - np.cos(evenly)) / 2
