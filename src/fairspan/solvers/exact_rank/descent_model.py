@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.linalg import graded_eigh
+from fairspan.linalg import eigh, graded_eigh
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.pieces import ONE_BLOCK, Blocks
 from fairspan.problem.problem import Problem
@@ -126,7 +126,7 @@ class Model:
         inside = basis.T @ np.tensordot(weights, images, axes=1)
         inside = (inside + inside.T) / 2
         a, turn, _ = graded_eigh(inside, max(len(inside) - 1, 0))
-        b, back = np.linalg.eigh(_compressed_mixture(second, weights, complement))
+        b, back = eigh(_compressed_mixture(second, weights, complement))
         basis, complement = basis @ turn, complement @ back
         descents = complement.T @ images @ turn
         curvatures = a[None, :] - b[:, None]
@@ -245,9 +245,7 @@ class Model:
         stiff = np.where(falling, np.inf, np.maximum(self.curvatures, least * _FLAT))
         price = apart @ _inner(self.descents, self.descents / stiff) @ apart.T
         held = np.linalg.pinv(price, hermitian=True)
-        values, vectors = np.linalg.eigh(
-            np.diag(self.curvatures[falling]) + across.T @ held @ across
-        )
+        values, vectors = eigh(np.diag(self.curvatures[falling]) + across.T @ held @ across)
         if values[0] >= -least * _FLAT:
             return None
         direction = -np.tensordot(held @ (across @ vectors[:, 0]) @ apart, self.descents, axes=1)

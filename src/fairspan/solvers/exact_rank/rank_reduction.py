@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from fairspan.linalg import eigh, eigvalsh
 from fairspan.moments.operators import SecondMoments
 from fairspan.solvers.many_groups.dual import Dual
 
@@ -44,7 +45,7 @@ class SoftBasis:
     @classmethod
     def of(cls, projector: FloatArray, n_components: int) -> "SoftBasis":
         """Read the eigenvalues of a relaxed solution; those within rounding are made whole."""
-        values, vectors = np.linalg.eigh(projector)
+        values, vectors = eigh(projector)
         whole, fractional = values > 1 - _WHOLE, (values > _WHOLE) & (values <= 1 - _WHOLE)
         left = n_components - int(whole.sum())
         if left <= 0:
@@ -182,7 +183,7 @@ def _walk(
 
 
 def _moved(soft: SoftBasis, step: FloatArray) -> SoftBasis:
-    values, turn = np.linalg.eigh(np.diag(soft.shares) + step)
+    values, turn = eigh(np.diag(soft.shares) + step)
     vectors = soft.fractional @ turn
     whole, fractional = values > 1 - _WHOLE, (values > _WHOLE) & (values <= 1 - _WHOLE)
     return SoftBasis(
@@ -194,6 +195,6 @@ def _furthest(shares: FloatArray, direction: FloatArray) -> float:
     """Largest t with 0 <= diag(shares) + t Delta <= I."""
     low = 1 / np.sqrt(shares)
     high = 1 / np.sqrt(1 - shares)
-    downward = -np.linalg.eigvalsh(low[:, None] * direction * low)[0]
-    upward = np.linalg.eigvalsh(high[:, None] * direction * high)[-1]
+    downward = -eigvalsh(low[:, None] * direction * low)[0]
+    upward = eigvalsh(high[:, None] * direction * high)[-1]
     return float(1 / max(downward, upward))

@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.linalg import eigh
 from fairspan.problem.criteria import NashWelfare
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
@@ -76,7 +77,7 @@ def best_rounding(
     (p, d) array
         Orthonormal columns.
     """
-    leading = np.linalg.eigh(projector)[1][:, ::-1][:, : problem.n_components]
+    leading = eigh(projector)[1][:, ::-1][:, : problem.n_components]
     scores = scores_of(problem)
     found = [descend(problem, scores, start) for start in (leading, *candidates)]
     return min(found, key=lambda local: local.value).basis
@@ -130,7 +131,7 @@ def starts_around(relaxation: Relaxation, n_components: int) -> Iterator[FloatAr
     along axes of their own, every choice of axes is one. So random ones, in the span of the relaxed
     solution, are tried as soon.
     """
-    values, vectors = np.linalg.eigh(relaxation.projector)
+    values, vectors = eigh(relaxation.projector)
     values, vectors = np.clip(values[::-1], 0, 1), vectors[:, ::-1]
     yield vectors[:, :n_components]
     # Seeded, so that the same input gives the same answer.

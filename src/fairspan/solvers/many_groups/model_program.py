@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.linalg import eigh, eigvalsh
 from fairspan.problem.pieces import Blocks, IntArray
 from fairspan.solvers.many_groups.simplex_program import least_on_simplex
 from fairspan.solvers.many_groups.spectral_program import SpectralProgram
@@ -60,7 +61,7 @@ class ModelProgram:
         along = step @ self.factor
         bent = float(along @ along) + self.damping * float(step @ step)
         mixed = np.tensordot(multipliers, self.matrices, axes=1)
-        top = float(np.linalg.eigvalsh(mixed)[::-1][: self.rank].sum())
+        top = float(eigvalsh(mixed)[::-1][: self.rank].sum())
         return float(multipliers @ self.slopes) - bent / 2 - top
 
     def gains(self, multipliers: FloatArray, shares: FloatArray) -> FloatArray:
@@ -102,7 +103,7 @@ class ModelProgram:
 
     def _promising(self) -> IntArray:
         """Those with the largest multipliers at the center, and with the most to gain there."""
-        values, vectors = np.linalg.eigh(np.tensordot(self.center, self.matrices, axes=1))
+        values, vectors = eigh(np.tensordot(self.center, self.matrices, axes=1))
         leading = vectors[:, len(values) - self.rank :]
         gains = self.gains(self.center, leading @ leading.T)
         gains = gains - gains.min() + 1.0

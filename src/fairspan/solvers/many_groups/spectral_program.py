@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from fairspan.linalg import eigh, eigvalsh
 from fairspan.problem.pieces import ONE_BLOCK, Blocks
 
 FloatArray = npt.NDArray[np.float64]
@@ -133,7 +134,7 @@ class _State:
         n, r = program.matrices.shape[:2]
         multipliers = (program.center + program.blocks.even(n)) / 2
         mixed = np.tensordot(multipliers, program.matrices, axes=1)
-        values, vectors = np.linalg.eigh(mixed)
+        values, vectors = eigh(mixed)
         threshold = float(values[r - program.rank] + values[r - program.rank - 1]) / 2
         inside = max(_INSIDE * float(values[-1] - values[0]), _LEAST_INSIDE)
         above = (vectors * (np.maximum(values - threshold, 0) + inside)) @ vectors.T
@@ -186,7 +187,7 @@ class _State:
         """How far until a cone is left, at most 1."""
         inverse = np.linalg.inv(np.linalg.cholesky(self.cones))
         relative = inverse @ direction.cones @ inverse.transpose(0, 2, 1)
-        fastest = -float(np.linalg.eigvalsh(relative)[:, 0].min())
+        fastest = -float(eigvalsh(relative)[:, 0].min())
         if not (self.multipliers.all() and self.slacks.all()):
             raise np.linalg.LinAlgError("rounding has left a cone")
         fastest = max(fastest, -float((direction.multipliers / self.multipliers).min()))

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.linalg import eigh
 from fairspan.solvers.many_groups.dual import Atom, Dual, DualSpectrum
 from fairspan.solvers.many_groups.model_program import ModelProgram
 
@@ -93,7 +94,7 @@ class SpectralModel:
         above, around = self.center.vectors[:, :low], self.center.vectors[:, low:high]
         if shares is self.hard:
             return Atom(self.center.vectors[:, : self.dual.n_components], errors)
-        values, turn = np.linalg.eigh(shares)
+        values, turn = eigh(shares)
         lengths = np.sqrt(np.clip(values[::-1], 0.0, 1.0))
         return Atom(np.hstack([above, (around @ turn[:, ::-1]) * lengths]), errors)
 
@@ -104,7 +105,7 @@ class SpectralModel:
         (low, high), whole = self.block, other.block[0]
         overlap = self.center.vectors[:, low:high].T @ other.center.vectors[:, : other.block[1]]
         above, around = overlap[:, :whole], overlap[:, whole:]
-        values, turn = np.linalg.eigh(above @ above.T + around @ shares @ around.T)
+        values, turn = eigh(above @ above.T + around @ shares @ around.T)
         return np.asarray((turn * shares_summing_to(values, self.rank)) @ turn.T)
 
     def curvature_factor(self, shares: FloatArray) -> FloatArray:
@@ -124,7 +125,7 @@ class SpectralModel:
         across /= np.sqrt(gaps)
         parts = [across[:, :low, r:]]
         if self.has_block:
-            share, turn = np.linalg.eigh(shares)
+            share, turn = eigh(shares)
             share = np.clip(share, 0.0, 1.0)
             parts.append(across[:, :low, :r] @ (turn * np.sqrt(1 - share)))
             parts.append((turn * np.sqrt(share)).T @ across[:, low:, r:])

@@ -17,7 +17,7 @@ import scipy.optimize
 
 from fairspan.certificates.proof import positive_part
 from fairspan.errors import Incompatible, MissingDependency
-from fairspan.linalg import leading_subspace
+from fairspan.linalg import eigh, eigvalsh, leading_subspace
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -78,7 +78,7 @@ def program(
             "cvxpy", "sdp", "CovarianceParity(tolerance=...)"
         ) from error
     size = float(np.linalg.norm(moment, 2)) or 1.0
-    values, axes = np.linalg.eigh(difference)
+    values, axes = eigh(difference)
     spread = float(np.abs(values).max())
     values, limit = values / spread, limit / spread
     # In the eigenvectors of D each M is diagonal, so that the program is sparse and accurate.
@@ -156,7 +156,7 @@ def _directions_within(difference: FloatArray, limit: float) -> FloatArray:
     The eigenvectors of D within the limit as they are; those beyond it in pairs, one of each sign,
     mixed so that the pair's value is zero.
     """
-    values, vectors = np.linalg.eigh(difference)
+    values, vectors = eigh(difference)
     inside = np.abs(values) <= limit + _MET * np.abs(values).max()
     below = np.flatnonzero(~inside & (values < 0))
     above = np.flatnonzero(~inside & (values > 0))[::-1]
@@ -168,7 +168,7 @@ def _directions_within(difference: FloatArray, limit: float) -> FloatArray:
 
 
 def _violation(basis: FloatArray, difference: FloatArray, limit: float) -> float:
-    return float(np.abs(np.linalg.eigvalsh(basis.T @ difference @ basis)).max()) - limit
+    return float(np.abs(eigvalsh(basis.T @ difference @ basis)).max()) - limit
 
 
 def _ascended(

@@ -14,6 +14,7 @@ from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.proof import CovariancesProof, MeansProof
 from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.errors import Incompatible
+from fairspan.linalg import eigvalsh
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.limits import CovariancesWithin, MeansWithin
 from fairspan.problem.problem import Problem
@@ -152,7 +153,7 @@ class LimitedCovariances:
         """
         limit, d = problem.limit, problem.n_components
         assert isinstance(limit, CovariancesWithin)
-        values = np.linalg.eigvalsh(limit.difference)
+        values = eigvalsh(limit.difference)
         # The eigenvalues of V'DV interlace with those of D, and every such set is reached
         # (Fan and Pall 1957): this is the least norm within reach.
         least = max(float(values[d - 1]), -float(values[len(values) - d]), 0.0)
@@ -167,7 +168,7 @@ class LimitedCovariances:
             )
         basis, multipliers = problem.pooled_optimum.vectors, np.zeros((2, *limit.difference.shape))
         within = basis.T @ limit.difference @ basis
-        if np.abs(np.linalg.eigvalsh(within)).max() > limit.tolerance + rounding:
+        if np.abs(eigvalsh(within)).max() > limit.tolerance + rounding:
             pooled = problem.pooled_matrix
             multipliers, start = program(pooled, limit.difference, d, limit.tolerance)
             basis = best_within(pooled, limit.difference, limit.tolerance, start)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from fairspan.linalg import LeadingSubspace
+from fairspan.linalg import LeadingSubspace, eigh
 from fairspan.moments.operators import SecondMoments
 
 FloatArray = npt.NDArray[np.float64]
@@ -70,7 +70,7 @@ class Face:
         if not leading.is_tied:
             return cls(weights, leading, 0.0, 0.0, leading.tied, np.empty(0))
         compressed = np.tensordot(direction, second_moments.compressed(leading.tied), axes=1)
-        positions, turn = np.linalg.eigh(compressed)
+        positions, turn = eigh(compressed)
         positions, axes = positions[::-1], leading.tied @ turn[:, ::-1]
         n_free = leading.vectors.shape[1] - leading.n_fixed
         low = float(positions[len(positions) - n_free :].sum())
