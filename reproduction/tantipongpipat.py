@@ -13,9 +13,9 @@ from fairspan.datasets import load
 from fairspan.drawing.palette import BLUE, FAINT, VERMILION
 from fairspan.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.solvers.dual import Dual
-from fairspan.solvers.rank_reduction import SoftBasis, largest_rank, reduced
-from fairspan.solvers.relaxation import Relaxation
+from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, largest_rank, reduced
+from fairspan.solvers.many_groups.dual import Dual
+from fairspan.solvers.many_groups.newton import Relaxation
 from reproduction.comparison import mark, printed_table, relative_difference
 from reproduction.experiment import Cell, Effort, Result, Setting
 

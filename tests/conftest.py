@@ -6,7 +6,7 @@ depends on the number of features, and most tests have few.
 
 import pytest
 
-from fairspan.solvers import eigen_path
+from fairspan.solvers.projected import eigen_path
 from verified_fits import NotedFits, note_fits
 
 PATHS = ("auto", "projected")

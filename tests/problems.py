@@ -18,7 +18,7 @@ from fairspan.problem.criteria import (
 )
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
-from fairspan.solvers.boundary import BoundarySearch
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 
 FloatArray = npt.NDArray[np.float64]
 

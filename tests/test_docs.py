@@ -91,7 +91,7 @@ def test_every_solver_is_in_its_table(solver):
     [
         '`"auto"`',
         "`BoundarySearch()`",
-        "`CuttingPlane()`",
+        "`DualNewton()`",
         "`MultiplicativeWeights(step=1.0, max_iter=100)`",
         "`Semidefinite()`",
         '`RiemannianSubgradient(max_iter=1000, n_starts=20, retraction="qr")`',

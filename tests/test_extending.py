@@ -15,8 +15,8 @@ from fairspan import FairPCA, GroupMoments, audit, registry
 from fairspan.errors import Incompatible, InvalidInput
 from fairspan.extending import register
 from fairspan.problem.criteria import MinimaxError, MinimaxLoss, NashWelfare
-from fairspan.solvers.auto import Auto
-from fairspan.solvers.boundary import BoundarySearch
+from fairspan.solvers.choose import Auto
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import problem_of, random_moments
 
 PATIENTS = load_diabetes(as_frame=True, scaled=False).data

@@ -203,7 +203,7 @@ def test_no_groups_on_purpose_is_ordinary_pca():
 
 
 @pytest.mark.usefixtures("through_rows")
-@pytest.mark.parametrize("solver", ["cutting_plane", "multiplicative", "riemannian"])
+@pytest.mark.parametrize("solver", ["dual_newton", "multiplicative", "riemannian"])
 def test_other_solvers(solver):
     X, labels, _ = topics()
     criterion = "robust_error_gap" if solver == "riemannian" else "minimax_loss"

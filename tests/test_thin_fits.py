@@ -319,7 +319,7 @@ def test_restrictions_that_cannot_be_met_tell_numbers_of_the_features():
         FairPCA(5, restriction=CovarianceParity(4)).fit(X, **fair)
 
 
-@pytest.mark.parametrize("solver", ["cutting_plane", "multiplicative", "riemannian"])
+@pytest.mark.parametrize("solver", ["dual_newton", "multiplicative", "riemannian"])
 def test_other_solvers(solver):
     X, labels, _ = rows(15)
     criterion = "robust_error_gap" if solver == "riemannian" else "minimax_loss"
@@ -370,7 +370,7 @@ def test_a_group_of_equal_rows_has_no_logarithm():
     X, labels, _ = rows(18)
     X[labels == "b"] = X[1]
     with pytest.raises(Incompatible, match="without variance"):
-        FairPCA(2, criterion="nash_welfare", center="group", solver="cutting_plane").fit(
+        FairPCA(2, criterion="nash_welfare", center="group", solver="dual_newton").fit(
             X, sensitive_features=labels
         )
 

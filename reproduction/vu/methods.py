@@ -15,9 +15,9 @@ from fairspan.fitting import Fit, fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.restrictions import CovarianceParity, MeanParity
 from fairspan.problem.robust_error_gap import RobustErrorGap
-from fairspan.solvers.boundary import BoundarySearch
-from fairspan.solvers.multiplicative import MultiplicativeWeights
-from fairspan.solvers.riemannian import RiemannianSubgradient
+from fairspan.solvers.published.multiplicative import MultiplicativeWeights
+from fairspan.solvers.published.riemannian import RiemannianSubgradient
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 
 Setting = dict[str, float]
 

@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from fairspan.problem.restrictions import MeanParity as MeanParity
     from fairspan.problem.robust_error_gap import RobustErrorGap as RobustErrorGap
     from fairspan.report.writing import write_report as write_report
-    from fairspan.solvers.boundary import BoundarySearch as BoundarySearch
-    from fairspan.solvers.cutting_plane import CuttingPlane as CuttingPlane
-    from fairspan.solvers.multiplicative import MultiplicativeWeights as MultiplicativeWeights
-    from fairspan.solvers.riemannian import RiemannianSubgradient as RiemannianSubgradient
-    from fairspan.solvers.semidefinite import Semidefinite as Semidefinite
+    from fairspan.solvers.many_groups.dual_newton import DualNewton as DualNewton
+    from fairspan.solvers.published.multiplicative import (
+        MultiplicativeWeights as MultiplicativeWeights,
+    )
+    from fairspan.solvers.published.riemannian import RiemannianSubgradient as RiemannianSubgradient
+    from fairspan.solvers.published.semidefinite import Semidefinite as Semidefinite
+    from fairspan.solvers.two_groups.boundary_search import BoundarySearch as BoundarySearch
     from fairspan.subspace import FairSubspace as FairSubspace
     from fairspan.trade_off.curve import Frontier as Frontier
     from fairspan.trade_off.tracing import frontier as frontier
@@ -60,11 +62,11 @@ _HOMES = {
     "RobustErrorGap": "fairspan.problem.robust_error_gap",
     "CovarianceParity": "fairspan.problem.restrictions",
     "MeanParity": "fairspan.problem.restrictions",
-    "BoundarySearch": "fairspan.solvers.boundary",
-    "CuttingPlane": "fairspan.solvers.cutting_plane",
-    "MultiplicativeWeights": "fairspan.solvers.multiplicative",
-    "RiemannianSubgradient": "fairspan.solvers.riemannian",
-    "Semidefinite": "fairspan.solvers.semidefinite",
+    "BoundarySearch": "fairspan.solvers.two_groups.boundary_search",
+    "DualNewton": "fairspan.solvers.many_groups.dual_newton",
+    "MultiplicativeWeights": "fairspan.solvers.published.multiplicative",
+    "RiemannianSubgradient": "fairspan.solvers.published.riemannian",
+    "Semidefinite": "fairspan.solvers.published.semidefinite",
     "Solution": "fairspan.certificates.solution",
     "Status": "fairspan.certificates.solution",
     "Frontier": "fairspan.trade_off.curve",

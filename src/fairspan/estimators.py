@@ -86,7 +86,7 @@ class FairPCA(
 
         - "auto": the first of the next two that takes the problem; `solver_` says which
         - "boundary", `BoundarySearch()`: exact for two groups, all criteria but Nash welfare
-        - "cutting_plane", `CuttingPlane()`: every criterion, any number of groups
+        - "dual_newton", `DualNewton()`: every criterion, any number of groups
         - "multiplicative", `MultiplicativeWeights()`; "semidefinite", `Semidefinite()`;
           "riemannian", `RiemannianSubgradient()`: the papers' own, as reference
     tol : float, default=1e-9

@@ -23,9 +23,10 @@ from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.restrictions import Restriction
 from fairspan.problem.units import check_squares, in_units, largest_column, unit_for
 from fairspan.solvers.choose import solver_of
-from fairspan.solvers.growing_subspace import GrowingSubspace
 from fairspan.solvers.in_unit import in_unit
-from fairspan.solvers.restricted import Solved, Task
+from fairspan.solvers.projected.growing_subspace import GrowingSubspace
+from fairspan.solvers.restrictions.restricted import Solved, Task
+from fairspan.solvers.restrictions.smallest_dimension import smallest_keeping
 from fairspan.subspace import FairSubspace, Provenance
 from fairspan.typing import FloatArray
 from fairspan.version import __version__
@@ -131,7 +132,9 @@ def fit_subspace(
     posed = settings.posed(moments, n_components, unit)
     whole = isinstance(n_components, numbers.Integral)
     task = Task(posed, solve_with, tol, random_state)
-    solved = task.at(int(posed.n_components)) if whole else task.keeping(float(n_components))
+    solved = (
+        task.at(int(posed.n_components)) if whole else smallest_keeping(task, float(n_components))
+    )
     if unit != 1:
         d = solved.problem.n_components
         problem = settings.posed(moments, n_components, 1.0).at(d).full

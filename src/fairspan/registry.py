@@ -34,12 +34,12 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "covariance_parity": "fairspan.problem.restrictions:CovarianceParity",
     },
     "solver": {
-        "auto": "fairspan.solvers.auto:Auto",
-        "boundary": "fairspan.solvers.boundary:BoundarySearch",
-        "cutting_plane": "fairspan.solvers.cutting_plane:CuttingPlane",
-        "multiplicative": "fairspan.solvers.multiplicative:MultiplicativeWeights",
-        "semidefinite": "fairspan.solvers.semidefinite:Semidefinite",
-        "riemannian": "fairspan.solvers.riemannian:RiemannianSubgradient",
+        "auto": "fairspan.solvers.choose:Auto",
+        "boundary": "fairspan.solvers.two_groups.boundary_search:BoundarySearch",
+        "dual_newton": "fairspan.solvers.many_groups.dual_newton:DualNewton",
+        "multiplicative": "fairspan.solvers.published.multiplicative:MultiplicativeWeights",
+        "semidefinite": "fairspan.solvers.published.semidefinite:Semidefinite",
+        "riemannian": "fairspan.solvers.published.riemannian:RiemannianSubgradient",
     },
 }
 _registered: dict[str, dict[str, Factory]] = {kind: {} for kind in _BUILT_IN}

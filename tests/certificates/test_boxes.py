@@ -8,8 +8,8 @@ import pytest
 
 from fairspan.certificates.boxes import BoxesProof, Shrinking, Side, chords_of, first_box
 from fairspan.problem.robust_error_gap import RobustErrorGap
-from fairspan.solvers.boundary import BoundarySearch
-from fairspan.solvers.cutting_plane import CuttingPlane
+from fairspan.solvers.many_groups.dual_newton import DualNewton
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import errors_of, problem_of, random_basis, random_moments
 
 SEEDS = pytest.mark.parametrize("seed", range(4))
@@ -26,7 +26,7 @@ def _solved(seed, k):
     criterion = RobustErrorGap(float(rng.choice([0.3, 1.0, 5.0])), float(rng.choice([1.0, 30.0])))
     matrices = random_moments(rng, k, p)
     problem = problem_of(matrices, d, criterion, list(rng.dirichlet(np.full(k, 3.0))))
-    return problem, CuttingPlane().solve(problem, 1e-9)
+    return problem, DualNewton().solve(problem, 1e-9)
 
 
 def bound_of(proof, problem, basis):
@@ -144,7 +144,7 @@ def test_the_bound_of_two_groups_is_below_the_exact_optimum(seed):
     matrices = random_moments(rng, 2, 5)
     problem = problem_of(matrices, 2, RobustErrorGap(1.0, 20.0), [0.3, 0.7])
     exact = BoundarySearch().solve(problem, 1e-9)
-    boxes = CuttingPlane().solve(problem, 1e-9)
+    boxes = DualNewton().solve(problem, 1e-9)
     assert isinstance(boxes.proof, BoxesProof)
     for proof in (boxes.proof, *tampered(boxes.proof, rng)):
         assert bound_of(proof, problem, exact.components.T)[0] <= exact.objective * (1 + 1e-12)

@@ -22,7 +22,7 @@ from fairspan.problem.criteria import (
 )
 from fairspan.problem.restrictions import MeanParity
 from fairspan.problem.robust_error_gap import RobustErrorGap
-from fairspan.solvers.boundary import BoundarySearch
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import independent_value, problem_of, random_basis, random_moments
 
 EVEN = np.array([0.5, 0.5])

@@ -23,9 +23,9 @@ from fairspan.problem.criteria import (
 )
 from fairspan.problem.limits import CovariancesWithin, MeansWithin
 from fairspan.problem.robust_error_gap import RobustErrorGap
-from fairspan.solvers.boundary import BoundarySearch
-from fairspan.solvers.cutting_plane import CuttingPlane
-from fairspan.solvers.parity import LimitedMeans
+from fairspan.solvers.many_groups.dual_newton import DualNewton
+from fairspan.solvers.restrictions.parity import LimitedMeans
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import independent_value, problem_of, random_basis, random_moments
 
 OF_TWO = (
@@ -265,7 +265,7 @@ def test_the_positive_part():
 def test_the_proof_of_many_groups_is_the_bound_of_the_solution(criterion):
     for seed in range(5):
         problem, rng = some_problem(seed, 4, criterion)
-        solution = CuttingPlane().solve(problem, 1e-9)
+        solution = DualNewton().solve(problem, 1e-9)
         bound, _ = bound_of(solution.proof, problem, solution.components.T)
         assert solution.lower_bound == pytest.approx(bound, rel=1e-12, abs=1e-12)
         assert bound <= least_of_many(problem, rng, 300)

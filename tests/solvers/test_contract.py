@@ -17,24 +17,24 @@ from fairspan.problem.criteria import (
     TotalError,
 )
 from fairspan.problem.robust_error_gap import RobustErrorGap
-from fairspan.solvers.boundary import BoundarySearch
 from fairspan.solvers.choose import Auto, check_accepted
-from fairspan.solvers.cutting_plane import CuttingPlane
-from fairspan.solvers.multiplicative import MultiplicativeWeights
-from fairspan.solvers.riemannian import RiemannianSubgradient
-from fairspan.solvers.semidefinite import Semidefinite
+from fairspan.solvers.many_groups.dual_newton import DualNewton
+from fairspan.solvers.published.multiplicative import MultiplicativeWeights
+from fairspan.solvers.published.riemannian import RiemannianSubgradient
+from fairspan.solvers.published.semidefinite import Semidefinite
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import errors_of, independent_value, problem_of, random_moments, top_sum
 
 SOLVERS = (
     Auto(),
     BoundarySearch(),
-    CuttingPlane(),
+    DualNewton(),
     MultiplicativeWeights(max_iter=50),
     Semidefinite(),
     RiemannianSubgradient(max_iter=60, n_starts=2),
 )
 # These find the optimum or say that a gap is open; the others are only held to their claims.
-EXACT = ("auto", "boundary", "cutting_plane")
+EXACT = ("auto", "boundary", "dual_newton")
 
 
 def accepted():

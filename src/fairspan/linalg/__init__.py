@@ -17,6 +17,7 @@ from fairspan.linalg.iterative import (
     leading_subspace_of,
     orthonormal_beside,
 )
+from fairspan.linalg.small import eigh, eigvalsh
 from fairspan.linalg.smallest_sums import (
     SmallestSum,
     root_mean_squares,
@@ -33,6 +34,8 @@ __all__ = [
     "LeadingSubspace",
     "SmallestSum",
     "cholesky_ceiling",
+    "eigh",
+    "eigvalsh",
     "frobenius_ceiling",
     "graded_eigh",
     "leading_subspace",

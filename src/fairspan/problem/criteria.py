@@ -45,6 +45,30 @@ class Criterion(Protocol):
         """The same as a sum of maxima of affine functions; None if it is not one."""
 
 
+def declares(criterion: object, what: str) -> bool:
+    """Whether a criterion says of itself what a solver needs to know.
+
+    Parameters
+    ----------
+    criterion : Criterion
+    what : str
+        "wants_equal_errors": the errors of all groups must be equal; "is_logarithmic": its unit is
+        that of a logarithm; "measures_losses": its pieces hold the groups' own optima;
+        "has_concave_scores": it is the largest of concave functions of the errors.
+
+    Returns
+    -------
+    bool
+        False for a criterion that does not say.
+
+    Examples
+    --------
+    >>> declares(EqualError(), "wants_equal_errors"), declares(TotalError(), "is_logarithmic")
+    (True, False)
+    """
+    return bool(getattr(criterion, what, False))
+
+
 class _AnyGroups:
     """A criterion that is defined whatever the groups."""
 
@@ -99,6 +123,7 @@ class MinimaxLoss(_AnyGroups, LargestProof):
     """
 
     name: ClassVar[str] = "minimax_loss"
+    measures_losses: ClassVar[bool] = True
     moves_with_errors: ClassVar[float] = 1.0
     is_never_negative: ClassVar[bool] = True
 

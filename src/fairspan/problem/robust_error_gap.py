@@ -63,6 +63,7 @@ class RobustErrorGap:
     radius: float | Mapping[Label, float] = 0.15
     name: ClassVar[str] = "robust_error_gap"
     powers_of_unit: ClassVar[dict[str, int]] = {"radius": 2}
+    has_concave_scores: ClassVar[bool] = True
     is_never_negative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -19,9 +19,9 @@ from fairspan.moments.groups import Label, printable, spelled
 from fairspan.problem.by_name import criterion_of
 from fairspan.problem.criteria import Criterion
 from fairspan.registry import names_of
-from fairspan.solvers.auto import Auto
-from fairspan.solvers.frontier_vertices import attainable_polygon
-from fairspan.solvers.trade_off_boundary import BoundaryPoint
+from fairspan.solvers.choose import Auto
+from fairspan.solvers.two_groups.frontier import attainable_polygon
+from fairspan.solvers.two_groups.sectors import BoundaryPoint
 from fairspan.subspace import FairSubspace
 from fairspan.trade_off.placed import Placed, distance_from
 from fairspan.typing import FloatArray

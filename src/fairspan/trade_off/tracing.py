@@ -10,7 +10,7 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.thin.moments import ThinMoments
 from fairspan.problem.parameters import check_flag, check_number
 from fairspan.problem.problem import check_n_components
-from fairspan.solvers.frontier_vertices import frontier_vertices
+from fairspan.solvers.two_groups.frontier import frontier_vertices
 from fairspan.trade_off.curve import Frontier
 
 _PLAIN = "total_error"

@@ -11,7 +11,7 @@ from fairspan.certificates.solution import Solution
 from fairspan.errors import Incompatible
 from fairspan.problem.problem import Problem
 from fairspan.report.facts.answers import MANY_GROUPS, Answers
-from fairspan.solvers.auto import Auto
+from fairspan.solvers.choose import Auto
 
 FloatArray = npt.NDArray[np.float64]
 

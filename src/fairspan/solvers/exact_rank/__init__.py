@@ -1,0 +1,1 @@
+"""Subspaces of exactly d dimensions: local descent, rounding, and rank reduction."""

@@ -1,0 +1,200 @@
+"""Rank reduction of a relaxed solution (Pataki 1998): as few dimensions as its value needs.
+
+P with 0 <= P <= I and tr P = d has r fractional eigenvalues, eigenvectors F. As long as the
+symmetric r x r matrices outnumber the equations that keep the value, there is a direction Delta
+along which P + t F Delta F' keeps it; walking until an eigenvalue reaches 0 or 1 makes r smaller.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from fairspan.linalg import eigh, eigvalsh
+from fairspan.moments.operators import SecondMoments
+from fairspan.solvers.many_groups.dual import Dual
+
+FloatArray = npt.NDArray[np.float64]
+
+# Eigenvalues of P closer to 0 or 1 than this are taken as 0 or 1.
+_WHOLE = 1e-9
+# Pieces closer to the largest than this share of the pieces' size are active.
+_ACTIVE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class SoftBasis:
+    """P = FF' + sum_j lb_j f_j f_j'.
+
+    Attributes
+    ----------
+    whole : (p, n) array
+        Orthonormal eigenvectors of eigenvalue 1.
+    fractional : (p, r) array
+        Orthonormal eigenvectors of eigenvalues between 0 and 1.
+    shares : (r,) array
+        Those eigenvalues.
+    """
+
+    whole: FloatArray
+    fractional: FloatArray
+    shares: FloatArray
+
+    @classmethod
+    def of(cls, projector: FloatArray, n_components: int) -> "SoftBasis":
+        """Read the eigenvalues of a relaxed solution; those within rounding are made whole."""
+        values, vectors = eigh(projector)
+        whole, fractional = values > 1 - _WHOLE, (values > _WHOLE) & (values <= 1 - _WHOLE)
+        left = n_components - int(whole.sum())
+        if left <= 0:
+            fractional[:] = False
+        shares = values[fractional]
+        if len(shares):
+            shares = shares * (left / shares.sum())
+        return cls(vectors[:, whole], vectors[:, fractional], shares)
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return int(self.whole.shape[1]) + len(self.shares)
+
+    @property
+    def basis(self) -> FloatArray:
+        """(p, rank) orthogonal columns of length sqrt(lb_j)."""
+        return np.hstack([self.whole, self.fractional * np.sqrt(self.shares)])
+
+    def errors(self, second_moments: SecondMoments) -> FloatArray:
+        """tr S_g - <S_g, P>, shape (k,)."""
+        return second_moments.residual_variances(self.basis)
+
+
+def largest_rank(n_components: int, n_groups: int) -> int:
+    """d + floor(sqrt(2 k + 1/4) - 3/2): no relaxed optimum needs more dimensions."""
+    return n_components + math.floor(math.sqrt(2 * n_groups + 0.25) - 1.5)
+
+
+def reduced(dual: Dual, soft: SoftBasis) -> SoftBasis:
+    """A relaxed solution of the least rank that counting equations promises, no worse in value.
+
+    All active pieces (those equal to the largest of their block) keep equal values, whose sum over
+    the blocks never rises; an inactive one that catches up joins them.
+
+    Parameters
+    ----------
+    dual : Dual
+        Its pieces are what must not rise.
+    soft : SoftBasis
+
+    Returns
+    -------
+    SoftBasis
+        With two groups d dimensions, with three to five d + 1, and so on (:func:`largest_rank`).
+    """
+    second = dual.second_moments
+    active: set[int] = set()
+    # Each round an eigenvalue becomes whole or a piece joins.
+    for _ in range(len(soft.shares) + len(dual.offsets)):
+        errors = soft.errors(second)
+        pieces = dual.pieces_at(errors)
+        highest = dual.blocks.largest(pieces)[dual.blocks.of(len(pieces))]
+        # Both what is active now and what stopped an earlier step.
+        near = pieces >= highest - _ACTIVE * dual.pieces.size(errors)
+        active |= set(np.flatnonzero(near).tolist())
+        chosen = np.array(sorted(active))
+        blocks, rows = dual.blocks.among(chosen), dual.coefficients[chosen]
+        leaders = rows[list(blocks.starts)].sum(axis=0)
+        direction = _direction(second, soft, blocks.apart(rows), leaders)
+        if direction is None:
+            break
+        soft, joins = _walk(dual, soft, direction, active)
+        active |= joins
+    return soft
+
+
+def reduced_keeping(second: SecondMoments, soft: SoftBasis) -> SoftBasis:
+    """The same for a criterion that is no largest of pieces: k - 1 captured variances are kept.
+
+    That of the first group does not fall, so any criterion that falls with it does not rise.
+    """
+    first, *others = np.eye(second.n_groups)
+    for _ in range(len(soft.shares)):
+        direction = _direction(second, soft, np.array(others), first)
+        if direction is None:
+            break
+        soft = _moved(soft, _furthest(soft.shares, direction) * direction)
+    return soft
+
+
+def _direction(
+    second: SecondMoments, soft: SoftBasis, kept: FloatArray, rising: FloatArray
+) -> FloatArray | None:
+    """A direction that keeps these combinations of captured variances, and raises another."""
+    if not len(soft.shares):
+        return None
+    matrices = second.compressed(soft.fractional)
+    equations = [np.eye(len(soft.shares)), *np.tensordot(kept, matrices, axes=1)]
+    direction = null_direction(equations)
+    if direction is None:
+        return None
+    rises = float(np.vdot(np.tensordot(rising, matrices, axes=1), direction))
+    return direction if rises >= 0 else -direction
+
+
+def null_direction(equations: list[FloatArray]) -> FloatArray | None:
+    """A symmetric matrix at right angles to all of these; None if there is none to be had for sure.
+
+    It exists whenever r (r + 1) / 2 exceeds the number of equations.
+    """
+    r = len(equations[0])
+    upper = np.triu_indices(r)
+    # Off-diagonal entries count twice in an inner product of symmetric matrices.
+    double = np.where(upper[0] == upper[1], 1.0, 2.0)
+    rows = np.array([matrix[upper] * double for matrix in equations])
+    sizes = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows = rows / np.where(sizes > 0, sizes, 1.0)
+    if rows.shape[1] <= np.linalg.matrix_rank(rows, tol=1e-10):
+        return None
+    entries = scipy.linalg.null_space(rows, rcond=1e-10)[:, 0]
+    direction = np.zeros((r, r))
+    direction[upper] = entries
+    return direction + np.triu(direction, 1).T
+
+
+def _walk(
+    dual: Dual, soft: SoftBasis, direction: FloatArray, active: set[int]
+) -> tuple[SoftBasis, set[int]]:
+    """Go along a direction until an eigenvalue is 0 or 1, or another piece becomes active."""
+    second = dual.second_moments
+    far, joins = _furthest(soft.shares, direction), set()
+    change = np.einsum("gij,ij->g", second.compressed(soft.fractional), direction)
+    rise, pieces = -dual.coefficients @ change, dual.pieces_at(soft.errors(second))
+    is_active = np.isin(np.arange(len(pieces)), list(active))
+    which = dual.blocks.of(len(pieces))
+    leaders = dual.blocks.leaders(np.where(is_active, pieces, -np.inf))[which]
+    for i in np.flatnonzero(~is_active).tolist():
+        leader = leaders[i]
+        closing = float(rise[i] - rise[leader])
+        reach = max(float(pieces[leader] - pieces[i]), 0.0) / closing if closing > 0 else np.inf
+        if reach < far:
+            far, joins = reach, {i}
+    return _moved(soft, far * direction), joins
+
+
+def _moved(soft: SoftBasis, step: FloatArray) -> SoftBasis:
+    values, turn = eigh(np.diag(soft.shares) + step)
+    vectors = soft.fractional @ turn
+    whole, fractional = values > 1 - _WHOLE, (values > _WHOLE) & (values <= 1 - _WHOLE)
+    return SoftBasis(
+        np.hstack([soft.whole, vectors[:, whole]]), vectors[:, fractional], values[fractional]
+    )
+
+
+def _furthest(shares: FloatArray, direction: FloatArray) -> float:
+    """Largest t with 0 <= diag(shares) + t Delta <= I."""
+    low = 1 / np.sqrt(shares)
+    high = 1 / np.sqrt(1 - shares)
+    downward = -eigvalsh(low[:, None] * direction * low)[0]
+    upward = eigvalsh(high[:, None] * direction * high)[-1]
+    return float(1 / max(downward, upward))

@@ -1,0 +1,188 @@
+"""From a relaxed solution to exactly d orthonormal components."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.linalg import eigh
+from fairspan.problem.criteria import NashWelfare
+from fairspan.problem.pieces import Pieces
+from fairspan.problem.problem import Problem
+from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.solvers.exact_rank.descent import descend
+from fairspan.solvers.exact_rank.descent_model import Scores
+from fairspan.solvers.many_groups.newton import Relaxation
+
+FloatArray = npt.NDArray[np.float64]
+
+# Descents in a row that bring nothing, after which a gap is left open; those that lead to the best
+# optimum again count twice.
+_PATIENCE = 8
+# Of so many groups a descent takes long, and its end tells nearly all.
+_MANY_GROUPS, LITTLE_PATIENCE = 20, 2
+# How many atoms of the relaxed solution, and how many subspaces between them, are tried.
+_STARTS = 12
+# Further starts: so many, this far apart, of so many that are drawn, with so many numbers in all.
+_MOST_FURTHER, _APART = 8, 0.1
+# In many features, or of many groups, they find next to nothing, and a descent takes long: so many
+# over the number of features, and less in proportion beyond so many groups.
+_WORTHWHILE, _FEW_GROUPS = 100.0, 10.0
+_FEWEST_DRAWN, _MOST_DRAWN, _NUMBERS_DRAWN = 32, 2000, 20_000
+# Share of a group's variance below which the slope of the robust error gap is taken at it.
+_LEAST_ERROR = 1e-9
+
+
+def affine_scores(pieces: Pieces) -> Scores:
+    """Pieces as smooth functions of the errors."""
+    return Scores(lambda errors: (pieces.at(errors), pieces.coefficients), pieces.blocks)
+
+
+def scores_of(problem: Problem) -> Scores:
+    """The criterion of a problem as a sum of maxima of smooth functions of the errors."""
+    criterion = problem.criterion
+    if problem.pieces is not None:
+        return affine_scores(problem.pieces)
+    if isinstance(criterion, RobustErrorGap):
+        robust, traces = criterion, problem.second_moments.traces
+        # At an error of zero the slope is infinite; just beyond it is finite and says the same.
+        floor = _LEAST_ERROR * np.where(traces > 0, traces, max(float(traces.max()), 1.0))
+        return Scores(
+            lambda errors: (
+                robust.scores(errors, problem),
+                robust.gradients(np.maximum(errors, floor), problem),
+            )
+        )
+    assert isinstance(criterion, NashWelfare), f"{criterion} is no largest of smooth functions"
+    traces = problem.second_moments.traces
+    return Scores(lambda errors: _nash(errors, traces))
+
+
+def best_rounding(
+    problem: Problem, projector: FloatArray, candidates: Sequence[FloatArray]
+) -> FloatArray:
+    """The best subspace found by descent from a relaxed solution and from other subspaces.
+
+    Parameters
+    ----------
+    problem : Problem
+    projector : (p, p) array
+        P; its d leading eigenvectors are the first start.
+    candidates : sequence of (p, d) arrays
+        Further starts.
+
+    Returns
+    -------
+    (p, d) array
+        Orthonormal columns.
+    """
+    leading = eigh(projector)[1][:, ::-1][:, : problem.n_components]
+    scores = scores_of(problem)
+    found = [descend(problem, scores, start) for start in (leading, *candidates)]
+    return min(found, key=lambda local: local.value).basis
+
+
+class Search(Protocol):
+    """Bounds from both sides, narrowed from above by descents."""
+
+    @property
+    def tolerance(self) -> float:
+        """By how much a descent must lower the value to count."""
+
+    @property
+    def upper(self) -> float:
+        """The best value of exactly d components so far."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether exactly d components reach the bound."""
+
+    def descend_from(self, start: FloatArray) -> float:
+        """Take the local optimum below a subspace, and tell its value."""
+
+
+def patience_of(problem: Problem) -> int:
+    """How many descents may bring nothing."""
+    return _PATIENCE if problem.n_groups <= _MANY_GROUPS else LITTLE_PATIENCE
+
+
+def descend_from_each(
+    search: Search, starts: Iterable[FloatArray], patience: int = _PATIENCE
+) -> None:
+    """Descend from one start after another until the gap is closed, or several brought nothing."""
+    in_vain = 0
+    for start in starts:
+        if search.closed or in_vain >= patience:
+            return
+        before = search.upper
+        reached = search.descend_from(start)
+        if reached < before - search.tolerance:
+            in_vain = 0
+        else:
+            # That many starts lead to the same optimum tells more than that they lead elsewhere.
+            in_vain += 2 if reached <= before + search.tolerance else 1
+
+
+def starts_around(relaxation: Relaxation, n_components: int) -> Iterator[FloatArray]:
+    """Leading eigenvectors of a relaxed solution; then, in turn, its atoms and subspaces between.
+
+    Atoms and eigenvectors may be saddle points, at which a descent stops at once: where groups vary
+    along axes of their own, every choice of axes is one. So random ones, in the span of the relaxed
+    solution, are tried as soon.
+    """
+    values, vectors = eigh(relaxation.projector)
+    values, vectors = np.clip(values[::-1], 0, 1), vectors[:, ::-1]
+    yield vectors[:, :n_components]
+    # Seeded, so that the same input gives the same answer.
+    rng = np.random.default_rng(0)
+    # A descent from one of them may change the mixture.
+    atoms = [relaxation.mixed[index] for index in np.argsort(-relaxation.mixture)]
+    for turn in range(_STARTS):
+        mixed = rng.standard_normal((len(values), n_components))
+        yield np.linalg.qr((vectors * np.sqrt(values)) @ mixed)[0]
+        if turn < len(atoms):
+            yield atoms[turn].leading(n_components)
+
+
+def further_starts(
+    problem: Problem, values_at: Callable[[FloatArray], FloatArray]
+) -> Iterator[FloatArray]:
+    """Subspaces for a gap that is still open: the best of many that are spread over all of them.
+
+    In few features the many leave little between them. The sequence is fixed, so that the same
+    input gives the same answer.
+
+    Parameters
+    ----------
+    problem : Problem
+    values_at : function of (n, k) errors
+        Gives (n,) values.
+    """
+    second, d = problem.second_moments, problem.n_components
+    few_groups = min(1.0, _FEW_GROUPS / problem.n_groups)
+    n_further = min(int(few_groups * _WORTHWHILE / problem.n_features), _MOST_FURTHER)
+    if n_further == 0:
+        return
+    n_drawn = int(np.clip(_NUMBERS_DRAWN // (problem.n_features * d), _FEWEST_DRAWN, _MOST_DRAWN))
+    rng = np.random.default_rng(0)
+    drawn = np.linalg.qr(rng.standard_normal((n_drawn, problem.n_features, d)))[0]
+    # What each captures of a group; digits that cancel do not matter here.
+    columns = drawn.transpose(1, 0, 2).reshape(problem.n_features, -1)
+    images = second.applied(columns)
+    captured = np.einsum("pn,gpn->gn", columns, images).reshape(-1, n_drawn, d).sum(axis=2)
+    order = np.argsort(values_at(second.traces - captured.T), kind="stable")
+    taken: list[FloatArray] = []
+    for index in order:
+        if len(taken) == n_further:
+            return
+        basis = drawn[index]
+        # ||VV' - WW'||_F^2 / 2 = d - ||V'W||_F^2
+        if all(d - float(np.sum((basis.T @ other) ** 2)) > _APART for other in taken):
+            taken.append(basis)
+            yield basis
+
+
+def _nash(errors: FloatArray, traces: FloatArray) -> tuple[FloatArray, FloatArray]:
+    captured = np.maximum(traces - errors, np.finfo(np.float64).eps * traces)
+    return np.array([-np.log(captured).mean()]), (1 / (len(traces) * captured))[None, :]

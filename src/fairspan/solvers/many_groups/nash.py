@@ -1,0 +1,205 @@
+"""Nash welfare: the product of the captured variances, any number of groups.
+
+Bound: for weights w > 0 the inequality of arithmetic and geometric means gives
+mean log c_g <= log(sum_g w_g c_g) - mean log w_g - log k, and sum_g w_g c_g <= t_d(sum_g w_g S_g).
+With w_g = 1 / c_g it is tight wherever the subspace leads its own mixture. If it does not, the
+relaxed problem is solved by the method of Frank and Wolfe, whose gap this bound is.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.certificates.optimality import certified, goal
+from fairspan.certificates.solution import Solution, TracePoint
+from fairspan.errors import Incompatible
+from fairspan.problem.pieces import Pieces
+from fairspan.problem.problem import Problem
+from fairspan.solvers.exact_rank.descent import LocalOptimum, descend
+from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, reduced_keeping
+from fairspan.solvers.exact_rank.rounding import (
+    descend_from_each,
+    patience_of,
+    scores_of,
+    starts_around,
+)
+from fairspan.solvers.many_groups.dual import Dual
+from fairspan.solvers.many_groups.newton import Relaxation
+from fairspan.solvers.many_groups.simplex_program import least_on_simplex
+
+FloatArray = npt.NDArray[np.float64]
+
+_ROUNDS = 200
+_NEWTON_STEPS = 30
+_LEVEL = 1e-14
+# Below this share of a group's variance the logarithm is too steep to walk along.
+_NOTHING = 1e-6
+_SMALLEST = 2.0**-40
+
+
+@dataclass
+class NashSearch:
+    """Upper and lower bounds of minus the mean log of the captured variances."""
+
+    problem: Problem
+    tolerance: float
+    best: LocalOptimum | None = None
+    lower: float = -np.inf
+    weights: FloatArray = field(default_factory=lambda: np.empty(0))
+    relaxation: Relaxation | None = None
+    n_eigenproblems: int = 0
+    trace: list[TracePoint] = field(default_factory=list)
+
+    @property
+    def upper(self) -> float:
+        """The best value of exactly d components so far."""
+        return np.inf if self.best is None else self.best.value
+
+    @property
+    def closed(self) -> bool:
+        """Whether exactly d components reach the bound."""
+        return self.best is not None and self.upper - self.lower <= goal(
+            self.problem, self.problem.errors(self.best.basis), self.tolerance
+        )
+
+    def run(self) -> None:
+        """Descend; if the gap stays open, relax, and descend from there."""
+        if self.problem.has_group_without_variance:
+            where = "" if self.problem.unrestricted is None else " in the directions that are left"
+            raise Incompatible(
+                f"The criterion 'nash_welfare' was asked for a group without variance{where}",
+                "It is the product of the groups' captured variances: all must have some",
+                "Leave that group out, or use 'minimax_loss'",
+            )
+        self.descend_from(self._start())
+        if self.closed:
+            return
+        self._relax()
+        assert self.relaxation is not None
+        around = starts_around(self.relaxation, self.problem.n_components)
+        descend_from_each(self, around, patience_of(self.problem))
+
+    def _start(self) -> FloatArray:
+        """Leading eigenvectors of all groups on equal terms, so that none starts with nothing.
+
+        Where one does all the same, because groups vary along axes of their own, the logarithm has
+        no slope, and a subspace nearby is taken.
+        """
+        second, d = self.problem.second_moments, self.problem.n_components
+        basis = second.leading(1 / second.traces, d).vectors
+        self.n_eigenproblems += 1
+        if (second.captured_variances(basis) > _NOTHING * second.traces).all():
+            return basis
+        away = np.random.default_rng(0).standard_normal(basis.shape) / np.sqrt(len(basis))
+        return np.linalg.qr(basis + away)[0]
+
+    def solution(self, solver: str) -> Solution:
+        """The best subspace, or with `allow_extra` a soft projection if that is better."""
+        assert self.best is not None
+        basis = self.best.basis
+        if self.relaxation is not None and not self.closed:
+            soft = self.soft_basis()
+            whole = not len(soft.shares)
+            if (self.problem.allow_extra or whole) and self.problem.value(soft.basis) < self.upper:
+                basis = soft.basis
+        return certified(
+            self.problem,
+            basis,
+            self.weights,
+            tolerance=self.tolerance,
+            n_eigenproblems=self.n_eigenproblems,
+            trace=self.trace,
+            solver=solver,
+        )
+
+    def soft_basis(self) -> SoftBasis:
+        """The relaxed solution at the least rank: exactly d for two groups."""
+        assert self.relaxation is not None
+        soft = SoftBasis.of(self.relaxation.projector, self.problem.n_components)
+        return reduced_keeping(self.problem.second_moments, soft)
+
+    def descend_from(self, start: FloatArray) -> float:
+        """Take the local optimum below a subspace, and the bound of its weights.
+
+        Its value is told, whether it is the best or not.
+        """
+        local = descend(self.problem, scores_of(self.problem), start)
+        self.n_eigenproblems += local.n_eigenproblems
+        if local.value < self.upper:
+            self.best = local
+            self._bound(local.weights)
+        self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
+        return local.value
+
+    def _bound(self, weights: FloatArray) -> None:
+        second, d = self.problem.second_moments, self.problem.n_components
+        self._take_bound(weights, second.leading(weights, d).top_eigenvalue_sum)
+
+    def _take_bound(self, weights: FloatArray, total: float) -> None:
+        self.n_eigenproblems += 1
+        bound = float(np.log(weights).mean() + np.log(len(weights)) - np.log(total))
+        if bound > self.lower:
+            self.lower, self.weights = bound, weights
+
+    def _relax(self) -> None:
+        """Frank and Wolfe's method on the relaxed problem, the mixture made the best each time."""
+        assert self.best is not None
+        problem, k = self.problem, self.problem.n_groups
+        dual = Dual(problem, Pieces.single(problem.proportions))
+        relaxation = Relaxation(dual, [dual.atom(self.best.basis)])
+        mixture = np.ones(1)
+        for _ in range(_ROUNDS):
+            values = np.array(
+                [problem.second_moments.captured_variances(each.basis) for each in relaxation.atoms]
+            )
+            mixture = largest_product(
+                values, np.append(mixture, np.zeros(len(values) - len(mixture)))
+            )
+            captured = mixture @ values
+            weights = 1 / (k * captured)
+            leading = problem.second_moments.leading(weights, problem.n_components)
+            self._take_bound(weights, leading.top_eigenvalue_sum)
+            relaxation.atoms.append(dual.atom(leading.vectors))
+            if float(-np.log(captured).mean()) - self.lower <= self.tolerance / 2:
+                break
+        relaxation.mixture, relaxation.mixed = mixture, relaxation.atoms[: len(mixture)]
+        self.relaxation = relaxation
+
+
+def largest_product(values: FloatArray, start: FloatArray) -> FloatArray:
+    """The mixture of atoms with the largest mean log of captured variances, by Newton's method.
+
+    Parameters
+    ----------
+    values : (J, k) array
+        Captured variances of each atom; positive somewhere for every group.
+    start : (J,) array
+        On the simplex, with every mixed variance positive.
+
+    Returns
+    -------
+    (J,) array
+        On the simplex.
+    """
+    mixture, k = start, values.shape[1]
+    for _ in range(_NEWTON_STEPS):
+        captured = mixture @ values
+        slope = -(values / captured).mean(axis=1)
+        factor = values / captured / np.sqrt(k)
+        linear = slope - factor @ (mixture @ factor)
+        step = least_on_simplex(factor, linear, start=mixture) - mixture
+        share = 1.0
+        while share > _SMALLEST:
+            moved = (mixture + share * step) @ values
+            # The value stops rising at half the digits; the step still finds the others.
+            if moved.min() > 0 and np.log(moved / captured).sum() >= -_LEVEL:
+                break
+            share /= 2
+        else:
+            break
+        mixture = mixture + share * step
+        # Where several mixtures are the best, steps between them go on.
+        if np.abs(step @ values / captured).max() < _LEVEL:
+            break
+    return mixture

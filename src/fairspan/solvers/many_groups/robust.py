@@ -1,0 +1,215 @@
+"""The robust error gap of more than two groups: descents from many starts, and a bound.
+
+The criterion is the largest of concave functions J_i(e) = sum_g h(v_ig, e_g, eps_g). On a box of
+errors each h is at least its chord, so the largest of the chords' sums, which is piecewise linear,
+bounds the criterion from below wherever errors lie in the box. The box need only hold subspaces
+that beat the best one known. So bounding its sides by the relaxed problem, and taking the chords
+anew, shrinks it; the gap shrinks with the square of its width.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.certificates.boxes import BoxesProof, Shrinking, Side, chords_of, first_box
+from fairspan.certificates.optimality import certified, goal
+from fairspan.certificates.solution import Solution, TracePoint
+from fairspan.problem.pieces import Pieces
+from fairspan.problem.problem import Problem
+from fairspan.solvers.exact_rank.descent import LocalOptimum, descend
+from fairspan.solvers.exact_rank.rounding import scores_of
+from fairspan.solvers.many_groups.dual import Atom, Dual
+from fairspan.solvers.many_groups.newton import Relaxation
+
+FloatArray = npt.NDArray[np.float64]
+
+_ROUNDS = 12
+_RANDOM_STARTS = 8
+# A round that leaves more than this share of the box is the last.
+_SHRINKS = 0.9
+# Sides of the box are bounded to this share of its width.
+_SIDE = 1e-2
+# Bounds and sides hold wherever the relaxed problem is left; rounding can stall it for long.
+_BOUND_ROUNDS, _SIDE_STEPS = 150, 6
+# Of the penalty on the value, at least this share to begin with.
+_LEAST_SHARE = 0.01
+# With many groups the box is shrunk slowly; this many end the search after the round.
+_MOST_EIGENPROBLEMS = 4000
+# Errors are uncertain by this share of the variance, and the sides of the box are moved by it.
+_UNSURE = 1e-14
+# Bounds of the relaxed problem are uncertain by this share of the variances in them.
+_ROUNDING = 2e-15
+# A linear program with larger coefficients than this is solved badly.
+_HIGHEST_PRICE = 1e5
+
+
+@dataclass
+class RobustSearch:
+    """Upper and lower bounds of the robust error gap."""
+
+    problem: Problem
+    tolerance: float
+    best: LocalOptimum | None = None
+    lower: float = -np.inf
+    n_eigenproblems: int = 0
+    trace: list[TracePoint] = field(default_factory=list)
+    _atoms: list[Atom] = field(default_factory=list)
+    _shrinkings: list[Shrinking] = field(default_factory=list)
+    _proof: BoxesProof | None = None
+
+    @property
+    def upper(self) -> float:
+        """The best value so far."""
+        return np.inf if self.best is None else self.best.value
+
+    @property
+    def closed(self) -> bool:
+        """Whether the best value is proven."""
+        return self.upper - self.lower <= self.goal
+
+    @property
+    def goal(self) -> float:
+        """The gap to reach."""
+        if self.best is None:
+            return np.inf
+        return goal(self.problem, self.problem.errors(self.best.basis), self.tolerance)
+
+    def run(self) -> None:
+        """Descend, then shrink the box of errors until the gap is closed.
+
+        If that leaves a gap, descend from random starts too, and go on from what they find.
+        """
+        first = self.problem.pooled_optimum.vectors
+        for start in (first, *(optimum.vectors for optimum in self.problem.group_optima)):
+            self._descend_from(start)
+        self.n_eigenproblems += 1 + self.problem.n_groups
+        box = self._narrowed(self._first_box())
+        if self.closed:
+            return
+        before, rng = self.upper, np.random.default_rng(0)
+        for _ in range(_RANDOM_STARTS):
+            self._descend_from(np.linalg.qr(rng.standard_normal(first.shape))[0])
+        if self.upper < before:
+            self._narrowed(box)
+
+    def _narrowed(self, box: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Bound and shrink in turn, as long as that helps."""
+        low, high = box
+        for step in range(_ROUNDS):
+            relaxation = self._bounded(low, high)
+            for atom in relaxation.mixed:
+                start = atom.leading(self.problem.n_components)
+                # Later ones lie where earlier ones led to, unless they are better at once.
+                if step == 0 or self.problem.value(start) < self.upper:
+                    self._descend_from(start)
+            if self.closed or self.n_eigenproblems > _MOST_EIGENPROBLEMS:
+                break
+            width = high - low
+            low, high = self._shrunk(low, high, relaxation)
+            if (high - low).sum() > _SHRINKS * width.sum():
+                break
+        return low, high
+
+    def _bounded(self, low: FloatArray, high: FloatArray) -> Relaxation:
+        """Solve the relaxed problem of the chords of a box, and take its bound."""
+        relaxation, rounding = self._relaxation(chords_of(self.problem, low, high))
+        relaxation.run(max(self.goal / 4, float(rounding.max())), _BOUND_ROUNDS)
+        lower = self._proven(relaxation, rounding)
+        if lower > self.lower:
+            assert relaxation.best is not None
+            self.lower = lower
+            multipliers = relaxation.best.multipliers
+            weights = relaxation.dual.weights(multipliers)
+            self._proof = BoxesProof(weights, tuple(self._shrinkings), multipliers)
+        return relaxation
+
+    def solution(self, solver: str) -> Solution:
+        """The best subspace with the bound."""
+        assert self.best is not None
+        return certified(
+            self.problem,
+            self.best.basis,
+            self._proof if self._proof is not None else self.problem.proportions,
+            tolerance=self.tolerance,
+            n_eigenproblems=self.n_eigenproblems,
+            trace=self.trace,
+            solver=solver,
+        )
+
+    def _descend_from(self, start: FloatArray) -> None:
+        local = descend(self.problem, scores_of(self.problem), start)
+        self.n_eigenproblems += local.n_eigenproblems
+        if local.value < self.upper:
+            self.best = local
+        self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
+
+    @property
+    def _unsure(self) -> FloatArray:
+        """By how much the errors of each group may be off: their roots are steep near zero."""
+        return _UNSURE * self.problem.second_moments.traces
+
+    def _first_box(self) -> tuple[FloatArray, FloatArray]:
+        """Least and largest error of any subspace on each group."""
+        self.n_eigenproblems += 2 * self.problem.n_groups
+        return first_box(self.problem)
+
+    def _shrunk(
+        self, low: FloatArray, high: FloatArray, relaxation: Relaxation
+    ) -> tuple[FloatArray, FloatArray]:
+        """Bounds on the errors of every subspace in the box that is not worse than the best."""
+        chords, ahead, unsure = (
+            chords_of(self.problem, low, high),
+            self.upper + self.goal,
+            self._unsure,
+        )
+        assert relaxation.best is not None
+        assert relaxation.settled is not None
+        model, shares = relaxation.settled
+        stiffness = (model.group_factor(shares) ** 2).sum(axis=1)
+        open_gap = max(self.upper - relaxation.lower, self.goal)
+        low, high, sides = low.copy(), high.copy(), []
+        for group, alone in enumerate(np.eye(len(low))):
+            width = high[group] - low[group]
+            if width <= 4 * unsure[group]:
+                continue
+            # Beyond the best value the side is paid for, so it is no constraint but a penalty: that
+            # which bounds it best if the bound bends there as at its own optimum, and up to twice.
+            wanted = float(np.sqrt(stiffness[group] / (2 * open_gap)))
+            price = min(max(2 * wanted, width / open_gap), _HIGHEST_PRICE)
+            share = min(max(wanted / price, _LEAST_SHARE), 1.0)
+            start = np.append(1 - share, share * relaxation.best.multipliers)
+            for sign in (1.0, -1.0):
+                rows = np.vstack([sign * alone, sign * alone + price * chords.coefficients])
+                offsets = np.append(0.0, price * (chords.offsets + ahead))
+                pieces = Pieces(rows, offsets)
+                side, multipliers = self._side(pieces, start, _SIDE * width)
+                side -= unsure[group]
+                sides.append(Side(group, sign, price * multipliers[1:]))
+                if sign > 0:
+                    low[group] = max(low[group], side)
+                else:
+                    high[group] = min(high[group], -side)
+        self._shrinkings.append(Shrinking(ahead, tuple(sides)))
+        return low, np.maximum(high, low)
+
+    def _side(self, pieces: Pieces, start: FloatArray, least: float) -> tuple[float, FloatArray]:
+        """A lower bound of some pieces, and the multipliers that prove it."""
+        relaxation, rounding = self._relaxation(pieces)
+        relaxation.start = start
+        relaxation.climb(least, _SIDE_STEPS)
+        assert relaxation.best is not None
+        return self._proven(relaxation, rounding), relaxation.best.multipliers
+
+    def _relaxation(self, pieces: Pieces) -> tuple[Relaxation, FloatArray]:
+        """The relaxed problem, and what rounding may add to the bound of each piece."""
+        variances = np.abs(pieces.coefficients) @ self.problem.second_moments.traces
+        rounding = _ROUNDING * (variances + np.abs(pieces.offsets))
+        return Relaxation(Dual(self.problem, pieces), list(self._atoms)), rounding
+
+    def _proven(self, relaxation: Relaxation, rounding: FloatArray) -> float:
+        """The bound of a relaxed problem, less what rounding may have added; its atoms are kept."""
+        assert relaxation.best is not None
+        self.n_eigenproblems += relaxation.dual.n_eigenproblems
+        self._atoms = [*self._atoms, *relaxation.mixed][-60:]
+        return relaxation.lower - float(relaxation.best.multipliers @ rounding)

@@ -1,0 +1,1 @@
+"""Many features: problems are solved inside a small subspace that grows as needed."""

@@ -1,0 +1,1 @@
+"""The published algorithms, kept as their papers have them, for reference and comparison."""

@@ -1,0 +1,188 @@
+"""Riemannian subgradient descent for the (robust) error gap: Vu et al. (2022), Algorithm 1.
+
+Kept as the paper has it, as reference and baseline: constant steps, random starts, and no bound of
+its own. Two things differ, and neither changes a subspace that it visits. It steps on V (p x d)
+where the paper steps on the orthogonal complement U: the subspaces are the same for both
+retractions, and few components are then far cheaper. And all starts advance together as one stack.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.certificates.optimality import certified
+from fairspan.certificates.solution import Solution, TracePoint
+from fairspan.errors import InvalidType
+from fairspan.problem.criteria import ErrorGap
+from fairspan.problem.parameters import check_choice, check_count
+from fairspan.problem.problem import Problem
+from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.solvers.many_groups.dual_newton import DualNewton
+from fairspan.solvers.published.retractions import RETRACTIONS, horizontal
+from fairspan.solvers.published.stationarity import ROUNDING, robust_form
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RiemannianSubgradient:
+    """Vu et al. (2022), Algorithm 1, for the error gap and the robust error gap.
+
+    Parameters
+    ----------
+    max_iter : int, default=1000
+        T. Every step has the length gamma = 1 / sqrt(T + 1), which has units of 1 / variance: the
+        paper standardises the features.
+    n_starts : int, default=20
+        Random starting points.
+    retraction : {"qr", "polar"}
+        Both give the same subspaces.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        Fewer steps or starts than one, or another retraction.
+
+    Notes
+    -----
+    With errors e, weights v of the active ordered pair of groups and radii eps, the step is
+    V + gamma (I - VV')GV, G = sum_g (2 abs(v_g) sqrt(eps_g / e_g) + 2 v_g) S_g, and then back to
+    orthonormal columns. For two groups this is the paper's gradient; for more, the other groups'
+    terms v_g = q_g stay in it. The best subspace visited is returned, judged by the criterion and
+    not by the paper's equation (6), which may fall short of it. The lower bound comes from
+    `solver="auto"`, which solves the problem once more. The paper's Lipschitz constant and its
+    measure of stationarity are in :mod:`fairspan.solvers.published.stationarity`, for any subspace.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import ErrorGap, FairPCA, RiemannianSubgradient
+    >>> X = np.array([[3.0, 1, 0], [-3, -1, 0], [0, 2, 1], [0, -2, -1]])
+    >>> groups = ["a", "a", "b", "b"]
+    >>> solver = RiemannianSubgradient(max_iter=100, n_starts=2, retraction="polar")
+    >>> fair = FairPCA(1, criterion=ErrorGap(0.3), solver=solver, random_state=0)
+    >>> certificate = fair.fit(X, sensitive_features=groups).solution_
+    >>> certificate.status.value, round(certificate.lower_bound, 3)
+    ('open gap', 2.421)
+    """
+
+    max_iter: int = 1000
+    n_starts: int = 20
+    retraction: str = "qr"
+    name: ClassVar[str] = "riemannian"
+
+    def __post_init__(self) -> None:
+        check_count("max_iter", self.max_iter)
+        check_count("n_starts", self.n_starts)
+        check_choice("retraction", self.retraction, tuple(RETRACTIONS))
+
+    def objection(self, problem: Problem) -> str | None:
+        """Why it cannot take this problem; None if it can."""
+        if not isinstance(problem.criterion, ErrorGap | RobustErrorGap):
+            return "it takes 'error_gap' and 'robust_error_gap' only"
+        return "it takes two groups or more" if problem.n_groups < 2 else None
+
+    def solve(self, problem: Problem, tolerance: float, random_state: Any = None) -> Solution:
+        """Descend from random starts.
+
+        Parameters
+        ----------
+        problem : Problem
+        tolerance : float
+            A share of the objective; decides the status only.
+        random_state : int, Generator, RandomState or None
+            Where the starts come from. None is the seed 0: the same call gives the same answer.
+
+        Returns
+        -------
+        Solution
+            Its trace has one point for each start.
+        """
+        shape = (self.n_starts, problem.n_features, problem.n_components)
+        starts = np.linalg.qr(_generator(random_state).standard_normal(shape))[0]
+        bases = self._descended(problem, starts)
+        values = [problem.value(basis) for basis in bases]
+        # A bound for all subspaces of d dimensions, whoever proves it.
+        exact = BoundarySearch() if problem.n_groups == 2 else DualNewton()
+        outside = exact.solve(replace(problem, allow_extra=False), tolerance)
+        lower, count = outside.lower_bound, outside.n_eigenproblems
+        assert outside.proof is not None
+        return certified(
+            problem,
+            bases[int(np.argmin(values))],
+            outside.proof,
+            tolerance=tolerance,
+            n_eigenproblems=count,
+            trace=[TracePoint(count, lower, each) for each in np.minimum.accumulate(values)],
+            solver=self.name,
+        )
+
+    def _descended(self, problem: Problem, bases: FloatArray) -> FloatArray:
+        """The best basis on the way from each of the (n, p, d) starts, same shape."""
+        second, scores = problem.second_moments, _PaperScores(problem)
+        n, p, d = bases.shape
+        gamma, retract = 1 / np.sqrt(self.max_iter + 1), RETRACTIONS[self.retraction]
+        best, least = bases.copy(), np.full(n, np.inf)
+        for step in range(self.max_iter + 1):
+            side_by_side = bases.transpose(1, 0, 2).reshape(p, n * d)
+            images = second.applied(side_by_side).reshape(-1, p, n, d)
+            captured = np.einsum("npd,gpnd->gn", bases, images)
+            errors = np.maximum(second.traces[:, None] - captured, scores.floor)
+            values, active = scores.criterion_and_active(errors)
+            better = values < least
+            if better.any():
+                best[better], least[better] = bases[better], values[better]
+            if step < self.max_iter:
+                ascent = np.einsum("gn,gpnd->npd", scores.doubled_slopes(errors, active), images)
+                bases = retract(bases, gamma * horizontal(bases, ascent))
+        return best
+
+
+class _PaperScores:
+    """Equation (6) of the paper for every ordered pair, at many errors (k, n) at once.
+
+    F_i(e) = sum_g v_ig e_g + 2 |v_ig| sqrt(eps_g e_g) + v_ig eps_g: the criterion's score i, except
+    where a group with v_ig < 0 has an error below its radius.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.criterion = problem, robust_form(problem)
+        self.radii = self.criterion.radii(problem)[:, None]
+        self.linear = self.criterion.pair_weights(problem)
+        self.theta = 2 * np.abs(self.linear) * np.sqrt(self.radii.T)
+        self.constant = self.linear @ self.radii
+        self.floor = ROUNDING * problem.second_moments.traces[:, None]
+        self.may_fall_short = bool((self.linear < 0).any() and self.radii.any())
+
+    def criterion_and_active(self, errors: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+        """The criterion's value, and the pair that is largest in equation (6), each (n,)."""
+        scores = self.linear @ errors + self.theta @ np.sqrt(errors) + self.constant
+        active = scores.argmax(axis=0)
+        if self.may_fall_short and (errors < self.radii).any():
+            return self.criterion.scores(errors.T, self.problem).max(axis=-1), active
+        return scores.max(axis=0), active
+
+    def doubled_slopes(self, errors: FloatArray, active: npt.NDArray[np.intp]) -> FloatArray:
+        """2 dF/de_g of the active pair, shape (k, n).
+
+        Where an error is zero, zero stands for the infinite theta / sqrt(e): as a function of U,
+        sqrt(e) = |S^(1/2) U| has it among its subgradients there.
+        """
+        inverse = np.where(errors > self.floor, 1 / np.sqrt(np.maximum(errors, 1e-300)), 0.0)
+        return np.asarray(2 * self.linear[active].T + self.theta[active].T * inverse)
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31, size=4))
+    try:
+        return np.random.default_rng(0 if random_state is None else random_state)
+    except (TypeError, ValueError):
+        raise InvalidType(
+            f"random_state is {random_state!r}",
+            "Allowed are a seed, a numpy Generator or RandomState, and None",
+            "Pass a whole number that is not negative",
+        ) from None

@@ -1,0 +1,1 @@
+"""Solving under a restriction, and restrictions with a tolerance."""

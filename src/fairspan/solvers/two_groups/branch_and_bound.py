@@ -1,0 +1,187 @@
+"""Two groups: global minimum of a largest of concave functions, such as the robust error gap.
+
+On each sector of the boundary (see :mod:`fairspan.solvers.two_groups.sectors`) every score is at
+least the affine function through its values at the vertices, since it is concave there. The least
+of the larger of these affine functions is found at a vertex or where two of them cross on a side.
+The sector with the least bound is split (see :mod:`fairspan.solvers.two_groups.splitting`) until
+the least bound meets the best value.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from heapq import heappop, heappush
+from itertools import count, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.certificates.optimality import goal, rounding_at
+from fairspan.certificates.solution import TracePoint
+from fairspan.certificates.supporting_polygon import least_of_largest
+from fairspan.problem.problem import Problem
+from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.solvers.two_groups.robust_scores import Point, RobustScores
+from fairspan.solvers.two_groups.sectors import (
+    BoundaryPoint,
+    Sector,
+    point_on,
+    points_at,
+    sectors_through,
+)
+from fairspan.solvers.two_groups.splitting import Near, Splitting, errors_of
+
+FloatArray = npt.NDArray[np.float64]
+
+_QUARTER, _EIGHTH = np.pi / 2, np.pi / 4
+_TIE_SHARE = 1 / 16
+_MAX_STEPS = 400
+
+
+@dataclass
+class BranchAndBound:
+    """Robust error gap of two groups.
+
+    Parameters
+    ----------
+    problem : Problem
+    tolerance : float
+        The gap to reach, as a share of the value.
+
+    Attributes
+    ----------
+    best : BoundaryPoint
+    upper : float
+        Its value.
+    goal : float
+        The gap to reach, absolute.
+    """
+
+    problem: Problem
+    tolerance: float
+    best: BoundaryPoint = field(init=False)
+    upper: float = np.inf
+    goal: float = np.inf
+    n_eigenproblems: int = 0
+    supporting_weights: list[FloatArray] = field(default_factory=list)
+    trace: list[TracePoint] = field(default_factory=list)
+    _open: list[tuple[float, int, Sector]] = field(default_factory=list)
+    _order: "count[int]" = field(default_factory=count)
+
+    @property
+    def lower(self) -> float:
+        """No subspace has a lower value."""
+        return min(self._open[0][0], self.upper)
+
+    @cached_property
+    def _splitting(self) -> Splitting:
+        return Splitting(self._scores)
+
+    @cached_property
+    def _scores(self) -> RobustScores:
+        return RobustScores(self.problem)
+
+    def run(self) -> None:
+        """Split sectors until the gap is closed."""
+        self._add(sectors_through([self._touch(angle) for angle in self._first_angles()]))
+        for _ in range(_MAX_STEPS):
+            if self.upper - self.lower <= self.goal:
+                return
+            bound, _, sector = heappop(self._open)
+            parts = self._split(sector, bound)
+            self._add(parts)
+
+    def _first_angles(self) -> list[float]:
+        """At most 45 degrees apart, over the arc on which the optimum lies.
+
+        A criterion that weighs a group's error negatively may reach beyond the Pareto frontier,
+        which is the arc from 0 to 90 degrees.
+        """
+        criterion, q = self.problem.criterion, self.problem.proportions
+        assert isinstance(criterion, RobustErrorGap)
+        pooled = float(np.arctan2(q[1], q[0]))
+        angles = {0.0, pooled, _QUARTER}
+        if not _EIGHTH / 2 < pooled < _QUARTER - _EIGHTH / 2:
+            angles.add(_EIGHTH)
+        if criterion.penalty > q[1]:
+            angles.add(-_EIGHTH)
+        if criterion.penalty > q[0]:
+            angles.add(_QUARTER + _EIGHTH)
+        return sorted(angles)
+
+    def _touch(self, angle: float) -> tuple[BoundaryPoint, BoundaryPoint]:
+        contact = points_at(self.problem, angle, self._tie())
+        self.n_eigenproblems += 1
+        self.supporting_weights.append(contact[0].face.weights)
+        for point in dict.fromkeys(contact):
+            self._try(point)
+        return contact
+
+    def _tie(self) -> float:
+        """Nearer eigenvalues are taken as tied: it moves no score at the best by much of the goal.
+
+        A small error has a steep score, and a large penalty makes any steep.
+        """
+        if not np.isfinite(self.upper):
+            return 0.0
+        slopes = (self._scores.gradient(errors_of(self.best), which) for which in (0, 1))
+        steepest = max(abs(first) + abs(second) for first, second in slopes)
+        return _TIE_SHARE * self.goal / (self.problem.n_components * steepest)
+
+    def _try(self, point: BoundaryPoint) -> None:
+        value = max(self._scores.at(errors_of(point)))
+        if value < self.upper:
+            self.upper, self.best = value, point
+            wanted = goal(self.problem, point.errors, self.tolerance)
+            # The root of a small error makes much of its rounding.
+            self.goal = max(wanted, rounding_at(self.problem, point.basis) / 2)
+
+    def _split(self, sector: Sector, bound: float) -> list[Sector]:
+        first, last = sector.first, sector.last
+        if sector.is_edge:
+            middle = (first.position + last.position) / 2
+            point = point_on(self.problem, first.angle, first.face, middle)
+            self._try(point)
+            return [Sector(first, point, None), Sector(point, last, None)]
+        near = Near(self.best, self.upper - bound, self.goal)
+        contact = self._touch(self._splitting.angle(sector, near))
+        return sectors_through([(first, first), contact, (last, last)])
+
+    def _add(self, sectors: list[Sector]) -> None:
+        for sector in sectors:
+            heappush(self._open, (self._bound(sector), next(self._order), sector))
+        self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
+
+    def _bound(self, sector: Sector) -> float:
+        """Lower bound of the largest score on a sector."""
+        feet = [sector.first.foot, sector.last.foot]
+        if sector.corner is not None:
+            feet.insert(1, sector.corner)
+        corners = [(float(x), float(y)) for x, y in feet]
+        scores = [self._scores.at(corner) for corner in clipped_to_positive(corners)]
+        if len(scores) < 3:
+            return least_of_largest(scores)
+        parts = ([scores[0], *pair] for pair in pairwise(scores[1:]))
+        return min(least_of_largest(part) for part in parts)
+
+
+def clipped_to_positive(polygon: list[Point]) -> list[Point]:
+    """The part of a convex polygon where neither error is negative.
+
+    Where rounding leaves nothing of it, its corners are moved there.
+    """
+    whole = polygon
+    for axis in (0, 1):
+        if min(corner[axis] for corner in polygon) >= 0:
+            continue
+        kept = []
+        for a, b in pairwise([*polygon, polygon[0]]):
+            if a[axis] >= 0:
+                kept.append(a)
+            if (a[axis] < 0) != (b[axis] < 0):
+                share = a[axis] / (a[axis] - b[axis])
+                other = a[1 - axis] + share * (b[1 - axis] - a[1 - axis])
+                kept.append((other, 0.0) if axis else (0.0, other))
+        if not kept:
+            return [(max(x, 0.0), max(y, 0.0)) for x, y in whole]
+        polygon = kept
+    return polygon

@@ -1,0 +1,364 @@
+"""Three groups and more: published values, exactly d components, ranks, soft projections."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bank import INTEGRALITY_GAP
+from fairspan import FairPCA, GroupMoments
+from fairspan.errors import Incompatible
+from fairspan.moments.operators import DenseSecondMoments
+from fairspan.problem.criteria import (
+    EqualError,
+    ErrorGap,
+    MinimaxError,
+    MinimaxLoss,
+    NashWelfare,
+)
+from fairspan.problem.problem import Problem
+from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.solvers.choose import Auto
+from fairspan.solvers.exact_rank.descent_model import Model
+from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, largest_rank, reduced
+from fairspan.solvers.many_groups.dual import Dual
+from fairspan.solvers.many_groups.dual_newton import DualNewton
+from fairspan.solvers.many_groups.nash import NashSearch
+from fairspan.solvers.many_groups.newton import Relaxation
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+from fairspan.subspace import FairSubspace
+from problems import (
+    bound_of,
+    errors_of,
+    independent_value,
+    problem_of,
+    random_basis,
+    random_moments,
+    value_of,
+)
+from real_data import MORE_GROUPS, load
+
+# Relaxed minimax losses, standardised (ddof 0), about each group's mean, at d = 1, 3, 10.
+PUBLISHED = {
+    "default_credit:group__education3": (0.209640, 0.422883, 0.456136),
+    "default_credit:group__education_sex4": (0.090815, 0.351982, 0.308471),
+    "default_credit:group__education_sex6": (0.348006, 0.781478, 0.494892),
+    "adult_race5:group__race": (3.817820, 4.547864, 6.135149),
+}
+DIMENSIONS = (1, 3, 10)
+
+
+@pytest.fixture(scope="module", params=MORE_GROUPS)
+def real(request):
+    rows = load(request.param)
+    return request.param, GroupMoments.from_rows(rows.z_scored(ddof=0), rows.groups)
+
+
+def relaxed(problem, tolerance):
+    """The relaxed problem alone, without the descent that usually makes it superfluous."""
+    dual = Dual(problem, problem.pieces)
+    relaxation = Relaxation(dual)
+    relaxation.run(tolerance)
+    return dual, relaxation
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_exactly_d_components_reach_the_published_relaxation(real, d):
+    name, moments = real
+    fair = FairPCA(d, criterion="minimax_loss", center="group").fit_moments(moments)
+    published = PUBLISHED[name][DIMENSIONS.index(d)]
+    solution = fair.solution_
+    assert fair.components_.shape == (d, moments.n_features)
+    assert solution.objective == pytest.approx(published, abs=6e-7)
+    assert solution.status == "optimal"
+    assert solution.gap <= 1e-6 * solution.objective
+    # From the components and the weights alone.
+    second = moments.second_moments("group")
+    value = value_of(second, fair.components_.T, MinimaxLoss())
+    bound = bound_of(second, solution.weights, d, MinimaxLoss())
+    assert value - bound <= 1e-8 * value
+    assert fair.group_losses_.max() == pytest.approx(value, rel=1e-9)
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+@pytest.mark.parametrize(
+    "criterion",
+    [MinimaxError(), ErrorGap(0.5), NashWelfare(), RobustErrorGap(0.5, 5.0)],
+    ids=lambda criterion: criterion.name,
+)
+def test_other_criteria_are_proven_on_real_data(real, d, criterion):
+    _, moments = real
+    solution = FairPCA(d, criterion=criterion, center="group").fit_moments(moments).solution_
+    assert solution.status == "optimal"
+    problem = problem_from(moments, d, criterion)
+    value = independent_value(problem, solution.components.T)
+    assert solution.objective == pytest.approx(value, rel=1e-9)
+
+
+def problem_from(moments, d, criterion):
+    second = DenseSecondMoments(moments.second_moments("group"))
+    return Problem(second, moments.labels, moments.weights, d, criterion)
+
+
+def test_equal_error_of_many_groups(real):
+    _, moments = real
+    problem = problem_from(moments, 10, EqualError())
+    solution = DualNewton().solve(problem, 1e-9)
+    errors = errors_of(problem.second_moments.matrices, solution.components.T)
+    assert np.ptp(errors) <= 1e-9 * problem.total_variance
+    assert solution.gap <= 1e-5 * solution.objective
+    with pytest.raises(Incompatible, match="the least gap found is") as error:
+        DualNewton().solve(problem_from(moments, 1, EqualError()), 1e-9)
+    numbers = [word.strip(",") for word in error.value.args[0].split() if word[0].isdigit()]
+    found, bound = map(float, numbers[-2:])
+    assert 0 < bound <= found * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_the_relaxation_alone_and_its_rank(real, d):
+    _, moments = real
+    problem = problem_from(moments, d, MinimaxLoss())
+    dual, relaxation = relaxed(problem, 1e-9 * problem.total_variance)
+    assert relaxation.gap <= 1e-8 * problem.total_variance
+    check_reduction(problem, dual, relaxation)
+
+
+def check_reduction(problem, dual, relaxation):
+    values = np.linalg.eigvalsh(relaxation.projector)
+    assert values.min() >= -1e-9
+    assert values.max() <= 1 + 1e-9
+    assert values.sum() == pytest.approx(problem.n_components, abs=1e-9)
+    soft = reduced(dual, SoftBasis.of(relaxation.projector, problem.n_components))
+    assert soft.rank <= largest_rank(problem.n_components, problem.n_groups)
+    gram = soft.basis.T @ soft.basis
+    np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-9)
+    assert np.trace(gram) == pytest.approx(problem.n_components, abs=1e-7)
+    errors = soft.errors(problem.second_moments)
+    assert dual.value(errors) <= relaxation.upper + 1e-8 * problem.total_variance
+
+
+@pytest.mark.parametrize(("k", "extra"), [(1, 0), (2, 0), (3, 1), (5, 1), (6, 2), (9, 2), (16, 4)])
+def test_the_bound_on_the_rank(k, extra):
+    # Pataki: r fractional eigenvalues need r (r + 1) / 2 equations, one of which is the trace.
+    assert largest_rank(7, k) == 7 + extra
+    fractional = max(r for r in range(20) if r * (r + 1) / 2 <= k)
+    assert extra == max(fractional - 1, 0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rank_reduction_of_random_problems(seed):
+    rng = np.random.default_rng(seed)
+    k, p = int(rng.integers(2, 12)), int(rng.integers(3, 12))
+    d = int(rng.integers(1, p))
+    criterion = [MinimaxLoss(), MinimaxError(), ErrorGap(0.5)][seed % 3]
+    problem = problem_of(random_moments(rng, k, p), d, criterion)
+    dual, relaxation = relaxed(problem, 1e-9 * problem.total_variance)
+    assert relaxation.gap <= 1e-8 * problem.total_variance
+    check_reduction(problem, dual, relaxation)
+
+
+@pytest.mark.parametrize(("p", "k", "d"), [(50, 8, 10), (100, 16, 10), (200, 16, 20)])
+def test_many_groups_and_features(p, k, d):
+    rng = np.random.default_rng(0)
+    factors = [rng.standard_normal((p, p)) * np.exp(rng.standard_normal(p)) for _ in range(k)]
+    problem = problem_of([f @ f.T / p for f in factors], d, MinimaxLoss())
+    solution = DualNewton().solve(problem, 1e-8)
+    assert solution.gap <= 1e-8 * solution.objective
+    assert solution.status == "optimal"
+
+
+def test_an_integrality_gap_is_open_and_a_soft_projection_closes_it():
+    problem = problem_of(INTEGRALITY_GAP.matrices, 1, MinimaxError())
+    solution = DualNewton().solve(problem, 1e-9)
+    assert solution.status == "open gap"
+    assert solution.objective == pytest.approx(42 / 17, abs=1e-9)
+    assert solution.lower_bound == pytest.approx(9 / 4, abs=1e-9)
+    soft = DualNewton().solve(replace(problem, allow_extra=True), 1e-9)
+    assert soft.status == "optimal"
+    assert soft.objective == pytest.approx(9 / 4, abs=1e-9)
+    assert len(soft.components) == 2
+    # The embedding reconstructs rows with the errors that the relaxed solution promises.
+    left = np.eye(2) - soft.components.T @ soft.components
+    errors = [np.trace(left @ matrix @ left) for matrix in INTEGRALITY_GAP.matrices]
+    np.testing.assert_allclose(errors, 9 / 4, atol=1e-9)
+
+
+def rows_with(matrices, rng):
+    """Rows of each group whose second moment about zero, their mean, is exactly the matrix."""
+    X, groups = [], []
+    for group, matrix in enumerate(matrices):
+        noise = rng.standard_normal((40, len(matrix)))
+        white = np.linalg.qr(noise - noise.mean(axis=0))[0] * np.sqrt(40)
+        X.append(white @ np.linalg.cholesky(matrix).T)
+        groups += [group] * 40
+    return np.vstack(X), groups
+
+
+def test_a_soft_projection_through_the_estimator(tmp_path):
+    X, groups = rows_with(INTEGRALITY_GAP.matrices, np.random.default_rng(0))
+    hard = FairPCA(1, criterion="minimax_error").fit(X, sensitive_features=groups)
+    soft = FairPCA(1, criterion="minimax_error", allow_extra=True)
+    soft.fit(X, sensitive_features=groups)
+    assert (hard.n_components_, soft.n_components_) == (1, 2)
+    assert (hard.solution_.status, soft.solution_.status) == ("open gap", "optimal")
+    np.testing.assert_allclose(soft.group_errors_, 9 / 4, atol=1e-8)
+    for group in range(3):
+        rows = X[np.array(groups) == group]
+        errors = ((rows - soft.inverse_transform(soft.transform(rows))) ** 2).sum(axis=1)
+        assert errors.mean() == pytest.approx(9 / 4, abs=1e-8)
+        assert -soft.score(rows) == pytest.approx(9 / 4, abs=1e-8)
+    soft.subspace_.save(tmp_path / "soft")
+    loaded = FairSubspace.load(tmp_path / "soft")
+    np.testing.assert_array_equal(loaded.transform(X), soft.transform(X))
+
+
+def test_nash_welfare_of_two_groups_needs_no_extra_dimension():
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        problem = problem_of(random_moments(rng, 2, 5), 2, NashWelfare())
+        solution = DualNewton().solve(problem, 1e-9)
+        assert solution.status == "optimal"
+        assert solution.components.shape == (2, 5)
+
+
+def test_nash_welfare_relaxed_has_its_rank_and_value():
+    problem = problem_of(INTEGRALITY_GAP.matrices, 1, NashWelfare())
+    search = NashSearch(replace(problem, allow_extra=True), 1e-9)
+    search.run()
+    solution = search.solution("dual_newton")
+    assert solution.status == "optimal"
+    assert len(solution.components) <= largest_rank(1, 3)
+
+
+def test_nash_welfare_of_a_group_without_variance_is_refused():
+    problem = problem_of([np.eye(3), np.zeros((3, 3)), np.eye(3)], 1, NashWelfare())
+    with pytest.raises(Incompatible, match="without variance"):
+        DualNewton().solve(problem, 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_subspace_beats_the_bound_of_the_robust_error_gap(seed):
+    rng = np.random.default_rng(seed)
+    k, p = int(rng.integers(3, 6)), int(rng.integers(3, 8))
+    d = int(rng.integers(1, p))
+    matrices = random_moments(rng, k, p)
+    criterion = RobustErrorGap(float(rng.choice([0.1, 1.0, 5.0])), float(rng.choice([1.0, 60.0])))
+    problem = problem_of(matrices, d, criterion, list(rng.dirichlet(np.ones(k))))
+    solution = DualNewton().solve(problem, 1e-9)
+    for _ in range(400):
+        basis = random_basis(rng, p, d)
+        assert independent_value(problem, basis) >= solution.lower_bound
+        near = np.linalg.qr(solution.components.T + 0.05 * basis)[0]
+        assert independent_value(problem, near) >= solution.lower_bound
+    assert solution.gap <= 0.15 * solution.objective
+
+
+def test_the_robust_bound_of_two_groups_is_that_of_branch_and_bound():
+    rng = np.random.default_rng(1)
+    for _ in range(6):
+        matrices = random_moments(rng, 2, 6)
+        problem = problem_of(matrices, 2, RobustErrorGap(1.0, 20.0), [0.3, 0.7])
+        exact = BoundarySearch().solve(problem, 1e-9)
+        box = DualNewton().solve(problem, 1e-9)
+        assert box.objective == pytest.approx(exact.objective, rel=1e-7)
+        assert box.lower_bound <= exact.objective + 1e-9
+        assert box.gap <= 1e-5 * exact.objective
+
+
+@pytest.mark.parametrize("criterion", [MinimaxLoss(), NashWelfare(), RobustErrorGap()], ids=str)
+def test_order_rotation_and_copies_of_groups_change_nothing(criterion):
+    rng = np.random.default_rng(5)
+    matrices = random_moments(rng, 3, 5)
+    shares = [0.2, 0.3, 0.5]
+    problem = problem_of(matrices, 2, criterion, shares)
+    value = DualNewton().solve(problem, 1e-9).objective
+    order = [2, 0, 1]
+    turned = random_basis(rng, 5, 5)
+    others = [
+        problem_of(matrices[order], 2, criterion, [shares[g] for g in order]),
+        problem_of(turned @ matrices @ turned.T, 2, criterion, shares),
+    ]
+    for other in others:
+        solution = DualNewton().solve(other, 1e-9)
+        assert solution.objective == pytest.approx(value, rel=1e-8)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("penalty", [0.3, 1000.0])
+def test_robust_error_gap_takes_a_group_without_variance(d, penalty):
+    matrices = np.array([np.zeros((2, 2)), [[2.0, 1], [1, 3]], [[1.0, 0], [0, 0.2]]])
+    problem = problem_of(matrices, d, RobustErrorGap(penalty, 0.5))
+    solution = DualNewton().solve(problem, 1e-9)
+    angles = np.linspace(0, np.pi, 1001)
+    bases = [np.array([[np.cos(angle)], [np.sin(angle)]]) for angle in angles]
+    least = min(independent_value(problem, basis) for basis in bases) if d == 1 else np.inf
+    rounding = 1e-12 * penalty
+    assert solution.lower_bound <= least + rounding
+    value = independent_value(problem, solution.components.T)
+    assert solution.objective == pytest.approx(value, rel=1e-9)
+    assert solution.objective <= least + rounding
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-9, 1.0])
+def test_the_rounding_of_the_robust_error_gap_covers_what_that_of_errors_does_to_it(size):
+    # At an error of zero the score is a root: rounding of 1e-15 moves it by 1e-8.
+    criterion = RobustErrorGap(100.0, {"group 0": 1.0, "group 1": 5.0, "group 2": 1e6})
+    problem = problem_of(random_moments(np.random.default_rng(3), 3, 4), 1, criterion)
+    errors = size * problem.second_moments.traces
+    roundings = 1e-15 * problem.second_moments.traces
+    moved = criterion.value(errors + roundings, problem)
+    change = moved - criterion.value(errors, problem)
+    rounding = criterion.rounding(roundings, errors, problem)
+    assert change <= rounding <= 1e3 * change + 1e-13 * moved
+
+
+@pytest.mark.parametrize("solver", [Auto(), DualNewton()])
+def test_nash_welfare_of_one_group_without_variance_is_told(solver):
+    problem = problem_of(np.zeros((1, 3, 3)), 1, NashWelfare())
+    with pytest.raises(Incompatible, match="without variance"):
+        solver.solve(problem, 1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_step_without_curvature_does_not_overflow():
+    # Second moments that are multiples of the identity leave slopes of rounding, and no curvature.
+    frame, slopes = np.eye(3), np.array([[[1e3], [0.0]], [[0.0], [-1e3]]])
+    scores = np.array([2.0, 1.0])
+    model = Model(
+        frame[:, :1], frame[:, 1:], scores, np.eye(2), slopes, np.zeros((2, 1)), np.ones(1)
+    )
+    step = model.safe_step(scores)
+    assert np.isfinite(step.along).all()
+    np.testing.assert_allclose(step.multipliers.sum(), 1)
+
+
+def test_newtons_step_where_ties_leave_little_curvature_anywhere():
+    rng = np.random.default_rng(0)
+    p, d = 40, 3
+    basis, complement = np.eye(p)[:, :d], np.eye(p)[:, d:]
+    curvatures = np.zeros((p - d, d))
+    curvatures[:4] = rng.uniform(1, 2, (4, d))
+    slopes = np.where(curvatures > 0, rng.standard_normal((2, p - d, d)), 0.0)
+    scores = np.array([1.0, 1.0])
+    model = Model(basis, complement, scores, np.eye(2), slopes, curvatures, np.ones(d))
+    step = model.newton_step(np.array([0.5, 0.5]), scores)
+    assert np.isfinite(step.along).all()
+    np.testing.assert_allclose(step.multipliers.sum(), 1)
+
+
+@pytest.mark.parametrize("unit", [1e-13, 1.0, 1e13])
+@pytest.mark.parametrize("criterion", [MinimaxLoss(), MinimaxError()], ids=str)
+def test_weights_prove_the_bound_in_any_unit(criterion, unit):
+    # Incomes in units of a currency have second moments of 1e13.
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        k, p = int(rng.integers(3, 8)), int(rng.integers(2, 6))
+        whole = np.array([np.diag(rng.integers(0, 4, p).astype(float)) for _ in range(k)])
+        problem = problem_of(unit * whole, 1, criterion)
+        solution = DualNewton().solve(problem, 1e-9)
+        proven = bound_of(problem.second_moments.matrices, solution.weights, 1, criterion)
+        assert solution.lower_bound <= max(proven, 0.0) + 1e-12 * problem.total_variance
+        plain = DualNewton().solve(problem_of(whole, 1, criterion), 1e-9)
+        assert solution.status == plain.status
+        assert solution.objective == pytest.approx(unit * plain.objective, abs=1e-7 * unit)

@@ -1,0 +1,187 @@
+"""Proofs inside a small subspace, where they are most easily false; and where no such W will do."""
+
+import numpy as np
+import pytest
+
+from fairspan.errors import Incompatible
+from fairspan.linalg import cholesky_ceiling, frobenius_ceiling
+from fairspan.problem.criteria import (
+    EqualError,
+    ErrorGap,
+    MinimaxError,
+    MinimaxLoss,
+    NashWelfare,
+    TotalError,
+)
+from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.solvers.many_groups.dual_newton import DualNewton
+from fairspan.solvers.projected import eigen_path
+from fairspan.solvers.projected.grown_space import GrownSpace
+from fairspan.solvers.projected.subspace_proof import SubspaceProof
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+from problems import problem_of, random_moments, top_sum
+
+
+def solver_of(problem, eigen):
+    small = BoundarySearch(eigen=eigen)
+    return small if small.objection(problem) is None else DualNewton(eigen=eigen)
+
+
+def both(matrices, d, criterion, tol=1e-9):
+    problems = [problem_of(matrices, d, criterion) for _ in range(2)]
+    ways = zip(problems, ("dense", "projected"), strict=True)
+    return [solver_of(each, way).solve(each, tol) for each, way in ways]
+
+
+def with_spectrum(rng, values):
+    turn = np.linalg.qr(rng.standard_normal((len(values), len(values))))[0]
+    matrix = (turn * values) @ turn.T
+    return (matrix + matrix.T) / 2
+
+
+def out_of_sight(p, d):
+    """A group whose leading eigenvector is at right angles to where iterations start."""
+    start = np.random.default_rng(0).standard_normal((p, d + 6))
+    beside = np.random.default_rng(5).standard_normal((p, p - start.shape[1]))
+    turn = np.linalg.qr(np.hstack([start, beside]))[0]
+    # The last column is orthogonal to the start and to all that the others map it to.
+    values = np.concatenate([[3, 2, 1, 0.9, 0.8, 0.7, 0.6], np.zeros(p - 8), [5.0]])
+    hidden = (turn * values) @ turn.T
+    return np.array([(hidden + hidden.T) / 2, np.diag(2.0 ** -np.arange(p))])
+
+
+@pytest.mark.parametrize(
+    "criterion", [MinimaxLoss(), MinimaxError(), ErrorGap(), TotalError()], ids=str
+)
+def test_an_eigenvector_that_the_iteration_never_sees_is_found_by_the_proof(criterion):
+    dense, projected = both(out_of_sight(300, 1), 1, criterion)
+    assert projected.status == "optimal"
+    assert projected.objective == pytest.approx(dense.objective, rel=1e-9)
+    assert projected.lower_bound <= dense.objective * (1 + 1e-9)
+
+
+def test_losses_are_measured_against_the_optimum_that_the_proof_found():
+    matrices = out_of_sight(300, 1)
+    problem = problem_of(matrices, 1, MinimaxLoss())
+    BoundarySearch(eigen="projected").solve(problem, 1e-9)
+    assert problem.best_errors[0] == pytest.approx(np.trace(matrices[0]) - 5, rel=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_nash_welfare_is_proven_in_any_unit(k, unit):
+    matrices = unit * random_moments(np.random.default_rng(k), k, 40)
+    dense, projected = both(matrices, 1, NashWelfare())
+    assert (dense.status, projected.status) == ("optimal", "optimal")
+    assert projected.gap <= 1e-9
+    assert projected.objective == pytest.approx(dense.objective, abs=2e-9)
+
+
+def test_nash_welfare_falls_with_the_logarithm_of_what_is_lacking():
+    """One group beside a subspace without its eigenvector: no bound may exceed the optimum."""
+    matrices = 1e-6 * random_moments(np.random.default_rng(0), 1, 300)
+    optimum = -np.log(top_sum(matrices[0], 2))
+    for tol in (1e-2, 1e-4, 1e-6):
+        problem = problem_of(matrices, 2, NashWelfare())
+        solution = BoundarySearch(eigen="projected").solve(problem, tol)
+        assert solution.lower_bound <= optimum + 1e-12
+        assert solution.gap <= tol
+
+
+def test_what_cancels_in_a_mixture_counts_as_rounding_of_its_ceilings():
+    """Two groups that hardly differ: nothing below the rounding of either is proven."""
+    rng = np.random.default_rng(1)
+    large = with_spectrum(rng, np.exp(-np.arange(60) / 10.0))
+    slight = 1e-15 * with_spectrum(rng, np.ones(60))
+    problem = problem_of([large + slight, large], 2, EqualError())
+    second = problem.second_moments
+    weights = np.array([1.0, -1.0])
+    assert second.size(weights) == pytest.approx(2 * np.linalg.norm(large))
+    basis = np.eye(60)[:, :3]
+    mixture = second.mixture(weights)
+    compressed, nothing = basis.T @ mixture @ basis, np.zeros((3, 3))
+    least = 1e-16 * np.linalg.norm(large)
+    by_norm = frobenius_ceiling(np.linalg.norm(mixture) ** 2, compressed, nothing, 2.0)
+    assert by_norm > least
+    level = 2 * np.linalg.norm(mixture)
+    proven = cholesky_ceiling(mixture, basis, mixture @ basis, level, second.size(weights))
+    assert proven > level + least
+
+
+def test_ceilings_beside_a_subspace_do_not_outlive_it():
+    matrices = random_moments(np.random.default_rng(2), 2, 30)
+    problem = problem_of(matrices, 2, MinimaxError())
+    second, weights = problem.second_moments, np.array([0.4, 0.6])
+    proof = SubspaceProof(problem, second.n_held(2))
+    found = second.sought(weights, 2)
+    proof.take_exact(weights, found)
+    near = np.array([0.41, 0.59])
+    held = GrownSpace.of(second, found.vectors)
+    proof.missing(held, [near], 1e-9)
+    other = GrownSpace.of(second, np.eye(30)[:, :8])
+    proof.start_anew()
+    proof.missing(other, [near], 1e-9)
+    lacking = top_sum(second.mixture(near), 2) - top_sum(other.mixture(near).compressed, 2)
+    assert proof.excess(near) >= lacking * (1 - 1e-9)
+
+
+CRITERIA = (
+    MinimaxLoss(),
+    MinimaxError(),
+    ErrorGap(0.7),
+    EqualError(),
+    NashWelfare(),
+    RobustErrorGap(),
+    TotalError(),
+)
+
+
+@pytest.mark.parametrize("rate", [0.5, 3, 8])
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+def test_nearly_flat_spectra_are_solved_as_if_never_projected(criterion, rate):
+    rng = np.random.default_rng(3)
+    values = np.exp(-rate * np.arange(120) / 120)
+    for k in (2, 5):
+        if k > 2 and isinstance(criterion, RobustErrorGap | EqualError):
+            continue
+        matrices = np.array([with_spectrum(rng, values) for _ in range(k)])
+        dense, projected = both(matrices, 3, criterion)
+        slack = 1e-9 * problem_of(matrices, 3, criterion).total_variance
+        assert projected.status == dense.status == "optimal"
+        assert abs(projected.objective - dense.objective) <= 2 * slack
+        assert projected.lower_bound <= dense.objective + slack / 100
+
+
+def test_that_no_subspace_has_equal_errors_is_said_of_all_dimensions():
+    rng = np.random.default_rng(4)
+    matrices = np.array([(g + 1) * with_spectrum(rng, np.ones(40)) for g in range(3)])
+    messages = []
+    for eigen in ("dense", "projected"):
+        with pytest.raises(Incompatible) as error:
+            DualNewton(eigen=eigen).solve(problem_of(matrices, 2, EqualError()), 1e-6)
+        messages.append(error.value.args[0])
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.counts
+@pytest.mark.parametrize(("n_features", "falls", "projects"), [(600, 1.5, True), (600, 0, False)])
+def test_auto_projects_where_few_eigenvalues_matter(n_features, falls, projects):
+    values = (1.0 + np.arange(n_features)) ** -falls
+    problem = problem_of([np.diag(values), np.diag(0.5 * values)], 5, MinimaxLoss())
+    assert eigen_path.pays(problem, 1e-9) == projects
+
+
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+def test_a_group_without_variance_beside_others(criterion):
+    """The bound may rest on the empty group alone, of which nothing can be lacking."""
+    matrices = random_moments(np.random.default_rng(6), 2, 46)
+    matrices[0] = 0.0
+    if isinstance(criterion, NashWelfare):
+        pytest.skip("the product is zero")
+    problem = problem_of(matrices, 1, criterion)
+    try:
+        dense, projected = both(matrices, 1, criterion)
+    except Incompatible:
+        return
+    assert projected.status == dense.status == "optimal"
+    assert projected.objective == pytest.approx(dense.objective, abs=2e-9 * problem.total_variance)

@@ -1,0 +1,136 @@
+"""Multiplicative weights: between the bound and the regret that theory promises."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fairspan.errors import InvalidParameter, InvalidType
+from fairspan.problem.criteria import ErrorGap, MinimaxError, MinimaxLoss
+from fairspan.solvers.published.multiplicative import MultiplicativeWeights
+from problems import MINIMAX, bound_of, problem_of, random_moments, references_of, solve
+
+SEEDS = pytest.mark.parametrize("seed", range(8))
+each_criterion = pytest.mark.parametrize("criterion", MINIMAX, ids=lambda each: each.name)
+
+
+def random_problem(seed, k, criterion, allow_extra=False):
+    rng = np.random.default_rng(seed)
+    p = int(rng.integers(3, 9))
+    matrices = random_moments(rng, k, p)
+    problem = problem_of(matrices, int(rng.integers(1, p)), criterion)
+    return replace(problem, allow_extra=allow_extra), matrices
+
+
+@each_criterion
+@SEEDS
+def test_two_groups_against_the_exact_optimum(seed, criterion):
+    problem, matrices = random_problem(seed, 2, criterion)
+    optimum = solve(problem).objective
+    solution = MultiplicativeWeights().solve(problem, 0.0)
+    rounding = 1e-9 * problem.total_variance
+    assert solution.lower_bound <= optimum + rounding
+    assert solution.objective >= optimum - rounding
+    proven = bound_of(matrices, solution.weights, problem.n_components, criterion)
+    assert solution.lower_bound <= proven + rounding
+    basis = solution.components.T
+    np.testing.assert_allclose(basis.T @ basis, np.eye(problem.n_components), atol=1e-12)
+
+
+@pytest.mark.parametrize("step", [0.1, 1.0])
+@pytest.mark.parametrize("k", [2, 3, 5])
+@each_criterion
+@SEEDS
+def test_regret_of_the_average_is_as_promised(seed, criterion, k, step):
+    problem, matrices = random_problem(seed, k, criterion, allow_extra=True)
+    scale = references_of(matrices, problem.n_components, criterion).max()
+    for rounds in (5, 50):
+        solution = MultiplicativeWeights(step, rounds).solve(problem, 0.0)
+        promised = scale * (np.log(k) / (step * len(solution.trace)) + step / 8)
+        assert solution.objective - solution.lower_bound <= promised + 1e-9 * scale
+
+
+@each_criterion
+def test_gap_closes_as_rounds_and_step_follow(criterion):
+    gaps = []
+    for rounds in (4, 40, 400):
+        solver = MultiplicativeWeights(step=2 / np.sqrt(rounds), max_iter=rounds)
+        problems = [random_problem(seed, 3, criterion, allow_extra=True)[0] for seed in range(8)]
+        gaps.append([solver.solve(each, 0.0).gap / each.total_variance for each in problems])
+    means = np.mean(gaps, axis=1)
+    assert means[0] > 3 * means[1] > 9 * means[2]
+    assert max(gaps[-1]) < 0.02
+
+
+@SEEDS
+def test_soft_projection_has_the_errors_of_the_average(seed):
+    problem, matrices = random_problem(seed, 3, MinimaxError(), allow_extra=True)
+    solution = MultiplicativeWeights().solve(problem, 0.0)
+    projection = solution.components.T @ solution.components
+    rest = np.eye(problem.n_features) - projection
+    errors = [np.trace(rest @ matrix @ rest) for matrix in matrices]
+    assert max(errors) == pytest.approx(solution.objective, rel=1e-9)
+    values = np.linalg.eigvalsh(projection)
+    # lb = 1 - (1 - lambda)^2 of each eigenvalue; together they are d dimensions.
+    assert (1 - (1 - values) ** 2).sum() == pytest.approx(problem.n_components, abs=1e-9)
+
+
+def test_only_a_soft_projection_reaches_the_bound_of_three_lines_in_the_plane():
+    """Lines at 0, 60, 120 degrees: P = I / 2 loses 1/2 of each, one direction 3/4 of two."""
+    angles = np.radians([0, 60, 120])
+    matrices = [np.outer(u, u) for u in np.column_stack([np.cos(angles), np.sin(angles)])]
+    problem = problem_of(matrices, 1, MinimaxLoss())
+    solver = MultiplicativeWeights(step=0.02, max_iter=2000)
+    soft = solver.solve(replace(problem, allow_extra=True), 1e-2)
+    assert soft.objective == pytest.approx(1 / 2, abs=5e-3)
+    assert soft.status == "optimal"
+    assert len(soft.components) == 2
+    hard = solver.solve(problem, 1e-2)
+    assert hard.objective == pytest.approx(3 / 4, abs=1e-6)
+    assert hard.lower_bound == pytest.approx(1 / 2, abs=5e-3)
+    assert hard.status == "open gap"
+
+
+def test_ends_once_the_gap_is_closed_and_traces_every_round():
+    problem, _ = random_problem(4, 2, MinimaxLoss())
+    solution = MultiplicativeWeights(max_iter=500).solve(problem, 0.2)
+    assert solution.status == "optimal"
+    assert len(solution.trace) < 100
+    assert [point.n_eigenproblems for point in solution.trace] == [
+        *range(1, len(solution.trace) + 1)
+    ]
+    lower = [point.lower_bound for point in solution.trace]
+    assert lower == sorted(lower)
+    assert solution.objective <= solution.trace[-1].upper_bound + 1e-12
+
+
+@pytest.mark.parametrize("factor", [1e-12, 1e12])
+def test_units_change_nothing_but_the_scale(factor):
+    problem, matrices = random_problem(1, 3, MinimaxLoss())
+    rescaled = problem_of(factor * matrices, problem.n_components, MinimaxLoss())
+    solver = MultiplicativeWeights(max_iter=20)
+    here, there = solver.solve(problem, 0.0), solver.solve(rescaled, 0.0)
+    assert there.lower_bound == pytest.approx(factor * here.lower_bound, rel=1e-9)
+    assert there.objective == pytest.approx(factor * here.objective, rel=1e-6)
+
+
+def test_rows_that_do_not_vary():
+    solution = MultiplicativeWeights(max_iter=3).solve(
+        problem_of(np.zeros((2, 3, 3)), 1, MinimaxLoss()), 0.0
+    )
+    assert solution.objective == 0.0
+    assert solution.status == "optimal"
+
+
+def test_what_it_takes():
+    matrices = random_moments(np.random.default_rng(0), 3, 4)
+    solver = MultiplicativeWeights()
+    assert solver.objection(problem_of(matrices, 2, MinimaxLoss())) is None
+    assert solver.objection(problem_of(matrices, 2, MinimaxError())) is None
+    assert "minimax" in solver.objection(problem_of(matrices, 2, ErrorGap()))
+    assert "two groups" in solver.objection(problem_of(matrices[:1], 2, MinimaxLoss()))
+    for wrong in ({"max_iter": 0}, {"step": 0.0}, {"step": -1.0}):
+        with pytest.raises(InvalidParameter):
+            MultiplicativeWeights(**wrong)
+    with pytest.raises(InvalidType):
+        MultiplicativeWeights(step="small")

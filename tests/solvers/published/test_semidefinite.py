@@ -1,0 +1,169 @@
+"""The conic route: against the boundary search, against another program, and its low rank."""
+
+import sys
+from dataclasses import replace
+
+import cvxpy
+import numpy as np
+import pytest
+
+from fairspan.errors import Incompatible, MissingDependency
+from fairspan.problem.criteria import (
+    Disparity,
+    EqualError,
+    ErrorGap,
+    MinimaxError,
+    MinimaxLoss,
+    NashWelfare,
+    TotalError,
+)
+from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.solvers.published import semidefinite
+from fairspan.solvers.published.semidefinite import Semidefinite
+from problems import problem_of, random_moments, solve, top_sum
+
+SEEDS = pytest.mark.parametrize("seed", range(5))
+
+
+def by_name(criterion):
+    return criterion.name
+
+
+def random_problem(seed, k, criterion, allow_extra):
+    rng = np.random.default_rng(seed)
+    p = int(rng.integers(3, 9))
+    matrices = random_moments(rng, k, p)
+    shares = list(rng.dirichlet(np.full(k, 4.0)))
+    problem = problem_of(matrices, int(rng.integers(1, p)), criterion, shares)
+    return replace(problem, allow_extra=allow_extra)
+
+
+@pytest.mark.parametrize("allow_extra", [False, True])
+@pytest.mark.parametrize(
+    "criterion",
+    [MinimaxLoss(), MinimaxError(), ErrorGap(0.7), RobustErrorGap(0.7, 0.0), Disparity(0.3)],
+    ids=by_name,
+)
+@SEEDS
+def test_two_groups_against_the_boundary_search(seed, criterion, allow_extra):
+    problem = random_problem(seed, 2, criterion, allow_extra)
+    exact = solve(problem)
+    solution = Semidefinite().solve(problem, 1e-6)
+    assert solution.objective == pytest.approx(exact.objective, abs=1e-6 * problem.total_variance)
+    assert solution.status == "optimal"
+    rounding = 1e-9 * problem.total_variance
+    assert solution.lower_bound <= exact.objective + rounding
+    moments = problem.second_moments.matrices
+    pieces, d = problem.pieces, problem.n_components
+    # The bound by numpy alone, from the weights: m.R is w.tr S - m.b, b the best errors or zero.
+    mixture = np.tensordot(solution.weights, moments, axes=1)
+    offset = solution.weights @ pieces.offsets if pieces.offsets.any() else 0.0
+    proven = np.trace(mixture) - offset - top_sum(mixture, d)
+    assert solution.lower_bound <= proven + rounding
+
+
+def largest_piece(criterion, errors, problem):
+    """The criterion in cvxpy, written from its formula."""
+    total = problem.proportions @ errors
+    if isinstance(criterion, ErrorGap):
+        return total + criterion.penalty * (cvxpy.max(errors) - cvxpy.min(errors))
+    offsets = 0.0
+    if isinstance(criterion, MinimaxLoss):
+        moments = problem.second_moments.matrices
+        offsets = np.array([np.trace(S) - top_sum(S, problem.n_components) for S in moments])
+    return cvxpy.max(errors - offsets)
+
+
+@pytest.mark.parametrize("criterion", [MinimaxLoss(), MinimaxError(), ErrorGap(0.4)], ids=by_name)
+@SEEDS
+def test_three_groups_against_another_program(seed, criterion):
+    """With the complement Q = I - P as the unknown, whose traces are the errors themselves."""
+    problem = random_problem(seed, 3, criterion, allow_extra=True)
+    p, d, total = problem.n_features, problem.n_components, problem.total_variance
+    Q = cvxpy.Variable((p, p), PSD=True)
+    scaled = problem.second_moments.matrices / total
+    errors = cvxpy.hstack([cvxpy.trace(S @ Q) for S in scaled])
+    shrunk = replace(problem, second_moments=replace(problem.second_moments, matrices=scaled))
+    program = cvxpy.Problem(
+        cvxpy.Minimize(largest_piece(criterion, errors, shrunk)),
+        [np.eye(p) >> Q, cvxpy.trace(Q) == p - d],
+    )
+    program.solve(cvxpy.CLARABEL)
+    solution = Semidefinite().solve(problem, 1e-6 * total)
+    assert solution.objective / total == pytest.approx(program.value, abs=1e-6)
+    assert solution.status == "optimal"
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("criterion", [MinimaxLoss(), ErrorGap(0.4), TotalError()], ids=by_name)
+@SEEDS
+def test_rank_of_the_vertex(seed, criterion, k):
+    problem = random_problem(seed, k, criterion, allow_extra=True)
+    solution = Semidefinite().solve(problem, 0.0)
+    assert len(solution.components) <= problem.n_components + k - 1
+    gram = solution.components @ solution.components.T
+    np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-9)
+    kept = 1 - (1 - np.diag(gram)) ** 2
+    assert kept.sum() == pytest.approx(problem.n_components, abs=1e-9)
+    assert solution.gap <= 1e-6 * problem.total_variance
+    hard = Semidefinite().solve(replace(problem, allow_extra=False), 0.0)
+    np.testing.assert_allclose(
+        hard.components @ hard.components.T, np.eye(problem.n_components), atol=1e-12
+    )
+    assert hard.objective >= hard.lower_bound
+
+
+@pytest.mark.parametrize("factor", [1e-9, 1e9])
+def test_units_change_nothing_but_the_scale(factor):
+    problem = random_problem(1, 3, MinimaxLoss(), allow_extra=True)
+    rescaled = problem_of(
+        factor * problem.second_moments.matrices, problem.n_components, MinimaxLoss()
+    )
+    here = Semidefinite().solve(problem, 0.0)
+    there = Semidefinite().solve(replace(rescaled, allow_extra=True), 0.0)
+    assert there.objective == pytest.approx(factor * here.objective, rel=1e-6)
+
+
+def test_all_dimensions_and_rows_that_do_not_vary():
+    matrices = random_moments(np.random.default_rng(0), 2, 3)
+    whole = Semidefinite().solve(problem_of(matrices, 3, MinimaxError()), 1e-9)
+    assert whole.objective == pytest.approx(0.0, abs=1e-9)
+    assert whole.status == "optimal"
+    flat = Semidefinite().solve(problem_of(np.zeros((2, 3, 3)), 1, MinimaxLoss()), 1e-9)
+    assert flat.objective == 0.0
+
+
+def test_what_it_takes():
+    solver = Semidefinite()
+    matrices = random_moments(np.random.default_rng(0), 3, 4)
+    for criterion in (TotalError(), MinimaxLoss(), ErrorGap(), RobustErrorGap(1.0, 0.0)):
+        assert solver.objection(problem_of(matrices, 2, criterion)) is None
+    for criterion in (EqualError(), NashWelfare(), RobustErrorGap()):
+        assert "affine" in solver.objection(problem_of(matrices, 2, criterion))
+    wide = problem_of(np.broadcast_to(np.eye(101), (2, 101, 101)), 2, MinimaxLoss())
+    assert "100 features" in solver.objection(wide)
+
+
+def test_without_cvxpy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cvxpy", None)
+    problem = random_problem(0, 2, MinimaxLoss(), allow_extra=False)
+    with pytest.raises(MissingDependency, match=r"fairspan\[sdp\]"):
+        Semidefinite().solve(problem, 1e-6)
+
+
+def test_bounds_hold_even_if_the_conic_solver_is_cut_short(monkeypatch):
+    problem = random_problem(0, 2, MinimaxLoss(), allow_extra=True)
+    optimum = solve(problem).objective
+    monkeypatch.setattr(semidefinite, "_INTERIOR_POINT", ({"max_iter": 2},))
+    solution = Semidefinite().solve(problem, 1e-6)
+    assert solution.lower_bound < optimum < solution.objective
+    assert solution.status == "open gap"
+
+
+def test_a_failing_conic_solver_is_said_so(monkeypatch):
+    def failing(*args, **settings):
+        raise cvxpy.error.SolverError("numbers got too large")
+
+    monkeypatch.setattr(cvxpy.Problem, "solve", failing)
+    with pytest.raises(Incompatible, match=r"Clarabel, which ended with an error: numbers got"):
+        Semidefinite().solve(random_problem(0, 2, MinimaxLoss(), allow_extra=False), 1e-6)

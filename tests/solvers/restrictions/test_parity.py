@@ -1,0 +1,238 @@
+"""Restrictions with a tolerance, against conic programs written down here and against PCA."""
+
+import sys
+import warnings
+from dataclasses import replace
+
+import cvxpy
+import numpy as np
+import pytest
+
+from by_hand import projector_distance, random_rows
+from fairspan import FairPCA, GroupMoments
+from fairspan.certificates.proof import CovariancesProof
+from fairspan.errors import Incompatible, MissingDependency
+from fairspan.problem.criteria import TotalError
+from fairspan.problem.limits import CovariancesWithin
+from fairspan.problem.restrictions import CovarianceParity, MeanParity
+from fairspan.solvers.restrictions.covariances import best_within, program
+from problems import problem_of
+from real_data import load
+
+ROWS = random_rows(81, n=100, p=6, offset=1.5)
+
+
+def fit(restriction, d=2, rows=ROWS, **settings):
+    model = FairPCA(d, criterion="total_error", restriction=restriction, **settings)
+    return model.fit(rows.X, sensitive_features=rows.labels)
+
+
+def figures(rows=ROWS):
+    own = [rows.X[rows.labels == each] for each in "ab"]
+    pooled = np.cov(rows.X.T, bias=True)
+    f = own[0].mean(axis=0) - own[1].mean(axis=0)
+    return pooled, f, np.cov(own[0].T, bias=True) - np.cov(own[1].T, bias=True)
+
+
+def mean_gap(model):
+    return float(np.linalg.norm(model.components_ @ figures()[1]))
+
+
+@pytest.mark.parametrize("d", [1, 2, 4])
+@pytest.mark.parametrize("share", [0.9, 0.5, 0.1, 0.01])
+def test_tolerated_means_equal_the_conic_program(d, share):
+    S, f, _ = figures()
+    delta = share * mean_gap(fit(None, d))
+    model = fit(MeanParity(delta), d)
+    assert mean_gap(model) <= delta + 1e-9
+    P = cvxpy.Variable((6, 6), PSD=True)
+    limits = [np.eye(6) - P >> 0, cvxpy.trace(P) == d, f @ P @ f <= delta**2]
+    scale = np.trace(S)
+    conic = cvxpy.Problem(cvxpy.Maximize(cvxpy.trace(S / scale @ P)), limits)
+    conic.solve(cvxpy.CLARABEL)
+    expected = scale * (1 - conic.value)
+    assert model.solution_.objective == pytest.approx(expected, abs=1e-6 * scale)
+    assert model.solution_.status == "optimal"
+    assert model.components_.shape == (d, 6)
+
+
+def test_a_large_tolerance_is_pca_and_a_small_one_is_exact():
+    pca, exact = fit(None), fit(MeanParity())
+    assert projector_distance(fit(MeanParity(1e6)).components_, pca.components_) <= 1e-9
+    just = MeanParity(mean_gap(pca) * (1 + 1e-9))
+    assert projector_distance(fit(just).components_, pca.components_) <= 1e-7
+    small = 1e-7 * np.linalg.norm(figures()[1])
+    assert projector_distance(fit(MeanParity(small)).components_, exact.components_) <= 1e-5
+    assert exact.solution_.objective >= fit(MeanParity(0.1)).solution_.objective
+
+
+def test_as_many_components_as_features_cannot_bring_means_closer():
+    with pytest.raises(Incompatible, match="Allowed is at least") as error:
+        fit(MeanParity(0.1), 6)
+    assert f"{np.linalg.norm(figures()[1]):.6g}" in str(error.value)
+    assert fit(MeanParity(1e3), 6).group_errors_.max() <= 1e-9
+
+
+def covariance_gap(model):
+    V = model.components_.T
+    return float(np.abs(np.linalg.eigvalsh(V.T @ figures()[2] @ V)).max())
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("share", [0.8, 0.3, 0.1])
+def test_tolerated_covariances_stay_within_the_limit_and_above_the_bound(d, share):
+    limit = share * covariance_gap(fit(MeanParity(), d))
+    S, f, D = figures()
+    try:
+        model = fit(CovarianceParity(tolerance=limit), d)
+    except Incompatible as error:
+        assert "Allowed is at least" in str(error)  # noqa: PT017
+        return
+    assert mean_gap(model) <= 1e-10
+    assert covariance_gap(model) <= limit + 2e-9 * np.linalg.norm(D, 2)
+    # The paper's convex form, with the Schur complement, is never tighter than our bound.
+    Q = np.linalg.svd(f[None])[2][1:].T
+    S, D, size = Q.T @ S @ Q, Q.T @ D @ Q, np.trace(S)
+    phi = np.linalg.norm(D, 2)
+    P = cvxpy.Variable((5, 5), PSD=True)
+    limits = [np.eye(5) - P >> 0, cvxpy.trace(P) == d]
+    for sign in (1, -1):
+        M = np.linalg.cholesky(sign * D + phi * (1 + 1e-9) * np.eye(5))
+        block = cvxpy.bmat([[(phi + limit) * np.eye(5), P @ M], [M.T @ P, np.eye(5)]])
+        limits.append(block >> 0)
+    conic = cvxpy.Problem(cvxpy.Maximize(cvxpy.trace(S / size @ P)), limits)
+    conic.solve(cvxpy.CLARABEL)
+    solution = model.solution_
+    paper = model.subspace_.provenance.total_variance - size * conic.value
+    assert solution.lower_bound >= paper - 1e-6 * size
+    assert solution.lower_bound <= solution.objective
+    enough = max(solution.tolerance, solution.resolution)
+    assert (solution.status == "optimal") == (solution.gap <= enough)
+    # No random subspace within the limit is better than the bound.
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        V = np.linalg.qr(rng.standard_normal((5, d)))[0]
+        if np.abs(np.linalg.eigvalsh(V.T @ D @ V)).max() <= limit:
+            assert np.trace(V.T @ S @ V) <= size * (1 + 1e-9)
+            error = model.subspace_.provenance.total_variance - np.trace(V.T @ S @ V)
+            assert error >= solution.lower_bound - 1e-9
+
+
+def proven_by(multipliers, S, D, limit, basis):
+    """The upper bound on tr(V'SV), which must not depend on the subspace it is told at."""
+    problem = problem_of([S], basis.shape[1], TotalError())
+    problem = replace(problem, limit=CovariancesWithin(D, limit))
+    proof = CovariancesProof(problem.proportions, multipliers)
+    gap, rounding = proof.gap(problem, basis, problem.errors(basis))
+    other = np.eye(len(S))[:, : basis.shape[1]]
+    at_other = np.trace(other.T @ S @ other) + proof.gap(problem, other, problem.errors(other))[0]
+    bound = np.trace(basis.T @ S @ basis) + gap
+    assert bound == pytest.approx(at_other, abs=1e-10 * np.trace(S))
+    assert 0 <= rounding <= 1e-11 * np.trace(S)
+    return bound
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_bound_is_the_optimum_of_the_program_with_a_schur_complement(seed):
+    """For a projector the limit is also PMM'P <= (phi + tau) P, twice as large but the same."""
+    rng = np.random.default_rng(seed)
+    p, d = 4 + seed % 3, 1 + seed % 2
+    S, D = (each @ each.T for each in rng.standard_normal((2, p, p)))
+    D -= np.trace(D) / p * np.eye(p)
+    limit = 0.2 * np.linalg.norm(D, 2)
+    P = cvxpy.Variable((p, p), PSD=True)
+    limits = [np.eye(p) - P >> 0, cvxpy.trace(P) == d]
+    for sign in (1, -1):
+        values, vectors = np.linalg.eigh(sign * D)
+        phi = -values[0]
+        M = vectors[:, 1:] * np.sqrt(values[1:] + phi)
+        block = cvxpy.bmat([[(phi + limit) * P, P @ M], [M.T @ P, np.eye(p - 1)]])
+        limits.append(block >> 0)
+    conic = cvxpy.Problem(cvxpy.Maximize(cvxpy.trace(S @ P)), limits)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        conic.solve(cvxpy.CLARABEL)
+    multipliers, start = program(S, D, d, limit)
+    bound = proven_by(multipliers, S, D, limit, start)
+    assert bound == pytest.approx(conic.value, abs=1e-5 * np.trace(S))
+    best = best_within(S, D, limit, start)
+    np.testing.assert_allclose(best.T @ best, np.eye(d), atol=1e-12)
+    assert np.abs(np.linalg.eigvalsh(best.T @ D @ best)).max() <= limit + 2e-9 * np.linalg.norm(
+        D, 2
+    )
+    assert np.trace(best.T @ S @ best) <= bound + 1e-8 * np.trace(S)
+
+
+def test_for_lines_the_best_within_the_limit_is_found():
+    """p = 4, d = 1: a grid on the sphere of directions of equal means."""
+    rows = random_rows(82, n=100, p=4)
+    S, f, D = figures(rows)
+    Q = np.linalg.svd(f[None])[2][1:].T
+    S, D = Q.T @ S @ Q, Q.T @ D @ Q
+    theta, phi = np.meshgrid(np.linspace(0, np.pi, 721), np.linspace(0, np.pi, 721))
+    v = np.stack([np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta)], -1)
+    v = v.reshape(-1, 3)
+    shift = np.abs(np.einsum("ij,jk,ik->i", v, D, v))
+    kept = np.einsum("ij,jk,ik->i", v, S, v)
+    limit = 0.5 * shift[kept.argmax()]
+    model = fit(CovarianceParity(tolerance=limit), 1, rows)
+    V = Q.T @ model.components_.T
+    assert abs((V.T @ D @ V).item()) <= limit + 2e-9 * np.linalg.norm(D, 2)
+    assert (V.T @ S @ V).item() >= kept[shift <= limit].max() - 1e-9
+
+
+def test_a_limit_that_pca_meets_changes_nothing():
+    exact = fit(MeanParity())
+    loose = fit(CovarianceParity(tolerance=covariance_gap(exact) * 1.001))
+    assert projector_distance(loose.components_, exact.components_) <= 1e-9
+    assert loose.solution_.status == "optimal"
+    assert loose.solver_ == "semidefinite"
+
+
+def test_limits_out_of_reach_name_the_least():
+    """The least norm of V'DV is told by the eigenvalues of D alone."""
+    with pytest.raises(Incompatible, match="Allowed is at least") as error:
+        fit(CovarianceParity(tolerance=0.0), 5)
+    least = float(str(error.value).split("at least ")[1].split(":")[0])
+    model = fit(CovarianceParity(tolerance=least * 1.0001), 5)
+    assert covariance_gap(model) <= least * 1.0002
+
+
+def test_other_solvers_and_too_many_features_are_refused():
+    with pytest.raises(Incompatible, match="'auto' and 'semidefinite'"):
+        fit(CovarianceParity(tolerance=0.1), solver="boundary")
+    assert fit(MeanParity(0.1), solver="boundary").solver_ == "boundary"
+    with pytest.raises(Incompatible, match="n_directions"):
+        program(np.eye(61), np.eye(61), 2, 0.1)
+
+
+def test_without_cvxpy_the_install_command_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cvxpy", None)
+    limit = covariance_gap(fit(MeanParity())) / 2
+    with pytest.raises(MissingDependency, match=r"pip install \"fairspan\[sdp\]\""):
+        fit(CovarianceParity(tolerance=limit))
+
+
+@pytest.mark.parametrize("name", ["default_credit:group__sex", "wine_quality:group__colour"])
+def test_real_data(name):
+    rows = load(name)
+    moments = GroupMoments.from_rows(rows.X, rows.groups)
+    scaled = moments.divided_by(moments.standard_deviations)
+    first, second = scaled.second_moments("group")
+    f = scaled.means[0] - scaled.means[1]
+    settings = {"criterion": "total_error", "scale": True}
+    pca = FairPCA(3, **settings).fit_moments(moments)
+    delta = np.linalg.norm(pca.components_ @ f) / 4
+    model = FairPCA(3, restriction=MeanParity(delta), **settings).fit_moments(moments)
+    assert np.linalg.norm(model.components_ @ f) <= delta + 1e-9
+    assert model.solution_.status == "optimal"
+    exact = FairPCA(3, restriction=MeanParity(), **settings).fit_moments(moments)
+    low, between, high = (each.solution_.objective for each in (pca, model, exact))
+    assert low < between < high
+    for limit in (0.3, 0.05):
+        tight = FairPCA(3, restriction=CovarianceParity(tolerance=limit), **settings)
+        V = tight.fit_moments(moments).components_.T
+        gap = np.abs(np.linalg.eigvalsh(V.T @ (first - second) @ V)).max()
+        assert gap <= limit + 1e-8
+        # The relaxation's gap is at most a tenth of the variance kept on these data.
+        assert tight.solution_.gap <= 0.1 * tight.explained_variance_.sum()

@@ -1,0 +1,331 @@
+"""Every criterion of two groups on every real data set, and published values."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from fairspan import FairPCA, GroupMoments
+from fairspan.errors import Incompatible
+from fairspan.linalg import leading_subspace
+from fairspan.moments.operators import DenseSecondMoments
+from fairspan.problem.criteria import Disparity, EqualError, ErrorGap, MinimaxLoss, TotalError
+from fairspan.problem.problem import Problem
+from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.solvers.many_groups.dual_newton import DualNewton
+from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+from problems import errors_of, independent_value, problem_of, random_basis, random_moments
+from real_data import TWO_GROUPS, load, load_faces
+
+PENALTIES, ALPHAS = (0.0, 0.5, 2.5, 25.0), (0.0, 0.15, 5.0)
+
+
+def moments_of(name, ddof=0):
+    rows = load(name)
+    return GroupMoments.from_rows(rows.z_scored(ddof=ddof), rows.groups)
+
+
+def problem_from(moments, d, criterion, center):
+    second = DenseSecondMoments(moments.second_moments(center))
+    return Problem(second, moments.labels, moments.weights, d, criterion)
+
+
+def solve(problem, tol=1e-9):
+    return BoundarySearch().solve(problem, tol)
+
+
+def dimensions(p):
+    """Few of few features, many and all but one; only two where that takes long."""
+    return sorted({1, 3, p // 2, p - 1} if p < 40 else {3, p - 1})
+
+
+def check_proven(problem, solution):
+    """Optimal; unresolved only where little more than rounding is left of some group."""
+    assert solution.gap <= max(1e-9 * solution.objective, solution.resolution)
+    if solution.status != "optimal":
+        assert solution.status == "unresolved"
+        errors = problem.errors(solution.components.T)
+        assert errors.min() <= 2e-9 * problem.second_moments.traces.max()
+
+
+def least_on_polygon(problem, solution):
+    """The bound of the supporting lines, from their crossings alone.
+
+    The scores are concave, so their least value over the region that the lines leave is found on
+    its lower-left boundary; that is cut at its vertices, between which the scores are compared on a
+    fine grid.
+    """
+    second, criterion = problem.second_moments.matrices, problem.criterion
+    traces = np.trace(second, axis1=1, axis2=2)
+    lines = []
+    for w in solution.supporting_weights:
+        values = np.linalg.eigvalsh(np.tensordot(w, second, axes=1))
+        lines.append((*w, w @ traces - values[::-1][: problem.n_components].sum()))
+    lines = np.array([*lines, (1, 0, 0), (0, 1, 0)])
+    corners = []
+    for i, (a, b, c) in enumerate(lines):
+        for e, f, g in lines[:i]:
+            if abs(a * f - b * e) > 1e-12:
+                point = np.linalg.solve([[a, b], [e, f]], [c, g])
+                if (lines[:, :2] @ point >= lines[:, 2] - 1e-11 * traces.max()).all():
+                    corners.append(np.maximum(point, 0.0))
+    # Only neighbours along the boundary bound a cell; in between the region is convex.
+    corners = np.array(sorted(corners, key=lambda point: (point[0], -point[1])))
+    best = min(criterion.value(point, problem) for point in corners)
+    for a, b in pairwise(corners):
+        for share in np.linspace(0, 1, 9):
+            best = min(best, criterion.value(a + share * (b - a), problem))
+    return best
+
+
+@pytest.mark.parametrize("name", TWO_GROUPS)
+def test_robust_error_gap_is_proven_on_every_data_set(name):
+    moments = moments_of(name)
+    for d in dimensions(moments.n_features):
+        for penalty in PENALTIES:
+            for alpha in ALPHAS:
+                problem = problem_from(moments, d, RobustErrorGap(penalty, alpha), "none")
+                solution = solve(problem)
+                # Of an error that is nothing but rounding, float64 has no root of nine digits.
+                check_proven(problem, solution)
+                value = independent_value(problem, solution.components.T)
+                slack = max(1e-12, solution.resolution)
+                assert solution.objective == pytest.approx(value, rel=1e-9, abs=slack)
+                if penalty == alpha == 0:
+                    pca = leading_subspace(
+                        np.tensordot(problem.proportions, problem.second_moments.matrices, axes=1),
+                        d,
+                    )
+                    ours = solution.components.T @ solution.components
+                    if not pca.is_tied:
+                        np.testing.assert_allclose(ours, pca.vectors @ pca.vectors.T, atol=1e-8)
+
+
+@pytest.mark.counts
+@pytest.mark.parametrize("name", TWO_GROUPS)
+def test_robust_error_gap_takes_few_steps_on_every_data_set(name):
+    moments = moments_of(name)
+    for d in dimensions(moments.n_features):
+        for penalty in PENALTIES[1::2]:
+            for alpha in ALPHAS[:2]:
+                problem = problem_from(moments, d, RobustErrorGap(penalty, alpha), "none")
+                n_eigenproblems = solve(problem, 1e-6).n_eigenproblems
+                assert n_eigenproblems <= 60
+
+
+# Standardised, uncentred, d = 3, alpha = 0.15: at penalties 0.5 and 2.5.
+PUBLISHED = {
+    "biodeg:group__ready_biodegradable": (29.664452, 49.176023),
+    "german_credit:group__age_lt40": (41.870212, 45.998642),
+    "statlog_landsat:group__soil": (3.331157, 4.183118),
+    "wine_quality:group__colour": (4.490052, 5.342261),
+    "letter:group__vowel": (7.667817, 8.500001),
+    "magic:group__gamma": (4.919937, 9.368091),
+    "parkinsons:group__sex": (5.379888, 6.321996),
+    "default_credit:group__education": (10.474890, 12.153352),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_robust_error_gap_has_the_published_values(name):
+    moments = moments_of(name)
+    for penalty, value in zip((0.5, 2.5), PUBLISHED[name], strict=True):
+        fair = FairPCA(3, criterion=RobustErrorGap(penalty, 0.15), center="none")
+        solution = fair.fit_moments(moments).solution_
+        assert solution.objective == pytest.approx(value, rel=1e-6)
+        assert solution.status == "optimal"
+        assert solution.theorem_3_2 is True
+
+
+def test_the_supporting_lines_prove_the_bound():
+    rng = np.random.default_rng(4)
+    for penalty in (0.2, 1.0, 10.0):
+        matrices = random_moments(rng, 2, 5)
+        criterion = RobustErrorGap(penalty, 20.0)
+        problem = problem_of(matrices, 2, criterion, [0.3, 0.7])
+        solution = solve(problem)
+        assert least_on_polygon(problem, solution) >= solution.lower_bound - 1e-6
+        for _ in range(300):
+            basis = random_basis(rng, 5, 2)
+            assert criterion.value(errors_of(matrices, basis), problem) >= solution.lower_bound
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_robust_error_gap_in_two_dimensions_by_brute_force(seed):
+    rng = np.random.default_rng(seed)
+    matrices = random_moments(rng, 2, 2)
+    penalty, alpha = float(rng.choice([0.1, 0.6, 4.0])), float(rng.choice([0.0, 5.0, 200.0]))
+    problem = problem_of(matrices, 1, RobustErrorGap(penalty, alpha), [0.35, 0.65])
+
+    def scan(angles):
+        # The error is measured along the normal, so that it is exact where it is small.
+        normals = np.stack([-np.sin(angles), np.cos(angles)])
+        errors = np.maximum(np.einsum("ia,gij,ja->ag", normals, matrices, normals), 0.0)
+        values = problem.criterion.scores(errors, problem).max(axis=1)
+        return angles[np.argmin(values)], values.min()
+
+    best, step = 0.0, np.pi
+    for _ in range(3):
+        best, brute = scan(best + np.linspace(-step, step, 20_001))
+        step /= 2_000
+    solution = solve(problem)
+    assert solution.objective == pytest.approx(brute, rel=1e-9)
+    assert solution.status == "optimal"
+
+
+def test_where_theorem_3_2_fails_it_is_said():
+    problem = problem_of(random_moments(np.random.default_rng(0), 2, 4), 3, RobustErrorGap(5, 900))
+    assert solve(problem).theorem_3_2 is False
+    assert solve(problem_of(problem.second_moments.matrices, 3, TotalError())).theorem_3_2 is None
+
+
+@pytest.mark.parametrize("name", TWO_GROUPS)
+def test_error_gap_and_equal_error_are_proven_on_every_data_set(name):
+    moments = moments_of(name)
+    p = moments.n_features
+    for d in sorted({1, 3, p // 2, p - 1}):
+        for center in ("none", "group"):
+            for penalty in PENALTIES:
+                problem = problem_from(moments, d, ErrorGap(penalty), center)
+                solution = solve(problem)
+                check_proven(problem, solution)
+                value = independent_value(problem, solution.components.T)
+                assert solution.objective == pytest.approx(value, rel=1e-9, abs=1e-12)
+                assert solution.n_eigenproblems <= 60
+            _check_equal_error(problem_from(moments, d, EqualError(), center))
+
+
+def _check_equal_error(problem):
+    first, second = problem.second_moments.matrices
+    differences = np.sort(np.linalg.eigvalsh(first - second))
+    left = problem.n_features - problem.n_components
+    least, most = differences[:left].sum(), differences[::-1][:left].sum()
+    if least > 1e-9 or most < -1e-9:
+        with pytest.raises(Incompatible) as error:
+            solve(problem)
+        told = float(error.value.args[0].rsplit(" ", 1)[1])
+        assert told == pytest.approx(max(least, -most), rel=1e-5)
+        return
+    solution = solve(problem)
+    check_proven(problem, solution)
+    assert solution.violation <= 1e-9
+    errors = errors_of(problem.second_moments.matrices, solution.components.T)
+    assert abs(errors[1] - errors[0]) <= 1e-9
+    assert solution.objective == pytest.approx(problem.proportions @ errors, rel=1e-9, abs=1e-9)
+
+
+def test_a_large_penalty_is_equal_error():
+    moments = moments_of("default_credit:group__education")
+    # A value is least to second order: subspaces are known to the root of the tolerance.
+    equal = solve(problem_from(moments, 10, EqualError(), "group"), 1e-13)
+    gap = solve(problem_from(moments, 10, ErrorGap(25.0), "group"), 1e-13)
+    np.testing.assert_allclose(
+        gap.components.T @ gap.components, equal.components.T @ equal.components, atol=1e-6
+    )
+
+
+TOY = np.array([[2.0, 0], [3, 0], [4, 0], [0, 1], [0, 2], [0, 3]])
+
+
+@pytest.mark.parametrize("trade_off", np.linspace(0, 1, 11))
+@pytest.mark.parametrize("data", ["toy", "credit"])
+def test_theorem_1_of_the_notes(data, trade_off):
+    if data == "toy":
+        X, groups, d = TOY, np.array(list("AAABBB")), 1
+    else:
+        rows = load("default_credit:group__education")
+        X, groups, d = rows.z_scored(ddof=0), rows.groups, 3
+    labels = np.unique(groups)
+    second = [
+        X[groups == label].T @ X[groups == label] / (groups == label).sum() for label in labels
+    ]
+    pooled = X.T @ X / len(X)
+    fair = FairPCA(d, criterion=Disparity(float(trade_off), labels[1]), center="none")
+    fair.fit(X, sensitive_features=groups)
+    stated = trade_off * pooled + (1 - trade_off) * (second[1] - second[0])
+    leading = np.linalg.eigh(stated)[1][:, ::-1][:, :d]
+    values = np.linalg.eigvalsh(stated)[::-1]
+    ours = fair.components_.T @ fair.components_
+    if values[d - 1] - values[d] > 1e-9:
+        np.testing.assert_allclose(ours, leading @ leading.T, atol=1e-9)
+    assert np.vdot(ours, stated) == pytest.approx(values[:d].sum(), rel=1e-12)
+    if trade_off == 1:
+        pca = np.linalg.eigh(pooled)[1][:, ::-1][:, :d]
+        np.testing.assert_allclose(ours, pca @ pca.T, atol=1e-9)
+
+
+@pytest.mark.parametrize("center", ["none", "global", "group"])
+def test_equal_error_has_no_disparity(center):
+    fair = FairPCA(10, criterion="equal_error", center=center)
+    rows = load("default_credit:group__education")
+    fair.fit(rows.z_scored(ddof=0), sensitive_features=rows.groups)
+    assert abs(fair.disparity_) <= 1e-9
+    toy = FairPCA(1, criterion="equal_error", center="none")
+    assert abs(toy.fit(TOY, sensitive_features=list("AAABBB")).disparity_) <= 1e-9
+
+
+def test_counterexample_1_proposition_2_2_is_not_necessary():
+    first, second = np.diag([2.0, 1, 1]), np.diag([1.0, 2, 1])
+    assert np.linalg.matrix_rank(first - second) > 1
+    solution = solve(problem_of([first, second], 1, EqualError()))
+    errors = errors_of(np.array([first, second]), solution.components.T)
+    assert errors[0] == pytest.approx(errors[1], abs=1e-12)
+
+
+def test_counterexample_2_the_constant_of_theorem_b_2_must_stay():
+    # Without sum_b q_b (e_b + eps_b) the paper's objective ranks subspaces in another order.
+    rng = np.random.default_rng(8)
+    matrices = random_moments(rng, 3, 4)
+    criterion = RobustErrorGap(2.5, {f"group {g}": 0.5 for g in range(3)})
+    problem = problem_of(matrices, 2, criterion, [0.2, 0.3, 0.5])
+    bases = [random_basis(rng, 4, 2) for _ in range(200)]
+    errors = np.array([errors_of(matrices, basis) for basis in bases])
+    whole = np.array([criterion.value(each, problem) for each in errors])
+    without = whole - errors @ problem.proportions - 0.5
+    assert np.argmin(whole) != np.argmin(without)
+    # What is minimised is the whole.
+    solution = DualNewton().solve(problem, 1e-9)
+    assert solution.objective <= whole.min()
+    value = independent_value(problem, solution.components.T)
+    assert solution.objective == pytest.approx(value, rel=1e-9)
+
+
+def test_heavy_penalties_do_not_give_the_minimax_loss():
+    # Section 9, 3: they equalise errors, Samadi et al. equalise excess losses.
+    moments = moments_of("default_credit:group__education")
+    heavy = FairPCA(10, criterion=ErrorGap(25.0), center="group").fit_moments(moments)
+    fair = FairPCA(10, criterion=MinimaxLoss(), center="group").fit_moments(moments)
+    assert heavy.group_losses_.max() > 1.2 * fair.group_losses_.max()
+
+
+def test_faces_robust_error_gap():
+    rows = load_faces()
+    moments = GroupMoments.from_rows(rows.X, rows.groups)
+    problem = problem_from(moments, 20, RobustErrorGap(0.5, 0.15), "global")
+    solution = solve(problem)
+    assert solution.status == "optimal"
+    assert solution.gap <= 1e-9 * problem.total_variance
+    assert solution.n_eigenproblems <= 60
+    value = independent_value(problem, solution.components.T)
+    assert solution.objective == pytest.approx(value, rel=1e-9)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_robust_bound_holds_where_nearly_tied_subspaces_miss_their_line(tol):
+    # The second group's whole variance is below a tolerance of 1e-3, but a steep score counts it.
+    matrices = np.array(
+        [
+            [[1.07799728, 0.219508506], [0.219508506, 0.0512709]],
+            [[1.26191451e-05, 7.34085670e-06], [7.34085670e-06, 6.51833946e-06]],
+        ]
+    )
+    criterion = RobustErrorGap(1000.0, {"group 0": 357.5, "group 1": 7522.2})
+    problem = problem_of(matrices, 1, criterion, [0.99774628, 0.00225372])
+    solution = solve(problem, tol)
+    angles = np.linspace(0, np.pi, 4001)
+    bases = [np.array([[np.cos(angle)], [np.sin(angle)]]) for angle in angles]
+    least = min(independent_value(problem, basis) for basis in bases)
+    assert solution.lower_bound <= least * (1 + 1e-12)
+    if solution.status == "optimal":
+        assert solution.objective <= least + solution.tolerance * 1.001
+    assert solution.objective <= least * (1 + 1e-9)
