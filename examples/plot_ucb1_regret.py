@@ -13,7 +13,7 @@ from fairspan.selection import UCB1
 
 MEANS = np.linspace(0.3, 0.75, 10)
 WIDTH = 0.5
-rounds = np.unique(np.geomspace(1, 20_000, 100).round().astype(int))
+rounds = np.unique(np.geomspace(1, 20_000, 100).round().astype(int)).tolist()
 
 
 def simulated_regret(seed):
@@ -28,7 +28,7 @@ def simulated_regret(seed):
 
 
 regrets = np.array([simulated_regret(seed) for seed in range(5)])
-bound = np.array([UCB1(len(MEANS)).regret_bound(MEANS, int(each)) for each in rounds])
+bound = np.array([UCB1(len(MEANS)).regret_bound(MEANS, each) for each in rounds])
 assert (regrets < bound).all()
 
 figure, axes = plt.subplots(layout="constrained")
