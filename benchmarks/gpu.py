@@ -27,8 +27,8 @@ from benchmarks.report import Measured
 from benchmarks.results import machine, table_of
 from fairspan import FairPCA, GroupMoments
 from fairspan.moments.accumulate import accumulate
-from fairspan.moments.sources.device.moments import BlockPlan
-from fairspan.moments.sources.registry import rows_of
+from fairspan.moments.device.kernels import BlockPlan
+from fairspan.rows.registry import rows_of
 
 REPETITIONS = 5
 PACKAGES = ("fairspan", "numpy", "torch")

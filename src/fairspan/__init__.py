@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fairspan.certificates.verification import verify as verify
     from fairspan.estimators import FairPCA as FairPCA
     from fairspan.moments.group_moments import GroupMoments as GroupMoments
-    from fairspan.moments.sources.files.file_rows import FileRows as FileRows
     from fairspan.problem.criteria import Disparity as Disparity
     from fairspan.problem.criteria import EqualError as EqualError
     from fairspan.problem.criteria import ErrorGap as ErrorGap
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from fairspan.problem.restrictions import MeanParity as MeanParity
     from fairspan.problem.robust_error_gap import RobustErrorGap as RobustErrorGap
     from fairspan.report.writing import write_report as write_report
+    from fairspan.rows.files.file_rows import FileRows as FileRows
     from fairspan.solvers.boundary import BoundarySearch as BoundarySearch
     from fairspan.solvers.cutting_plane import CuttingPlane as CuttingPlane
     from fairspan.solvers.multiplicative import MultiplicativeWeights as MultiplicativeWeights
@@ -48,7 +48,7 @@ _HOMES = {
     "FairPCA": "fairspan.estimators",
     "FairSubspace": "fairspan.subspace",
     "GroupMoments": "fairspan.moments.group_moments",
-    "FileRows": "fairspan.moments.sources.files.file_rows",
+    "FileRows": "fairspan.rows.files.file_rows",
     "Disparity": "fairspan.problem.criteria",
     "EqualError": "fairspan.problem.criteria",
     "ErrorGap": "fairspan.problem.criteria",

@@ -13,16 +13,16 @@ from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.linalg import leading_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import listed
+from fairspan.moments.held_rows.coordinates import InCoordinates
+from fairspan.moments.held_rows.sparse_moments import SparseMoments
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.sparse.moments import SparseMoments
-from fairspan.moments.thin.coordinates import InCoordinates
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.posing import Posed, deviations_of, pose
 from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.restrictions import Restriction, restriction_of
 from fairspan.problem.units import check_squares, in_units, largest_column, unit_for
+from fairspan.rows.groups import listed
 from fairspan.solvers.choose import solver_of
 from fairspan.solvers.growing_subspace import GrowingSubspace
 from fairspan.solvers.in_unit import in_unit

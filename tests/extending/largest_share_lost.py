@@ -6,9 +6,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.moments.groups import Label
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
+from fairspan.rows.groups import Label
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from fairspan.moments.engines.on_spark import session_of
+from fairspan.rows.spark.engine import session_of
 
 
 def session_or_skip():

@@ -10,7 +10,7 @@ from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.moments.accumulate import accumulate
-from fairspan.moments.sources.arrays import ArrayRows
+from fairspan.rows.arrays import ArrayRows
 
 
 def exact_moments(X, labels):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairspan.errors import FairspanWarning, InvalidInput
 from fairspan.moments.accumulate import accumulate
-from fairspan.moments.sources.files.file_rows import FileRows
+from fairspan.rows.files.file_rows import FileRows
 from moments.file_rows import labels_of, rows_of_text, values_of
 
 

@@ -12,8 +12,8 @@ from by_hand import assert_moments, moments_by_hand, projector_distance
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.moments.accumulate import MomentsFold
-from fairspan.moments.sources.protocol import PartedRows
-from fairspan.moments.sources.registry import rows_of
+from fairspan.rows.protocol import PartedRows
+from fairspan.rows.registry import rows_of
 from moments.dask_cluster import rows, running_cluster
 
 # Older Dask warns where a test asks for another scheduler than the cluster on purpose.

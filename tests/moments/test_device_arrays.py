@@ -10,10 +10,10 @@ from by_hand import assert_moments, moments_by_hand, projector_distance, random_
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit, metrics
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.moments.accumulate import accumulate
-from fairspan.moments.sources.device.arrays import DeviceRows
-from fairspan.moments.sources.device.moments import BlockPlan
-from fairspan.moments.sources.device.place import on_host
-from fairspan.moments.sources.registry import rows_of
+from fairspan.moments.device.kernels import BlockPlan
+from fairspan.rows.device.arrays import DeviceRows
+from fairspan.rows.device.place import on_host
+from fairspan.rows.registry import rows_of
 from moments.source_cases import CASES
 
 # The second lies on a device that numpy cannot read without being told to, as a GPU does.
@@ -339,8 +339,8 @@ def test_sparse_tensors_and_things_that_are_no_arrays(torch):
 
 def test_only_sums_leave_the_device(torch, monkeypatch):
     """No block of rows is brought to the host, however many there are."""
-    from fairspan.moments.sources.device import groups as device_groups
-    from fairspan.moments.sources.device import moments as device_moments
+    from fairspan.moments.device import groups as device_groups
+    from fairspan.moments.device import kernels as device_moments
 
     sizes = []
 

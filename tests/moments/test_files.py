@@ -12,8 +12,8 @@ from pyarrow import parquet
 
 from fairspan.errors import FairspanError, InvalidInput
 from fairspan.moments.accumulate import accumulate
-from fairspan.moments.sources.files.file_rows import FileRows
-from fairspan.moments.sources.protocol import RowSource
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.protocol import RowSource
 from moments.file_rows import labels_of, rows_of_text, values_of
 
 
@@ -168,7 +168,7 @@ def test_a_damaged_file_is_an_error_of_ours_or_still_numbers(tmp_path, ending):
 _READ_ALL = """
 import sys, pyarrow
 from fairspan.moments.accumulate import accumulate
-from fairspan.moments.sources.files.file_rows import FileRows
+from fairspan.rows.files.file_rows import FileRows
 moments = accumulate(FileRows.open(sys.argv[1], groups=["g"]))
 print(int(moments.counts.sum()), pyarrow.default_memory_pool().max_memory())
 """

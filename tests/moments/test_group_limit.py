@@ -14,8 +14,8 @@ from extending.sqlite_rows import SqliteRows, SqliteTable
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.moments import accumulate, group_limit
-from fairspan.moments.sources.registry import rows_of
-from fairspan.moments.sources.sampling import sampled
+from fairspan.rows.registry import rows_of
+from fairspan.rows.sampling import sampled
 
 N, P = 3000, 5
 X = np.random.default_rng(3).normal(size=(N, P))
@@ -37,8 +37,8 @@ def no_matrices(monkeypatch):
         pytest.fail("a matrix was made")
 
     monkeypatch.setattr(accumulate, "RunningGroup", fail)
-    monkeypatch.setattr("fairspan.moments.sources.sparse.rows.SparseGroup.of", fail)
-    monkeypatch.setattr("fairspan.moments.sources.device.moments._Group", fail)
+    monkeypatch.setattr("fairspan.rows.sparse.SparseGroup.of", fail)
+    monkeypatch.setattr("fairspan.moments.device.kernels._Group", fail)
 
 
 def csv(tmp_path):

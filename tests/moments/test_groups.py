@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
-from fairspan.moments.groups import (
+from fairspan.rows.groups import (
     CodedLabels,
     LabelCoder,
     label_array,

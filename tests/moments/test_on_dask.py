@@ -12,9 +12,9 @@ from by_hand import assert_moments, moments_by_hand
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidParameter, MissingDependency
 from fairspan.moments.accumulate import MomentsFold, accumulate
-from fairspan.moments.engines import on_dask
-from fairspan.moments.engines.on_dask import OnDask
-from fairspan.moments.sources.files.file_rows import FileRows
+from fairspan.rows.dask import engine as on_dask
+from fairspan.rows.dask.engine import OnDask
+from fairspan.rows.files.file_rows import FileRows
 from moments.dask_cluster import rows, running_cluster
 
 X, GROUPS, WEIGHTS = rows()
@@ -79,7 +79,7 @@ def test_an_error_names_file_and_column(client, tmp_path):
 
 
 def test_a_scheduler_that_is_not_there(tmp_path, monkeypatch):
-    monkeypatch.setattr("fairspan.moments.engines.on_dask._SECONDS_TO_CONNECT", 1)
+    monkeypatch.setattr("fairspan.rows.dask.engine._SECONDS_TO_CONNECT", 1)
     path = folder_of(tmp_path / "rows")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"

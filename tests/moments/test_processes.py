@@ -11,7 +11,7 @@ import pytest
 from fairspan import FileRows
 from fairspan.errors import FairspanError, InvalidInput
 from fairspan.moments.accumulate import MomentsFold, accumulate
-from fairspan.moments.engines.processes import Processes
+from fairspan.rows.processes import Processes
 
 
 @pytest.fixture

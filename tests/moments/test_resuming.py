@@ -9,10 +9,10 @@ from cli.row_folders import made_rows, write_folder
 from fairspan.auditing.row_errors import SquaredDeviations
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.moments.accumulate import MomentsFold, accumulate
-from fairspan.moments.engines.protocol import Engine, InThisProcess
-from fairspan.moments.resuming.records import Plan, Record
-from fairspan.moments.resuming.resumable_rows import ResumableRows
-from fairspan.moments.sources.files.file_rows import FileRows
+from fairspan.rows.engines import Engine, InThisProcess
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.resuming.records import Plan, Record
+from fairspan.rows.resuming.resumable_rows import ResumableRows
 
 
 class PowerCut(BaseException):

@@ -8,10 +8,10 @@ from by_hand import assert_moments, moments_by_hand
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.intake import Intake
-from fairspan.moments.sources import protocol
-from fairspan.moments.sources.files.file_rows import FileRows
-from fairspan.moments.sources.registry import rows_of
-from fairspan.moments.sources.sampling import sampled
+from fairspan.rows import protocol
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.registry import rows_of
+from fairspan.rows.sampling import sampled
 
 N, P = 5000, 3
 RNG = np.random.default_rng(8)

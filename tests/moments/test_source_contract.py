@@ -13,8 +13,8 @@ import pytest
 from pyarrow import csv, feather, parquet
 from scipy import sparse
 
-from fairspan.moments.engines.processes import Processes
-from fairspan.moments.sources.files.file_rows import FileRows
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.processes import Processes
 from moments.source_cases import CASES, NAMES, P
 
 

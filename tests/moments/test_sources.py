@@ -10,8 +10,8 @@ import scipy.sparse
 from by_hand import assert_moments, moments_by_hand
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
-from fairspan.moments.sources.protocol import RowSource
-from fairspan.moments.sources.registry import rows_of
+from fairspan.rows.protocol import RowSource
+from fairspan.rows.registry import rows_of
 
 RNG = np.random.default_rng(12)
 N = 40

@@ -14,8 +14,8 @@ from pyarrow import parquet
 from by_hand import assert_moments, moments_by_hand, random_rows
 from fairspan.errors import InvalidInput, InvalidParameter, MissingDependency
 from fairspan.moments.accumulate import MomentsFold, accumulate
-from fairspan.moments.engines.on_spark import OnSpark
-from fairspan.moments.sources.files.file_rows import FileRows
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.spark.engine import OnSpark
 from moments.spark_session import session_or_skip
 
 spark = pytest.fixture(scope="module", name="spark")(session_or_skip)
@@ -74,7 +74,7 @@ def test_one_session_has_one_master(spark, folder):
 
 
 def test_a_worker_without_a_package_says_which(spark):
-    from fairspan.moments.engines.spark_jobs import OUTCOME, mapped, merged_there
+    from fairspan.rows.spark.jobs import OUTCOME, mapped, merged_there
 
     def lacking(batches):
         import there_is_no_such_package  # noqa: F401
@@ -88,8 +88,8 @@ def test_a_worker_without_a_package_says_which(spark):
 ALONE = """
 import sys
 from fairspan.moments.accumulate import accumulate
-from fairspan.moments.engines.on_spark import OnSpark
-from fairspan.moments.sources.files.file_rows import FileRows
+from fairspan.rows.spark.engine import OnSpark
+from fairspan.rows.files.file_rows import FileRows
 from dataclasses import replace
 from fairspan.errors import FairspanError
 rows = replace(FileRows.open(sys.argv[1], ["g"]), engine=OnSpark(sys.argv[2] or None))

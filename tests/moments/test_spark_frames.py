@@ -11,7 +11,7 @@ import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, projector_distance, random_rows
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.moments.accumulate import MomentsFold, accumulate
-from fairspan.moments.sources.registry import rows_of
+from fairspan.rows.registry import rows_of
 from moments.source_cases import CASES
 from moments.spark_session import session_or_skip
 

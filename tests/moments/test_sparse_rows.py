@@ -8,11 +8,11 @@ from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.accumulate import accumulate
+from fairspan.moments.held_rows.sparse_group import SparseGroup
+from fairspan.moments.held_rows.sparse_moments import SparseMoments
 from fairspan.moments.of_rows import moments_of
-from fairspan.moments.sources.protocol import OwnMoments, RowSource
-from fairspan.moments.sources.registry import rows_of
-from fairspan.moments.sparse.group import SparseGroup
-from fairspan.moments.sparse.moments import SparseMoments
+from fairspan.rows.protocol import OwnMoments, RowSource
+from fairspan.rows.registry import rows_of
 
 KINDS = [
     scipy.sparse.csr_matrix,
@@ -133,7 +133,7 @@ def test_rows_of_weight_zero_are_absent():
 
 def test_many_parts_are_the_same_as_one(monkeypatch):
     X, labels, weights = thin_rows(n=900, share=0.05, filled=(2,))
-    monkeypatch.setattr("fairspan.moments.sparse.group._PART_ROWS", 37)
+    monkeypatch.setattr("fairspan.moments.held_rows.sparse_group._PART_ROWS", 37)
     moments = rows_of(scipy.sparse.csr_array(X), labels, weights).staying()
     assert len(moments.parts[0].parts) > 5
     assert_moments(moments.matrices(), moments_by_hand(X, labels, weights))

@@ -8,7 +8,7 @@ from pyarrow import parquet
 
 import fairspan as fs
 from fairspan.errors import InvalidInput
-from fairspan.moments.sources.registry import rows_of
+from fairspan.rows.registry import rows_of
 
 RNG = np.random.default_rng(1)
 FACES = RNG.standard_normal((80, 4))

@@ -19,15 +19,15 @@ from fairspan.certificates.storing import proof_of, settings_from
 from fairspan.errors import FairspanError
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import listed
+from fairspan.moments.held_rows.sparse_moments import SparseMoments
+from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.moments.of_rows import Moments, moments_of
-from fairspan.moments.sources.labels import Everyone
-from fairspan.moments.sources.registry import rows_of
-from fairspan.moments.sparse.moments import SparseMoments
-from fairspan.moments.thin.moments import ThinMoments
 from fairspan.problem.posing import Posed, Restricted, pose
 from fairspan.problem.problem import Problem
 from fairspan.problem.units import in_units, unit_for
+from fairspan.rows.groups import listed
+from fairspan.rows.labels import Everyone
+from fairspan.rows.registry import rows_of
 from fairspan.subspace import FairSubspace, Provenance
 
 FloatArray = npt.NDArray[np.float64]

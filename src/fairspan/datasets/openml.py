@@ -13,7 +13,7 @@ from fairspan.datasets.arff import Column
 from fairspan.datasets.dataset import Dataset
 from fairspan.datasets.download import OPENML, fetched
 from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
-from fairspan.moments.groups import listed
+from fairspan.rows.groups import listed
 
 _CREDIT_NAMES = (
     *("LIMIT_BAL", "SEX", "EDUCATION", "MARRIAGE", "AGE"),

@@ -10,10 +10,10 @@ from sklearn.base import clone
 from fairspan.auditing.models import plain_pca
 from fairspan.errors import FairspanWarning, InvalidParameter, InvalidType
 from fairspan.metrics import GroupFigures, group_figures
-from fairspan.moments.groups import printable, spelled
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.parameters import kind_of
+from fairspan.rows.groups import printable, spelled
 from fairspan.subspace import FairSubspace
 
 FloatArray = npt.NDArray[np.float64]

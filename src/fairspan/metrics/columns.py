@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.moments.groups import Label, LabelCoder, Scalar, listed, plain_labels
-from fairspan.moments.sources.labels import check_index, labels_of
+from fairspan.rows.groups import Label, LabelCoder, Scalar, listed, plain_labels
+from fairspan.rows.labels import check_index, labels_of
 
 Codes = npt.NDArray[np.int64]
 

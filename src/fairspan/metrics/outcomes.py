@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.metrics.columns import Codes, coded_groups, coded_outcomes
-from fairspan.moments.groups import Label, Scalar, listed, plain_labels
-from fairspan.moments.sources.labels import check_index
-from fairspan.moments.sources.weights import checked_weights
+from fairspan.rows.groups import Label, Scalar, listed, plain_labels
+from fairspan.rows.labels import check_index
+from fairspan.rows.weights import checked_weights
 
 FloatArray = npt.NDArray[np.float64]
 

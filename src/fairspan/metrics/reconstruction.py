@@ -12,15 +12,15 @@ import numpy.typing as npt
 
 from fairspan.accepted_models import subspace_of
 from fairspan.errors import InvalidInput
-from fairspan.moments.group_limit import GroupLimit
-from fairspan.moments.groups import Label, listed
+from fairspan.moments.held_rows.coordinates import with_basis
+from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.moments.of_rows import Moments, moments_of
-from fairspan.moments.sources.registry import rows_of
-from fairspan.moments.thin.coordinates import with_basis
-from fairspan.moments.thin.moments import ThinMoments
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.problem import Problem
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.groups import Label, listed
+from fairspan.rows.registry import rows_of
 from fairspan.subspace import FairSubspace
 
 FloatArray = npt.NDArray[np.float64]

@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.metrics.columns import coded_groups
-from fairspan.moments.groups import Label, listed
-from fairspan.moments.sources.arrays import ArrayRows
-from fairspan.moments.sources.frames import FrameRows, frame_of
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.frames import FrameRows, frame_of
+from fairspan.rows.groups import Label, listed
 
 FloatArray = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]

@@ -7,15 +7,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
-from fairspan.moments.folds import folded
-from fairspan.moments.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import Codes, LabelCoder
 from fairspan.moments.intake import EVERY_ROW, Intake
 from fairspan.moments.one_group import OneGroup
 from fairspan.moments.running_group import RunningGroup
-from fairspan.moments.sources.protocol import OwnMoments, RowBlock, Rows, RowSource
 from fairspan.moments.uncentred import HeldRows, uncentred_groups
+from fairspan.rows.folding import folded
+from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
+from fairspan.rows.groups import Codes, LabelCoder
+from fairspan.rows.protocol import OwnMoments, RowBlock, Rows, RowSource
 
 FloatArray = npt.NDArray[np.float64]
 

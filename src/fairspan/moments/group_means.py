@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.moments.center import Center, check_center
-from fairspan.moments.groups import Label, plain_labels
+from fairspan.rows.groups import Label, plain_labels
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -12,12 +12,12 @@ from scipy.linalg import blas
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.moments.center import Center
 from fairspan.moments.group_means import GroupMeans
-from fairspan.moments.groups import Label, label_array, spelled
 from fairspan.moments.intake import EVERY_ROW, Intake
 from fairspan.moments.mergeable import check_mergeable
 from fairspan.moments.notebook import moments_html
 from fairspan.moments.one_group import OneGroup, check_magnitude, merged
 from fairspan.moments.operators import DenseSecondMoments
+from fairspan.rows.groups import Label, label_array, spelled
 from fairspan.storage import (
     Contents,
     archive_bytes,
@@ -27,7 +27,7 @@ from fairspan.storage import (
 )
 
 if TYPE_CHECKING:
-    from fairspan.moments.sources.protocol import OnMissing
+    from fairspan.rows.protocol import OnMissing
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -129,8 +129,8 @@ class GroupMoments(GroupMeans):
         """
         # Imported here: accumulating builds GroupMoments.
         from fairspan.moments.accumulate import accumulate
-        from fairspan.moments.group_limit import GroupLimit
-        from fairspan.moments.sources.registry import rows_of
+        from fairspan.rows.group_limit import GroupLimit
+        from fairspan.rows.registry import rows_of
 
         limit = GroupLimit(max_groups)
         return accumulate(rows_of(X, sensitive_features, sample_weight, on_missing), limit)

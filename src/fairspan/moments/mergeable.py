@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fairspan.errors import InvalidInput
-from fairspan.moments.groups import kind_in_words, listed, same_kind
+from fairspan.rows.groups import kind_in_words, listed, same_kind
 
 if TYPE_CHECKING:
     from fairspan.moments.group_moments import GroupMoments

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from fairspan.html_table import Row, first_and_last, html_table
-from fairspan.moments.groups import printable, spelled
+from fairspan.rows.groups import printable, spelled
 
 if TYPE_CHECKING:
     from fairspan.moments.of_rows import Moments

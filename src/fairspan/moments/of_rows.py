@@ -1,15 +1,15 @@
 """What a fit or an audit needs of rows: matrices, or the rows where these would get large."""
 
 from fairspan.moments.accumulate import accumulate, no_rows
-from fairspan.moments.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.held_rows.sparse_moments import SparseMoments
+from fairspan.moments.held_rows.thin_moments import ThinMoments
+from fairspan.moments.held_rows.thin_of_rows import thin_moments
 from fairspan.moments.intake import EVERY_ROW
-from fairspan.moments.sources.arrays import ArrayRows
-from fairspan.moments.sources.frames import FrameRows
-from fairspan.moments.sources.protocol import Rows, StayingRows
-from fairspan.moments.sparse.moments import SparseMoments
-from fairspan.moments.thin.moments import ThinMoments
-from fairspan.moments.thin.of_rows import thin_moments
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.frames import FrameRows
+from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
+from fairspan.rows.protocol import Rows, StayingRows
 
 Moments = GroupMoments | SparseMoments | ThinMoments
 """What a projection is fitted to and judged by."""

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
-from fairspan.moments.groups import Label
+from fairspan.rows.groups import Label
 
 FloatArray = npt.NDArray[np.float64]
 

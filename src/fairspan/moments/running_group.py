@@ -4,9 +4,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas
 
-from fairspan.moments.groups import Label
 from fairspan.moments.one_group import OneGroup
 from fairspan.moments.symmetric import mirrored
+from fairspan.rows.groups import Label
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import label_array, plain_labels
 from fairspan.moments.intake import Intake
+from fairspan.rows.groups import label_array, plain_labels
 
 FloatArray = npt.NDArray[np.float64]
 

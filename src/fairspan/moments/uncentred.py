@@ -19,11 +19,11 @@ import numpy.typing as npt
 from scipy.linalg import blas
 
 from fairspan.linalg.threads import in_threads, threads_of
-from fairspan.moments.groups import CodedLabels, Codes, Label, LabelCoder
 from fairspan.moments.one_group import OneGroup, merged
 from fairspan.moments.running_group import RunningGroup
-from fairspan.moments.sources.protocol import block_rows
 from fairspan.moments.symmetric import mirrored
+from fairspan.rows.groups import CodedLabels, Codes, Label, LabelCoder
+from fairspan.rows.protocol import block_rows
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -9,17 +9,17 @@ import numpy.typing as npt
 
 from fairspan.errors import warn
 from fairspan.moments.center import Center
-from fairspan.moments.groups import listed
+from fairspan.moments.held_rows.coordinates import InCoordinates
+from fairspan.moments.held_rows.sparse_moments import SparseMoments
+from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.moments.sparse.moments import SparseMoments
-from fairspan.moments.thin.coordinates import InCoordinates
-from fairspan.moments.thin.moments import ThinMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.limits import CovariancesWithin, MeansWithin
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import MeanParity, Restriction
 from fairspan.problem.restrictions_in_coordinates import in_coordinates
+from fairspan.rows.groups import listed
 
 FloatArray = npt.NDArray[np.float64]
 

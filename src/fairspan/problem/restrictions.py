@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from fairspan.errors import Incompatible, InvalidType
 from fairspan.linalg import graded_eigh
-from fairspan.moments.groups import Label
 from fairspan.problem.criteria import Criterion, TotalError
 from fairspan.problem.mean_free_directions import mean_free_directions
 from fairspan.problem.parameters import check_count, check_number, kind_of
+from fairspan.rows.groups import Label
 
 FloatArray = npt.NDArray[np.float64]
 

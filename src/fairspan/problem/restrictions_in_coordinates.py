@@ -1,15 +1,15 @@
 """Restrictions that count directions, where most of the features' directions are left out.
 
 Rows that are fewer than their features have coordinates in which most directions without variance
-are left out (see :mod:`fairspan.moments.thin`). A restriction counts those as well: along them the
-groups look alike.
+are left out (see :mod:`fairspan.moments.held_rows`). A restriction counts those as well: along them
+the groups look alike.
 """
 
 import numbers
 from dataclasses import replace
 
 from fairspan.errors import Incompatible
-from fairspan.moments.thin.coordinates import InCoordinates
+from fairspan.moments.held_rows.coordinates import InCoordinates
 from fairspan.problem.mean_free_directions import mean_free_directions
 from fairspan.problem.restrictions import CovarianceParity, Restriction
 

@@ -9,7 +9,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from fairspan.errors import InvalidInput
-from fairspan.moments.groups import printable
+from fairspan.rows.groups import printable
 
 FloatArray = npt.NDArray[np.float64]
 

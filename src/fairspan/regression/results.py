@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
-from fairspan.moments.groups import Label
-from fairspan.moments.sources.arrays import ArrayRows
-from fairspan.moments.sources.frames import FrameRows, frame_of
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.frames import FrameRows, frame_of
+from fairspan.rows.groups import Label
 from fairspan.subspace import FairSubspace
 
 FloatArray = npt.NDArray[np.float64]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import listed
+from fairspan.rows.groups import listed
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -16,10 +16,10 @@ from fairspan.fitting import Fit
 from fairspan.html_table import html_table
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
-from fairspan.moments.groups import Label, printable, spelled
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.criterion_names import CRITERION_NAMES
 from fairspan.problem.named_criteria import criterion_of
+from fairspan.rows.groups import Label, printable, spelled
 from fairspan.solvers.auto import Auto
 from fairspan.solvers.frontier_vertices import attainable_polygon
 from fairspan.solvers.trade_off_boundary import BoundaryPoint

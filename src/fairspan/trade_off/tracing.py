@@ -10,7 +10,7 @@ from fairspan.fitting import fit_subspace
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.thin.moments import ThinMoments
+from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.problem.parameters import check_flag, check_number, kind_of
 from fairspan.problem.problem import check_n_components
 from fairspan.solvers.frontier_vertices import frontier_vertices

@@ -13,8 +13,8 @@ from fairspan.experiments.vu.threads import on_one_thread
 from fairspan.experiments.vu.toy import LABELS, N_TRAIN, toy_rows
 from fairspan.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import Label
 from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.rows.groups import Label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

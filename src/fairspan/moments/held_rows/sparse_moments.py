@@ -1,0 +1,113 @@
+"""Moments of sparse rows of many features: the rows stay, and stand for the p x p matrices."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.moments.group_means import GroupMeans
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.held_rows.sparse_group import SparseGroup
+from fairspan.moments.held_rows.sparse_operator import SparseSecondMoments
+from fairspan.moments.intake import EVERY_ROW, Intake
+from fairspan.moments.notebook import moments_html
+from fairspan.moments.one_group import check_sizes
+from fairspan.rows.groups import label_array, spelled
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMoments(GroupMeans):
+    """Weight, mean and variances of each group of sparse rows, and the rows themselves.
+
+    What a fit asks of :class:`GroupMoments`, without matrices of p x p numbers. It refers to all
+    rows, so it cannot be merged, saved or given away as moments can; `matrices()` can.
+
+    Attributes
+    ----------
+    groups : (k,) array
+        Labels in sorted order.
+    counts, weights : (k,) arrays
+    means, variances : (k, p) arrays
+        Of each feature in each group, about the group's own mean.
+    intake : Intake
+    scale : (p,) array or None
+        What the rows are divided by.
+    """
+
+    groups: npt.NDArray[Any]
+    counts: npt.NDArray[np.int64]
+    weights: FloatArray
+    means: FloatArray
+    variances: FloatArray
+    intake: Intake = EVERY_ROW
+    scale: FloatArray | None = None
+    parts: tuple[SparseGroup, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of_groups(cls, parts: Sequence[SparseGroup], intake: Intake) -> "SparseMoments":
+        """Put groups together, sorted by label.
+
+        Raises
+        ------
+        InvalidInput
+            Numbers or weights so large that second moments overflow.
+        """
+        parts = sorted(parts, key=lambda part: part.label)
+        weights = [part.weight for part in parts]
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = np.array([part.mean for part in parts])
+            variances = np.array([part.variances for part in parts])
+            check_sizes(weights, [np.abs(means), np.sqrt(variances)])
+        return cls(
+            label_array([part.label for part in parts]),
+            np.array([part.count for part in parts], dtype=np.int64),
+            np.array(weights),
+            means,
+            variances,
+            intake,
+            parts=tuple(parts),
+        )
+
+    @property
+    def feature_names(self) -> None:
+        """Sparse matrices have no names."""
+        return
+
+    def operator_about(self, point: FloatArray | None) -> SparseSecondMoments:
+        """Second moments about a point, or about each group's own mean if it is None."""
+        offsets = np.zeros_like(self.means) if point is None else self.means - point
+        return SparseSecondMoments(self.parts, self.variances, offsets, self.scale)
+
+    def divided_by(self, scale: FloatArray) -> "SparseMoments":
+        """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
+        return replace(
+            self,
+            means=self.means / scale,
+            variances=self.variances / scale**2,
+            scale=scale if self.scale is None else self.scale * scale,
+        )
+
+    @property
+    def scatters(self) -> FloatArray:
+        """(k, p, p) scatters about each group's own mean, computed now: k p^2 numbers."""
+        return self.matrices().scatters
+
+    def matrices(self) -> GroupMoments:
+        """The same as moments without rows: k p^2 numbers, which can be merged and saved."""
+        scattered = [part.scattered() for part in self.parts]
+        whole = GroupMoments.from_groups(scattered, self.n_features, None, self.intake)
+        return whole if self.scale is None else whole.divided_by(self.scale)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(
+            f"{spelled(label)}: {count}"
+            for label, count in zip(self.labels, self.counts.tolist(), strict=True)
+        )
+        return f"<SparseMoments of {self.n_features} features, rows by group: {sizes}>"
+
+    def _repr_html_(self) -> str:
+        return moments_html(self)
