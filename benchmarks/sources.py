@@ -28,7 +28,7 @@ from benchmarks.isolation import process
 from benchmarks.report import Measured
 from benchmarks.results import announce, machine, seconds_of, table_of
 from fairspan import GroupMoments
-from fairspan.moments.accumulate import accumulate
+from fairspan.moments.of_rows import accumulate
 from fairspan.rows.dask.engine import OnDask
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.processes import Processes

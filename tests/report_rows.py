@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fairspan.moments.accumulate import accumulate
+from fairspan.moments.of_rows import accumulate
 from fairspan.report.facts.asked import Asked
 from fairspan.report.facts.made import Origin
 from fairspan.report.facts.of_rows import facts_of

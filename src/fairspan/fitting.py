@@ -13,8 +13,7 @@ from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.linalg import leading_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.held_rows.coordinates import InCoordinates
-from fairspan.moments.held_rows.sparse_moments import SparseMoments
+from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.named_criteria import criterion_of
@@ -123,7 +122,7 @@ def fit_subspace(
     check_dimension(n_components, moments.n_features)
     if center == "group":
         _check_spread(moments)
-    if isinstance(moments, SparseMoments):
+    if moments.matrix_free:
         _check_without_matrices(n_components, hide)
         solve_with = GrowingSubspace(solve_with)
     check_squares(moments, center)

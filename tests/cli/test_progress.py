@@ -16,7 +16,7 @@ from fairspan.cli import progress_line
 from fairspan.cli.progress import WithProgress
 from fairspan.cli.progress_line import ProgressLine
 from fairspan.cli.row_estimate import estimated_rows
-from fairspan.moments.accumulate import accumulate
+from fairspan.moments.of_rows import accumulate
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.engines import InThisProcess
 from fairspan.rows.files.file_rows import FileRows

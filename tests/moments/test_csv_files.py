@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairspan.errors import FairspanWarning, InvalidInput
-from fairspan.moments.accumulate import accumulate
+from fairspan.moments.of_rows import accumulate
 from fairspan.rows.files.file_rows import FileRows
 from moments.file_rows import labels_of, rows_of_text, values_of
 

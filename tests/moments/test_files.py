@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from fairspan.errors import FairspanError, InvalidInput
-from fairspan.moments.accumulate import accumulate
+from fairspan.moments.of_rows import accumulate
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.protocol import RowSource
 from moments.file_rows import labels_of, rows_of_text, values_of
@@ -167,7 +167,7 @@ def test_a_damaged_file_is_an_error_of_ours_or_still_numbers(tmp_path, ending):
 
 _READ_ALL = """
 import sys, pyarrow
-from fairspan.moments.accumulate import accumulate
+from fairspan.moments.of_rows import accumulate
 from fairspan.rows.files.file_rows import FileRows
 moments = accumulate(FileRows.open(sys.argv[1], groups=["g"]))
 print(int(moments.counts.sum()), pyarrow.default_memory_pool().max_memory())

@@ -13,7 +13,8 @@ import scipy.sparse
 from extending.sqlite_rows import SqliteRows, SqliteTable
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.moments import accumulate, group_limit
+from fairspan.moments import accumulate
+from fairspan.rows import group_limit
 from fairspan.rows.registry import rows_of
 from fairspan.rows.sampling import sampled
 

@@ -11,7 +11,8 @@ import pytest
 from by_hand import assert_moments, moments_by_hand
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidParameter, MissingDependency
-from fairspan.moments.accumulate import MomentsFold, accumulate
+from fairspan.moments.accumulate import MomentsFold
+from fairspan.moments.of_rows import accumulate
 from fairspan.rows.dask import engine as on_dask
 from fairspan.rows.dask.engine import OnDask
 from fairspan.rows.files.file_rows import FileRows

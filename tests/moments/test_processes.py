@@ -10,7 +10,8 @@ import pytest
 
 from fairspan import FileRows
 from fairspan.errors import FairspanError, InvalidInput
-from fairspan.moments.accumulate import MomentsFold, accumulate
+from fairspan.moments.accumulate import MomentsFold
+from fairspan.moments.of_rows import accumulate
 from fairspan.rows.processes import Processes
 
 

@@ -8,7 +8,8 @@ import pytest
 from cli.row_folders import made_rows, write_folder
 from fairspan.auditing.row_errors import SquaredDeviations
 from fairspan.errors import CorruptFile, InvalidInput
-from fairspan.moments.accumulate import MomentsFold, accumulate
+from fairspan.moments.accumulate import MomentsFold
+from fairspan.moments.of_rows import accumulate
 from fairspan.rows.engines import Engine, InThisProcess
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.resuming.records import Plan, Record

@@ -6,8 +6,8 @@ import pytest
 
 from by_hand import assert_moments, moments_by_hand
 from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.moments.accumulate import accumulate
-from fairspan.moments.intake import Intake
+from fairspan.moments.group_statistics import Intake
+from fairspan.moments.of_rows import accumulate
 from fairspan.rows import protocol
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.registry import rows_of

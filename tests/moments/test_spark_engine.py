@@ -13,7 +13,8 @@ from pyarrow import parquet
 
 from by_hand import assert_moments, moments_by_hand, random_rows
 from fairspan.errors import InvalidInput, InvalidParameter, MissingDependency
-from fairspan.moments.accumulate import MomentsFold, accumulate
+from fairspan.moments.accumulate import MomentsFold
+from fairspan.moments.of_rows import accumulate
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.spark.engine import OnSpark
 from moments.spark_session import session_or_skip
@@ -87,7 +88,7 @@ def test_a_worker_without_a_package_says_which(spark):
 
 ALONE = """
 import sys
-from fairspan.moments.accumulate import accumulate
+from fairspan.moments.of_rows import accumulate
 from fairspan.rows.spark.engine import OnSpark
 from fairspan.rows.files.file_rows import FileRows
 from dataclasses import replace

@@ -10,7 +10,8 @@ import pytest
 import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, projector_distance, random_rows
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.moments.accumulate import MomentsFold, accumulate
+from fairspan.moments.accumulate import MomentsFold
+from fairspan.moments.of_rows import accumulate
 from fairspan.rows.registry import rows_of
 from moments.source_cases import CASES
 from moments.spark_session import session_or_skip

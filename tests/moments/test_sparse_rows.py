@@ -7,10 +7,9 @@ import scipy.sparse
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.moments.accumulate import accumulate
 from fairspan.moments.held_rows.sparse_group import SparseGroup
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
-from fairspan.moments.of_rows import moments_of
+from fairspan.moments.of_rows import accumulate, moments_of
 from fairspan.rows.protocol import OwnMoments, RowSource
 from fairspan.rows.registry import rows_of
 

@@ -7,7 +7,7 @@ from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.linalg import threads
 from fairspan.moments import uncentred
-from fairspan.moments.symmetric import mirrored
+from fairspan.moments.running_group import mirrored
 from fairspan.rows.registry import rows_of
 
 RNG = np.random.default_rng(0)

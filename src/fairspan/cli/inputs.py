@@ -12,8 +12,8 @@ from fairspan.cli.progress import WithProgress
 from fairspan.cli.reading import Reading
 from fairspan.errors import Incompatible, InvalidInput, UnknownGroup
 from fairspan.fitting import Fit, fit_subspace, smallest_dimension
-from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import accumulate
 from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.problem import check_n_components
 from fairspan.rows.files.file_rows import FileRows

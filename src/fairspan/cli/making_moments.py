@@ -12,8 +12,8 @@ from fairspan.cli.progress_line import ProgressLine
 from fairspan.cli.reading import Reading
 from fairspan.cli.terminal import complain
 from fairspan.errors import InvalidInput
-from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import accumulate
 from fairspan.rows.engines import located
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.group_limit import GroupLimit

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from fairspan.accepted_models import subspace_of
 from fairspan.errors import InvalidInput
-from fairspan.moments.held_rows.coordinates import with_basis
-from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.disparity import signed_disparity
@@ -83,9 +81,8 @@ def group_figures(subspace: FairSubspace, moments: Moments) -> GroupFigures:
         moments = moments.divided_by(subspace.scale)
         point = None if point is None else point / subspace.scale
     basis = subspace.basis
-    if isinstance(moments, ThinMoments):
-        moments, point, basis = with_basis(moments, point, basis, subspace.dimension)
-    second = moments.operator_about(point)
+    inside, point, basis = moments.with_basis(point, basis, subspace.dimension)
+    second = inside.operator_about(point)
     problem = Problem(second, moments.labels, moments.weights, subspace.dimension, TotalError())
     errors = problem.errors(basis)
     return GroupFigures(moments.labels, second.traces, errors, problem.best_errors)

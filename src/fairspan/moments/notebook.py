@@ -6,13 +6,13 @@ from fairspan.html_table import Row, first_and_last, html_table
 from fairspan.rows.groups import printable, spelled
 
 if TYPE_CHECKING:
-    from fairspan.moments.of_rows import Moments
+    from fairspan.moments.group_means import GroupMeans
 
 _HEADINGS = ("group", "rows", "weight", "share", "variance")
 _MOST_GROUPS = 20
 
 
-def moments_html(moments: "Moments") -> str:
+def moments_html(moments: "GroupMeans") -> str:
     """Rows, weight and variance of each group; the variance is about the group's own mean."""
     rows: list[Row] = [
         (

@@ -9,7 +9,7 @@ import numbers
 from dataclasses import replace
 
 from fairspan.errors import Incompatible
-from fairspan.moments.held_rows.coordinates import InCoordinates
+from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.problem.mean_free_directions import mean_free_directions
 from fairspan.problem.restrictions import CovarianceParity, Restriction
 

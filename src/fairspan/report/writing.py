@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
-from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import accumulate
 from fairspan.problem.parameters import kind_of
 from fairspan.report.facts.asked import Asked
 from fairspan.report.facts.call import Call

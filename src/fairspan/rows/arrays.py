@@ -2,18 +2,57 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.rows.checks import check_dtype, check_shape, checked_values, row_block
-from fairspan.rows.groups import CodedLabels
+from fairspan.rows.groups import CodedLabels, listed
 from fairspan.rows.labels import Labels, check_index, labels_of
-from fairspan.rows.protocol import FloatArray, OnMissing, RowBlock, block_rows
-from fairspan.rows.unnamed import UnnamedRows
+from fairspan.rows.protocol import OnMissing, RowBlock, block_rows
 from fairspan.rows.weights import checked_weights
+from fairspan.typing import FloatArray
+
+
+class UnnamedRows(Protocol):
+    """Rows of an (n, p) table whose features have no names."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, p)."""
+
+    @property
+    def feature_names(self) -> None:
+        """There are none."""
+        return
+
+    @property
+    def n_features(self) -> int:
+        """p, the number of features."""
+        return int(self.shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.shape[0])
+
+    def selected(self, names: tuple[str, ...]) -> Self:
+        """The same rows, whose width must fit, as there are no names to select by.
+
+        Raises
+        ------
+        InvalidInput
+            Another number of columns.
+        """
+        if self.n_features != len(names):
+            raise InvalidInput(
+                f"X has {self.n_features} features",
+                f"The model was fitted on {len(names)}: {listed(names)}",
+                "Pass the columns that it was fitted on",
+            )
+        return self
 
 
 @dataclass(frozen=True)
@@ -98,6 +137,18 @@ def open_rows(
     check_index(X, sample_weight, "sample_weight")
     rows = ArrayRows(X)
     return rows.joined(labels_of(sensitive_features, rows.n_rows, X), sample_weight, on_missing)
+
+
+def comes_from(X: Any, package: str) -> bool:
+    """Whether an object is of a class of a package, which need not be installed."""
+    return any(cls.__module__.split(".")[0] == package for cls in type(X).__mro__)
+
+
+def is_device_array(X: Any) -> bool:
+    """Whether it is an array of another package than numpy, which may lie on a GPU."""
+    if isinstance(X, np.ndarray | np.generic):
+        return False
+    return hasattr(X, "__array_namespace__") or comes_from(X, "torch")
 
 
 def _as_array(values: Any) -> Any:

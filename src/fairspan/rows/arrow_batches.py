@@ -9,8 +9,6 @@ import numpy.typing as npt
 from fairspan.rows.arrow_values import numbers_of, vectors_of
 from fairspan.rows.frames import check_numeric
 
-FloatArray = npt.NDArray[np.float64]
-
 
 class NumericColumns:
     """The features of a record batch, from which blocks are cut.

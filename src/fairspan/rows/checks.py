@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.rows.groups import CodedLabels
-from fairspan.rows.protocol import FloatArray, OnMissing, RowBlock
+from fairspan.rows.protocol import OnMissing, RowBlock
+from fairspan.typing import FloatArray
 
 _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)
 

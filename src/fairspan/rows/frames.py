@@ -14,9 +14,10 @@ from fairspan.rows.checks import check_shape, checked_values, converted, row_blo
 from fairspan.rows.column_values import float64_of
 from fairspan.rows.groups import listed
 from fairspan.rows.labels import Labels, check_index, labels_of, named_columns
-from fairspan.rows.protocol import FloatArray, OnMissing, RowBlock, block_rows
+from fairspan.rows.protocol import OnMissing, RowBlock, block_rows
 from fairspan.rows.vector_columns import collapsed, expanded
 from fairspan.rows.weights import check_apart, checked_weights, weights_of_column
+from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from fairspan.rows.groups import CodedLabels
-
-if TYPE_CHECKING:
-    from fairspan.moments.group_moments import GroupMoments
-    from fairspan.moments.held_rows.sparse_moments import SparseMoments
-    from fairspan.rows.group_limit import GroupLimit
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Numbers in one block: large enough that a matrix product runs at full speed, small enough to stay
 # in cache and to keep memory flat however many rows there are.
@@ -73,26 +64,6 @@ class RowSource(Protocol):
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
-
-
-@runtime_checkable
-class OwnMoments(Protocol):
-    """Rows whose source knows a better way to its moments than blocks of numbers."""
-
-    def moments(self, limit: "GroupLimit") -> "GroupMoments | None":
-        """Moments of each group, of no more groups than allowed; None if there are no rows."""
-
-
-@runtime_checkable
-class StayingRows(Protocol):
-    """Rows that can stand for their moments where matrices of p x p numbers would be too large."""
-
-    @property
-    def n_features(self) -> int:
-        """p, the number of features."""
-
-    def staying(self, limit: "GroupLimit") -> "SparseMoments | None":
-        """Moments that refer to the rows instead of matrices; None if there are no rows."""
 
 
 @runtime_checkable

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.rows.arrays import comes_from, is_device_array
 from fairspan.rows.checks import check_on_missing
 from fairspan.rows.frames import frame_of
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import (
-    FloatArray,
     OnMissing,
     PartedRows,
     Projection,
     Rows,
     RowSource,
 )
+from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True)
@@ -41,29 +42,18 @@ class Adapter:
         return import_module(f"fairspan.rows.{self.module}")
 
 
-def _comes_from(package: str) -> Callable[[Any], bool]:
-    return lambda X: any(cls.__module__.split(".")[0] == package for cls in type(X).__mro__)
-
-
 def _is_stream(X: Any) -> bool:
     """Whether it exports a table as an Arrow stream; a single column does so too, and is none."""
     is_column = hasattr(X, "__array__") and not hasattr(X, "schema")
     return hasattr(X, "__arrow_c_stream__") and not is_column
 
 
-def is_device_array(X: Any) -> bool:
-    """Whether it is an array of another package than numpy, which may lie on a GPU."""
-    if isinstance(X, np.ndarray | np.generic):
-        return False
-    return hasattr(X, "__array_namespace__") or _comes_from("torch")(X)
-
-
 # The first that takes an object reads it; numpy reads whatever is left.
 ADAPTERS = (
     Adapter("files.file_rows", lambda X: isinstance(X, str | PathLike)),
     Adapter("sparse", lambda X: hasattr(X, "tocsr")),
-    Adapter("dask.collections", _comes_from("dask")),
-    Adapter("spark.frames", _comes_from("pyspark")),
+    Adapter("dask.collections", lambda X: comes_from(X, "dask")),
+    Adapter("spark.frames", lambda X: comes_from(X, "pyspark")),
     Adapter("frames", lambda X: frame_of(X) is not None),
     Adapter("arrow", _is_stream),
     Adapter("device.arrays", is_device_array),

@@ -2,25 +2,20 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.moments.intake import Intake
-from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import CodedLabels, Label, LabelCoder, listed
 from fairspan.rows.protocol import (
-    FloatArray,
     NamedGroups,
     RowBlock,
     RowSource,
     block_rows,
 )
-
-if TYPE_CHECKING:
-    from fairspan.moments.group_moments import GroupMoments
+from fairspan.typing import FloatArray
 
 # Arrays of the same rows: keys and values, with codes and weights where rows have them.
 _Part = dict[str, npt.NDArray[Any]]
@@ -87,7 +82,8 @@ class SampledRows:
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
         size = block_rows(self.n_features)
-        for start in range(0, self.n_rows, size):
+        # A block even of no rows, as it may tell of rows that were left out.
+        for start in range(0, max(self.n_rows, 1), size):
             own = slice(start, start + size)
             yield RowBlock(
                 start,
@@ -96,22 +92,6 @@ class SampledRows:
                 None if self.weights is None else self.weights[own],
                 self.n_dropped if start == 0 else 0,
             )
-
-    def moments(self, limit: GroupLimit = USUAL_LIMIT) -> "GroupMoments | None":
-        """Moments of each group, which say that they are of a sample; None if there are no rows."""
-        from fairspan.moments.accumulate import RunningMoments  # these read sources
-        from fairspan.moments.group_moments import GroupMoments
-
-        running = RunningMoments(self.feature_names, limit)
-        for block in self.blocks():
-            running.absorb(block)
-        moments = running.finished()
-        intake = Intake(self.n_dropped, self.drawn_from)
-        if moments is not None:
-            return replace(moments, intake=intake)
-        if not self.n_dropped:
-            return None
-        return GroupMoments.from_groups([], self.n_features, self.feature_names, intake)
 
 
 def sampled(rows: RowSource, size: int, seed: int = 0) -> SampledRows:

@@ -6,30 +6,25 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
-from fairspan.errors import InvalidInput
-from fairspan.moments.accumulate import RunningMoments
-from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.held_rows.sparse_group import SparseGroup
-from fairspan.moments.held_rows.sparse_moments import SparseMoments
-from fairspan.moments.intake import Intake
-from fairspan.rows.checks import row_block
-from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
-from fairspan.rows.groups import LabelCoder
-from fairspan.rows.labels import Labels, labels_of
-from fairspan.rows.protocol import (
-    FloatArray,
-    OnMissing,
-    Projection,
-    RowBlock,
-    block_rows,
+from fairspan.rows.arrays import UnnamedRows
+from fairspan.rows.checks import (
+    check_dtype,
+    check_shape,
+    check_width,
+    checked_values,
+    converted,
+    row_block,
 )
-from fairspan.rows.sparse_cells import Csr, checked_matrix, row_numbers
-from fairspan.rows.unnamed import UnnamedRows
+from fairspan.rows.labels import Labels, labels_of
+from fairspan.rows.protocol import OnMissing, Projection, RowBlock, block_rows
 from fairspan.rows.weights import checked_weights
+from fairspan.typing import FloatArray
 
-# Where more of the cells are stored, blocks with all their zeros are multiplied faster.
-_SPARSE_UP_TO = 1 / 12
+# A csr_array, for which scipy has no types.
+Csr = Any
+
 # Numbers of one part of reduced rows that are computed at once.
 _PART_NUMBERS = 2**22
 
@@ -58,6 +53,11 @@ class SparseRows(UnnamedRows):
         return tuple(self.matrix.shape)
 
     @property
+    def density(self) -> float:
+        """Share of the cells that are stored."""
+        return float(self.matrix.nnz / (self.n_rows * self.n_features))
+
+    @property
     def group_columns(self) -> tuple[Any, ...]:
         """Names of the columns that make the groups."""
         return () if self.labels is None else self.labels.names
@@ -76,50 +76,12 @@ class SparseRows(UnnamedRows):
                 self.on_missing,
             )
 
-    def moments(self, limit: GroupLimit = USUAL_LIMIT) -> GroupMoments | None:
-        """Moments of each group, as matrices; None if there are no rows."""
-        if self.matrix.nnz > _SPARSE_UP_TO * self.n_rows * self.n_features:
-            running = RunningMoments(None, limit)
-            for block in self.blocks():
-                running.absorb(block)
-            return running.finished()
-        staying = self.staying(limit)
-        if staying is None:
-            return None
-        if staying.n_groups == 0:
-            return GroupMoments.from_groups([], self.n_features, None, staying.intake)
-        return staying.matrices()
-
-    def staying(self, limit: GroupLimit = USUAL_LIMIT) -> SparseMoments | None:
-        """Moments that refer to the rows instead of matrices; None if there are no rows."""
-        whole = self._complete()
-        n_dropped = self.n_rows - whole.n_rows
-        present = np.ones(whole.n_rows, bool) if whole.weights is None else whole.weights > 0
-        if whole.labels is None:
-            raise InvalidInput(
-                "The rows carry no group labels", "Allowed is a label for each row", "Name a group"
-            )
-        coder = LabelCoder()
-        codes = coder.encode(whole.labels.between(0, whole.n_rows))
-        counts = np.bincount(codes[present])
-        limit.check(int(np.count_nonzero(counts)), int(counts.sum()), self.n_features)
-        parts = []
-        with np.errstate(over="ignore", invalid="ignore"):  # found by check_magnitude
-            for code, label in enumerate(coder.labels):
-                own = np.flatnonzero((codes == code) & present)
-                if len(own):
-                    weights = None if whole.weights is None else whole.weights[own]
-                    parts.append(SparseGroup.of(label, whole.matrix[own], weights))
-        if not parts and not n_dropped:
-            return None
-        return SparseMoments.of_groups(parts, Intake(n_dropped))
-
-    def _complete(self) -> "SparseRows":
+    def complete(self) -> "SparseRows":
         """Without the rows in which something is missing, where these are to be dropped."""
         if self.on_missing == "error" or self.labels is None:
             return self
         missing = self.labels.between(0, self.n_rows).missing
-        missing[row_numbers(self.matrix)[np.isnan(self.matrix.data)]] = True
+        missing[_row_numbers(self.matrix)[np.isnan(self.matrix.data)]] = True
         if not missing.any():
             return self
         kept = np.flatnonzero(~missing)
@@ -136,7 +98,7 @@ def open_rows(
     X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
 ) -> SparseRows:
     """Rows of a sparse matrix, whose groups and weights are beside it."""
-    matrix = checked_matrix(X, allow_nan=on_missing == "drop")
+    matrix = _checked_matrix(X, allow_nan=on_missing == "drop")
     n_rows = matrix.shape[0]
     return SparseRows(
         matrix,
@@ -154,15 +116,9 @@ def transformed(X: Any, projection: Projection) -> npt.NDArray[Any]:
     InvalidInput
         Another number of features, NaN or infinity.
     """
-    matrix = checked_matrix(X)
+    matrix = _checked_matrix(X)
     p = projection.components.shape[1]
-    if matrix.shape[1] != p:
-        raise InvalidInput(
-            f"X has {matrix.shape[1]} features, but the projection is expecting {p} features as "
-            "input",
-            f"Allowed are rows of {p} features",
-            "Pass the columns that it was fitted on",
-        )
+    check_width(matrix.shape[1], p, "features")
     directions = projection.components.T
     if projection.scale is not None:
         directions = directions / projection.scale[:, None]
@@ -174,3 +130,38 @@ def transformed(X: Any, projection: Projection) -> npt.NDArray[Any]:
         # In double precision: in single precision a large mean would cost digits.
         reduced[start : start + size] = matrix[start : start + size] @ directions - offset
     return reduced
+
+
+def _checked_matrix(X: Any, *, allow_nan: bool = False) -> Csr:
+    """A sparse matrix as float64 rows without duplicates or stored zeros; never the user's own.
+
+    Raises
+    ------
+    InvalidInput, InvalidType
+        A shape, type or cell that cannot be used.
+    """
+    check_shape(X.shape)
+    check_dtype(X.dtype)
+    rows = scipy.sparse.csr_array(X.tocsr())
+    matrix = scipy.sparse.csr_array(
+        (converted(rows.data).astype(np.float64, copy=False), rows.indices, rows.indptr),
+        shape=rows.shape,
+    )
+    if not (matrix.has_canonical_format and matrix.data.all()):
+        matrix = matrix.copy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    bad = np.isinf(matrix.data) if allow_nan else ~np.isfinite(matrix.data)
+    if bad.any():
+        first = int(np.argmax(bad))
+        row = int(np.searchsorted(matrix.indptr, first, side="right")) - 1
+        cells = np.zeros((1, int(matrix.indices[first]) + 1))
+        cells[0, -1] = matrix.data[first]
+        checked_values(cells, row, None)
+    return matrix
+
+
+def _row_numbers(matrix: Csr) -> npt.NDArray[np.intp]:
+    """Row of each stored cell."""
+    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
 from fairspan.rows.column_values import float64_of
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -> FloatArray | None:

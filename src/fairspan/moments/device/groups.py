@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fairspan.rows.device.place import Place, on_host
 from fairspan.rows.groups import CodedLabels, LabelCoder
-from fairspan.rows.protocol import FloatArray
+from fairspan.typing import FloatArray
 
 Indices = npt.NDArray[np.intp]
 # Called with the number of groups and of rows before each group's rows are gathered.
@@ -67,12 +67,6 @@ def _sort_keys(xp: Any, labels: Any) -> Any:
     if high - low > 255:
         return labels
     return xp.astype(xp.astype(labels, xp.int64) - low, xp.uint8)
-
-
-def can_group_there(place: Place, labels: Any) -> bool:
-    """Whether :func:`grouped_there` takes such labels."""
-    xp = place.xp
-    return labels.dtype == xp.uint8 or bool(xp.isdtype(labels.dtype, ("bool", "signed integer")))
 
 
 def grouped_here(

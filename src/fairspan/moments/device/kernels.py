@@ -5,53 +5,79 @@ the sums at the end.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from fairspan.moments.device.groups import OwnRows
-from fairspan.moments.one_group import OneGroup
-from fairspan.rows.device.place import Place, on_host, spans
-from fairspan.rows.groups import Label
-from fairspan.rows.protocol import FloatArray
-
-_FEWEST_BLOCK_ROWS = 512
-# A library multiplies matrices in tiles of about this many rows and columns.
-_TILE = 128
+from fairspan.moments.device.groups import CheckGroups, OwnRows, grouped_here, grouped_there
+from fairspan.moments.group_statistics import GroupStatistics, Intake, OneGroup
+from fairspan.rows.device.arrays import DeviceRows
+from fairspan.rows.device.place import FEWEST_BLOCK_ROWS, BlockPlan, Place, on_host, spans
+from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
+from fairspan.rows.groups import Label, LabelCoder
+from fairspan.typing import FloatArray
 
 
-@dataclass(frozen=True)
-class BlockPlan:
-    """How much a device is given to do at once.
+def device_statistics(rows: DeviceRows, limit: GroupLimit = USUAL_LIMIT) -> GroupStatistics | None:
+    """Moments of each group, computed where the rows are; None if there are no rows.
 
-    Attributes
-    ----------
-    numbers : int
-        Numbers in one block, which takes eight bytes each (twice that with weights).
-    chunk_rows : int
-        Rows that are sorted by group at once.
-    tiles : int
-        Tiles of a product that should be under way at once. Few columns make few tiles, and would
-        leave most of a GPU idle, so that their rows are multiplied in several strips side by side.
+    Raises
+    ------
+    InvalidInput
+        A number that is not finite, a bad label, or too many groups.
     """
+    running = DeviceMoments(rows.place, rows.plan, rows.n_features)
+    coder = LabelCoder()
+    n_dropped = 0
+    check = partial(_check_groups, rows, limit)
+    size = max(rows.plan.chunk_rows, rows.plan.block_rows(rows.n_features))
+    with np.errstate(over="ignore", invalid="ignore"):  # found at the end
+        for own in spans(rows.n_rows, size):
+            missing = _missing(rows, own) if rows.on_missing == "drop" else None
+            n_dropped += 0 if missing is None else int(missing.sum())
+            running.absorb(rows.array[own, :], _grouped(rows, own, missing, coder, check))
+        parts, all_finite = running.finished(coder.labels)
+    if not all_finite:
+        for _ in rows.blocks():  # raises at the first row that is not finite
+            pass
+    if not parts and not n_dropped:
+        return None
+    return GroupStatistics(parts, rows.n_features, None, Intake(n_dropped))
 
-    numbers: int
-    chunk_rows: int
-    tiles: int
 
-    @classmethod
-    def for_place(cls, place: Place) -> "BlockPlan":
-        """Blocks that stay in the cache of a CPU, or that keep a GPU busy in 128 MB."""
-        return cls(2**18, 2**16, 1) if place.is_cpu else cls(2**24, 2**22, 128)
+def _missing(rows: DeviceRows, own: slice) -> npt.NDArray[np.bool_]:
+    missing = rows.labels.between(own.start, own.stop).missing
+    if rows.place.is_real(rows.array):
+        xp = rows.place.xp
+        missing = missing | on_host(xp.any(xp.isnan(rows.array[own, :]), axis=1))
+    return missing
 
-    def block_rows(self, n_features: int) -> int:
-        """Rows of one block."""
-        return max(self.numbers // n_features, _FEWEST_BLOCK_ROWS)
 
-    def strips(self, n_features: int) -> int:
-        """Strips of rows that are multiplied side by side."""
-        return max(self.tiles // (-(-n_features // _TILE)) ** 2, 1)
+def _check_groups(rows: DeviceRows, limit: GroupLimit, n_groups: int, n_rows: int) -> None:
+    """Where those of some rows look too many, count those of all rows."""
+    if not limit.doubts(n_groups, n_rows):
+        return
+    if rows.labels_there is not None:
+        n_groups = int(rows.place.xp.unique_values(rows.labels_there).shape[0])
+    else:
+        n_groups = rows.labels.between(0, rows.n_rows).n_present
+    limit.check(n_groups, rows.n_rows, rows.n_features)
+
+
+def _grouped(
+    rows: DeviceRows,
+    own: slice,
+    missing: npt.NDArray[np.bool_] | None,
+    coder: LabelCoder,
+    check: CheckGroups,
+) -> Iterable[OwnRows]:
+    if rows.labels_there is not None and rows.weights is None and missing is None:
+        return grouped_there(rows.place, rows.labels_there[own], coder, own.start, check)
+    weights = None if rows.weights is None else rows.weights[own]
+    labels = rows.labels.between(own.start, own.stop)
+    return grouped_here(rows.place, labels, weights, missing, coder, own.start, check)
 
 
 class DeviceMoments:
@@ -144,7 +170,7 @@ class _Group:
     def _products(self, rows: Any) -> Any:
         """rows' rows, (p, p)."""
         xp, (n_rows, p) = self._place.xp, rows.shape
-        strips = self._strips if n_rows >= self._strips * _FEWEST_BLOCK_ROWS else 1
+        strips = self._strips if n_rows >= self._strips * FEWEST_BLOCK_ROWS else 1
         if strips == 1:
             return xp.matmul(xp.matrix_transpose(rows), rows)
         even = n_rows - n_rows % strips

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas
 
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Numbers of one block of columns, and its fewest columns: it stays in cache, and a symmetric
 # product of it runs at full speed.

@@ -5,15 +5,15 @@ negatively may prefer such a direction to one of the span, so as many of them be
 coordinates as a subspace could want; which ones they are is the same to every criterion.
 """
 
+import numbers
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from fairspan.linalg import with_positive_signs
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.held_rows.row_span import RowSpan
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # A direction of which less than this share lies beside the span is in it: what is left out has the
 # square of it in variance.
@@ -101,6 +101,62 @@ class Frame:
             for _ in range(2):
                 columns = columns - self.beside @ (self.beside.T @ columns)
         return np.asarray(np.linalg.qr(columns)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class InCoordinates:
+    """What a fit is to solve in place of the problem in all features.
+
+    Let r directions be those of the rows' span (and of the origin, where errors are measured about
+    it). A subspace of d dimensions holds at most d directions without variance, and if d > r at
+    least d - r; these stand for nothing but themselves. So d' = min(d, r) dimensions of r + d'
+    coordinates, at most 2r, hold all that a criterion can tell apart.
+
+    Attributes
+    ----------
+    frame : Frame
+    point : (r + padding,) array or None
+        About which errors are measured; None where each group has its own mean.
+    asked : int or float
+        d, or a share of variance.
+    """
+
+    frame: Frame
+    point: FloatArray | None
+    asked: int | float
+
+    @property
+    def n_left(self) -> int:
+        """Directions without variance that the frame leaves out."""
+        return self.frame.n_features - self.frame.n_known - self.frame.n_padding
+
+    @property
+    def n_components(self) -> int | float:
+        """d' in the coordinates, or the share."""
+        if not isinstance(self.asked, numbers.Integral):
+            return self.asked
+        return min(int(self.asked), max(self.frame.n_known, 1))
+
+    def in_features(self, basis: FloatArray, n_components: int) -> FloatArray:
+        """An answer in the features, with the directions that stand for themselves at its end.
+
+        Parameters
+        ----------
+        basis : (r + padding, m) array
+            Orthogonal columns no longer than one.
+        n_components : int
+            The dimension that it answers, in the coordinates.
+
+        Returns
+        -------
+        (p, m') array
+            The entry of largest absolute value of each column is positive.
+        """
+        if isinstance(self.asked, numbers.Integral):
+            n_more = int(self.asked) - n_components
+        else:
+            n_more = self.n_left if n_components > max(self.frame.n_known, 1) else 0
+        return with_positive_signs(self.frame.lifted(basis, n_more))
 
 
 def directions_beside(span: RowSpan, columns: FloatArray) -> FloatArray:

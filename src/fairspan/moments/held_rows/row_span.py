@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack, qr, solve_triangular
 
+from fairspan.moments.group_statistics import check_sizes
 from fairspan.moments.held_rows.centred_rows import CentredRows
-from fairspan.moments.one_group import check_sizes
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Products of rows lose the digits of directions with less than this share of the largest variance.
 _ACCURATE = 1e-8

@@ -8,18 +8,17 @@ the others their mean value is subtracted first, which fills in no more cells th
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from fairspan.moments.one_group import OneGroup
-from fairspan.rows.groups import Label
-
-FloatArray = npt.NDArray[np.float64]
-# A csr_array, for which scipy has no types.
-Csr = Any
+from fairspan.errors import InvalidInput
+from fairspan.moments.group_statistics import Intake, OneGroup
+from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
+from fairspan.rows.groups import Label, LabelCoder
+from fairspan.rows.sparse import Csr, SparseRows
+from fairspan.typing import FloatArray
 
 # Rows of one part, and numbers that it stores: what is computed from a part stays small.
 _PART_ROWS = 2**15
@@ -129,6 +128,35 @@ class SparseGroup:
         center = self.drift @ directions
         for part, weights in zip(self.parts, self.part_weights, strict=True):
             yield part @ directions - center, part, weights
+
+
+def sparse_groups(
+    rows: SparseRows, limit: GroupLimit = USUAL_LIMIT
+) -> tuple[list[SparseGroup], Intake]:
+    """The rows of each group that has some, without those in which something is missing.
+
+    Raises
+    ------
+    InvalidInput
+        No labels, a bad label, or too many groups.
+    """
+    whole = rows.complete()
+    if whole.labels is None:
+        raise InvalidInput(
+            "The rows carry no group labels", "Allowed is a label for each row", "Name a group"
+        )
+    present = np.ones(whole.n_rows, bool) if whole.weights is None else whole.weights > 0
+    coder = LabelCoder()
+    codes = coder.encode(whole.labels.between(0, whole.n_rows))
+    counts = np.bincount(codes[present])
+    limit.check(int(np.count_nonzero(counts)), int(counts.sum()), whole.n_features)
+    groups = []
+    with np.errstate(over="ignore", invalid="ignore"):  # found by check_sizes
+        for code in np.flatnonzero(counts).tolist():
+            own = np.flatnonzero((codes == code) & present)
+            weights = None if whole.weights is None else whole.weights[own]
+            groups.append(SparseGroup.of(coder.labels[code], whole.matrix[own], weights))
+    return groups, Intake(rows.n_rows - whole.n_rows)
 
 
 def _pilot(rows: Csr, weights: FloatArray, weight: float) -> FloatArray:

@@ -9,17 +9,14 @@ import numpy.typing as npt
 
 from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.group_statistics import EVERY_ROW, GroupStatistics, Intake, check_sizes
 from fairspan.moments.held_rows.sparse_group import SparseGroup
 from fairspan.moments.held_rows.sparse_operator import SparseSecondMoments
-from fairspan.moments.intake import EVERY_ROW, Intake
-from fairspan.moments.notebook import moments_html
-from fairspan.moments.one_group import check_sizes
-from fairspan.rows.groups import label_array, spelled
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.rows.groups import label_array
+from fairspan.typing import FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SparseMoments(GroupMeans):
     """Weight, mean and variances of each group of sparse rows, and the rows themselves.
 
@@ -37,6 +34,8 @@ class SparseMoments(GroupMeans):
     scale : (p,) array or None
         What the rows are divided by.
     """
+
+    matrix_free = True
 
     groups: npt.NDArray[Any]
     counts: npt.NDArray[np.int64]
@@ -99,15 +98,6 @@ class SparseMoments(GroupMeans):
     def matrices(self) -> GroupMoments:
         """The same as moments without rows: k p^2 numbers, which can be merged and saved."""
         scattered = [part.scattered() for part in self.parts]
-        whole = GroupMoments.from_groups(scattered, self.n_features, None, self.intake)
+        statistics = GroupStatistics(scattered, self.n_features, None, self.intake)
+        whole = GroupMoments.of(statistics)
         return whole if self.scale is None else whole.divided_by(self.scale)
-
-    def __repr__(self) -> str:
-        sizes = ", ".join(
-            f"{spelled(label)}: {count}"
-            for label, count in zip(self.labels, self.counts.tolist(), strict=True)
-        )
-        return f"<SparseMoments of {self.n_features} features, rows by group: {sizes}>"
-
-    def _repr_html_(self) -> str:
-        return moments_html(self)

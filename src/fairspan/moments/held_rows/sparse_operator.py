@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.linalg import GUARD, IterativeSubspace, LeadingSubspace, leading_subspace_of
 from fairspan.moments.held_rows.sparse_group import SparseGroup
 from fairspan.moments.operators import CANCELLING
 from fairspan.rows.protocol import block_rows
 from fairspan.soft_projection import softened
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,6 @@
 """Moments of rows that are fewer than their features: the rows stay, and stand for the matrices."""
 
+import numbers
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -7,17 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.moments.center import Center
 from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.group_statistics import EVERY_ROW, Intake, check_sizes
 from fairspan.moments.held_rows.centred_rows import CentredRows
-from fairspan.moments.held_rows.frame import Frame, directions_beside
+from fairspan.moments.held_rows.frame import Frame, InCoordinates, directions_beside
 from fairspan.moments.held_rows.row_span import RowSpan
-from fairspan.moments.intake import EVERY_ROW, Intake
-from fairspan.moments.notebook import moments_html
-from fairspan.moments.one_group import check_sizes
-from fairspan.rows.groups import spelled
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.moments.operators import DenseSecondMoments
+from fairspan.typing import FloatArray
 
 # Means of all groups that differ by less than this share of their length are the same.
 _ROUNDING_OF_MEANS = 1e-14
@@ -25,7 +24,7 @@ _ROUNDING_OF_MEANS = 1e-14
 _ROUNDING_OF_ROWS = 1e-14
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ThinMoments(GroupMeans):
     """Weight and mean of each group of rows, and the rows themselves, fewer than their features.
 
@@ -85,14 +84,58 @@ class ThinMoments(GroupMeans):
             check_sizes(self.weights.tolist(), [np.sqrt(variances)])
         return variances
 
+    def operator_about(self, point: FloatArray | None) -> DenseSecondMoments:
+        """Second moments about a point in all features, by matrices; see :meth:`in_coordinates`."""
+        return self.matrices().operator_about(point)
+
     def divided_by(self, scale: FloatArray) -> "ThinMoments":
         """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
         whole = scale if self.scale is None else self.scale * scale
         return replace(self, means=self.means / scale, rows=replace(self.rows, scale=whole))
 
-    def beside(self, directions: FloatArray) -> FloatArray:
-        """Orthonormal basis of what (p, m) directions add to the span of the rows, (p, e)."""
-        return directions_beside(self.span, directions)
+    def in_coordinates(self, n_components: int | float, center: Center) -> InCoordinates:
+        """What is to be solved in the coordinates of the rows.
+
+        Parameters
+        ----------
+        n_components : int or float
+            d, or a share above 0 and below 1.
+        center : {"global", "group", "none"}
+        """
+        point, p = self.center_point(center), self.n_features
+        beside = np.empty((p, 0))
+        if center == "none":
+            beside = directions_beside(self.span, self.mean[:, None])
+        n_known = self.span.rank + beside.shape[1]
+        whole = isinstance(n_components, numbers.Integral)
+        n_inside = min(int(n_components), max(n_known, 1)) if whole else max(n_known, 1)
+        n_apart = int(n_components) - n_inside if whole else 0
+        frame = self.framed(beside, min(n_inside, p - n_known - n_apart))
+        if center == "global":  # not the mean of the features, which is rounded at their offset
+            return InCoordinates(frame, frame.moments.mean, n_components)
+        return InCoordinates(frame, frame.point(point, self.mean), n_components)
+
+    def with_basis(
+        self, point: FloatArray | None, basis: FloatArray, n_components: int
+    ) -> tuple[GroupMoments, FloatArray | None, FloatArray]:
+        """Moments, a point and a basis of any subspace in coordinates that hold all three.
+
+        Parameters
+        ----------
+        point : (p,) array or None
+        basis : (p, r) array
+        n_components : int
+            There are at least that many coordinates.
+
+        Returns
+        -------
+        GroupMoments, (m,) array or None, (m, r) array
+        """
+        directions = basis if point is None else np.column_stack([basis, point - self.mean])
+        beside = directions_beside(self.span, directions)
+        n_known = self.span.rank + beside.shape[1]
+        frame = self.framed(beside, max(n_components - n_known, 0))
+        return frame.moments, frame.point(point, self.mean), frame.reduced(basis)
 
     def framed(self, beside: FloatArray, n_padding: int) -> Frame:
         """Coordinates in which a problem can be solved as one of few features.
@@ -100,7 +143,7 @@ class ThinMoments(GroupMeans):
         Parameters
         ----------
         beside : (p, e) array
-            As of `beside`: what has coordinates too.
+            Orthonormal directions beside the span, which have coordinates too.
         n_padding : int
             Further directions along which all is zero, beside all these. At least one coordinate
             is needed in all.
@@ -141,13 +184,3 @@ class ThinMoments(GroupMeans):
             whole, groups=self.groups, feature_names=self.feature_names, intake=self.intake
         )
         return whole if self.scale is None else whole.divided_by(self.scale)
-
-    def __repr__(self) -> str:
-        sizes = ", ".join(
-            f"{spelled(label)}: {count}"
-            for label, count in zip(self.labels, self.counts.tolist(), strict=True)
-        )
-        return f"<ThinMoments of {self.n_features} features, rows by group: {sizes}>"
-
-    def _repr_html_(self) -> str:
-        return moments_html(self)

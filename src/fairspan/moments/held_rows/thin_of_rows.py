@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.moments.group_statistics import check_sizes
 from fairspan.moments.held_rows.centred_rows import CentredRows
 from fairspan.moments.held_rows.thin_moments import ThinMoments
-from fairspan.moments.one_group import check_sizes
 from fairspan.rows.checks import checked_values, converted
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import CodedLabels, Label, LabelCoder, label_array
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 def thin_moments(

@@ -30,7 +30,8 @@ from fairspan.rows.dask.restored import (
 )
 from fairspan.rows.frames import check_numeric, frame_of, named_weight, vector_lengths
 from fairspan.rows.labels import Everyone, named_columns, names_of
-from fairspan.rows.protocol import FloatArray, Fold, OnMissing, Projection
+from fairspan.rows.protocol import Fold, OnMissing, Projection
+from fairspan.typing import FloatArray
 
 Result = TypeVar("Result")
 

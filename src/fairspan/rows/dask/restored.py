@@ -8,7 +8,8 @@ from threadpoolctl import threadpool_limits
 
 from fairspan.rows.checks import check_width
 from fairspan.rows.engines import located
-from fairspan.rows.protocol import FloatArray, Projection
+from fairspan.rows.protocol import Projection
+from fairspan.typing import FloatArray
 
 # What is computed of the rows of one partition.
 Function = Callable[[Any], FloatArray]

@@ -18,6 +18,11 @@ from array_api_compat import (
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.rows.checks import check_shape
 
+# Fewest rows of a block, so that a product of it keeps the device busy.
+FEWEST_BLOCK_ROWS = 512
+# A library multiplies matrices in tiles of about this many rows and columns.
+_TILE = 128
+
 
 @dataclass(frozen=True)
 class Place:
@@ -100,6 +105,39 @@ class Place:
     def finite(self, array: Any) -> bool:
         """Whether all numbers are finite; waits for the device."""
         return bool(self.xp.all(self.xp.isfinite(array)))
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """How much a device is given to do at once.
+
+    Attributes
+    ----------
+    numbers : int
+        Numbers in one block, which takes eight bytes each (twice that with weights).
+    chunk_rows : int
+        Rows that are sorted by group at once.
+    tiles : int
+        Tiles of a product that should be under way at once. Few columns make few tiles, and would
+        leave most of a GPU idle, so that their rows are multiplied in several strips side by side.
+    """
+
+    numbers: int
+    chunk_rows: int
+    tiles: int
+
+    @classmethod
+    def for_place(cls, place: Place) -> "BlockPlan":
+        """Blocks that stay in the cache of a CPU, or that keep a GPU busy in 128 MB."""
+        return cls(2**18, 2**16, 1) if place.is_cpu else cls(2**24, 2**22, 128)
+
+    def block_rows(self, n_features: int) -> int:
+        """Rows of one block."""
+        return max(self.numbers // n_features, FEWEST_BLOCK_ROWS)
+
+    def strips(self, n_features: int) -> int:
+        """Strips of rows that are multiplied side by side."""
+        return max(self.tiles // (-(-n_features // _TILE)) ** 2, 1)
 
 
 def _is_sparse(array: Any) -> bool:

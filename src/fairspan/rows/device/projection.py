@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.moments.device.kernels import BlockPlan
 from fairspan.rows.checks import check_width, checked_values
-from fairspan.rows.device.place import Place, checked_array, on_host, spans
+from fairspan.rows.device.place import BlockPlan, Place, checked_array, on_host, spans
 from fairspan.rows.protocol import Projection
 
 

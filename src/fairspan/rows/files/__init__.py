@@ -1,1 +1,1 @@
-"""Rows in files: one module for each format, folders of them, and the rows themselves."""
+"""Rows in files of several formats, and in folders of them."""

@@ -1,6 +1,7 @@
 """Rows in a file, or a folder of files, that may be larger than memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,10 +14,12 @@ from fairspan.rows.columns import (
     vector_lengths_of,
 )
 from fairspan.rows.engines import Engine, InThisProcess, located, total
-from fairspan.rows.files.formats import FilePart, TableFile, open_table, reading
-from fairspan.rows.files.reading_ahead import ahead
+from fairspan.rows.files.folders import open_table
+from fairspan.rows.files.formats import TableFile
+from fairspan.rows.files.parts import FilePart, reading
 from fairspan.rows.protocol import Fold, OnMissing, RowBlock, block_rows
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 # Columns are decoded a few blocks at a time, which spreads their overhead.
@@ -141,3 +144,28 @@ def open_rows(
     """Rows of a file or folder, whose groups and weights are columns of it."""
     named = named_columns_only(sensitive_features, sample_weight, f"the path {str(X)!r}")
     return FileRows.open(X, on_missing=on_missing, **named)
+
+
+def ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """The same items, of which the next is fetched by another thread in the meantime.
+
+    Decoding a file and multiplying matrices both leave Python's lock to others, so that they share
+    two cores well.
+
+    Examples
+    --------
+    >>> list(ahead([1, 2, 3]))
+    [1, 2, 3]
+    """
+    source = iter(items)
+    with ThreadPoolExecutor(1) as thread:
+        fetched = thread.submit(_next, source)
+        while item := fetched.result():
+            fetched = thread.submit(_next, source)
+            yield item[0]
+
+
+def _next(source: Iterator[Item]) -> tuple[Item] | None:
+    for item in source:
+        return (item,)
+    return None

@@ -1,4 +1,4 @@
-"""Folders of files of one kind, with columns in the names of sub-folders (hive partitions)."""
+"""Files by path: one file, or a folder of them with columns in the names of sub-folders (hive)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,11 +6,40 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from fairspan.errors import InvalidInput, warn
-from fairspan.rows.files.formats import Constants, TableFile, kind_by_name, open_file
+from fairspan.errors import InvalidInput, MissingDependency, warn
+from fairspan.rows.files.formats import TableFile, kind_by_name, open_file
+from fairspan.rows.files.parts import Constants
 from fairspan.rows.groups import listed
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+def open_table(path: Path) -> TableFile:
+    """Open a file by its name, or by its first bytes where the name does not tell; or a folder.
+
+    Raises
+    ------
+    InvalidInput
+        Not a table that can be read: missing, empty, damaged, of another kind, or with two columns
+        of the same name.
+    MissingDependency
+        pyarrow is not installed.
+    """
+    if not path.exists():
+        raise InvalidInput(
+            f"There is no file {path}", "Allowed is a file or folder that exists", "Check the path"
+        )
+    if not (path.is_dir() or path.is_file()):
+        raise InvalidInput(
+            f"{path} is a pipe or a device",
+            "Allowed are files and folders, since rows are read more than once",
+            "Write the rows to a file first",
+        )
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise MissingDependency.for_extra("pyarrow", "arrow", f"Reading {path}") from error
+    return open_folder(path) if path.is_dir() else open_file(path)
 
 
 def open_folder(folder: Path) -> TableFile:

@@ -1,14 +1,21 @@
-"""Which files hold rows: their kind by name or first bytes, and folders of them."""
+"""Tables in files: the format by name or first bytes, the columns and the parts of a file."""
 
-import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from fairspan.errors import InvalidInput, MissingDependency
+from fairspan.errors import InvalidInput
+from fairspan.rows.files.parts import (
+    ArrowPart,
+    Constants,
+    CsvPart,
+    FilePart,
+    RowGroup,
+    parse_options,
+    reading,
+)
 
 _SUFFIXES = {
     "csv": (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz"),
@@ -16,42 +23,7 @@ _SUFFIXES = {
     "arrow": (".arrow", ".feather", ".ipc"),
 }
 _MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow"}
-# Each has a function `opened(path, constants)`.
-_READERS = {
-    "csv": "fairspan.rows.files.csv_files",
-    "parquet": "fairspan.rows.files.parquet_files",
-    "arrow": "fairspan.rows.files.arrow_files",
-}
-
-_ALLOWED = (
-    "Allowed are CSV (.csv, .tsv), Parquet (.parquet) and Arrow (.arrow, .feather) files, folders "
-    "of one of these kinds, and saved moments"
-)
-
-
-class FilePart(Protocol):
-    """What is read at once and counted as one: a row group of a Parquet file, or another file.
-
-    A plain value that can be sent to another process.
-    """
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-
-    @property
-    def where(self) -> str:
-        """What the part is called in messages."""
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows, if it is known before reading."""
-
-    def batches(self, columns: Sequence[str], labels: Sequence[str], size: int) -> Iterator[Any]:
-        """Record batches of these columns, of about `size` rows.
-
-        Columns in `labels` stay text if the file has no types.
-        """
+_DELIMITERS = ",;\t|"
 
 
 @dataclass(frozen=True)
@@ -75,13 +47,6 @@ class TableFile:
     index: tuple[str, ...]
     parts: tuple[FilePart, ...]
 
-    @classmethod
-    def of(cls, path: Path, schema: Any, parts: tuple[FilePart, ...]) -> "TableFile":
-        """A table of this schema; a damaged one shows here."""
-        index = (schema.pandas_metadata or {}).get("index_columns", [])
-        names = tuple(name for name in index if isinstance(name, str))  # a range is no column
-        return cls(path, schema, tuple(schema.names), names, parts)
-
     @property
     def n_rows(self) -> int | None:
         """Number of rows; None where only reading the whole file would tell."""
@@ -89,43 +54,22 @@ class TableFile:
         return None if None in counts else sum(count or 0 for count in counts)
 
 
-Constants = tuple[tuple[str, str | int | None], ...]
+def open_file(path: Path, kind: str | None = None, constants: Constants = ()) -> TableFile:
+    """Open one file.
 
-
-def open_table(path: Path) -> TableFile:
-    """Open a file by its name, or by its first bytes where the name does not tell; or a folder.
+    Parameters
+    ----------
+    path : Path
+    kind : {"csv", "parquet", "arrow"}, optional
+        If left out, the ending of the name or the first bytes tell.
+    constants : tuple of (column, value)
+        Columns that its place in a folder stands for; a column in the file comes before those.
 
     Raises
     ------
     InvalidInput
-        Not a table that can be read: missing, empty, damaged, of another kind, or with two columns
-        of the same name.
-    MissingDependency
-        pyarrow is not installed.
+        It cannot be read, is of another kind, or has two columns of the same name.
     """
-    if not path.exists():
-        raise InvalidInput(
-            f"There is no file {path}", "Allowed is a file or folder that exists", "Check the path"
-        )
-    if not (path.is_dir() or path.is_file()):
-        raise InvalidInput(
-            f"{path} is a pipe or a device",
-            "Allowed are files and folders, since rows are read more than once",
-            "Write the rows to a file first",
-        )
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise MissingDependency.for_extra("pyarrow", "arrow", f"Reading {path}") from error
-    if path.is_dir():
-        from fairspan.rows.files.folders import open_folder
-
-        return open_folder(path)
-    return open_file(path, _kind(path), ())
-
-
-def open_file(path: Path, kind: str, constants: Constants) -> TableFile:
-    """Open one file; `constants` are columns that its place in a folder stands for."""
     if not _is_utf8(str(path)):
         raise InvalidInput(
             f"The name {str(path)!a} is not UTF-8",
@@ -133,23 +77,21 @@ def open_file(path: Path, kind: str, constants: Constants) -> TableFile:
             "Rename the file or its folder",
         )
     with reading(path):
-        table: TableFile = import_module(_READERS[kind]).opened(path, constants)
-    if len(set(table.columns)) < len(table.columns):
-        twice = sorted({name for name in table.columns if table.columns.count(name) > 1})
+        schema, part_of = _OPENING[kind or _kind(path)](path)
+        constants = tuple(each for each in constants if each[0] not in schema.names)
+        columns = (*schema.names, *(name for name, _ in constants))
+        # A damaged schema shows here.
+        index = (schema.pandas_metadata or {}).get("index_columns", [])
+        names = tuple(name for name in index if isinstance(name, str))  # a range is no column
+        table = TableFile(path, _with_fields(schema, constants), columns, names, part_of(constants))
+    if len(set(columns)) < len(columns):
+        twice = sorted({name for name in columns if columns.count(name) > 1})
         raise InvalidInput(
             f"{path} has several columns named {twice[0]!r}",
             "Allowed are columns of different names",
             "Rename them",
         )
     return table
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def kind_by_name(path: Path) -> str | None:
@@ -166,45 +108,89 @@ def _kind(path: Path) -> str:
     if kind is None:
         raise InvalidInput(
             f"{path} is of an unknown kind",
-            _ALLOWED,
+            "Allowed are CSV (.csv, .tsv), Parquet (.parquet) and Arrow (.arrow, .feather) files, "
+            "folders of one of these kinds, and saved moments",
             "Convert the file, or give it the right ending",
         )
     return kind
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turn pyarrow's errors into InvalidInput that names the file."""
-    import pyarrow as pa
-
+def _is_utf8(name: str) -> bool:
     try:
-        yield
-    except (pa.ArrowException, json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
-        raise InvalidInput(
-            f"{path} cannot be read ({' '.join(str(error).split())})",
-            "Allowed are complete CSV, Parquet and Arrow files of equally long rows",
-            "Check the file; a damaged one must be made again",
-        ) from error
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
-def with_constants(batch: Any, columns: Sequence[str], constants: Constants) -> Any:
-    """A record batch with these columns, in this order, those of its folder filled in."""
-    import pyarrow as pa
-
-    repeated = {
-        name: pa.nulls(batch.num_rows) if value is None else pa.repeat(value, batch.num_rows)
-        for name, value in constants
-    }
-    arrays = [repeated[name] if name in repeated else batch.column(name) for name in columns]
-    return pa.record_batch(arrays, names=list(columns))
-
-
-def with_constant_fields(schema: Any, constants: Constants) -> Any:
+def _with_fields(schema: Any, constants: Constants) -> Any:
     """A schema with the columns that a place in a folder stands for."""
     import pyarrow as pa
 
     for name, value in constants:
-        if name not in schema.names:
-            kind = pa.null() if value is None else pa.scalar(value).type
-            schema = schema.append(pa.field(name, kind))
+        schema = schema.append(
+            pa.field(name, pa.null() if value is None else pa.scalar(value).type)
+        )
     return schema
+
+
+# Schema of a file, and its parts given the columns that its place in a folder stands for.
+_Opened = tuple[Any, Callable[[Constants], tuple[FilePart, ...]]]
+
+
+def _open_parquet(path: Path) -> _Opened:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as head:
+        schema, metadata = head.schema_arrow, head.metadata
+        counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    return schema, lambda constants: tuple(
+        RowGroup(path, constants, count, number) for number, count in enumerate(counts)
+    )
+
+
+def _open_arrow(path: Path) -> _Opened:
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+        schema = reader.schema
+        n_rows = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
+    return schema, lambda constants: (ArrowPart(path, constants, n_rows),)
+
+
+def _open_csv(path: Path) -> _Opened:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    with pa.input_stream(str(path)) as stream:
+        start = stream.read(1 << 16)
+    if not start.strip():
+        raise InvalidInput(
+            f"{path} is empty", "Allowed is a header line and at least one row", "Check the file"
+        )
+    header = start.strip(b"\r\n").splitlines()[0].decode("utf-8-sig")
+    delimiter = _delimiter(path, header)
+    with csv.open_csv(path, parse_options=parse_options(delimiter)) as reader:
+        schema = reader.schema
+    numbers = frozenset(field.name for field in schema if _may_hold_numbers(field.type))
+    return schema, lambda constants: (CsvPart(path, constants, None, delimiter, numbers),)
+
+
+def _may_hold_numbers(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_null(kind) or types.is_integer(kind) or types.is_floating(kind))
+
+
+def _delimiter(path: Path, header: str) -> str:
+    """What the header shows most often outside quotes; a comma if it is a single column."""
+    if "\t" in header and path.name.lower().endswith((".tsv", ".tsv.gz")):
+        return "\t"
+    return max(_DELIMITERS, key=re.sub(r'"[^"]*"', "", header).count)
+
+
+_OPENING: dict[str, Callable[[Path], _Opened]] = {
+    "csv": _open_csv,
+    "parquet": _open_parquet,
+    "arrow": _open_arrow,
+}
