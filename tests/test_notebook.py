@@ -138,7 +138,7 @@ def test_moments_of_rows_that_stay_show_the_same(two):
     wide = np.hstack([X, RNG.normal(size=(len(X), 60))])
     whole = fs.GroupMoments.from_rows(wide, groups)
     thin = thin_moments(wide, CodedLabels.of(groups.tolist()), None, None)
-    sparse = rows_in_memory(scipy.sparse.csr_array(wide), groups, None).staying()
+    sparse = SparseMoments.of_rows(rows_in_memory(scipy.sparse.csr_array(wide), groups, None))
     assert isinstance(sparse, SparseMoments)
     assert shown(thin).rows == shown(sparse).rows == shown(whole).rows
 

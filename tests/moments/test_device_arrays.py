@@ -9,10 +9,9 @@ import pytest
 from by_hand import assert_moments, moments_by_hand, projector_distance, random_rows
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit, metrics
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.moments.device.kernels import BlockPlan
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.device.arrays import DeviceRows
-from fairspan.rows.device.place import on_host
+from fairspan.rows.device.place import BlockPlan, on_host
 from fairspan.rows.registry import rows_of
 from moments.source_cases import CASES
 

@@ -38,7 +38,7 @@ def no_matrices(monkeypatch):
         pytest.fail("a matrix was made")
 
     monkeypatch.setattr(accumulate, "RunningGroup", fail)
-    monkeypatch.setattr("fairspan.rows.sparse.SparseGroup.of", fail)
+    monkeypatch.setattr("fairspan.moments.held_rows.sparse_group.SparseGroup.of", fail)
     monkeypatch.setattr("fairspan.moments.device.kernels._Group", fail)
 
 

@@ -66,9 +66,10 @@ def test_waves_of_parts_come_in_order(client, tmp_path, monkeypatch):
     counts = [count for count, _ in results]
     assert counts == [5, 5, 2]
     fold = MomentsFold()
-    assert_moments(results[2][1], fold.over(parts[10]) + fold.over(parts[11]))
+    last = fold.over(parts[10]) + fold.over(parts[11])
+    assert_moments(GroupMoments.of(results[2][1]), GroupMoments.of(last))
     whole = results[0][1] + results[1][1] + results[2][1]
-    assert_moments(whole, moments_by_hand(X, GROUPS, WEIGHTS))
+    assert_moments(GroupMoments.of(whole), moments_by_hand(X, GROUPS, WEIGHTS))
 
 
 def test_an_error_names_file_and_column(client, tmp_path):

@@ -1,5 +1,7 @@
 """Reservoir samples: uniform, seeded, independent of blocks, and marked."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -121,7 +123,7 @@ def test_a_sample_of_no_rows():
 
 
 def test_rows_without_labels():
-    sample = sampled(rows_of(X, LABELS).joined(None), 10)
+    sample = sampled(replace(rows_of(X, LABELS), labels=None), 10)
     (block,) = sample.blocks()
     assert (block.labels, block.weights) == (None, None)
 

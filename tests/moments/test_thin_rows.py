@@ -9,7 +9,6 @@ import pytest
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.moments.held_rows.centred_rows import CentredRows
-from fairspan.moments.held_rows.coordinates import InCoordinates
 from fairspan.moments.held_rows.row_span import RowSpan
 from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.moments.of_rows import THIN_BEYOND, moments_of
@@ -101,7 +100,7 @@ def test_rows_in_blocks_of_columns(monkeypatch):
 @pytest.mark.parametrize("center", ["global", "group", "none"])
 def test_coordinates_hold_all_that_a_subspace_of_any_dimension_can_want(center, d):
     moments = thin(WIDE.X, WIDE.labels)
-    posed = InCoordinates.of(moments, d, center)
+    posed = moments.in_coordinates(d, center)
     known = moments.matrices().second_moments(center)
     inside = posed.frame.moments.operator_about(posed.point)
     assert posed.frame.moments.n_features <= 2 * (9 + 1)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fairspan.metrics import GroupFigures, reference_point
 from fairspan.moments.of_rows import Moments
-from fairspan.rows.folding import folded
+from fairspan.rows.engines import folded
 from fairspan.rows.groups import Label, LabelCoder
 from fairspan.rows.protocol import RowBlock, Rows, RowSource
 from fairspan.subspace import FairSubspace, squared_residuals

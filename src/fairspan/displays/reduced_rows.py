@@ -11,7 +11,7 @@ from fairspan.drawing.reduced_rows import ReducedRowsPicture
 from fairspan.errors import Incompatible, InvalidInput
 from fairspan.moments.of_rows import moments_of
 from fairspan.problem.parameters import check_count
-from fairspan.rows.folding import folded
+from fairspan.rows.engines import folded
 
 
 class ReducedRowsDisplay(ReducedRowsPicture):

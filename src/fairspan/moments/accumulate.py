@@ -15,7 +15,7 @@ from fairspan.moments.stored import from_bytes, to_bytes
 from fairspan.moments.uncentred import uncentred_groups
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.device.arrays import DeviceRows
-from fairspan.rows.folding import folded
+from fairspan.rows.engines import folded
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import Codes, LabelCoder
 from fairspan.rows.protocol import RowBlock, Rows, RowSource

@@ -1,8 +1,7 @@
 """What a fit or an audit needs of rows: matrices, or the rows where these would get large."""
 
-from fairspan.moments.accumulate import no_rows, statistics_of
+from fairspan.moments.accumulate import statistics_of
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.held_rows.sparse_group import sparse_groups
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
 from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.moments.held_rows.thin_of_rows import thin_moments
@@ -64,10 +63,7 @@ def moments_of(rows: Rows, limit: GroupLimit = USUAL_LIMIT) -> Moments:
         As :func:`accumulate`.
     """
     if isinstance(rows, SparseRows) and rows.n_features > MATRICES_UP_TO:
-        groups, intake = sparse_groups(rows, limit.over(rows))
-        if not groups:
-            raise no_rows(intake)
-        return SparseMoments.of_groups(groups, intake)
+        return SparseMoments.of_rows(rows, limit.over(rows))
     if isinstance(rows, ArrayRows | FrameRows) and _is_thin(rows):
         values = rows.array if isinstance(rows, ArrayRows) else rows.values()
         assert rows.labels is not None

@@ -71,7 +71,8 @@ def uncentred_groups(rows: ArrayRows, most_groups: int | None = None) -> list[On
 
 
 def _groups_of(rows: ArrayRows, start: int, stop: int, most_groups: int) -> list[OneGroup] | None:
-    coder, labels = LabelCoder(), rows.labels_between(start, stop)
+    assert rows.labels is not None
+    coder, labels = LabelCoder(), rows.labels.between(start, stop)
     if labels.n_present > most_groups:  # before each of them is looked at
         return None
     codes = coder.encode(labels, start)
@@ -174,7 +175,7 @@ class _Part:
         for start in range(self.start, self.stop, size):
             stop = min(start + size, self.stop)
             yield (
-                self.rows.numbers_between(start, stop),
+                self.rows.between(start, stop).astype(np.float64, copy=False),
                 self.codes[start - self.start : stop - self.start],
             )
 
@@ -184,7 +185,8 @@ class _Part:
     def _pilot(self) -> FloatArray | None:
         """A value to subtract from each feature: zero, unless its mean is far from zero."""
         size = self.stop - self.start
-        glance = self.rows.numbers_at(self.start + np.arange(_GLANCE) * size // _GLANCE)
+        glance = self.rows.array[self.start + np.arange(_GLANCE) * size // _GLANCE]
+        glance = glance.astype(np.float64, copy=False)
         mean, deviation = glance.mean(axis=0), glance.std(axis=0)
         far = np.abs(mean) > _FAR * deviation
         if not far.any():

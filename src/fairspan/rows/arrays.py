@@ -1,62 +1,22 @@
 """Rows in a numpy array, or in anything that numpy can read as one."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.checks import check_dtype, check_shape, checked_values, row_block
-from fairspan.rows.groups import CodedLabels, listed
-from fairspan.rows.labels import Labels, check_index, labels_of
-from fairspan.rows.protocol import OnMissing, RowBlock, block_rows
+from fairspan.rows.checks import check_dtype, check_shape, checked_values
+from fairspan.rows.in_memory import RowsInMemory
+from fairspan.rows.labels import check_index, labels_of
+from fairspan.rows.protocol import OnMissing
 from fairspan.rows.weights import checked_weights
 from fairspan.typing import FloatArray
 
 
-class UnnamedRows(Protocol):
-    """Rows of an (n, p) table whose features have no names."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(n, p)."""
-
-    @property
-    def feature_names(self) -> None:
-        """There are none."""
-        return
-
-    @property
-    def n_features(self) -> int:
-        """p, the number of features."""
-        return int(self.shape[1])
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.shape[0])
-
-    def selected(self, names: tuple[str, ...]) -> Self:
-        """The same rows, whose width must fit, as there are no names to select by.
-
-        Raises
-        ------
-        InvalidInput
-            Another number of columns.
-        """
-        if self.n_features != len(names):
-            raise InvalidInput(
-                f"X has {self.n_features} features",
-                f"The model was fitted on {len(names)}: {listed(names)}",
-                "Pass the columns that it was fitted on",
-            )
-        return self
-
-
-@dataclass(frozen=True)
-class ArrayRows(UnnamedRows):
+@dataclass(frozen=True, eq=False)
+class ArrayRows(RowsInMemory):
     """Rows of an (n, p) array.
 
     Parameters
@@ -66,9 +26,6 @@ class ArrayRows(UnnamedRows):
     """
 
     array: Any
-    labels: Labels | None = field(default=None, kw_only=True)
-    weights: FloatArray | None = field(default=None, kw_only=True)
-    on_missing: OnMissing = field(default="error", kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "array", _as_array(self.array))
@@ -81,53 +38,18 @@ class ArrayRows(UnnamedRows):
         return tuple(self.array.shape)
 
     @property
-    def group_columns(self) -> tuple[Any, ...]:
-        """Names of the columns that make the groups."""
-        return () if self.labels is None else self.labels.names
-
-    def joined(
-        self, labels: Labels | None, sample_weight: Any = None, on_missing: OnMissing = "error"
-    ) -> "ArrayRows":
-        """The same rows with labels and weights."""
-        weights = checked_weights(sample_weight, self.n_rows)
-        return replace(self, labels=labels, weights=weights, on_missing=on_missing)
-
-    def values(self) -> FloatArray:
-        """All rows at once, checked, shape (n, p)."""
-        return checked_values(self.array, 0, None)
-
-    @property
     def is_plain(self) -> bool:
         """Whether these are numbers with labels, without weights, of which no row is left out."""
         numbers = self.array.dtype.kind in "fiub" and self.labels is not None
         return numbers and self.weights is None and self.on_missing == "error"
 
-    def numbers_between(self, start: int, stop: int) -> FloatArray:
-        """Some rows as float64, not checked for NaN; not to be written to."""
-        return np.asarray(self.array[start:stop].astype(np.float64, copy=False))
+    def values(self) -> FloatArray:
+        """All rows at once, checked, shape (n, p)."""
+        return checked_values(self.array, 0, None)
 
-    def numbers_at(self, rows: npt.NDArray[np.intp]) -> FloatArray:
-        """Single rows as float64, not checked for NaN."""
-        return np.asarray(self.array[rows].astype(np.float64, copy=False))
-
-    def labels_between(self, start: int, stop: int) -> CodedLabels:
-        """Their labels."""
-        assert self.labels is not None
-        return self.labels.between(start, stop)
-
-    def blocks(self) -> Iterator[RowBlock]:
-        """Read all rows from the beginning."""
-        size = block_rows(self.n_features)
-        for start in range(0, self.n_rows, size):
-            stop = min(start + size, self.n_rows)
-            yield row_block(
-                start,
-                self.array[start:stop],
-                None if self.labels is None else self.labels.between(start, stop),
-                None if self.weights is None else self.weights[start:stop],
-                None,
-                self.on_missing,
-            )
+    def between(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Some rows as they are in the array."""
+        return np.asarray(self.array[start:stop])
 
 
 def open_rows(
@@ -135,8 +57,13 @@ def open_rows(
 ) -> ArrayRows:
     """Rows of an array, whose groups and weights are beside it."""
     check_index(X, sample_weight, "sample_weight")
-    rows = ArrayRows(X)
-    return rows.joined(labels_of(sensitive_features, rows.n_rows, X), sample_weight, on_missing)
+    array = ArrayRows(X).array
+    return ArrayRows(
+        array,
+        labels=labels_of(sensitive_features, len(array), X),
+        weights=checked_weights(sample_weight, len(array)),
+        on_missing=on_missing,
+    )
 
 
 def comes_from(X: Any, package: str) -> bool:

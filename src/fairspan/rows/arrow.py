@@ -11,7 +11,7 @@ from fairspan.rows.columns import (
     named_columns_only,
     vector_lengths_of,
 )
-from fairspan.rows.protocol import OnMissing, RowBlock, block_rows
+from fairspan.rows.protocol import OnMissing, RowBlock
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,9 @@ class ArrowStream(RowsByColumns):
         InvalidInput
             The stream has been read, and cannot be read again.
         """
-        size = 4 * block_rows(len(self.feature_names))
         n_rows = 0
         for batch in self.opened.pop() if self.opened else _opened(self.source):
-            chosen = batch.select(list(self.chosen.read))
-            for start in range(0, batch.num_rows, size):
-                yield from self.chosen.blocks(chosen.slice(start, size), n_rows + start)
+            yield from self.chosen.blocks(batch.select(list(self.chosen.read)), n_rows)
             n_rows += batch.num_rows
         self.counts.append(n_rows)
         if n_rows != self.counts[0]:

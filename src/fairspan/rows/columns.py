@@ -9,13 +9,16 @@ from typing import Any, Protocol, Self
 import narwhals.stable.v2 as nw
 
 from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.rows.arrow_batches import NumericColumns
 from fairspan.rows.checks import check_on_missing, row_block
+from fairspan.rows.frames import matrix_of
 from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone, Labels
 from fairspan.rows.protocol import OnMissing, RowBlock, block_rows
 from fairspan.rows.vector_columns import collapsed, expanded
 from fairspan.rows.weights import check_apart, weights_of_column
+
+# Blocks whose columns are decoded at once.
+BLOCKS_AT_A_TIME = 8
 
 
 @dataclass(frozen=True)
@@ -143,25 +146,39 @@ class ChosenColumns:
 
     def blocks(self, batch: Any, first_row: int) -> Iterator[RowBlock]:
         """The blocks of a pyarrow RecordBatch, whose first row has this number."""
-        if batch.num_rows == 0:
-            return
         import pyarrow as pa
 
-        features = NumericColumns(batch.select(list(self.features)))
-        frame = nw.from_native(pa.Table.from_batches([batch]), eager_only=True)
-        labels = self._labels_of(frame)
-        weights = None if self.weight is None else weights_of_column(frame[self.weight])
-        names, size = self.feature_names, block_rows(features.width)
-        for start in range(0, batch.num_rows, size):
-            stop = min(start + size, batch.num_rows)
-            yield row_block(
-                first_row + start,
-                features.between(start, stop),
-                None if labels is None else labels.between(start, stop),
-                None if weights is None else weights[start:stop],
-                names,
-                self.on_missing,
-            )
+        names = self.feature_names
+        size = block_rows(len(names))
+        # Columns are decoded a few blocks at a time, which spreads their overhead.
+        for place in range(0, batch.num_rows, BLOCKS_AT_A_TIME * size):
+            piece = batch.slice(place, BLOCKS_AT_A_TIME * size)
+            frame = nw.from_native(pa.Table.from_batches([piece]), eager_only=True)
+            matrix = matrix_of(nw.from_native(self._features_of(piece), eager_only=True))
+            labels = self._labels_of(frame)
+            weights = None if self.weight is None else weights_of_column(frame[self.weight])
+            for start in range(0, len(matrix), size):
+                stop = min(start + size, len(matrix))
+                yield row_block(
+                    first_row + place + start,
+                    matrix[start:stop],
+                    None if labels is None else labels.between(start, stop),
+                    None if weights is None else weights[start:stop],
+                    names,
+                    self.on_missing,
+                )
+
+    def _features_of(self, batch: Any) -> Any:
+        """The features as a pyarrow Table; a column of which nothing is known is of numbers.
+
+        In a file it may lie beside others that hold its numbers.
+        """
+        import pyarrow as pa
+
+        nothing = pa.nulls(batch.num_rows, pa.float64())
+        columns = [batch.column(name) for name in self.features]
+        columns = [nothing if pa.types.is_null(each.type) else each for each in columns]
+        return pa.table(columns, names=list(self.features))
 
     def _labels_of(self, frame: nw.DataFrame[Any]) -> Labels | None:
         if self.everyone is not None:

@@ -1,14 +1,13 @@
-"""What an engine is, and what it does with each part."""
+"""Passes over rows that may be read in parts, and the engines that read the parts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 from threadpoolctl import threadpool_limits
 
 from fairspan.errors import FairspanError
-from fairspan.rows.folding import merged_in_order
-from fairspan.rows.protocol import Fold, RowSource
+from fairspan.rows.protocol import Fold, PartedRows, Rows, RowSource
 
 Result = TypeVar("Result")
 
@@ -76,3 +75,21 @@ def located(where: str) -> Iterator[None]:
         if where in received:
             raise
         raise type(error)(f"{where}: {received}", *rest) from error
+
+
+def folded(rows: Rows, fold: Fold[Result]) -> Result | None:
+    """Pass over all rows, wherever they are; None if there are none."""
+    return rows.folded(fold) if isinstance(rows, PartedRows) else fold.over(rows)
+
+
+def merged_in_order(
+    fold: Fold[Result], results: Iterable[Result | None], start: Result | None = None
+) -> Result | None:
+    """Merge results from left to right, which is the same however they were computed."""
+    total = start
+    for result in results:
+        if total is None or result is None:
+            total = result if total is None else total
+        else:
+            total = fold.merged(total, result)
+    return total

@@ -1,6 +1,5 @@
 """Rows in a data frame: pandas, polars, pyarrow, or anything else narwhals reads eagerly."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,19 +8,19 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.arrow_values import vectors_of
-from fairspan.rows.checks import check_shape, checked_values, converted, row_block
-from fairspan.rows.column_values import float64_of
+from fairspan.rows.checks import check_shape, checked_values, converted
 from fairspan.rows.groups import listed
+from fairspan.rows.in_memory import RowsInMemory
 from fairspan.rows.labels import Labels, check_index, labels_of, named_columns
-from fairspan.rows.protocol import OnMissing, RowBlock, block_rows
+from fairspan.rows.numbers import float64_of, vectors_of
+from fairspan.rows.protocol import OnMissing
 from fairspan.rows.vector_columns import collapsed, expanded
 from fairspan.rows.weights import check_apart, checked_weights, weights_of_column
 from fairspan.typing import FloatArray
 
 
-@dataclass(frozen=True)
-class FrameRows:
+@dataclass(frozen=True, eq=False)
+class FrameRows(RowsInMemory):
     """Rows of a data frame whose columns are all features.
 
     Parameters
@@ -32,9 +31,6 @@ class FrameRows:
     """
 
     frame: nw.DataFrame[Any]
-    labels: Labels | None = field(default=None, kw_only=True)
-    weights: FloatArray | None = field(default=None, kw_only=True)
-    on_missing: OnMissing = field(default="error", kw_only=True)
     set_aside: nw.DataFrame[Any] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -49,26 +45,9 @@ class FrameRows:
         return expanded(names, vector_lengths(self.frame.schema))
 
     @property
-    def n_features(self) -> int:
-        """p, the number of features."""
-        return _width(self.frame)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.frame)
-
-    @property
-    def group_columns(self) -> tuple[Any, ...]:
-        """Names of the columns that make the groups."""
-        return () if self.labels is None else self.labels.names
-
-    def joined(
-        self, labels: Labels | None, sample_weight: Any = None, on_missing: OnMissing = "error"
-    ) -> "FrameRows":
-        """The same rows with labels and weights."""
-        weights = checked_weights(sample_weight, self.n_rows)
-        return replace(self, labels=labels, weights=weights, on_missing=on_missing)
+    def shape(self) -> tuple[int, ...]:
+        """(n, p)."""
+        return len(self.frame), _width(self.frame)
 
     def selected(self, names: tuple[str, ...]) -> "FrameRows":
         """The same rows with these columns, in this order.
@@ -89,19 +68,9 @@ class FrameRows:
         """All rows at once, checked, shape (n, p)."""
         return checked_values(matrix_of(self.frame), 0, self.feature_names)
 
-    def blocks(self) -> Iterator[RowBlock]:
-        """Read all rows from the beginning."""
-        size = block_rows(self.n_features)
-        for start in range(0, self.n_rows, size):
-            stop = min(start + size, self.n_rows)
-            yield row_block(
-                start,
-                matrix_of(self.frame[start:stop]),
-                None if self.labels is None else self.labels.between(start, stop),
-                None if self.weights is None else self.weights[start:stop],
-                self.feature_names,
-                self.on_missing,
-            )
+    def between(self, start: int, stop: int) -> FloatArray:
+        """Some rows as float64; a missing cell becomes NaN."""
+        return matrix_of(self.frame[start:stop])
 
 
 def open_rows(
@@ -113,17 +82,24 @@ def open_rows(
     names = named_columns(frame, sensitive_features)
     weight = named_weight(frame, sample_weight)
     check_apart(names, *weight)
-    features = FrameRows(frame.drop([*names, *weight]))
+    features = frame.drop([*names, *weight])
+    check_shape(features.shape)
     if names:
-        features = replace(features, set_aside=frame.select(names))
         labels = Labels.of_columns(frame, names)
     else:
         labels = labels_of(sensitive_features, len(frame), X)
     if weight:
-        sample_weight = weights_of_column(frame[weight[0]])
+        weights = checked_weights(weights_of_column(frame[weight[0]]), len(frame))
     else:
         check_index(X, sample_weight, "sample_weight")
-    return features.joined(labels, sample_weight, on_missing)
+        weights = checked_weights(sample_weight, len(frame))
+    return FrameRows(
+        features,
+        labels=labels,
+        weights=weights,
+        on_missing=on_missing,
+        set_aside=frame.select(names) if names else None,
+    )
 
 
 def named_weight(frame: nw.DataFrame[Any], sample_weight: Any) -> list[str]:
@@ -222,13 +198,13 @@ def matrix_of(frame: nw.DataFrame[Any]) -> FloatArray:
     check_numeric(frame.schema)
     lengths = vector_lengths(frame.schema)
     if len(frame.columns) == 1 and lengths:  # all features in one column: no copy
-        return _vectors(frame[frame.columns[0]])
+        return vectors_of(frame[frame.columns[0]])
     matrix = np.empty((len(frame), _width(frame)), dtype=np.float64)
     start = 0
     for column in frame.iter_columns():
         stop = start + lengths.get(column.name, 1)
         if column.name in lengths:
-            matrix[:, start:stop] = _vectors(column)
+            matrix[:, start:stop] = vectors_of(column)
         elif column.dtype == nw.Object:
             matrix[:, start] = _numbers(column)
         else:
@@ -253,14 +229,6 @@ def _is_numeric(dtype: Any) -> bool:
 
 def _is_vector(dtype: Any) -> bool:
     return dtype == nw.Array and len(dtype.shape) == 1 and _is_numeric(dtype.inner)
-
-
-def _vectors(column: Any) -> FloatArray:
-    """Vectors below each other, (r, length); a missing vector becomes NaN."""
-    native = column.to_native()
-    if not hasattr(native, "combine_chunks"):
-        return np.asarray(column.to_numpy(), dtype=np.float64)
-    return np.asarray(vectors_of(native.combine_chunks()), dtype=np.float64)
 
 
 def _numbers(column: Any) -> FloatArray:

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.arrow_values import numbers_of
-from fairspan.rows.column_values import is_wide
 from fairspan.rows.groups import CodedLabels, listed
+from fairspan.rows.numbers import is_wide, numbers_of
 
 # Whole numbers within such a range are coded by a table of the whole range.
 _SMALL_RANGE = 1 << 12

@@ -8,12 +8,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from typing import TypeVar
 
 from fairspan.errors import FairspanError
 from fairspan.rows.engines import Part, result_in_worker
-from fairspan.rows.interruptions import interruption_held
 from fairspan.rows.protocol import Fold
 
 Result = TypeVar("Result")
@@ -82,3 +83,21 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
+
+
+@contextmanager
+def interruption_held() -> Iterator[None]:
+    """Hold Ctrl-C back for a moment, and for good in threads and processes that start meanwhile.
+
+    A worker that it hit while starting would print a traceback that tells nobody anything.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    # It lets Ctrl-C through when it starts, so it starts before.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

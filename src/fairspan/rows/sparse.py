@@ -1,24 +1,22 @@
 """Rows in a sparse matrix of scipy: compressed rows or columns, coordinates, or another kind."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from fairspan.rows.arrays import UnnamedRows
 from fairspan.rows.checks import (
     check_dtype,
     check_shape,
     check_width,
     checked_values,
     converted,
-    row_block,
 )
+from fairspan.rows.in_memory import RowsInMemory
 from fairspan.rows.labels import Labels, labels_of
-from fairspan.rows.protocol import OnMissing, Projection, RowBlock, block_rows
+from fairspan.rows.protocol import OnMissing, Projection
 from fairspan.rows.weights import checked_weights
 from fairspan.typing import FloatArray
 
@@ -30,22 +28,16 @@ _PART_NUMBERS = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class SparseRows(UnnamedRows):
+class SparseRows(RowsInMemory):
     """Rows of a sparse matrix.
 
     Attributes
     ----------
     matrix : (n, p) csr_array
         Finite numbers, or NaN where missing cells are dropped; no duplicates, no stored zeros.
-    labels : Labels or None
-    weights : (n,) array or None
-    on_missing : {"error", "drop"}
     """
 
     matrix: Csr
-    labels: Labels | None = field(default=None, kw_only=True)
-    weights: FloatArray | None = field(default=None, kw_only=True)
-    on_missing: OnMissing = field(default="error", kw_only=True)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -57,24 +49,9 @@ class SparseRows(UnnamedRows):
         """Share of the cells that are stored."""
         return float(self.matrix.nnz / (self.n_rows * self.n_features))
 
-    @property
-    def group_columns(self) -> tuple[Any, ...]:
-        """Names of the columns that make the groups."""
-        return () if self.labels is None else self.labels.names
-
-    def blocks(self) -> Iterator[RowBlock]:
-        """Read all rows from the beginning, a few hundred at a time with all their zeros."""
-        size = block_rows(self.n_features)
-        for start in range(0, self.n_rows, size):
-            stop = min(start + size, self.n_rows)
-            yield row_block(
-                start,
-                self.matrix[start:stop].toarray(),
-                None if self.labels is None else self.labels.between(start, stop),
-                None if self.weights is None else self.weights[start:stop],
-                None,
-                self.on_missing,
-            )
+    def between(self, start: int, stop: int) -> FloatArray:
+        """Some rows with all their zeros."""
+        return np.asarray(self.matrix[start:stop].toarray())
 
     def complete(self) -> "SparseRows":
         """Without the rows in which something is missing, where these are to be dropped."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
-from fairspan.rows.column_values import float64_of
+from fairspan.rows.numbers import float64_of
 from fairspan.typing import FloatArray
 
 

@@ -1,18 +1,20 @@
 """Moments of sparse rows of many features: the rows stay, and stand for the p x p matrices."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.moments.accumulate import no_rows
 from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.group_statistics import EVERY_ROW, GroupStatistics, Intake, check_sizes
-from fairspan.moments.held_rows.sparse_group import SparseGroup
+from fairspan.moments.held_rows.sparse_group import SparseGroup, sparse_groups
 from fairspan.moments.held_rows.sparse_operator import SparseSecondMoments
+from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import label_array
+from fairspan.rows.sparse import SparseRows
 from fairspan.typing import FloatArray
 
 
@@ -47,15 +49,18 @@ class SparseMoments(GroupMeans):
     parts: tuple[SparseGroup, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of_groups(cls, parts: Sequence[SparseGroup], intake: Intake) -> "SparseMoments":
-        """Put groups together, sorted by label.
+    def of_rows(cls, rows: SparseRows, limit: GroupLimit = USUAL_LIMIT) -> "SparseMoments":
+        """Moments that refer to these rows.
 
         Raises
         ------
         InvalidInput
-            Numbers or weights so large that second moments overflow.
+            No rows, a bad label, too many groups, or numbers whose squares overflow.
         """
-        parts = sorted(parts, key=lambda part: part.label)
+        groups, intake = sparse_groups(rows, limit)
+        if not groups:
+            raise no_rows(intake)
+        parts = sorted(groups, key=lambda part: part.label)
         weights = [part.weight for part in parts]
         with np.errstate(over="ignore", invalid="ignore"):
             means = np.array([part.mean for part in parts])

@@ -16,17 +16,18 @@ from fairspan.rows.dask.labels import (
     row_sizes,
     weights_by_partition,
 )
+from fairspan.rows.dask.lazy import (
+    reduced_array,
+    reduced_data_frame,
+    restored_array,
+    scored_array,
+    scored_data_frame,
+)
 from fairspan.rows.dask.partitions import (
     ArrayPartition,
     FramePartition,
     columns_of,
     result_of_partition,
-)
-from fairspan.rows.dask.reduced import reduced_array, reduced_data_frame
-from fairspan.rows.dask.restored import (
-    restored_array,
-    scored_array,
-    scored_data_frame,
 )
 from fairspan.rows.frames import check_numeric, frame_of, named_weight, vector_lengths
 from fairspan.rows.labels import Everyone, named_columns, names_of

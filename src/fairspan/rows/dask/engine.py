@@ -19,7 +19,7 @@ from fairspan.rows.dask.graph import (
     task,
 )
 from fairspan.rows.engines import Part, result_in_worker
-from fairspan.rows.interruptions import interruption_held
+from fairspan.rows.processes import interruption_held
 from fairspan.rows.protocol import Fold
 
 Result = TypeVar("Result")

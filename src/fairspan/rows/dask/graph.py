@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 from threadpoolctl import threadpool_limits
 
 from fairspan.errors import FairspanError
-from fairspan.rows.engines import located
-from fairspan.rows.folding import merged_in_order
+from fairspan.rows.engines import located, merged_in_order
 from fairspan.rows.protocol import Fold
 
 Result = TypeVar("Result")

@@ -1,26 +1,25 @@
 """Rows in an array of another package than numpy (torch, cupy, jax and others), on any device."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 import numpy.typing as npt
 
-from fairspan.rows.arrays import UnnamedRows, is_device_array
-from fairspan.rows.checks import row_block
-from fairspan.rows.device.place import BlockPlan, Place, checked_array, on_host, spans
+from fairspan.rows.arrays import is_device_array
+from fairspan.rows.device.place import BlockPlan, Place, checked_array, on_host
 from fairspan.rows.device.projection import restored, transformed
+from fairspan.rows.in_memory import RowsInMemory
 from fairspan.rows.labels import Labels, labels_of
-from fairspan.rows.protocol import OnMissing, RowBlock, block_rows
+from fairspan.rows.protocol import OnMissing
 from fairspan.rows.weights import checked_weights
-from fairspan.typing import FloatArray
 
 __all__ = ["DeviceRows", "open_rows", "restored", "transformed"]
 
 
-@dataclass(frozen=True)
-class DeviceRows(UnnamedRows):
+@dataclass(frozen=True, eq=False)
+class DeviceRows(RowsInMemory):
     """Rows of an (n, p) array that may lie on a GPU.
 
     Attributes
@@ -31,18 +30,13 @@ class DeviceRows(UnnamedRows):
         On the host.
     labels_there : (n,) array or None
         The same labels where the rows are, if they are whole numbers or truth values.
-    weights : (n,) array or None
-        On the host.
-    on_missing : {"error", "drop"}
     plan : BlockPlan
     """
 
     array: Any
     place: Place
-    labels: Labels
+    labels: Labels = field(kw_only=True)
     labels_there: Any | None = field(default=None, kw_only=True)
-    weights: FloatArray | None = field(default=None, kw_only=True)
-    on_missing: OnMissing = field(default="error", kw_only=True)
     plan: BlockPlan = field(kw_only=True)
 
     @property
@@ -50,23 +44,9 @@ class DeviceRows(UnnamedRows):
         """(n, p)."""
         return tuple(self.array.shape)
 
-    def blocks(self) -> Iterator[RowBlock]:
-        """Read all rows from the beginning, on the host."""
-        size = block_rows(self.n_features)
-        for own in spans(self.n_rows, size):
-            yield row_block(
-                own.start,
-                host_rows(self.array[own, :], self.place),
-                self.labels.between(own.start, own.stop),
-                None if self.weights is None else self.weights[own],
-                None,
-                self.on_missing,
-            )
-
-    @property
-    def group_columns(self) -> tuple[Any, ...]:
-        """Names of the columns that make the groups; none where they have no names."""
-        return self.labels.names
+    def between(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Some rows, on the host."""
+        return host_rows(self.array[start:stop, :], self.place)
 
 
 def open_rows(
@@ -84,7 +64,7 @@ def open_rows(
     return DeviceRows(
         array,
         place,
-        labels,
+        labels=labels,
         labels_there=there,
         weights=checked_weights(_brought_here(sample_weight), n_rows),
         on_missing=on_missing,

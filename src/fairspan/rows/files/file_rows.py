@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from fairspan.errors import warn
 from fairspan.rows.columns import (
+    BLOCKS_AT_A_TIME,
     ChosenColumns,
     RowsByColumns,
     named_columns_only,
@@ -21,9 +22,6 @@ from fairspan.rows.protocol import Fold, OnMissing, RowBlock, block_rows
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-# Columns are decoded a few blocks at a time, which spreads their overhead.
-_BLOCKS_AT_A_TIME = 8
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,7 @@ class FileRows(RowsByColumns):
                 yield from self._blocks_of(part)
 
     def _blocks_of(self, part: FilePart) -> Iterator[RowBlock]:
-        size = _BLOCKS_AT_A_TIME * block_rows(len(self.feature_names))
+        size = BLOCKS_AT_A_TIME * block_rows(len(self.feature_names))
         first_row = 0
         with reading(part.path):
             for batch in ahead(part.batches(self.chosen.read, self.chosen.labels, size)):

@@ -9,8 +9,8 @@ from typing import TypeVar
 from threadpoolctl import threadpool_limits
 
 from fairspan.errors import FairspanError
+from fairspan.rows.engines import merged_in_order
 from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.folding import merged_in_order
 from fairspan.rows.protocol import Fold
 from fairspan.rows.resuming.fingerprints import check_not_changed
 from fairspan.rows.resuming.records import Plan, Record

@@ -10,8 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from fairspan import errors
 from fairspan.errors import FairspanError, InvalidInput
-from fairspan.rows.engines import located
-from fairspan.rows.folding import merged_in_order
+from fairspan.rows.engines import located, merged_in_order
 from fairspan.rows.protocol import Fold
 
 Result = TypeVar("Result")
