@@ -8,8 +8,7 @@ import pytest
 
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
-from fairspan.moments.held_rows.centred_rows import CentredRows
-from fairspan.moments.held_rows.row_span import RowSpan
+from fairspan.moments.held_rows.row_span import CentredRows, RowSpan
 from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.moments.of_rows import THIN_BEYOND, moments_of
 from fairspan.rows.registry import rows_of
@@ -80,8 +79,8 @@ def test_coordinates_keep_lengths_and_angles(units, rank):
 
 
 def test_rows_in_blocks_of_columns(monkeypatch):
-    monkeypatch.setattr("fairspan.moments.held_rows.centred_rows._FEWEST_COLUMNS", 7)
-    monkeypatch.setattr("fairspan.moments.held_rows.centred_rows._BLOCK_NUMBERS", 1)
+    monkeypatch.setattr("fairspan.moments.held_rows.row_span._FEWEST_COLUMNS", 7)
+    monkeypatch.setattr("fairspan.moments.held_rows.row_span._BLOCK_NUMBERS", 1)
     rng = np.random.default_rng(3)
     X, center, scale = rng.standard_normal((6, 31)), rng.standard_normal(31), rng.uniform(1, 2, 31)
     present = np.array([0, 2, 5])

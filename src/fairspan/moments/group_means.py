@@ -6,16 +6,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.html_table import Row, first_and_last, html_table
 from fairspan.moments.center import Center, check_center
 from fairspan.moments.group_statistics import Intake
-from fairspan.moments.notebook import moments_html
-from fairspan.rows.groups import Label, plain_labels, spelled
+from fairspan.rows.groups import Label, plain_labels, printable, spelled
 from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from fairspan.moments.group_moments import GroupMoments
     from fairspan.moments.held_rows.frame import InCoordinates
     from fairspan.moments.operators import SecondMoments
+
+
+_HEADINGS = ("group", "rows", "weight", "share", "variance")
+# Groups in a table of a notebook.
+_MOST_GROUPS = 20
 
 
 class GroupMeans(Protocol):
@@ -124,4 +129,30 @@ class GroupMeans(Protocol):
         return f"<{kind} of {self.n_features} features, rows by group: {sizes}{intake}>"
 
     def _repr_html_(self) -> str:
-        return moments_html(self)
+        """Rows, weight and variance of each group; the variance is about the group's own mean."""
+        rows: list[Row] = [
+            (
+                printable(spelled(label)),
+                f"{count:,}",
+                f"{weight:,.10g}",
+                f"{share:.1%}",
+                f"{variance:.4g}",
+            )
+            for label, count, weight, share, variance in zip(
+                self.labels,
+                self.counts.tolist(),
+                self.weights.tolist(),
+                self.proportions.tolist(),
+                self.variances.sum(axis=1).tolist(),
+                strict=True,
+            )
+        ]
+        n_rows, p = int(self.counts.sum()), self.n_features
+        caption = f"{n_rows:,} row{'s' if n_rows > 1 else ''}, {p:,} feature{'s' if p > 1 else ''}"
+        intake = f"; {self.intake}" if str(self.intake) else ""
+        return html_table(
+            caption + intake,
+            _HEADINGS,
+            [("", first_and_last(rows, _MOST_GROUPS, "groups"))],
+            ["variance: of all features together, about the mean of the group"],
+        )

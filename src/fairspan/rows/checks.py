@@ -1,12 +1,14 @@
 """The checks that all sources share: numbers, shapes, and what is missing."""
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.rows.groups import CodedLabels
+from fairspan.rows.groups import CodedLabels, listed
 from fairspan.rows.protocol import OnMissing, RowBlock
 from fairspan.typing import FloatArray
 
@@ -192,6 +194,38 @@ def check_shape(shape: tuple[int, ...]) -> None:
             f"X is empty: {size} {what} (shape={shape}) while a minimum of 1 is required",
             "Allowed is at least one row and one feature",
             "Check the file or the filter that made this table",
+        )
+
+
+def check_columns(names: Sequence[Any], columns: Sequence[Any]) -> None:
+    """Make sure that a table has columns of these names.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    missing = [name for name in names if name not in columns]
+    if missing:
+        close = get_close_matches(str(missing[0]), map(str, columns), n=1)
+        raise InvalidInput(
+            f"X has no column {listed(missing)}",
+            f"Its columns are {listed(columns)}",
+            "Correct the name" + (f"; the closest is {close[0]!r}" if close else ""),
+        )
+
+
+def check_same_length(n_rows: int, n_values: int, name: str) -> None:
+    """Make sure that there are as many values beside the rows as rows.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    if n_rows != n_values:
+        raise InvalidInput(
+            f"The lengths differ: {n_rows or 'no'} rows in X, {n_values} values in {name}",
+            "Allowed is one value for each row",
+            "Take X and the values from the same rows",
         )
 
 

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Protocol, Self
 
 import narwhals.stable.v2 as nw
 
 from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.rows.checks import check_on_missing, row_block
+from fairspan.rows.checks import check_columns, check_on_missing, row_block
 from fairspan.rows.frames import matrix_of
 from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone, Labels
@@ -89,7 +88,7 @@ class ChosenColumns:
         """
         check_on_missing(on_missing)
         aside = (*groups, *([] if weight is None else [weight]))
-        _check_present(aside, available)
+        check_columns(aside, available)
         check_apart(groups, weight)
         others = [name for name in available if name not in aside]
         if features:
@@ -141,7 +140,7 @@ class ChosenColumns:
             A column is missing.
         """
         lengths = dict(self.vector_lengths)
-        _check_present(names, expanded(self.available, lengths))
+        check_columns(names, expanded(self.available, lengths))
         return replace(self, features=collapsed(names, self.available, lengths))
 
     def blocks(self, batch: Any, first_row: int) -> Iterator[RowBlock]:
@@ -259,17 +258,6 @@ def named_columns_only(sensitive_features: Any, sample_weight: Any, what: str) -
             "Write labels and weights into columns of X, and pass their names",
         )
     return {"groups": tuple(names), "weight": sample_weight}
-
-
-def _check_present(names: Sequence[str], columns: Sequence[str]) -> None:
-    missing = [name for name in names if name not in columns]
-    if missing:
-        close = get_close_matches(missing[0], columns, n=1)
-        raise InvalidInput(
-            f"The table has no column {listed(missing)}",
-            f"Its columns are {listed(columns)}",
-            "Check the spelling" + (f"; the closest is {close[0]!r}" if close else ""),
-        )
 
 
 def _nothing_matches(pattern: str, columns: Sequence[str]) -> InvalidInput:

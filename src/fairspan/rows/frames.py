@@ -8,7 +8,7 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.checks import check_shape, checked_values, converted
+from fairspan.rows.checks import check_columns, check_shape, checked_values, converted
 from fairspan.rows.groups import listed
 from fairspan.rows.in_memory import RowsInMemory
 from fairspan.rows.labels import Labels, check_index, labels_of, named_columns
@@ -112,12 +112,7 @@ def named_weight(frame: nw.DataFrame[Any], sample_weight: Any) -> list[str]:
     """
     if not isinstance(sample_weight, str):
         return []
-    if sample_weight not in frame.columns:
-        raise InvalidInput(
-            f"X has no column {sample_weight!r}",
-            f"Its columns are {listed(frame.columns)}",
-            "Correct the name of the column of weights",
-        )
+    check_columns([sample_weight], frame.columns)
     return [sample_weight]
 
 

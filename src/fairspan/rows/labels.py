@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.rows.checks import check_columns, check_same_length
 from fairspan.rows.groups import CodedLabels, listed
 from fairspan.rows.numbers import is_wide, numbers_of
 
@@ -160,12 +161,7 @@ def labels_of(sensitive_features: Any, n_rows: int, X: Any) -> Labels:
     if isinstance(sensitive_features, Everyone):
         return Labels.constant(sensitive_features.label, n_rows)
     labels = _read(sensitive_features)
-    if labels.n_rows != n_rows:
-        raise InvalidInput(
-            f"The lengths differ: {n_rows} rows in X, {labels.n_rows} labels in sensitive_features",
-            "Allowed is one label for each row",
-            "Take X and the labels from the same rows",
-        )
+    check_same_length(n_rows, labels.n_rows, "sensitive_features")
     check_index(X, sensitive_features, "sensitive_features")
     return labels
 
@@ -210,13 +206,7 @@ def named_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str
             return []
     else:
         return []
-    missing = [name for name in names if name not in frame.columns]
-    if missing:
-        raise InvalidInput(
-            f"X has no column {listed(missing)}",
-            f"Its columns are {listed(frame.columns)}",
-            "Correct the name of the group column",
-        )
+    check_columns(names, frame.columns)
     return names
 
 

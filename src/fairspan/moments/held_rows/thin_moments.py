@@ -12,9 +12,8 @@ from fairspan.moments.center import Center
 from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.group_statistics import EVERY_ROW, Intake, check_sizes
-from fairspan.moments.held_rows.centred_rows import CentredRows
 from fairspan.moments.held_rows.frame import Frame, InCoordinates, directions_beside
-from fairspan.moments.held_rows.row_span import RowSpan
+from fairspan.moments.held_rows.row_span import CentredRows, RowSpan
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.typing import FloatArray
 

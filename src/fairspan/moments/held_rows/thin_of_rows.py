@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.moments.group_statistics import check_sizes
-from fairspan.moments.held_rows.centred_rows import CentredRows
+from fairspan.moments.held_rows.row_span import CentredRows
 from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.rows.checks import checked_values, converted
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput
+from fairspan.rows.checks import check_same_length
 from fairspan.rows.dask.graph import computed, literal, task
 from fairspan.rows.labels import labels_of
 from fairspan.rows.weights import checked_weights
@@ -78,12 +79,7 @@ def _aligned(values: Any, partitions: Sequence[Any], sizes: Sizes, name: str) ->
     if hasattr(values, "chunks"):
         own = row_sizes(values)
         if own is not None and sizes is not None:
-            if sum(own) != sum(sizes):
-                raise InvalidInput(
-                    f"The lengths differ: {sum(sizes)} rows in X, {sum(own)} in {name}",
-                    "Allowed is one value for each row",
-                    "Take X and the values from the same rows",
-                )
+            check_same_length(sum(sizes), sum(own), name)
             values = values.rechunk({0: sizes})
         if values.ndim == 2:
             values = values.rechunk({1: -1})

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from fairspan.errors import InvalidInput
 from fairspan.rows.arrays import ArrayRows
-from fairspan.rows.checks import check_width
+from fairspan.rows.checks import check_same_length, check_width
 from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.engines import located
 from fairspan.rows.frames import FrameRows
@@ -167,8 +167,8 @@ def result_of_partition(
     """
     with located(f"partition {number}"), threadpool_limits(1):
         if len(partition) == 0:
-            _check_no_rows(labels, "sensitive_features")
-            _check_no_rows(weights, "sample_weight")
+            check_same_length(0, 0 if labels is None else len(labels), "sensitive_features")
+            check_same_length(0, 0 if weights is None else len(weights), "sample_weight")
             return None
         return fold.over(opening.rows(partition, labels, weights))
 
@@ -197,12 +197,3 @@ def _labels_beside(labels: Any, n_rows: int, partition: Any) -> Labels:
     if isinstance(labels, CodedLabels):
         return Labels(n_rows, lambda start, stop: labels[start:stop])
     return labels_of(labels, n_rows, partition)
-
-
-def _check_no_rows(values: Any, name: str) -> None:
-    if values is not None and len(values):
-        raise InvalidInput(
-            f"The lengths differ: no rows in X, {len(values)} in {name}",
-            "Allowed is one value for each row",
-            "Take X and the values from the same rows",
-        )

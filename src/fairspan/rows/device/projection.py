@@ -8,6 +8,7 @@ import numpy as np
 from fairspan.rows.checks import check_width, checked_values
 from fairspan.rows.device.place import BlockPlan, Place, checked_array, on_host, spans
 from fairspan.rows.protocol import Projection
+from fairspan.typing import FloatArray
 
 
 def transformed(X: Any, projection: Projection) -> Any:
@@ -24,8 +25,7 @@ def transformed(X: Any, projection: Projection) -> Any:
     rows = checked_array(X, place)
     p = projection.components.shape[1]
     check_width(rows.shape[1], p, "features")
-    mean = np.zeros(p) if projection.mean is None else projection.mean
-    scale = np.ones(p) if projection.scale is None else projection.scale
+    mean, scale = _mean_and_scale(projection)
     point, basis = place.constant(mean), place.constant((projection.components / scale).T.copy())
     return _mapped(rows, place, p, lambda block: place.xp.matmul(place.minus(block, point), basis))
 
@@ -42,12 +42,17 @@ def restored(Z: Any, projection: Projection) -> Any:
     rows = checked_array(Z, place)
     d, p = projection.components.shape
     check_width(rows.shape[1], d, "coordinates")
-    mean = np.zeros(p) if projection.mean is None else projection.mean
-    scale = np.ones(p) if projection.scale is None else projection.scale
+    mean, scale = _mean_and_scale(projection)
     point, basis = place.constant(mean), place.constant(projection.components * scale)
     return _mapped(
         rows, place, p, lambda block: place.xp.matmul(place.float64(block), basis) + point
     )
+
+
+def _mean_and_scale(projection: Projection) -> tuple[FloatArray, FloatArray]:
+    p = projection.components.shape[1]
+    mean, scale = projection.mean, projection.scale
+    return np.zeros(p) if mean is None else mean, np.ones(p) if scale is None else scale
 
 
 def _mapped(rows: Any, place: Place, widest: int, change: Callable[[Any], Any]) -> Any:

@@ -3,8 +3,8 @@
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from fairspan.errors import InvalidInput
 
@@ -13,8 +13,7 @@ _HASHED = 1 << 16
 _MOST_NAMED = 5
 
 
-@dataclass(frozen=True)
-class Fingerprint:
+class Fingerprint(NamedTuple):
     """What tells a file from another of the same name.
 
     Attributes
@@ -42,14 +41,6 @@ class Fingerprint:
                 ends.update(file.read(_HASHED))
         return cls(status.st_size, status.st_mtime_ns, ends.hexdigest())
 
-    def fits(self, path: Path) -> bool:
-        """Whether the file is still of this size and time; False where there is none."""
-        try:
-            status = path.stat()
-        except OSError:
-            return False
-        return (status.st_size, status.st_mtime_ns) == (self.size, self.modified)
-
 
 def check_not_changed(path: Path, before: Fingerprint) -> None:
     """Make sure that a file is what it was before it was read.
@@ -58,7 +49,12 @@ def check_not_changed(path: Path, before: Fingerprint) -> None:
     ------
     InvalidInput
     """
-    if not before.fits(path):
+    try:
+        status = path.stat()
+        now = (status.st_size, status.st_mtime_ns)
+    except OSError:  # there is none
+        now = (-1, -1)
+    if now != (before.size, before.modified):
         raise InvalidInput(
             f"{path} changed while it was being read",
             "Allowed are files that stay as they are until all of them have been read",

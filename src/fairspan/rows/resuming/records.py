@@ -1,7 +1,7 @@
 """What an interrupted pass over files leaves behind: its plan, and what it has absorbed so far."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -63,8 +63,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        files = {name: asdict(each) for name, each in self.files.items()}
-        return {"files": files, "n_parts": self.n_parts, "options": dict(self.options)}
+        return {"files": self.files, "n_parts": self.n_parts, "options": self.options}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], root: Path) -> "Plan":
@@ -75,7 +74,7 @@ class Plan:
         KeyError, TypeError, AttributeError
             These are not the values of a plan.
         """
-        files = {name: Fingerprint(**each) for name, each in values["files"].items()}
+        files = {name: Fingerprint(*each) for name, each in values["files"].items()}
         return cls(root, files, values["n_parts"], dict(values["options"]))
 
     def changes(self, now: "Plan") -> Iterator[str]:

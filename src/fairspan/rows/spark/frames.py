@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.rows.arrow import ArrowStream
+from fairspan.rows.checks import check_width
 from fairspan.rows.columns import ChosenColumns, RowsByColumns, named_columns_only
 from fairspan.rows.engines import located
 from fairspan.rows.groups import listed
@@ -84,13 +85,7 @@ def transformed(X: Any, projection: Projection) -> Any:
     chosen = ChosenColumns.of(frame.columns, {})
     if projection.feature_names is not None:
         chosen = chosen.selected(projection.feature_names)
-    allowed = projection.components.shape[1]
-    if len(chosen.features) != allowed:
-        raise InvalidInput(
-            f"X has {len(chosen.features)} features, but {allowed} are expected",
-            f"Allowed are rows of {allowed} features",
-            "Pass the columns that it was fitted on",
-        )
+    check_width(len(chosen.features), projection.components.shape[1], "features")
     _check_numeric(frame, chosen.features)
     carried = [name for name in frame.columns if name not in chosen.features]
     taken = [name for name in carried if name in projection.component_names]
