@@ -104,7 +104,7 @@ def test_features_are_selected_by_name(tmp_path):
     other = sample.selected(("z", "row"))
     np.testing.assert_array_equal(other.values, sample.values[:, [2, 0]])
     assert (other.feature_names, other.n_features, other.n_rows) == (("z", "row"), 2, 10)
-    with pytest.raises(InvalidInput, match="no feature 'w'"):
+    with pytest.raises(InvalidInput, match="no column 'w'"):
         sample.selected(("w",))
 
 

@@ -1,7 +1,7 @@
 """One pass over blocks of rows that sums the moments of each group, in float64."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -100,7 +100,7 @@ class MomentsFold:
             running.absorb(block)
         intake = Intake(running.n_dropped)
         if isinstance(rows, SampledRows):
-            intake = replace(intake, sampled_from=rows.drawn_from)
+            intake = Intake(rows.n_dropped, rows.drawn_from)
         return _unless_empty(running.finished(), rows, intake)
 
     def merged(self, left: GroupStatistics, right: GroupStatistics) -> GroupStatistics:

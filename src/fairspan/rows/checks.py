@@ -214,7 +214,7 @@ def check_columns(names: Sequence[Any], columns: Sequence[Any]) -> None:
         )
 
 
-def check_same_length(n_rows: int, n_values: int, name: str) -> None:
+def check_same_length(n_rows: int, n_values: int, what: str) -> None:
     """Make sure that there are as many values beside the rows as rows.
 
     Raises
@@ -223,7 +223,7 @@ def check_same_length(n_rows: int, n_values: int, name: str) -> None:
     """
     if n_rows != n_values:
         raise InvalidInput(
-            f"The lengths differ: {n_rows or 'no'} rows in X, {n_values} values in {name}",
+            f"The lengths differ: {n_rows or 'no'} rows in X, {n_values} {what}",
             "Allowed is one value for each row",
             "Take X and the values from the same rows",
         )

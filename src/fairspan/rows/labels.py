@@ -161,7 +161,7 @@ def labels_of(sensitive_features: Any, n_rows: int, X: Any) -> Labels:
     if isinstance(sensitive_features, Everyone):
         return Labels.constant(sensitive_features.label, n_rows)
     labels = _read(sensitive_features)
-    check_same_length(n_rows, labels.n_rows, "sensitive_features")
+    check_same_length(n_rows, labels.n_rows, "labels in sensitive_features")
     check_index(X, sensitive_features, "sensitive_features")
     return labels
 

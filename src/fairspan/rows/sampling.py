@@ -1,20 +1,17 @@
 """A random sample of rows, drawn in one pass, for a first look."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.rows.groups import CodedLabels, Label, LabelCoder, listed
-from fairspan.rows.protocol import (
-    NamedGroups,
-    RowBlock,
-    RowSource,
-    block_rows,
-)
+from fairspan.errors import InvalidParameter
+from fairspan.rows.checks import check_columns
+from fairspan.rows.groups import CodedLabels, LabelCoder
+from fairspan.rows.in_memory import RowsInMemory
+from fairspan.rows.labels import Labels
+from fairspan.rows.protocol import NamedGroups, RowBlock, RowSource
 from fairspan.typing import FloatArray
 
 # Arrays of the same rows: keys and values, with codes and weights where rows have them.
@@ -22,43 +19,34 @@ _Part = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class SampledRows:
+class SampledRows(RowsInMemory):
     """Rows in memory that were drawn from more rows.
 
     Attributes
     ----------
     values : (n, p) array
-    codes : (n,) array of int, or None
-        Position of each row's label among `labels`.
-    labels : tuple of labels
-    weights : (n,) array or None
-    feature_names : tuple of str or None
+    names : tuple of str or None
+        Of the features.
     drawn_from : int or None
         Number of rows they were drawn from; None if all of them are in.
     n_dropped : int
         Rows left out before since something is missing in them.
-    group_columns : tuple of names
-        Columns that make the groups; none where they have no names.
     """
 
     values: FloatArray
-    codes: npt.NDArray[np.intp] | None
-    labels: tuple[Label, ...]
-    weights: FloatArray | None
-    feature_names: tuple[str, ...] | None
+    names: tuple[str, ...] | None
     drawn_from: int | None = None
     n_dropped: int = 0
-    group_columns: tuple[Any, ...] = ()
 
     @property
-    def n_features(self) -> int:
-        """p, the number of features."""
-        return int(self.values.shape[1])
+    def shape(self) -> tuple[int, ...]:
+        """(n, p)."""
+        return self.values.shape
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.values)
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, if they have any."""
+        return self.names
 
     def selected(self, names: tuple[str, ...]) -> "SampledRows":
         """The same rows with these features, in this order.
@@ -68,30 +56,14 @@ class SampledRows:
         InvalidInput
             A feature that the rows do not have.
         """
-        own = self.feature_names or ()
-        missing = [name for name in names if name not in own]
-        if missing:
-            raise InvalidInput(
-                f"The sampled rows have no feature {listed(missing)}",
-                f"Their features are {listed(own)}",
-                "Select the features before sampling",
-            )
+        own = self.names or ()
+        check_columns(names, own)
         columns = [own.index(name) for name in names]
-        return replace(self, values=self.values[:, columns], feature_names=names)
+        return replace(self, values=self.values[:, columns], names=names)
 
-    def blocks(self) -> Iterator[RowBlock]:
-        """Read all rows from the beginning."""
-        size = block_rows(self.n_features)
-        # A block even of no rows, as it may tell of rows that were left out.
-        for start in range(0, max(self.n_rows, 1), size):
-            own = slice(start, start + size)
-            yield RowBlock(
-                start,
-                self.values[own],
-                None if self.codes is None else CodedLabels(list(self.labels), self.codes[own]),
-                None if self.weights is None else self.weights[own],
-                self.n_dropped if start == 0 else 0,
-            )
+    def between(self, start: int, stop: int) -> FloatArray:
+        """Some rows."""
+        return self.values[start:stop]
 
 
 def sampled(rows: RowSource, size: int, seed: int = 0) -> SampledRows:
@@ -127,8 +99,7 @@ def sampled(rows: RowSource, size: int, seed: int = 0) -> SampledRows:
     reservoir = _Reservoir(rows.n_features, size, seed)
     for block in rows.blocks():
         reservoir.absorb(block)
-    names = rows.group_columns if isinstance(rows, NamedGroups) else ()
-    return replace(reservoir.finished(rows.feature_names), group_columns=names)
+    return reservoir.finished(rows)
 
 
 class _Reservoir:
@@ -176,17 +147,21 @@ class _Reservoir:
         self._kept = [joined]
         return joined
 
-    def finished(self, feature_names: tuple[str, ...] | None) -> SampledRows:
-        """The sample."""
+    def finished(self, rows: RowSource) -> SampledRows:
+        """The sample of these rows."""
         kept = self._make_room() if self._kept else _no_rows(self._n_features)
+        labels = None
+        if "codes" in kept:
+            coded = CodedLabels(self._coder.labels, kept["codes"])
+            columns = tuple(rows.group_columns) if isinstance(rows, NamedGroups) else ()
+            labels = Labels(len(coded), lambda start, stop: coded[start:stop], columns)
         return SampledRows(
             kept["values"],
-            kept.get("codes"),
-            tuple(self._coder.labels),
-            kept.get("weights"),
-            feature_names,
+            rows.feature_names,
             self._n_read if self._n_read > self._size else None,
             self._n_dropped,
+            labels=labels,
+            weights=kept.get("weights"),
         )
 
 

@@ -79,7 +79,7 @@ def _aligned(values: Any, partitions: Sequence[Any], sizes: Sizes, name: str) ->
     if hasattr(values, "chunks"):
         own = row_sizes(values)
         if own is not None and sizes is not None:
-            check_same_length(sum(sizes), sum(own), name)
+            check_same_length(sum(sizes), sum(own), f"values in {name}")
             values = values.rechunk({0: sizes})
         if values.ndim == 2:
             values = values.rechunk({1: -1})

@@ -167,8 +167,10 @@ def result_of_partition(
     """
     with located(f"partition {number}"), threadpool_limits(1):
         if len(partition) == 0:
-            check_same_length(0, 0 if labels is None else len(labels), "sensitive_features")
-            check_same_length(0, 0 if weights is None else len(weights), "sample_weight")
+            check_same_length(
+                0, 0 if labels is None else len(labels), "labels in sensitive_features"
+            )
+            check_same_length(0, 0 if weights is None else len(weights), "weights in sample_weight")
             return None
         return fold.over(opening.rows(partition, labels, weights))
 
