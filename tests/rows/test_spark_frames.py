@@ -13,8 +13,8 @@ from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.moments.accumulate import MomentsFold
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.registry import rows_of
-from moments.source_cases import CASES
-from moments.spark_session import session_or_skip
+from rows.source_cases import CASES
+from rows.spark_session import session_or_skip
 
 # PySpark leaves a socket of its own open now and then.
 pytestmark = pytest.mark.filterwarnings(

@@ -14,7 +14,7 @@ from fairspan.errors import InvalidInput
 from fairspan.moments.accumulate import MomentsFold
 from fairspan.rows.protocol import PartedRows
 from fairspan.rows.registry import rows_of
-from moments.dask_cluster import rows, running_cluster
+from rows.dask_cluster import rows, running_cluster
 
 # Older Dask warns where a test asks for another scheduler than the cluster on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler")

@@ -16,7 +16,7 @@ from fairspan.moments.of_rows import accumulate
 from fairspan.rows.dask import engine as on_dask
 from fairspan.rows.dask.engine import OnDask
 from fairspan.rows.files.file_rows import FileRows
-from moments.dask_cluster import rows, running_cluster
+from rows.dask_cluster import rows, running_cluster
 
 X, GROUPS, WEIGHTS = rows()
 

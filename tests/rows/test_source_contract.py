@@ -15,7 +15,7 @@ from scipy import sparse
 
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.processes import Processes
-from moments.source_cases import CASES, NAMES, P
+from rows.source_cases import CASES, NAMES, P
 
 
 def table(case):

@@ -16,7 +16,7 @@ import scipy.sparse
 
 from fairspan import GroupMoments
 from fairspan.errors import FairspanError, InvalidInput, InvalidType
-from moments.dask_cluster import (
+from rows.dask_cluster import (
     block_that_fails_once,
     block_that_kills_its_worker,
     part_of,

@@ -8,7 +8,7 @@ import pytest
 
 from fairspan import FairPCA
 from fairspan.errors import InvalidInput, InvalidType
-from moments.dask_cluster import part_of, rows, running_cluster
+from rows.dask_cluster import part_of, rows, running_cluster
 
 X, GROUPS, _ = rows()
 NAMES = ["a", "b", "c", "d"]

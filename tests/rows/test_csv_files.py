@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fairspan.errors import FairspanWarning, InvalidInput
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.files.file_rows import FileRows
-from moments.file_rows import labels_of, rows_of_text, values_of
+from rows.file_rows import labels_of, rows_of_text, values_of
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from fairspan import FileRows, GroupMoments
 from fairspan.errors import FairspanWarning, InvalidInput
-from moments.file_rows import labels_of, values_of
+from rows.file_rows import labels_of, values_of
 
 
 def write(folder, name, **columns):

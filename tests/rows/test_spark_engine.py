@@ -18,7 +18,7 @@ from fairspan.moments.accumulate import MomentsFold
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.spark.engine import OnSpark
-from moments.spark_session import session_or_skip
+from rows.spark_session import session_or_skip
 
 spark = pytest.fixture(scope="module", name="spark")(session_or_skip)
 

@@ -13,7 +13,7 @@ from fairspan.moments.of_rows import accumulate
 from fairspan.rows.device.arrays import DeviceRows
 from fairspan.rows.device.place import BlockPlan, on_host
 from fairspan.rows.registry import rows_of
-from moments.source_cases import CASES
+from rows.source_cases import CASES
 
 # The second lies on a device that numpy cannot read without being told to, as a GPU does.
 KINDS = ["strict", "strict elsewhere", "torch", "jax"]

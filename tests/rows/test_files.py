@@ -14,7 +14,7 @@ from fairspan.errors import FairspanError, InvalidInput
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.protocol import RowSource
-from moments.file_rows import labels_of, rows_of_text, values_of
+from rows.file_rows import labels_of, rows_of_text, values_of
 
 
 @pytest.fixture
