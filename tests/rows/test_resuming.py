@@ -12,8 +12,8 @@ from fairspan.moments.accumulate import MomentsFold
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.engines import Engine, InThisProcess
 from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.resuming.recording import recorded
 from fairspan.rows.resuming.records import Plan, Record
-from fairspan.rows.resuming.resumable_rows import ResumableRows
 
 
 class PowerCut(BaseException):
@@ -58,13 +58,13 @@ def watched(rows, **how):
 def test_a_pass_goes_on_after_the_parts_that_were_absorbed(rows, tmp_path, n_parts):
     path = tmp_path / "record"
     with pytest.raises(PowerCut):
-        accumulate(ResumableRows(watched(rows, n_parts=n_parts), path))
+        accumulate(recorded(watched(rows, n_parts=n_parts), path))
     n_done = Record(path, Plan.of(rows)).read(MomentsFold())[0]
     # All of them, but for those whose recording would have cost too much time.
     assert n_done <= n_parts
     assert (n_done > 0) == (n_parts > 0)
     rest = watched(rows)
-    moments = accumulate(ResumableRows(rest, path))
+    moments = accumulate(recorded(rest, path))
     assert moments.to_bytes() == accumulate(rows).to_bytes()
     assert rest.engine.n_read == len(rows.parts) - n_done == 15 - n_done
 
@@ -81,26 +81,26 @@ def test_recording_takes_a_tenth_of_the_time_at_most(rows, tmp_path, monkeypatch
         now[0] += 10.0
 
     monkeypatch.setattr(Record, "write", slow_write)
-    accumulate(ResumableRows(watched(rows, after_each=read_for), tmp_path / "record"))
+    accumulate(recorded(watched(rows, after_each=read_for), tmp_path / "record"))
     assert writes == [1, 6, 11]
 
 
 def test_other_passes_are_resumed_too(rows, tmp_path):
     fold = SquaredDeviations(("f", "m"), ())
-    resumable = ResumableRows(rows, tmp_path / "record")
+    resumable = recorded(rows, tmp_path / "record")
     assert resumable.folded(fold).shape == (0, 2)
 
 
 def test_the_rows_are_what_they_were(rows, tmp_path):
-    resumable = ResumableRows(rows, tmp_path / "record")
+    resumable = recorded(rows, tmp_path / "record")
     assert resumable.feature_names == rows.feature_names == ("x", "y", "z", "age", "w")
     assert (resumable.n_features, resumable.n_rows) == (5, 300)
     assert resumable.selected(("z", "x")).feature_names == ("z", "x")
 
 
 def test_other_features_are_another_pass(rows, tmp_path):
-    accumulate(ResumableRows(rows.selected(("x", "y")), tmp_path / "record"))
-    others = ResumableRows(rows.selected(("y", "x")), tmp_path / "record")
+    accumulate(recorded(rows.selected(("x", "y")), tmp_path / "record"))
+    others = recorded(rows.selected(("y", "x")), tmp_path / "record")
     with pytest.raises(InvalidInput, match="features: was 'x', 'y', is 'y', 'x'"):
         accumulate(others)
 
@@ -114,7 +114,7 @@ def test_a_file_that_changes_while_it_is_read(rows, folder, tmp_path, n_read):
 
     path = tmp_path / "record"
     with pytest.raises(InvalidInput, match=r"0\d.parquet changed while it was being read"):
-        accumulate(ResumableRows(watched(rows, after_each=grow), path))
+        accumulate(recorded(watched(rows, after_each=grow), path))
 
 
 def test_a_file_that_is_removed_while_it_is_read(rows, folder, tmp_path):
@@ -123,7 +123,7 @@ def test_a_file_that_is_removed_while_it_is_read(rows, folder, tmp_path):
             (folder / "01.parquet").unlink()
 
     with pytest.raises(InvalidInput, match=r"01.parquet changed while it was being read"):
-        accumulate(ResumableRows(watched(rows, after_each=remove), tmp_path / "record"))
+        accumulate(recorded(watched(rows, after_each=remove), tmp_path / "record"))
 
 
 def test_a_record_that_counts_more_parts_than_there_are(rows, tmp_path):
@@ -143,5 +143,5 @@ def test_a_record_before_any_row(rows, tmp_path):
 
 def test_in_this_process_and_resumed_alike(rows, tmp_path):
     assert isinstance(rows.engine, InThisProcess)
-    resumed = accumulate(ResumableRows(rows, tmp_path / "record"))
+    resumed = accumulate(recorded(rows, tmp_path / "record"))
     assert resumed.to_bytes() == accumulate(rows).to_bytes()

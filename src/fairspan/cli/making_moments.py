@@ -18,8 +18,8 @@ from fairspan.rows.engines import located
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import printable, spelled
+from fairspan.rows.resuming.recording import recorded
 from fairspan.rows.resuming.records import write_whole
-from fairspan.rows.resuming.resumable_rows import ResumableRows
 from fairspan.rows.sampling import SampledRows, sampled
 from fairspan.storage import is_archive, remove_abandoned
 
@@ -43,7 +43,7 @@ def make_moments(
     partial = out.with_name(out.name + ".partial")
     if reading.sample is None:
         try:
-            complete = accumulate(ResumableRows(_telling(rows), partial), limit)
+            complete = accumulate(recorded(_telling(rows), partial), limit)
         except KeyboardInterrupt:
             if partial.exists():
                 complain(
