@@ -13,7 +13,7 @@ import scipy.sparse
 from extending.sqlite_rows import SqliteRows, SqliteTable
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.moments import accumulate
+from fairspan.moments import accumulate, of_rows
 from fairspan.rows import group_limit
 from fairspan.rows.registry import rows_of
 from fairspan.rows.sampling import sampled
@@ -109,7 +109,7 @@ def test_arrays_of_other_packages_are_refused(labels_there):
 def test_a_sample_is_refused_by_name():
     drawn = sampled(rows_of(FRAME, "person"), 1000)
     with pytest.raises(InvalidInput, match="'person' has 1000 groups among 1000 rows"):
-        accumulate.accumulate(drawn)
+        of_rows.accumulate(drawn)
 
 
 @pytest.mark.parametrize("text", [False, True])
