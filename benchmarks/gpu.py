@@ -26,9 +26,9 @@ from benchmarks.effort import Effort, SkippedError
 from benchmarks.report import Measured
 from benchmarks.results import machine, table_of
 from fairspan import FairPCA, GroupMoments
-from fairspan.moments.accumulate import accumulate
-from fairspan.moments.sources.device.moments import BlockPlan
-from fairspan.moments.sources.registry import rows_of
+from fairspan.moments.of_rows import accumulate
+from fairspan.rows.device.place import BlockPlan
+from fairspan.rows.registry import rows_of
 
 REPETITIONS = 5
 PACKAGES = ("fairspan", "numpy", "torch")

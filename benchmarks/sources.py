@@ -28,10 +28,10 @@ from benchmarks.isolation import process
 from benchmarks.report import Measured
 from benchmarks.results import announce, machine, seconds_of, table_of
 from fairspan import GroupMoments
-from fairspan.moments.accumulate import accumulate
-from fairspan.moments.engines.on_dask import OnDask
-from fairspan.moments.engines.processes import Processes
-from fairspan.moments.sources.files.file_rows import FileRows
+from fairspan.moments.of_rows import accumulate
+from fairspan.rows.dask.engine import OnDask
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.processes import Processes
 
 FILES, GROUPS = 20, ("a", "b", "c")
 PACKAGES = ("fairspan", "numpy", "pyarrow", "dask")

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from fairspan.moments.accumulate import accumulate
-from fairspan.moments.sources.registry import rows_of
+from fairspan.moments.of_rows import accumulate
 from fairspan.report.facts.asked import Asked
 from fairspan.report.facts.made import Origin
 from fairspan.report.facts.of_rows import facts_of
+from fairspan.rows.registry import rows_of
 
 ORIGIN = Origin("rows", "a report", None, "a command", "pass")
 

@@ -12,7 +12,7 @@ import pytest
 
 from fairspan import FairPCA, GroupMoments, RobustErrorGap
 from fairspan.fitting import fit_subspace
-from fairspan.moments.sources.files.file_rows import FileRows
+from fairspan.rows.files.file_rows import FileRows
 
 ROOT = Path(__file__).parents[1]
 if not (ROOT / "benchmarks").is_dir():

@@ -13,8 +13,8 @@ from extending import sqlite_rows
 from extending.sqlite_rows import SqliteRows, SqliteTable
 from fairspan import FairPCA, GroupMoments, audit, registry
 from fairspan.errors import Incompatible, InvalidInput
-from fairspan.extending import register
 from fairspan.problem.criteria import MinimaxError, MinimaxLoss, NashWelfare
+from fairspan.registry import register
 from fairspan.solvers.choose import Auto
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import problem_of, random_moments
@@ -126,9 +126,9 @@ def test_a_missing_cell_is_found_with_its_row(database):
 
 
 def test_a_registered_source_is_read_by_name_of_its_group(database, monkeypatch):
-    from fairspan.moments.sources import registry
+    from fairspan.rows import registry
 
-    monkeypatch.setitem(sys.modules, "fairspan.moments.sources.sqlite_rows", sqlite_rows)
+    monkeypatch.setitem(sys.modules, "fairspan.rows.sqlite_rows", sqlite_rows)
     adapter = registry.Adapter("sqlite_rows", lambda X: isinstance(X, SqliteTable))
     monkeypatch.setattr(registry, "ADAPTERS", (adapter, *registry.ADAPTERS))
     moments = GroupMoments.from_rows(database, "sex")

@@ -9,10 +9,10 @@ from sklearn.base import BaseEstimator
 
 import fairspan as fs
 from fairspan.html_table import html_table
-from fairspan.moments.groups import CodedLabels
-from fairspan.moments.sources.registry import rows_of as rows_in_memory
-from fairspan.moments.sparse.moments import SparseMoments
-from fairspan.moments.thin.of_rows import thin_moments
+from fairspan.moments.held_rows.sparse_moments import SparseMoments
+from fairspan.moments.held_rows.thin_of_rows import thin_moments
+from fairspan.rows.groups import CodedLabels
+from fairspan.rows.registry import rows_of as rows_in_memory
 
 RNG = np.random.default_rng(0)
 HOSTILE = "<script>alert('1')</script>\"&amp;\u202e"
@@ -138,7 +138,7 @@ def test_moments_of_rows_that_stay_show_the_same(two):
     wide = np.hstack([X, RNG.normal(size=(len(X), 60))])
     whole = fs.GroupMoments.from_rows(wide, groups)
     thin = thin_moments(wide, CodedLabels.of(groups.tolist()), None, None)
-    sparse = rows_in_memory(scipy.sparse.csr_array(wide), groups, None).staying()
+    sparse = SparseMoments.of_rows(rows_in_memory(scipy.sparse.csr_array(wide), groups, None))
     assert isinstance(sparse, SparseMoments)
     assert shown(thin).rows == shown(sparse).rows == shown(whole).rows
 

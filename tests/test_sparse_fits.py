@@ -22,7 +22,7 @@ from fairspan import (
 )
 from fairspan.errors import Incompatible, InvalidInput, InvalidType
 from fairspan.linalg import leading_subspace, leading_subspace_of
-from fairspan.moments.sparse.moments import SparseMoments
+from fairspan.moments.held_rows.sparse_moments import SparseMoments
 
 CRITERIA = [
     "minimax_loss",
@@ -273,7 +273,7 @@ def test_transform_and_scores(kind, scale, dtype):
 def test_transform_in_parts(monkeypatch):
     X, labels, _ = topics()
     fair = FairPCA(3).fit(X, sensitive_features=labels)
-    monkeypatch.setattr("fairspan.moments.sources.sparse.rows._PART_NUMBERS", 100)
+    monkeypatch.setattr("fairspan.rows.sparse._PART_NUMBERS", 100)
     np.testing.assert_allclose(fair.transform(scipy.sparse.csr_array(X)), fair.transform(X))
 
 

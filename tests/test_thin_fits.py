@@ -24,7 +24,7 @@ from fairspan import (
     regression,
 )
 from fairspan.errors import Incompatible, InvalidInput, InvalidType
-from fairspan.moments.thin.moments import ThinMoments
+from fairspan.moments.held_rows.thin_moments import ThinMoments
 
 CRITERIA = [
     "minimax_loss",

@@ -12,8 +12,8 @@ from typing import Any
 
 from fairspan import fitting
 from fairspan.certificates.verification import verify
+from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.thin.moments import ThinMoments
 from fairspan.registry import names_of
 from fairspan.subspace import FairSubspace
 

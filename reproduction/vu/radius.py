@@ -9,8 +9,8 @@ import numpy as np
 from fairspan.drawing.palette import BLUE
 from fairspan.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import Label
 from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.rows.groups import Label
 from fairspan.typing import FloatArray
 from reproduction.experiment import Cell, Effort, Result, Setting
 from reproduction.vu.protocol import Part, errors_of

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from fairspan.certificates.verification import verify as verify
     from fairspan.estimators import FairPCA as FairPCA
     from fairspan.moments.group_moments import GroupMoments as GroupMoments
-    from fairspan.moments.sources.files.file_rows import FileRows as FileRows
     from fairspan.problem.criteria import Disparity as Disparity
     from fairspan.problem.criteria import EqualError as EqualError
     from fairspan.problem.criteria import ErrorGap as ErrorGap
@@ -51,7 +50,7 @@ _HOMES = {
     "FairPCA": "fairspan.estimators",
     "FairSubspace": "fairspan.subspace",
     "GroupMoments": "fairspan.moments.group_moments",
-    "FileRows": "fairspan.moments.sources.files.file_rows",
+    "FileRows": "fairspan.rows.files.file_rows",
     "Disparity": "fairspan.problem.criteria",
     "EqualError": "fairspan.problem.criteria",
     "ErrorGap": "fairspan.problem.criteria",

@@ -9,20 +9,19 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
 from fairspan.errors import InvalidInput, InvalidType, kind_of, warn
 from fairspan.fitting import Fit, check_dimension, fit_subspace
-from fairspan.moments.accumulate import accumulate
-from fairspan.moments.group_limit import GroupLimit
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments, moments_of
-from fairspan.moments.sources.chosen_columns import ChosenColumns
-from fairspan.moments.sources.frames import columns_aside
-from fairspan.moments.sources.labels import Everyone
-from fairspan.moments.sources.protocol import Rows
-from fairspan.moments.sources.registry import (
+from fairspan.moments.of_rows import Moments, accumulate, moments_of
+from fairspan.problem.disparity import signed_disparity
+from fairspan.projecting import ProjectsRows, set_features, take_features
+from fairspan.rows.columns import ChosenColumns
+from fairspan.rows.frames import columns_aside
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.labels import Everyone
+from fairspan.rows.protocol import Rows
+from fairspan.rows.registry import (
     is_opened,
     rows_of,
 )
-from fairspan.problem.disparity import signed_disparity
-from fairspan.projecting import ProjectsRows, set_features, take_features
 from fairspan.settings import changed_settings, check_settings, nested_settings
 
 # The one label when groups are missing on purpose.

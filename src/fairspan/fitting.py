@@ -12,16 +12,15 @@ from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.linalg import leading_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import listed
+from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.sparse.moments import SparseMoments
-from fairspan.moments.thin.coordinates import InCoordinates
 from fairspan.problem.by_name import criterion_of, restriction_of
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.posing import Posed, deviations_of, pose
 from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.restrictions import Restriction
 from fairspan.problem.units import check_squares, in_units, largest_column, unit_for
+from fairspan.rows.groups import listed
 from fairspan.solvers.choose import solver_of
 from fairspan.solvers.in_unit import in_unit
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace
@@ -122,7 +121,7 @@ def fit_subspace(
     check_dimension(n_components, moments.n_features)
     if center == "group":
         _check_spread(moments)
-    if isinstance(moments, SparseMoments):
+    if moments.matrix_free:
         _check_without_matrices(n_components, hide)
         solve_with = GrowingSubspace(solve_with)
     check_squares(moments, center)

@@ -8,19 +8,19 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairspan.errors import InvalidInput
-from fairspan.moments.groups import listed
-from fairspan.moments.sources.arrays import ArrayRows
-from fairspan.moments.sources.checks import check_width, checked_values
-from fairspan.moments.sources.frames import FrameRows, frame_of, without_columns
-from fairspan.moments.sources.labels import Everyone
-from fairspan.moments.sources.protocol import Rows, RowSource
-from fairspan.moments.sources.registry import (
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.checks import check_width, checked_values
+from fairspan.rows.frames import FrameRows, frame_of, without_columns
+from fairspan.rows.groups import listed
+from fairspan.rows.labels import Everyone
+from fairspan.rows.protocol import Rows, RowSource
+from fairspan.rows.registry import (
     is_scored_in_blocks,
     rows_of,
     scored_there,
     transformed_there,
 )
-from fairspan.moments.sources.sparse.rows import SparseRows
+from fairspan.rows.sparse import SparseRows
 from fairspan.subspace import FairSubspace, squared_residuals
 from fairspan.typing import FloatArray
 

@@ -10,11 +10,11 @@ import numpy as np
 from fairspan.errors import CorruptFile, InvalidType
 from fairspan.html_table import Row, first_and_last, html_table
 from fairspan.moments.center import check_center
-from fairspan.moments.groups import Label, plain_labels, printable, spelled
-from fairspan.moments.sources.arrays import ArrayRows
-from fairspan.moments.sources.checks import check_width
-from fairspan.moments.sources.frames import FrameRows, frame_of
-from fairspan.moments.sources.registry import restored_there, transformed_there
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.checks import check_width
+from fairspan.rows.frames import FrameRows, frame_of
+from fairspan.rows.groups import Label, plain_labels, printable, spelled
+from fairspan.rows.registry import restored_there, transformed_there
 from fairspan.soft_projection import (
     check_orthonormal,
     check_orthonormal_or_soft,

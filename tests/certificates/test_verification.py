@@ -11,8 +11,8 @@ from sklearn.decomposition import PCA
 import fairspan as fs
 from fairspan import FairPCA, FairSubspace, GroupMoments, verify
 from fairspan.errors import Incompatible, InvalidInput
-from fairspan.moments.sparse.moments import SparseMoments
-from fairspan.moments.thin.moments import ThinMoments
+from fairspan.moments.held_rows.sparse_moments import SparseMoments
+from fairspan.moments.held_rows.thin_moments import ThinMoments
 
 CRITERIA = (
     "total_error",

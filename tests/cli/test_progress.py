@@ -16,11 +16,11 @@ from fairspan.cli import progress_line
 from fairspan.cli.progress import WithProgress
 from fairspan.cli.progress_line import ProgressLine
 from fairspan.cli.row_estimate import estimated_rows
-from fairspan.moments.accumulate import accumulate
-from fairspan.moments.engines.processes import Processes
-from fairspan.moments.engines.protocol import InThisProcess
-from fairspan.moments.sources.arrays import ArrayRows
-from fairspan.moments.sources.files.file_rows import FileRows
+from fairspan.moments.of_rows import accumulate
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.engines import InThisProcess
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.processes import Processes
 
 
 class Terminal(io.StringIO):

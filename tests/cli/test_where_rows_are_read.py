@@ -114,7 +114,7 @@ def test_dropped_rows_are_counted_in_every_output(run, frame, tmp_path, command,
 
 def test_a_scheduler_that_is_not_there(refused, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("fairspan.moments.engines.on_dask._SECONDS_TO_CONNECT", 1)
+    monkeypatch.setattr("fairspan.rows.dask.engine._SECONDS_TO_CONNECT", 1)
     command = ("moments", "{data}", "--group", "age", "-o", "{out}")
     message = refused(*command, "--engine", "dask", "--scheduler", "tcp://127.0.0.1:1")
     assert "No Dask scheduler answers at 'tcp://127.0.0.1:1'" in message

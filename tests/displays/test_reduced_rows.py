@@ -9,7 +9,7 @@ from fairspan import FairPCA, GroupMoments
 from fairspan.displays import ReducedRowsDisplay
 from fairspan.displays.plane import PlaneRows
 from fairspan.errors import FairspanWarning, Incompatible, InvalidInput, UnknownGroup
-from fairspan.moments.sources.registry import rows_of
+from fairspan.rows.registry import rows_of
 
 ROWS = random_rows(0, n=90, p=4, groups=("a", "b", "c"))
 X, GROUPS = ROWS.X, ROWS.labels

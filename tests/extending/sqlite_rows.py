@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.moments.groups import CodedLabels
-from fairspan.moments.sources.checks import row_block
-from fairspan.moments.sources.protocol import OnMissing, RowBlock, block_rows
+from fairspan.rows.checks import row_block
+from fairspan.rows.groups import CodedLabels
+from fairspan.rows.protocol import OnMissing, RowBlock, block_rows
 
 
 @dataclass(frozen=True)

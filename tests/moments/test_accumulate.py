@@ -9,8 +9,8 @@ import pytest
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
-from fairspan.moments.accumulate import accumulate
-from fairspan.moments.sources.arrays import ArrayRows
+from fairspan.moments.of_rows import accumulate
+from fairspan.rows.arrays import ArrayRows
 
 
 def exact_moments(X, labels):

@@ -7,12 +7,11 @@ import scipy.sparse
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.moments.accumulate import accumulate
-from fairspan.moments.of_rows import moments_of
-from fairspan.moments.sources.protocol import OwnMoments, RowSource
-from fairspan.moments.sources.registry import rows_of
-from fairspan.moments.sparse.group import SparseGroup
-from fairspan.moments.sparse.moments import SparseMoments
+from fairspan.moments.held_rows.sparse_group import SparseGroup
+from fairspan.moments.held_rows.sparse_moments import SparseMoments
+from fairspan.moments.of_rows import accumulate, moments_of
+from fairspan.rows.protocol import RowSource
+from fairspan.rows.registry import rows_of
 
 KINDS = [
     scipy.sparse.csr_matrix,
@@ -67,7 +66,6 @@ def test_moments_are_made_of_products_without_blocks_where_cells_are_few(monkeyp
     X, labels, _ = thin_rows()
     rows = rows_of(scipy.sparse.csr_array(X), labels)
     assert isinstance(rows, RowSource)
-    assert isinstance(rows, OwnMoments)
     monkeypatch.setattr(type(rows), "blocks", None)
     assert_moments(accumulate(rows), moments_by_hand(X, labels))
 
@@ -126,15 +124,15 @@ def test_rows_of_weight_zero_are_absent():
     X, labels, weights = thin_rows()
     weights[labels == "b"] = 0
     weights[::5] = 0
-    for make in (accumulate, lambda rows: rows.staying().matrices()):
+    for make in (accumulate, lambda rows: SparseMoments.of_rows(rows).matrices()):
         moments = make(rows_of(scipy.sparse.csr_array(X), labels, weights))
         assert_moments(moments, moments_by_hand(X, labels, weights))
 
 
 def test_many_parts_are_the_same_as_one(monkeypatch):
     X, labels, weights = thin_rows(n=900, share=0.05, filled=(2,))
-    monkeypatch.setattr("fairspan.moments.sparse.group._PART_ROWS", 37)
-    moments = rows_of(scipy.sparse.csr_array(X), labels, weights).staying()
+    monkeypatch.setattr("fairspan.moments.held_rows.sparse_group._PART_ROWS", 37)
+    moments = SparseMoments.of_rows(rows_of(scipy.sparse.csr_array(X), labels, weights))
     assert len(moments.parts[0].parts) > 5
     assert_moments(moments.matrices(), moments_by_hand(X, labels, weights))
 
@@ -157,7 +155,7 @@ def test_rows_with_missing_cells_or_groups_can_be_dropped(share):
     kept = np.setdiff1d(np.arange(300), [17, 30, 31])
     rows = rows_of(scipy.sparse.csr_array(X), labels, weights, "drop")
     expected = moments_by_hand(X[kept], labels[kept], weights[kept])
-    for moments in (accumulate(rows), rows.staying().matrices()):
+    for moments in (accumulate(rows), SparseMoments.of_rows(rows).matrices()):
         assert_moments(moments, expected)
         assert moments.intake.n_dropped == 3
     X[3, 3] = np.inf
@@ -201,7 +199,7 @@ def test_names_of_columns_cannot_be_labels():
 def test_the_operator_is_that_of_the_matrices(center, scaled):
     X, labels, weights = thin_rows(share=0.06, filled=(1,))
     X[:, 1] += 50
-    sparse = rows_of(scipy.sparse.csr_array(X), labels, weights).staying()
+    sparse = SparseMoments.of_rows(rows_of(scipy.sparse.csr_array(X), labels, weights))
     dense = GroupMoments.from_rows(X, labels, weights)
     assert relative_error(sparse.standard_deviations, dense.standard_deviations) <= 1e-12
     assert relative_error(sparse.mean, dense.mean) <= 1e-12
@@ -226,7 +224,7 @@ def test_residuals_are_accurate_where_little_is_lost():
     X, labels, _ = thin_rows(share=0.05)
     X[:, 0] *= 1e8
     basis = np.eye(12)[:, :1]
-    sparse = rows_of(scipy.sparse.csr_array(X), labels).staying()
+    sparse = SparseMoments.of_rows(rows_of(scipy.sparse.csr_array(X), labels))
     lost = sparse.operator_about(sparse.mean).residual_variances(basis)
     rest = GroupMoments.from_rows(X[:, 1:], labels)
     expected = rest.operator_about(rest.mean).traces

@@ -8,12 +8,10 @@ import pytest
 
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
+from fairspan.moments.held_rows.row_span import CentredRows, RowSpan
+from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.moments.of_rows import THIN_BEYOND, moments_of
-from fairspan.moments.sources.registry import rows_of
-from fairspan.moments.thin.coordinates import InCoordinates
-from fairspan.moments.thin.moments import ThinMoments
-from fairspan.moments.thin.rows import CentredRows
-from fairspan.moments.thin.span import RowSpan
+from fairspan.rows.registry import rows_of
 
 WIDE = random_rows(0, n=9, p=30)
 
@@ -81,8 +79,8 @@ def test_coordinates_keep_lengths_and_angles(units, rank):
 
 
 def test_rows_in_blocks_of_columns(monkeypatch):
-    monkeypatch.setattr("fairspan.moments.thin.rows._FEWEST_COLUMNS", 7)
-    monkeypatch.setattr("fairspan.moments.thin.rows._BLOCK_NUMBERS", 1)
+    monkeypatch.setattr("fairspan.moments.held_rows.row_span._FEWEST_COLUMNS", 7)
+    monkeypatch.setattr("fairspan.moments.held_rows.row_span._BLOCK_NUMBERS", 1)
     rng = np.random.default_rng(3)
     X, center, scale = rng.standard_normal((6, 31)), rng.standard_normal(31), rng.uniform(1, 2, 31)
     present = np.array([0, 2, 5])
@@ -101,7 +99,7 @@ def test_rows_in_blocks_of_columns(monkeypatch):
 @pytest.mark.parametrize("center", ["global", "group", "none"])
 def test_coordinates_hold_all_that_a_subspace_of_any_dimension_can_want(center, d):
     moments = thin(WIDE.X, WIDE.labels)
-    posed = InCoordinates.of(moments, d, center)
+    posed = moments.in_coordinates(d, center)
     known = moments.matrices().second_moments(center)
     inside = posed.frame.moments.operator_about(posed.point)
     assert posed.frame.moments.n_features <= 2 * (9 + 1)

@@ -7,8 +7,8 @@ from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.linalg import threads
 from fairspan.moments import uncentred
-from fairspan.moments.sources.registry import rows_of
-from fairspan.moments.symmetric import mirrored
+from fairspan.moments.running_group import mirrored
+from fairspan.rows.registry import rows_of
 
 RNG = np.random.default_rng(0)
 N = 700

@@ -15,9 +15,9 @@ from scipy import sparse
 
 import fairspan as fs
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
-from fairspan.moments.sources.arrays import ArrayRows
-from fairspan.moments.sources.registry import rows_of
 from fairspan.report.page.rendering import page_of
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.registry import rows_of
 from report_rows import made_rows
 
 X, LABELS = made_rows(2, 4)

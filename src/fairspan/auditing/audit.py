@@ -26,12 +26,12 @@ from fairspan.data_frames import data_frame
 from fairspan.drawing.audit import AuditPicture, AuditQuantity
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.metrics import GroupFigures, group_figures
-from fairspan.moments.group_limit import GroupLimit
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, moments_of
-from fairspan.moments.sources.protocol import Rows
-from fairspan.moments.sources.registry import rows_of
 from fairspan.problem.disparity import signed_disparity
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.protocol import Rows
+from fairspan.rows.registry import rows_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,7 +16,7 @@ from fairspan.auditing.wording import (
     quoted,
     share,
 )
-from fairspan.moments.groups import Label, listed
+from fairspan.rows.groups import Label, listed
 
 Severity = Literal["info", "warning"]
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.fitting import fit_subspace
 from fairspan.moments.center import Center
-from fairspan.moments.groups import Label, listed, printable
 from fairspan.moments.of_rows import Moments
+from fairspan.rows.groups import Label, listed, printable
 from fairspan.subspace import FairSubspace
 
 FloatArray = npt.NDArray[np.float64]

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from fairspan.auditing.results import GroupAudit, ModelAudit
 from fairspan.drawing.audit import AuditPicture, AuditQuantity
-from fairspan.moments.groups import printable, spelled
 from fairspan.problem.parameters import check_choice
+from fairspan.rows.groups import printable, spelled
 
 FloatArray = npt.NDArray[np.float64]
 

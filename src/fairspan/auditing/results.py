@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fairspan.auditing.intervals import Estimate
-from fairspan.moments.groups import Label
+from fairspan.rows.groups import Label
 
 # Of float64's sixteen digits the last four are left to rounding.
 _ROUNDING = 1e-12

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from fairspan.metrics import GroupFigures
 from fairspan.metrics.reconstruction import reference_point
-from fairspan.moments.folds import folded
-from fairspan.moments.groups import Label, LabelCoder
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.sources.protocol import RowBlock, Rows, RowSource
+from fairspan.rows.engines import folded
+from fairspan.rows.groups import Label, LabelCoder
+from fairspan.rows.protocol import RowBlock, Rows, RowSource
 from fairspan.subspace import FairSubspace, squared_residuals
 
 FloatArray = npt.NDArray[np.float64]

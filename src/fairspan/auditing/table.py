@@ -7,7 +7,7 @@ from itertools import product
 
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupAudit, ModelAudit
-from fairspan.moments.groups import printable, spelled
+from fairspan.rows.groups import printable, spelled
 from fairspan.terminal_text import Paint, cut_names, plain, terminal_width, wrapped
 
 WIDTH = 80

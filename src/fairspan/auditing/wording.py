@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fairspan.auditing.results import GroupAudit, ModelAudit
-from fairspan.moments.groups import Label, printable, spelled
+from fairspan.rows.groups import Label, printable, spelled
 
 # Groups that one sentence names.
 _MOST_NAMED = 12

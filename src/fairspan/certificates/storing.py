@@ -8,11 +8,11 @@ import numpy.typing as npt
 
 from fairspan.certificates.boxes import BoxesProof, Shrinking, Side
 from fairspan.certificates.proof import CovariancesProof, LinesProof, MeansProof, Proof
-from fairspan.moments.groups import plain_labels
 from fairspan.problem.by_name import criterion_of, restriction_of
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.nested_parameters import field_values
 from fairspan.problem.restrictions import Restriction
+from fairspan.rows.groups import plain_labels
 from fairspan.subspace import Evidence
 
 FloatArray = npt.NDArray[np.float64]

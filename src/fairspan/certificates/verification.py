@@ -19,15 +19,13 @@ from fairspan.certificates.storing import proof_of, settings_from
 from fairspan.errors import FairspanError
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import listed
 from fairspan.moments.of_rows import Moments, moments_of
-from fairspan.moments.sources.labels import Everyone
-from fairspan.moments.sources.registry import rows_of
-from fairspan.moments.sparse.moments import SparseMoments
-from fairspan.moments.thin.moments import ThinMoments
 from fairspan.problem.posing import Posed, Restricted, pose
 from fairspan.problem.problem import Problem
 from fairspan.problem.units import in_units, unit_for
+from fairspan.rows.groups import listed
+from fairspan.rows.labels import Everyone
+from fairspan.rows.registry import rows_of
 from fairspan.subspace import FairSubspace, Provenance
 
 FloatArray = npt.NDArray[np.float64]
@@ -228,11 +226,11 @@ class _Checks:
                 f"The model says that it is restricted by {made.restriction}, but it is not."
             )
         moments = self.moments
-        if isinstance(moments, SparseMoments) and _n_numbers(moments) <= _MOST_NUMBERS:
-            moments = moments.matrices()
-        few = moments.n_features <= _MOST_FEATURES
-        if isinstance(moments, ThinMoments) and few and restriction is None:
-            # Coordinates of the rows lose digits beside a column of large numbers.
+        if moments.matrix_free:
+            by_matrices = _n_numbers(moments) <= _MOST_NUMBERS
+        else:  # coordinates of the rows lose digits beside a column of large numbers
+            by_matrices = moments.n_features <= _MOST_FEATURES and restriction is None
+        if by_matrices:
             moments = moments.matrices()
         unit, divisor = self._unit, self.subspace.scale
         return pose(

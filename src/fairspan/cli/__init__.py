@@ -69,7 +69,7 @@ def run(
             sys.stderr.close()
             return _INTERNAL_FAILURE
         except (FairspanError, OSError) as error:
-            from fairspan.moments.groups import printable  # takes its time
+            from fairspan.rows.groups import printable  # takes its time
 
             # Names of files may hold what a terminal would obey.
             complain("error", printable(str(error)))
@@ -79,6 +79,6 @@ def run(
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:
-    from fairspan.moments.groups import printable
+    from fairspan.rows.groups import printable
 
     complain("warning", printable(str(message)))

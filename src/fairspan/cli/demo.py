@@ -13,15 +13,15 @@ from fairspan.cli.terminal import paint_on, width_of
 from fairspan.datasets import Dataset, diabetes_by_sex
 from fairspan.errors import MissingDependency
 from fairspan.fitting import Fit, fit_subspace
-from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import spelled
-from fairspan.moments.sources.registry import rows_of
+from fairspan.moments.of_rows import accumulate
 from fairspan.report.facts.asked import Asked
 from fairspan.report.facts.fingerprints import fingerprint_of
 from fairspan.report.facts.made import Origin, title_of
 from fairspan.report.facts.of_rows import facts_of
 from fairspan.report.writing import check_can_write, write_page
+from fairspan.rows.groups import spelled
+from fairspan.rows.registry import rows_of
 from fairspan.terminal_text import wrapped
 
 _N_COMPONENTS = 5

@@ -12,15 +12,15 @@ from fairspan.cli.progress import WithProgress
 from fairspan.cli.reading import Reading
 from fairspan.errors import Incompatible, InvalidInput, UnknownGroup
 from fairspan.fitting import Fit, fit_subspace, smallest_dimension
-from fairspan.moments.accumulate import accumulate
-from fairspan.moments.group_limit import GroupLimit
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import Label, listed, spelled
-from fairspan.moments.sources.files.file_rows import FileRows
-from fairspan.moments.sources.protocol import Rows
-from fairspan.moments.sources.sampling import SampledRows, sampled
+from fairspan.moments.of_rows import accumulate
 from fairspan.problem.by_name import criterion_of
 from fairspan.problem.problem import check_n_components
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.groups import Label, listed, spelled
+from fairspan.rows.protocol import Rows
+from fairspan.rows.sampling import SampledRows, sampled
 from fairspan.storage import is_archive
 from fairspan.subspace import FairSubspace
 

@@ -12,15 +12,15 @@ from fairspan.cli.progress_line import ProgressLine
 from fairspan.cli.reading import Reading
 from fairspan.cli.terminal import complain
 from fairspan.errors import InvalidInput
-from fairspan.moments.accumulate import accumulate
-from fairspan.moments.engines.protocol import located
-from fairspan.moments.group_limit import GroupLimit
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import printable, spelled
-from fairspan.moments.resuming.records import write_whole
-from fairspan.moments.resuming.resumable_rows import ResumableRows
-from fairspan.moments.sources.files.file_rows import FileRows
-from fairspan.moments.sources.sampling import SampledRows, sampled
+from fairspan.moments.of_rows import accumulate
+from fairspan.rows.engines import located
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.groups import printable, spelled
+from fairspan.rows.resuming.recording import recorded
+from fairspan.rows.resuming.records import write_whole
+from fairspan.rows.sampling import SampledRows, sampled
 from fairspan.storage import is_archive, remove_abandoned
 
 # Mean and scatter of one row are the row itself, and of two rows both of them.
@@ -43,7 +43,7 @@ def make_moments(
     partial = out.with_name(out.name + ".partial")
     if reading.sample is None:
         try:
-            complete = accumulate(ResumableRows(_telling(rows), partial), limit)
+            complete = accumulate(recorded(_telling(rows), partial), limit)
         except KeyboardInterrupt:
             if partial.exists():
                 complain(

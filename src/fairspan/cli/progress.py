@@ -8,9 +8,9 @@ from typing import Any, TextIO, TypeVar
 
 from fairspan.cli.progress_line import ProgressLine
 from fairspan.cli.row_estimate import estimated_rows
-from fairspan.moments.engines.protocol import Engine, InThisProcess, Part
-from fairspan.moments.sources.files.file_rows import FileRows
-from fairspan.moments.sources.protocol import Fold, NamedGroups, RowBlock, RowsInParts, RowSource
+from fairspan.rows.engines import Engine, InThisProcess, Part
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.protocol import Fold, NamedGroups, RowBlock, RowsInParts, RowSource
 
 Result = TypeVar("Result")
 

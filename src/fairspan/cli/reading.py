@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 if TYPE_CHECKING:
-    from fairspan.moments.engines.protocol import Engine
-    from fairspan.moments.sources.files.file_rows import FileRows
+    from fairspan.rows.engines import Engine
+    from fairspan.rows.files.file_rows import FileRows
 
 _CHOICE_OF_COLUMNS = {"groups", "features", "exclude"}
 
@@ -79,7 +79,7 @@ class Reading:
         """The rows of a file or folder."""
         from dataclasses import replace
 
-        from fairspan.moments.sources.files.file_rows import FileRows
+        from fairspan.rows.files.file_rows import FileRows
 
         if not self.groups:
             raise click.UsageError("Name the group column with --group COL.")
@@ -95,17 +95,17 @@ class Reading:
 
     def _engine(self) -> "Engine":
         if self.engine == "dask":
-            from fairspan.moments.engines.on_dask import OnDask
+            from fairspan.rows.dask.engine import OnDask
 
             return OnDask(self.scheduler)
         if self.engine == "spark":
-            from fairspan.moments.engines.on_spark import OnSpark
+            from fairspan.rows.spark.engine import OnSpark
 
             return OnSpark(self.scheduler)
         if (self.jobs or 1) > 1:
-            from fairspan.moments.engines.processes import Processes
+            from fairspan.rows.processes import Processes
 
             return Processes(self.jobs or 1)
-        from fairspan.moments.engines.protocol import InThisProcess
+        from fairspan.rows.engines import InThisProcess
 
         return InThisProcess()

@@ -45,8 +45,8 @@ def report(
     from fairspan.cli.inputs import open_input
     from fairspan.cli.output import echo_json
     from fairspan.cli.reporting import Settings, facts_of_table, summary
-    from fairspan.moments.groups import printable
     from fairspan.report.writing import check_can_write, write_page
+    from fairspan.rows.groups import printable
 
     if page is not None:
         check_can_write(page)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fairspan.moments.sources.files.file_rows import FileRows
+from fairspan.rows.files.file_rows import FileRows
 
 _START = 1 << 16
 # Rounded to so many digits, so that nobody takes it for a count.

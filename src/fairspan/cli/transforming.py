@@ -9,7 +9,7 @@ from typing import Any
 
 from fairspan.cli.progress import WithProgress
 from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.moments.sources.files.file_rows import FileRows
+from fairspan.rows.files.file_rows import FileRows
 from fairspan.storage import replacing, writing
 from fairspan.subspace import FairSubspace
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
-from fairspan.moments.groups import listed
+from fairspan.rows.groups import listed
 
 _VARIABLE = "FAIRSPAN_DATA"
 _ENDINGS = (".parquet", ".npz")

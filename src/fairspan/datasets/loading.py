@@ -13,7 +13,7 @@ from fairspan.datasets.dataset import Dataset
 from fairspan.datasets.faces import load_faces
 from fairspan.datasets.folder import data_file
 from fairspan.errors import CorruptFile, InvalidParameter, MissingDependency
-from fairspan.moments.groups import listed
+from fairspan.rows.groups import listed
 from fairspan.typing import AnyArray
 
 _GROUP, _LABEL, _MARK = "group__", "label__", "__"

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fairspan.datasets.dataset import Dataset
 from fairspan.datasets.fetching import Column, fetched
 from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
-from fairspan.moments.groups import listed
+from fairspan.rows.groups import listed
 from fairspan.typing import FloatArray
 
 _CREDIT_NAMES = (

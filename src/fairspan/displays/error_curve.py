@@ -22,9 +22,9 @@ from fairspan.drawing.statuses import NONE
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.sources.protocol import Rows
 from fairspan.problem.parameters import check_choice
 from fairspan.problem.problem import check_n_components
+from fairspan.rows.protocol import Rows
 from fairspan.subspace import FairSubspace
 
 FloatArray = npt.NDArray[np.float64]

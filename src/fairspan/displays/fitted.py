@@ -10,9 +10,9 @@ from sklearn.base import clone
 from fairspan.auditing.models import plain_pca
 from fairspan.errors import FairspanWarning, InvalidParameter, InvalidType, kind_of
 from fairspan.metrics import GroupFigures, group_figures
-from fairspan.moments.groups import printable, spelled
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.by_name import criterion_of
+from fairspan.rows.groups import printable, spelled
 from fairspan.subspace import FairSubspace
 
 FloatArray = npt.NDArray[np.float64]

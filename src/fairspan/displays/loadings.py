@@ -5,8 +5,8 @@ from typing import Any, Self
 from fairspan.displays.fitted import criterion_name, moments_of_fit, plain_of_fit
 from fairspan.drawing.loadings import LoadingsPicture
 from fairspan.errors import Incompatible, InvalidParameter
-from fairspan.moments.groups import printable
 from fairspan.problem.parameters import check_count
+from fairspan.rows.groups import printable
 
 
 class LoadingsDisplay(LoadingsPicture):

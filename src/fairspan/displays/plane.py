@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
-from fairspan.moments.groups import Label, LabelCoder
-from fairspan.moments.sources.protocol import RowBlock, RowSource
+from fairspan.rows.groups import Label, LabelCoder
+from fairspan.rows.protocol import RowBlock, RowSource
 from fairspan.subspace import FairSubspace
 
 FloatArray = npt.NDArray[np.float64]

@@ -9,9 +9,9 @@ from fairspan.displays.plane import InPlane, PlaneRows
 from fairspan.displays.rows import rows_for
 from fairspan.drawing.reduced_rows import ReducedRowsPicture
 from fairspan.errors import Incompatible, InvalidInput
-from fairspan.moments.folds import folded
 from fairspan.moments.of_rows import moments_of
 from fairspan.problem.parameters import check_count
+from fairspan.rows.engines import folded
 
 
 class ReducedRowsDisplay(ReducedRowsPicture):

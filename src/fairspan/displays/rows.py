@@ -5,11 +5,11 @@ from typing import Any
 from fairspan.auditing.models import read_model
 from fairspan.displays.fitted import criterion_name
 from fairspan.errors import InvalidInput
-from fairspan.moments.group_limit import GroupLimit
 from fairspan.moments.of_rows import Moments, moments_of
-from fairspan.moments.sources.checks import check_width
-from fairspan.moments.sources.protocol import Rows
-from fairspan.moments.sources.registry import is_opened, rows_of
+from fairspan.rows.checks import check_width
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.protocol import Rows
+from fairspan.rows.registry import is_opened, rows_of
 
 
 def rows_for(estimator: Any, X: Any, sensitive_features: Any, purpose: str) -> Rows:

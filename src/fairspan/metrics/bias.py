@@ -8,10 +8,10 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.metrics.outcomes import OutcomesByGroup, outcomes_by_group
-from fairspan.moments.groups import listed, plain_labels
-from fairspan.moments.sources.frames import frame_of, without_columns
-from fairspan.moments.sources.labels import check_index, named_columns
 from fairspan.problem.parameters import check_count, check_flag
+from fairspan.rows.frames import frame_of, without_columns
+from fairspan.rows.groups import listed, plain_labels
+from fairspan.rows.labels import check_index, named_columns
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.moments.groups import Label, LabelCoder, Scalar, listed, plain_labels
-from fairspan.moments.sources.labels import check_index, labels_of
+from fairspan.rows.groups import Label, LabelCoder, Scalar, listed, plain_labels
+from fairspan.rows.labels import check_index, labels_of
 from fairspan.typing import IntegerArray
 
 _ALLOWED = "Allowed is one outcome for each row: text, numbers or truth values, none missing"

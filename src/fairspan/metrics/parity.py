@@ -7,8 +7,8 @@ import numpy as np
 
 from fairspan.data_frames import data_frame
 from fairspan.metrics.outcomes import outcomes_by_group
-from fairspan.moments.groups import Label, Scalar, spelled
 from fairspan.problem.parameters import check_count, check_number
+from fairspan.rows.groups import Label, Scalar, spelled
 from fairspan.typing import FloatArray, IntegerArray
 
 

@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput
-from fairspan.moments.group_limit import GroupLimit
-from fairspan.moments.groups import Label, listed
 from fairspan.moments.of_rows import Moments, moments_of
-from fairspan.moments.sources.registry import rows_of
-from fairspan.moments.thin.coordinates import with_basis
-from fairspan.moments.thin.moments import ThinMoments
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.problem import Problem
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.groups import Label, listed
+from fairspan.rows.registry import rows_of
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 
@@ -80,9 +78,8 @@ def group_figures(subspace: FairSubspace, moments: Moments) -> GroupFigures:
         moments = moments.divided_by(subspace.scale)
         point = None if point is None else point / subspace.scale
     basis = subspace.basis
-    if isinstance(moments, ThinMoments):
-        moments, point, basis = with_basis(moments, point, basis, subspace.dimension)
-    second = moments.operator_about(point)
+    inside, point, basis = moments.with_basis(point, basis, subspace.dimension)
+    second = inside.operator_about(point)
     problem = Problem(second, moments.labels, moments.weights, subspace.dimension, TotalError())
     errors = problem.errors(basis)
     return GroupFigures(moments.labels, second.traces, errors, problem.best_errors)

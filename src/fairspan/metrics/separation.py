@@ -7,9 +7,9 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.metrics.columns import coded_groups
-from fairspan.moments.groups import Label, listed
-from fairspan.moments.sources.arrays import ArrayRows
-from fairspan.moments.sources.frames import FrameRows, frame_of
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.frames import FrameRows, frame_of
+from fairspan.rows.groups import Label, listed
 from fairspan.typing import BoolArray, FloatArray
 
 # Tight enough that the answer does not hang on where the solver stopped. It took at most 103

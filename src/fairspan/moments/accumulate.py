@@ -1,4 +1,4 @@
-"""Blocks of rows become moments: centred first, merged exactly, summed in float64."""
+"""One pass over blocks of rows that sums the moments of each group, in float64."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,22 +7,29 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
-from fairspan.moments.folds import folded
-from fairspan.moments.group_limit import USUAL_LIMIT, GroupLimit
-from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import Codes, LabelCoder
-from fairspan.moments.intake import EVERY_ROW, Intake
-from fairspan.moments.one_group import OneGroup
+from fairspan.moments.device.kernels import device_statistics
+from fairspan.moments.group_statistics import EVERY_ROW, GroupStatistics, Intake, OneGroup
+from fairspan.moments.held_rows.sparse_group import sparse_groups
 from fairspan.moments.running_group import RunningGroup
-from fairspan.moments.sources.protocol import OwnMoments, RowBlock, Rows, RowSource
-from fairspan.moments.uncentred import HeldRows, uncentred_groups
+from fairspan.moments.stored import from_bytes, to_bytes
+from fairspan.moments.uncentred import uncentred_groups
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.device.arrays import DeviceRows
+from fairspan.rows.engines import folded
+from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
+from fairspan.rows.groups import Codes, LabelCoder
+from fairspan.rows.protocol import RowBlock, Rows, RowSource
+from fairspan.rows.sampling import SampledRows
+from fairspan.rows.sparse import SparseRows
+from fairspan.typing import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
+# Where more of the cells are stored, blocks with all their zeros are multiplied faster.
+_SPARSE_UP_TO = 1 / 12
 
 
-def accumulate(
-    rows: Rows, limit: GroupLimit = USUAL_LIMIT, onto: GroupMoments | None = None
-) -> GroupMoments:
+def statistics_of(
+    rows: Rows, limit: GroupLimit = USUAL_LIMIT, onto: GroupStatistics | None = None
+) -> GroupStatistics:
     """Read all rows once and return the moments of each group.
 
     Rows of weight zero count as absent.
@@ -33,12 +40,8 @@ def accumulate(
         With labels.
     limit : GroupLimit
         How many groups there may be.
-    onto : GroupMoments, optional
+    onto : GroupStatistics, optional
         Of rows that came before. These are then added, and the limit is one of all rows.
-
-    Returns
-    -------
-    GroupMoments
 
     Raises
     ------
@@ -50,13 +53,13 @@ def accumulate(
     if onto is not None:
         limit = limit.of_part
     fold = MomentsFold(limit)
-    moments = folded(rows, fold)
-    if moments is None or moments.n_groups == 0:
-        raise no_rows(EVERY_ROW if moments is None else moments.intake)
+    found = folded(rows, fold)
+    if found is None or not found.groups:
+        raise no_rows(EVERY_ROW if found is None else found.intake)
     if onto is not None:
-        moments = fold.merged(onto, moments)
-    limit.of_all.check(moments.n_groups, int(moments.counts.sum()), moments.n_features)
-    return moments
+        found = fold.merged(onto, found)
+    limit.of_all.check(len(found.groups), found.n_rows, found.n_features)
+    return found
 
 
 def no_rows(intake: Intake) -> InvalidInput:
@@ -71,7 +74,7 @@ def no_rows(intake: Intake) -> InvalidInput:
 
 @dataclass(frozen=True)
 class MomentsFold:
-    """The pass that every fit makes: rows to moments.
+    """The pass that every fit makes: from rows to the moments of each group.
 
     Attributes
     ----------
@@ -81,47 +84,56 @@ class MomentsFold:
 
     limit: GroupLimit = USUAL_LIMIT.of_part
 
-    def over(self, rows: RowSource) -> GroupMoments | None:
+    def over(self, rows: RowSource) -> GroupStatistics | None:
         """Moments of some rows; None if there are none."""
-        if isinstance(rows, OwnMoments):
-            return rows.moments(self.limit)
-        if isinstance(rows, HeldRows) and rows.is_plain:
-            groups = _at_once(rows, self.limit)
-            if groups is not None:
-                return GroupMoments.from_groups(
-                    groups, rows.n_features, rows.feature_names, EVERY_ROW
-                )
-        running = RunningMoments(rows.feature_names, self.limit)
+        if isinstance(rows, DeviceRows):
+            return device_statistics(rows, self.limit)
+        if isinstance(rows, SparseRows) and rows.density <= _SPARSE_UP_TO:
+            groups, intake = sparse_groups(rows, self.limit)
+            return _unless_empty([group.scattered() for group in groups], rows, intake)
+        if isinstance(rows, ArrayRows) and rows.is_plain:
+            at_once = _at_once(rows, self.limit)
+            if at_once is not None:
+                return GroupStatistics(at_once, rows.n_features)
+        running = RunningMoments(rows.n_features, self.limit)
         for block in rows.blocks():
             running.absorb(block)
-        return running.finished()
+        intake = Intake(running.n_dropped)
+        if isinstance(rows, SampledRows):
+            intake = Intake(rows.n_dropped, rows.drawn_from)
+        return _unless_empty(running.finished(), rows, intake)
 
-    def merged(self, left: GroupMoments, right: GroupMoments) -> GroupMoments:
+    def merged(self, left: GroupStatistics, right: GroupStatistics) -> GroupStatistics:
         """Moments of both parts."""
         n_groups = len({*left.labels, *right.labels})
-        n_rows = int(left.counts.sum() + right.counts.sum())
-        self.limit.check(n_groups, n_rows, left.n_features)
+        self.limit.check(n_groups, left.n_rows + right.n_rows, left.n_features)
         return left + right
 
-    def to_bytes(self, result: GroupMoments) -> bytes:
+    def to_bytes(self, result: GroupStatistics) -> bytes:
         """Moments as bytes."""
-        return result.to_bytes()
+        return to_bytes(result)
 
-    def from_bytes(self, contents: bytes) -> GroupMoments:
+    def from_bytes(self, contents: bytes) -> GroupStatistics:
         """The moments again."""
-        return GroupMoments.from_bytes(contents)
+        return from_bytes(contents)
 
 
-def _at_once(rows: HeldRows, limit: GroupLimit) -> list[OneGroup] | None:
+def _unless_empty(
+    groups: list[OneGroup], rows: RowSource, intake: Intake
+) -> GroupStatistics | None:
+    """The statistics; None where no row was read, of no group where all of them were left out."""
+    if not groups and not intake.n_dropped:
+        return None
+    return GroupStatistics(groups, rows.n_features, rows.feature_names, intake)
+
+
+def _at_once(rows: ArrayRows, limit: GroupLimit) -> list[OneGroup] | None:
     """Moments at the speed of one matrix product; None where rows must be looked at in order.
 
     That finds the first mistake, whether in a label or in a number.
     """
     try:
-        if limit.max_groups is None:
-            groups = uncentred_groups(rows)
-        else:
-            groups = uncentred_groups(rows, limit.max_groups)
+        groups = uncentred_groups(rows, limit.max_groups)
     except InvalidInput:
         return None
     if groups is None:
@@ -138,27 +150,28 @@ class RunningMoments:
 
     Parameters
     ----------
-    feature_names : tuple of str or None
+    n_features : int
     limit : GroupLimit
+
+    Attributes
+    ----------
+    n_dropped : int
+        Rows left out so far since something is missing in them.
     """
 
-    def __init__(
-        self, feature_names: tuple[str, ...] | None, limit: GroupLimit = USUAL_LIMIT
-    ) -> None:
-        self._feature_names = feature_names
+    def __init__(self, n_features: int, limit: GroupLimit = USUAL_LIMIT) -> None:
+        self.n_dropped = 0
+        self._n_features = n_features
         self._limit = limit
         self._coder = LabelCoder()
         self._groups: dict[int, RunningGroup] = {}
         self._counts: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._waiting: list[_SortedRows] = []
-        self._n_dropped = 0
-        self._n_features = 0
 
     def absorb(self, block: RowBlock) -> None:
         """Add a block of rows."""
         values, weights = block.values, block.weights
-        self._n_dropped += block.n_dropped
-        self._n_features = values.shape[1]
+        self.n_dropped += block.n_dropped
         if block.labels is None:
             raise InvalidInput(
                 "The rows carry no group labels", "Allowed is a label for each row", "Name a group"
@@ -192,8 +205,8 @@ class RunningMoments:
                     self._groups[code].absorb(rows, weights)
         self._waiting.clear()
 
-    def finished(self) -> GroupMoments | None:
-        """The moments; None if there were no rows, of no group if all of them were left out.
+    def finished(self) -> list[OneGroup]:
+        """The moments of each group that has rows.
 
         Raises
         ------
@@ -203,12 +216,7 @@ class RunningMoments:
         self._limit.check(self._n_groups, self._n_rows, self._n_features)
         self._end_waiting()
         labels = self._coder.labels
-        parts = [group.finished(labels[code]) for code, group in self._groups.items()]
-        if not parts and not self._n_dropped:
-            return None
-        return GroupMoments.from_groups(
-            parts, self._n_features, self._feature_names, Intake(self._n_dropped)
-        )
+        return [group.finished(labels[code]) for code, group in self._groups.items()]
 
 
 @dataclass(frozen=True, eq=False)

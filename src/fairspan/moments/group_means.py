@@ -1,39 +1,81 @@
-"""What weights, means and variances of groups tell, however their second moments are held."""
+"""Weights, means and variances of groups, and what follows from them for every kind of moments."""
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.html_table import Row, first_and_last, html_table
 from fairspan.moments.center import Center, check_center
-from fairspan.moments.groups import Label, plain_labels
+from fairspan.moments.group_statistics import Intake
+from fairspan.rows.groups import Label, plain_labels, printable, spelled
+from fairspan.typing import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
+if TYPE_CHECKING:
+    from fairspan.moments.group_moments import GroupMoments
+    from fairspan.moments.held_rows.frame import InCoordinates
+    from fairspan.moments.operators import SecondMoments
+
+
+_HEADINGS = ("group", "rows", "weight", "share", "variance")
+# Groups in a table of a notebook.
+_MOST_GROUPS = 20
 
 
 class GroupMeans(Protocol):
-    """Weight, mean and variances of each group of rows.
+    """Weight, mean and variances of each group, and the operator protocol of all kinds of moments.
+
+    A problem is posed with `in_coordinates`, and where that gives None with `operator_about`.
 
     Attributes
     ----------
     groups : (k,) array
         Labels in sorted order.
+    counts : (k,) array of int
+        Rows of each group.
     weights : (k,) array
         n_g, the sum of the sample weights.
     means : (k, p) array
         Weighted mean row of each group.
+    intake : Intake
+        Rows that were read but are not in, if any.
+    matrix_free : bool
+        Whether p x p matrices are avoided, so that only products with second moments are to be had.
     """
 
+    matrix_free: ClassVar[bool] = False
+
     groups: npt.NDArray[Any]
+    counts: npt.NDArray[np.int64]
     weights: FloatArray
     means: FloatArray
+    intake: Intake
 
     if TYPE_CHECKING:  # a dataclass that has it as a field would take this for its default
 
         @property
         def variances(self) -> FloatArray:
             """Variance of each feature about each group's own mean (ddof 0), shape (k, p)."""
+
+    def operator_about(self, point: FloatArray | None) -> "SecondMoments":
+        """Second moments about a point, or about each group's own mean if it is None."""
+
+    def matrices(self) -> "GroupMoments":
+        """The same as matrices, which can be merged and saved: k p^2 numbers."""
+
+    def in_coordinates(self, n_components: int | float, center: Center) -> "InCoordinates | None":
+        """What is to be solved in place of the problem in all features; None for that itself."""
+        return None
+
+    def with_basis(
+        self, point: FloatArray | None, basis: FloatArray, n_components: int
+    ) -> "tuple[GroupMeans, FloatArray | None, FloatArray]":
+        """Moments, a point and a (p, r) basis in coordinates in which they are judged fast.
+
+        There are at least `n_components` coordinates.
+        """
+        return self, point, basis
 
     @property
     def n_features(self) -> int:
@@ -76,3 +118,41 @@ class GroupMeans(Protocol):
         if center == "group":
             return None
         return self.mean if center == "global" else np.zeros(self.n_features)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(
+            f"{spelled(label)}: {count}"
+            for label, count in zip(self.labels, self.counts.tolist(), strict=True)
+        )
+        intake = f" ({self.intake})" if str(self.intake) else ""
+        kind = type(self).__name__
+        return f"<{kind} of {self.n_features} features, rows by group: {sizes}{intake}>"
+
+    def _repr_html_(self) -> str:
+        """Rows, weight and variance of each group; the variance is about the group's own mean."""
+        rows: list[Row] = [
+            (
+                printable(spelled(label)),
+                f"{count:,}",
+                f"{weight:,.10g}",
+                f"{share:.1%}",
+                f"{variance:.4g}",
+            )
+            for label, count, weight, share, variance in zip(
+                self.labels,
+                self.counts.tolist(),
+                self.weights.tolist(),
+                self.proportions.tolist(),
+                self.variances.sum(axis=1).tolist(),
+                strict=True,
+            )
+        ]
+        n_rows, p = int(self.counts.sum()), self.n_features
+        caption = f"{n_rows:,} row{'s' if n_rows > 1 else ''}, {p:,} feature{'s' if p > 1 else ''}"
+        intake = f"; {self.intake}" if str(self.intake) else ""
+        return html_table(
+            caption + intake,
+            _HEADINGS,
+            [("", first_and_last(rows, _MOST_GROUPS, "groups"))],
+            ["variance: of all features together, about the mean of the group"],
+        )

@@ -1,40 +1,30 @@
-"""GroupMoments: what a fair projection needs to know about the rows, and nothing else."""
+"""GroupMoments: weight, mean and scatter of each group, all that a fair projection needs."""
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas
 
 from fairspan.errors import CorruptFile, InvalidInput
+from fairspan.moments.accumulate import statistics_of
 from fairspan.moments.center import Center
 from fairspan.moments.group_means import GroupMeans
-from fairspan.moments.groups import Label, label_array, spelled
-from fairspan.moments.intake import EVERY_ROW, Intake
-from fairspan.moments.mergeable import check_mergeable
-from fairspan.moments.notebook import moments_html
-from fairspan.moments.one_group import OneGroup, check_magnitude, merged
+from fairspan.moments.group_statistics import EVERY_ROW, GroupStatistics, Intake, OneGroup
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.storage import (
-    Contents,
-    archive_bytes,
-    archive_of_bytes,
-    read_archive,
-    write_archive,
-)
-
-if TYPE_CHECKING:
-    from fairspan.moments.sources.protocol import OnMissing
-
-FloatArray = npt.NDArray[np.float64]
-
-_KIND = "moments"
+from fairspan.moments.stored import KIND, from_bytes, packed, to_bytes, unpacked
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.groups import label_array
+from fairspan.rows.protocol import OnMissing
+from fairspan.rows.registry import rows_of
+from fairspan.storage import read_archive, write_archive
+from fairspan.typing import FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GroupMoments(GroupMeans):
     """Weight, mean and centred scatter of each group of rows.
 
@@ -85,7 +75,7 @@ class GroupMoments(GroupMeans):
         sensitive_features: Any,
         sample_weight: Any = None,
         *,
-        on_missing: "OnMissing" = "error",
+        on_missing: OnMissing = "error",
         max_groups: int | None = None,
     ) -> "GroupMoments":
         """One pass over rows, in blocks, accumulated in float64, wherever the rows are.
@@ -127,13 +117,30 @@ class GroupMoments(GroupMeans):
         of Chan, Golub and LeVeque (1979), so that column offsets of 1e6 standard deviations cost
         no more than rounding. Memory beyond the input does not grow with n.
         """
-        # Imported here: accumulating builds GroupMoments.
-        from fairspan.moments.accumulate import accumulate
-        from fairspan.moments.group_limit import GroupLimit
-        from fairspan.moments.sources.registry import rows_of
+        rows = rows_of(X, sensitive_features, sample_weight, on_missing)
+        return cls.of(statistics_of(rows, GroupLimit(max_groups)))
 
-        limit = GroupLimit(max_groups)
-        return accumulate(rows_of(X, sensitive_features, sample_weight, on_missing), limit)
+    @classmethod
+    def of(cls, statistics: GroupStatistics) -> "GroupMoments":
+        """Put the statistics of groups side by side; there may be no group."""
+        groups, p = statistics.groups, statistics.n_features
+        k = len(groups)
+        return cls(
+            label_array(statistics.labels),
+            np.array([group.count for group in groups], dtype=np.int64),
+            np.array([group.weight for group in groups], dtype=np.float64),
+            np.array([group.mean for group in groups], dtype=np.float64).reshape(k, p),
+            np.array([group.scatter for group in groups], dtype=np.float64).reshape(k, p, p),
+            statistics.feature_names,
+            statistics.intake,
+        )
+
+    @property
+    def statistics(self) -> GroupStatistics:
+        """The same, group by group."""
+        columns = (self.counts.tolist(), self.weights.tolist(), self.means, self.scatters)
+        groups = [OneGroup(*column) for column in zip(self.labels, *columns, strict=True)]
+        return GroupStatistics(groups, self.n_features, self.feature_names, self.intake)
 
     @property
     def variances(self) -> FloatArray:
@@ -182,6 +189,10 @@ class GroupMoments(GroupMeans):
             rounding = np.finfo(np.float64).eps * np.abs(self.means).max(axis=0)
         return DenseSecondMoments(self.second_moments_about(point), offset_rounding=rounding)
 
+    def matrices(self) -> "GroupMoments":
+        """These moments themselves."""
+        return self
+
     def divided_by(self, scale: FloatArray) -> "GroupMoments":
         """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
         return replace(
@@ -202,46 +213,11 @@ class GroupMoments(GroupMeans):
     def __add__(self, other: object) -> "GroupMoments":
         if not isinstance(other, GroupMoments):
             return NotImplemented
-        check_mergeable(self, other)
-        parts, others = _by_label(self), _by_label(other)
-        return GroupMoments.from_groups(
-            [merged(parts.get(label), others.get(label)) for label in parts | others],
-            self.n_features,
-            self.feature_names,
-            self.intake + other.intake,
-        )
+        return GroupMoments.of(self.statistics + other.statistics)
 
     def __radd__(self, other: object) -> "GroupMoments":
         # sum() starts from 0.
         return self if other == 0 else NotImplemented
-
-    @classmethod
-    def from_groups(
-        cls,
-        parts: Sequence[OneGroup],
-        n_features: int,
-        feature_names: tuple[str, ...] | None,
-        intake: Intake,
-    ) -> "GroupMoments":
-        """Put groups together, sorted by label; there may be none.
-
-        Raises
-        ------
-        InvalidInput
-            Numbers or weights so large that second moments overflow.
-        """
-        parts = sorted(parts, key=lambda part: part.label)
-        check_magnitude(parts)
-        k, p = len(parts), n_features
-        return cls(
-            label_array([part.label for part in parts]),
-            np.array([part.count for part in parts], dtype=np.int64),
-            np.array([part.weight for part in parts], dtype=np.float64),
-            np.array([part.mean for part in parts], dtype=np.float64).reshape(k, p),
-            np.array([part.scatter for part in parts], dtype=np.float64).reshape(k, p, p),
-            feature_names,
-            intake,
-        )
 
     def without_small_groups(self, minimum: int) -> "GroupMoments":
         """The moments of the groups of at least `minimum` rows, to be shown to others.
@@ -281,9 +257,7 @@ class GroupMoments(GroupMeans):
 
         The file appears only when it is complete.
         """
-        from fairspan.moments.stored import packed  # stored builds GroupMoments
-
-        write_archive(path, _KIND, *packed(self))
+        write_archive(path, KIND, *packed(self.statistics))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "GroupMoments":
@@ -296,20 +270,18 @@ class GroupMoments(GroupMeans):
         CorruptFile
             The file is truncated, altered or of another kind.
         """
-        moments = cls._read(read_archive(path, _KIND), str(path))
-        if moments.n_groups == 0:
+        statistics = unpacked(read_archive(path, KIND), str(path))
+        if not statistics.groups:
             raise CorruptFile(
                 f"{path} holds moments of no group",
                 "Allowed is a complete file written by GroupMoments.save",
                 "Make the file again",
             )
-        return moments
+        return cls.of(statistics)
 
     def to_bytes(self) -> bytes:
         """What :meth:`save` would write."""
-        from fairspan.moments.stored import packed
-
-        return archive_bytes(_KIND, *packed(self))
+        return to_bytes(self.statistics)
 
     @classmethod
     def from_bytes(cls, contents: bytes) -> "GroupMoments":
@@ -320,40 +292,4 @@ class GroupMoments(GroupMeans):
         CorruptFile
             The bytes are truncated, altered or of another kind.
         """
-        return cls._read(archive_of_bytes(contents, _KIND), "The archive that was received")
-
-    @classmethod
-    def _read(cls, contents: Contents, name: str) -> "GroupMoments":
-        from fairspan.moments.stored import unpacked
-
-        try:
-            return unpacked(*contents)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise CorruptFile(
-                f"{name} does not hold consistent moments ({error})",
-                "Allowed is a complete file written by GroupMoments.save",
-                "Make the file again",
-            ) from error
-
-    def __repr__(self) -> str:
-        sizes = ", ".join(
-            f"{spelled(label)}: {count}"
-            for label, count in zip(self.labels, self.counts.tolist(), strict=True)
-        )
-        intake = f" ({self.intake})" if str(self.intake) else ""
-        return f"<GroupMoments of {self.n_features} features, rows by group: {sizes}{intake}>"
-
-    def _repr_html_(self) -> str:
-        return moments_html(self)
-
-
-def _by_label(moments: GroupMoments) -> dict[Label, OneGroup]:
-    columns = zip(
-        moments.labels,
-        moments.counts.tolist(),
-        moments.weights.tolist(),
-        moments.means,
-        moments.scatters,
-        strict=True,
-    )
-    return {column[0]: OneGroup(*column) for column in columns}
+        return cls.of(from_bytes(contents))

@@ -1,15 +1,15 @@
 """What a fit or an audit needs of rows: matrices, or the rows where these would get large."""
 
-from fairspan.moments.accumulate import accumulate, no_rows
-from fairspan.moments.group_limit import USUAL_LIMIT, GroupLimit
+from fairspan.moments.accumulate import statistics_of
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.intake import EVERY_ROW
-from fairspan.moments.sources.arrays import ArrayRows
-from fairspan.moments.sources.frames import FrameRows
-from fairspan.moments.sources.protocol import Rows, StayingRows
-from fairspan.moments.sparse.moments import SparseMoments
-from fairspan.moments.thin.moments import ThinMoments
-from fairspan.moments.thin.of_rows import thin_moments
+from fairspan.moments.held_rows.sparse_moments import SparseMoments
+from fairspan.moments.held_rows.thin_moments import ThinMoments
+from fairspan.moments.held_rows.thin_of_rows import thin_moments
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.frames import FrameRows
+from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
+from fairspan.rows.protocol import Rows
+from fairspan.rows.sparse import SparseRows
 
 Moments = GroupMoments | SparseMoments | ThinMoments
 """What a projection is fitted to and judged by."""
@@ -22,6 +22,28 @@ MATRICES_UP_TO = 1500
 # as much for half as many rows as features, a twentieth for a tenth.
 THIN_BEYOND = 500
 _THIN_SHARE = 0.8
+
+
+def accumulate(
+    rows: Rows, limit: GroupLimit = USUAL_LIMIT, onto: GroupMoments | None = None
+) -> GroupMoments:
+    """Matrices of each group, from one pass over the rows.
+
+    Parameters
+    ----------
+    rows : RowSource or PartedRows
+    limit : GroupLimit
+        How many groups there may be.
+    onto : GroupMoments, optional
+        Of rows that came before. These are then added, and the limit is one of all rows.
+
+    Raises
+    ------
+    InvalidInput
+        As :func:`fairspan.moments.accumulate.statistics_of`.
+    """
+    before = None if onto is None else onto.statistics
+    return GroupMoments.of(statistics_of(rows, limit, before))
 
 
 def moments_of(rows: Rows, limit: GroupLimit = USUAL_LIMIT) -> Moments:
@@ -38,13 +60,10 @@ def moments_of(rows: Rows, limit: GroupLimit = USUAL_LIMIT) -> Moments:
     Raises
     ------
     InvalidInput
-        As :func:`fairspan.moments.accumulate.accumulate`.
+        As :func:`accumulate`.
     """
-    if rows.n_features > MATRICES_UP_TO and isinstance(rows, StayingRows):
-        sparse = rows.staying(limit.over(rows))
-        if sparse is None or sparse.n_groups == 0:
-            raise no_rows(EVERY_ROW if sparse is None else sparse.intake)
-        return sparse
+    if isinstance(rows, SparseRows) and rows.n_features > MATRICES_UP_TO:
+        return SparseMoments.of_rows(rows, limit.over(rows))
     if isinstance(rows, ArrayRows | FrameRows) and _is_thin(rows):
         values = rows.array if isinstance(rows, ArrayRows) else rows.values()
         assert rows.labels is not None

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.linalg import (
     GUARD,
@@ -24,8 +23,7 @@ from fairspan.linalg import (
 )
 from fairspan.linalg.threads import threads_of
 from fairspan.soft_projection import softened
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Below this share of the total, a difference of two traces has lost more than four digits.
 CANCELLING = 1e-4

@@ -1,4 +1,4 @@
-"""Moments as a header and arrays, and back: what is in a file of moments, or sent between machines.
+"""Moments as a JSON header and arrays, and back: what is in a file or sent between machines.
 
 Of each scatter only the lower triangle is stored, as it is symmetric.
 """
@@ -8,51 +8,66 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import label_array, plain_labels
-from fairspan.moments.intake import Intake
+from fairspan.errors import CorruptFile
+from fairspan.moments.group_statistics import GroupStatistics, Intake, OneGroup
+from fairspan.rows.groups import plain_labels
+from fairspan.storage import Contents, archive_bytes, archive_of_bytes
+from fairspan.typing import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
+KIND = "moments"
 
 
-def packed(moments: GroupMoments) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+def packed(moments: GroupStatistics) -> Contents:
     """Header and arrays of moments, as archives hold them."""
-    names = moments.feature_names
+    groups, names = moments.groups, moments.feature_names
     header = {
         "groups": moments.labels,
         "feature_names": None if names is None else list(names),
         "n_dropped": moments.intake.n_dropped,
         "sampled_from": moments.intake.sampled_from,
     }
+    shape = (len(groups), moments.n_features)
     arrays: dict[str, npt.NDArray[Any]] = {
-        "counts": moments.counts,
-        "weights": moments.weights,
-        "means": moments.means,
-        "triangles": np.array([_triangle(scatter) for scatter in moments.scatters]),
+        "counts": np.array([group.count for group in groups], dtype=np.int64),
+        "weights": np.array([group.weight for group in groups], dtype=np.float64),
+        "means": np.array([group.mean for group in groups], dtype=np.float64).reshape(shape),
+        "triangles": np.array([_triangle(group.scatter) for group in groups]),
     }
     return header, arrays
 
 
-def unpacked(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> GroupMoments:
+def unpacked(contents: Contents, name: str) -> GroupStatistics:
     """The moments again.
+
+    Parameters
+    ----------
+    contents : header and arrays
+    name : str
+        What they come from, for messages.
 
     Raises
     ------
-    ValueError, KeyError, TypeError
+    CorruptFile
         Anything that does not fit together.
     """
-    names, means = header["feature_names"], arrays["means"]
-    moments = GroupMoments(
-        label_array(plain_labels(header["groups"])),
-        arrays["counts"],
-        arrays["weights"],
-        means,
-        np.array([_square(triangle, means.shape[1]) for triangle in arrays["triangles"]]),
-        None if names is None else tuple(names),
-        Intake(header["n_dropped"], header["sampled_from"]),
-    )
-    _check_consistent(moments)
-    return moments
+    try:
+        return _consistent(*contents)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise CorruptFile(
+            f"{name} does not hold consistent moments ({error})",
+            "Allowed is a complete file written by GroupMoments.save",
+            "Make the file again",
+        ) from error
+
+
+def to_bytes(moments: GroupStatistics) -> bytes:
+    """An archive in memory."""
+    return archive_bytes(KIND, *packed(moments))
+
+
+def from_bytes(contents: bytes) -> GroupStatistics:
+    """Read what :func:`to_bytes` gave; raises CorruptFile as :func:`unpacked` does."""
+    return unpacked(archive_of_bytes(contents, KIND), "The archive that was received")
 
 
 def _triangle(scatter: FloatArray) -> FloatArray:
@@ -72,19 +87,26 @@ def _square(triangle: FloatArray, n_features: int) -> FloatArray:
     return square
 
 
-def _check_consistent(moments: GroupMoments) -> None:
-    k, p = moments.n_groups, moments.means.shape[1]
-    shapes = (moments.counts.shape, moments.weights.shape, moments.means.shape)
-    if moments.labels != sorted(set(moments.labels)):
+def _consistent(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> GroupStatistics:
+    labels, names = plain_labels(header["groups"]), header["feature_names"]
+    counts, weights, means = arrays["counts"], arrays["weights"], arrays["means"]
+    triangles = arrays["triangles"]
+    k, p = len(labels), means.shape[1]
+    if labels != sorted(set(labels)):
         raise ValueError("the groups are not in order")
-    if shapes != ((k,), (k,), (k, p)) or moments.scatters.shape != (k, p, p):
+    if (counts.shape, weights.shape, means.shape) != ((k,), (k,), (k, p)) or len(triangles) != k:
         raise ValueError(f"the arrays do not fit {k} groups of {p} features")
-    if moments.feature_names is not None and len(moments.feature_names) != p:
-        raise ValueError(f"{len(moments.feature_names)} names for {p} features")
-    if not all(np.isfinite(a).all() for a in (moments.weights, moments.means, moments.scatters)):
+    if names is not None and len(names) != p:
+        raise ValueError(f"{len(names)} names for {p} features")
+    if not all(np.isfinite(array).all() for array in (weights, means, triangles)):
         raise ValueError("NaN or infinity among the numbers")
-    if not (moments.weights > 0).all():
+    if not (weights > 0).all():
         raise ValueError("a group without weight")
-    for number in (moments.intake.n_dropped, moments.intake.sampled_from or 0):
+    intake = Intake(header["n_dropped"], header["sampled_from"])
+    for number in (intake.n_dropped, intake.sampled_from or 0):
         if type(number) is not int or number < 0:
             raise ValueError(f"{number!r} is no number of rows")
+    scatters = [_square(triangle, p) for triangle in triangles]
+    columns = zip(labels, counts.tolist(), weights.tolist(), means, scatters, strict=True)
+    groups = [OneGroup(*column) for column in columns]
+    return GroupStatistics(groups, p, None if names is None else tuple(names), intake)

@@ -12,20 +12,18 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas
 
 from fairspan.linalg.threads import in_threads, threads_of
-from fairspan.moments.groups import CodedLabels, Codes, Label, LabelCoder
-from fairspan.moments.one_group import OneGroup, merged
-from fairspan.moments.running_group import RunningGroup
-from fairspan.moments.sources.protocol import block_rows
-from fairspan.moments.symmetric import mirrored
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.moments.group_statistics import OneGroup, merged
+from fairspan.moments.running_group import RunningGroup, mirrored
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.groups import Codes, Label, LabelCoder
+from fairspan.rows.protocol import block_rows
+from fairspan.typing import FloatArray
 
 # What may be subtracted, as a multiple of what remains: about two bits are lost.
 _MOST_SUBTRACTED = 3.0
@@ -41,39 +39,13 @@ _GLANCE = 64
 _FAR = 0.5
 
 
-@runtime_checkable
-class HeldRows(Protocol):
-    """Rows that are held in memory."""
-
-    @property
-    def n_features(self) -> int:
-        """p."""
-
-    @property
-    def n_rows(self) -> int:
-        """n."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether these are numbers with labels, without weights, of which no row is left out."""
-
-    def numbers_between(self, start: int, stop: int) -> FloatArray:
-        """Some rows as float64, not checked for NaN; not to be written to."""
-
-    def numbers_at(self, rows: npt.NDArray[np.intp]) -> FloatArray:
-        """Single rows as float64, not checked for NaN."""
-
-    def labels_between(self, start: int, stop: int) -> CodedLabels:
-        """Their labels."""
-
-
-def uncentred_groups(rows: HeldRows, most_groups: int = _MOST_GROUPS) -> list[OneGroup] | None:
+def uncentred_groups(rows: ArrayRows, most_groups: int | None = None) -> list[OneGroup] | None:
     """Moments of each group, not finite where a number is not; None with too many groups to gain.
 
     Parameters
     ----------
-    rows : HeldRows
-    most_groups : int
+    rows : ArrayRows
+    most_groups : int, optional
         No more groups than that are added up, if it is fewer than what gains.
 
     Raises
@@ -82,7 +54,7 @@ def uncentred_groups(rows: HeldRows, most_groups: int = _MOST_GROUPS) -> list[On
         A label is missing or of another type than others.
     """
     n, p = rows.n_rows, rows.n_features
-    most = min(most_groups, _MOST_GROUPS)
+    most = min(most_groups or _MOST_GROUPS, _MOST_GROUPS)
     # Products of many features use the threads themselves.
     size = max(_PART_NUMBERS // p, 1) if p <= _BY_DIFFERENCE_UP_TO else n
     cuts = [*range(0, max(n - size // 2, 1), size), n]
@@ -98,8 +70,9 @@ def uncentred_groups(rows: HeldRows, most_groups: int = _MOST_GROUPS) -> list[On
     return list(found.values())
 
 
-def _groups_of(rows: HeldRows, start: int, stop: int, most_groups: int) -> list[OneGroup] | None:
-    coder, labels = LabelCoder(), rows.labels_between(start, stop)
+def _groups_of(rows: ArrayRows, start: int, stop: int, most_groups: int) -> list[OneGroup] | None:
+    assert rows.labels is not None
+    coder, labels = LabelCoder(), rows.labels.between(start, stop)
     if labels.n_present > most_groups:  # before each of them is looked at
         return None
     codes = coder.encode(labels, start)
@@ -117,7 +90,7 @@ def _groups_of(rows: HeldRows, start: int, stop: int, most_groups: int) -> list[
 class _Part:
     """Consecutive rows with the codes of their groups, each of which occurs."""
 
-    rows: HeldRows
+    rows: ArrayRows
     start: int
     stop: int
     codes: Codes
@@ -202,7 +175,7 @@ class _Part:
         for start in range(self.start, self.stop, size):
             stop = min(start + size, self.stop)
             yield (
-                self.rows.numbers_between(start, stop),
+                self.rows.between(start, stop).astype(np.float64, copy=False),
                 self.codes[start - self.start : stop - self.start],
             )
 
@@ -212,7 +185,8 @@ class _Part:
     def _pilot(self) -> FloatArray | None:
         """A value to subtract from each feature: zero, unless its mean is far from zero."""
         size = self.stop - self.start
-        glance = self.rows.numbers_at(self.start + np.arange(_GLANCE) * size // _GLANCE)
+        glance = self.rows.array[self.start + np.arange(_GLANCE) * size // _GLANCE]
+        glance = glance.astype(np.float64, copy=False)
         mean, deviation = glance.mean(axis=0), glance.std(axis=0)
         far = np.abs(mean) > _FAR * deviation
         if not far.any():

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import Incompatible, UnknownGroup
-from fairspan.moments.groups import Label, listed
 from fairspan.problem.parameters import check_number
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.proof_formulas import LargestProof, LinearProof
+from fairspan.rows.groups import Label, listed
 
 if TYPE_CHECKING:
     from fairspan.problem.problem import Problem

@@ -9,16 +9,15 @@ import numpy.typing as npt
 
 from fairspan.errors import warn
 from fairspan.moments.center import Center
-from fairspan.moments.groups import listed
+from fairspan.moments.group_means import GroupMeans
+from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.moments.sparse.moments import SparseMoments
-from fairspan.moments.thin.coordinates import InCoordinates
-from fairspan.moments.thin.moments import ThinMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.problem.restrictions_in_coordinates import in_coordinates
+from fairspan.rows.groups import listed
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -168,16 +167,16 @@ def pose(
     """
     scaled = moments if divisor is None else moments.divided_by(divisor)
     whole = isinstance(n_components, numbers.Integral)
-    thin: InCoordinates | None = None
     deviations = scaled.standard_deviations
     varying = deviations[deviations > 0]
-    if isinstance(scaled, ThinMoments):
-        thin = InCoordinates.of(scaled, n_components, center)
-        scaled, point, n_components = thin.frame.moments, thin.point, thin.n_components
-    else:
+    inside: GroupMeans = scaled
+    thin = scaled.in_coordinates(n_components, center)
+    if thin is None:
         point = scaled.center_point(center)
+    else:
+        inside, point, n_components = thin.frame.moments, thin.point, thin.n_components
     problem = Problem(
-        scaled.operator_about(point),
+        inside.operator_about(point),
         moments.labels,
         moments.weights,
         int(n_components) if whole else 1,
@@ -190,10 +189,10 @@ def pose(
     within = restriction
     if restriction is not None and thin is not None:
         within = in_coordinates(restriction, thin)
-    offsets = np.zeros_like(scaled.means) if point is None else scaled.means - point
-    bare = restriction is None or isinstance(scaled, SparseMoments)
-    covariances = np.empty(0) if bare else scaled.second_moments("group")  # type: ignore[union-attr]
-    return Posed(problem, within, scaled.means, offsets, covariances, thin, n_components)
+    offsets = np.zeros_like(inside.means) if point is None else inside.means - point
+    bare = restriction is None or inside.matrix_free
+    covariances = np.empty(0) if bare else inside.matrices().second_moments("group")
+    return Posed(problem, within, inside.means, offsets, covariances, thin, n_components)
 
 
 def deviations_of(moments: Moments) -> FloatArray:

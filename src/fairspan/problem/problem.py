@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from fairspan.errors import InvalidParameter
 from fairspan.linalg import LeadingSubspace
-from fairspan.moments.groups import Label
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.limits import Limit
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.spectrum import Spectra
+from fairspan.rows.groups import Label
 
 FloatArray = npt.NDArray[np.float64]
 

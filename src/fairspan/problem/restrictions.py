@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from fairspan.errors import Incompatible
 from fairspan.linalg import graded_eigh
-from fairspan.moments.groups import Label
 from fairspan.problem.criteria import Criterion, TotalError
 from fairspan.problem.limits import CovariancesWithin, Limit, MeansWithin
 from fairspan.problem.mean_free_directions import mean_free_directions
 from fairspan.problem.parameters import check_count, check_number
+from fairspan.rows.groups import Label
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -1,8 +1,8 @@
 """Restrictions that count directions, where most of the features' directions are left out.
 
 Rows that are fewer than their features have coordinates in which most directions without variance
-are left out (see :mod:`fairspan.moments.thin`). A restriction counts those as well: along them the
-groups look alike.
+are left out (see :mod:`fairspan.moments.held_rows`). A restriction counts those as well: along them
+the groups look alike.
 """
 
 import numbers
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from fairspan.errors import Incompatible
-from fairspan.moments.thin.coordinates import InCoordinates
+from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.problem.mean_free_directions import mean_free_directions
 from fairspan.problem.restrictions import Restriction
 

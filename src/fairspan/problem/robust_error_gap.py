@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import UnknownGroup
-from fairspan.moments.groups import Label, listed
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.parameters import check_number
 from fairspan.problem.pieces import Pieces, pairwise_weights
+from fairspan.rows.groups import Label, listed
 
 if TYPE_CHECKING:
     from fairspan.problem.problem import Problem

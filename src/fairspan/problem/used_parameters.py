@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fairspan.moments.groups import Label, printable, spelled
 from fairspan.problem.nested_parameters import field_values
 from fairspan.problem.problem import Problem
+from fairspan.rows.groups import Label, printable, spelled
 
 
 def used_parameters(problem: Problem) -> dict[str, Any]:

@@ -9,10 +9,10 @@ import numpy as np
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import listed
 from fairspan.regression.normal_equations import Factor, factored
 from fairspan.regression.results import LeastSquares, PrincipalComponentRegression
 from fairspan.regression.target import Target
+from fairspan.rows.groups import listed
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray, IntegerArray
 

@@ -8,7 +8,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from fairspan.errors import InvalidInput
-from fairspan.moments.groups import printable
+from fairspan.rows.groups import printable
 from fairspan.typing import FloatArray, IntegerArray
 
 # A column whose variance given the others is at most this share of its own counts as dependent:

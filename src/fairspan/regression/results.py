@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput
-from fairspan.moments.groups import Label
+from fairspan.rows.groups import Label
 from fairspan.subspace import FairSubspace, feature_values
 from fairspan.typing import FloatArray
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import listed
+from fairspan.rows.groups import listed
 from fairspan.typing import FloatArray, IntegerArray
 
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency, kind_of
-from fairspan.moments.accumulate import accumulate
-from fairspan.moments.group_limit import GroupLimit
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.sources.protocol import Rows
-from fairspan.moments.sources.registry import rows_of
+from fairspan.moments.of_rows import accumulate
 from fairspan.report.facts.asked import Asked
 from fairspan.report.facts.call import Call
 from fairspan.report.facts.fingerprints import fingerprint_of, of_bytes
 from fairspan.report.facts.of_rows import check_size, facts_of
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.protocol import Rows
+from fairspan.rows.registry import rows_of
 from fairspan.storage import replacing, writing
 
 _EXTRA, _PACKAGES = "report", ("jinja2", "matplotlib")

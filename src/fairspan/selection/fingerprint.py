@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from fairspan.moments.sources.frames import frame_of
+from fairspan.rows.frames import frame_of
 
 # What repr writes of an object without a repr of its own; it differs from process to process.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")

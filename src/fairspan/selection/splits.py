@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.multiclass import type_of_target
 
-from fairspan.moments.sources.frames import frame_of
-from fairspan.moments.sources.labels import Labels, labels_of, named_columns
+from fairspan.rows.frames import frame_of
+from fairspan.rows.labels import Labels, labels_of, named_columns
 from fairspan.typing import IntegerArray
 
 _GROUPS = "sensitive_features"

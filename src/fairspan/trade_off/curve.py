@@ -15,10 +15,10 @@ from fairspan.fitting import Fit
 from fairspan.html_table import html_table
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
-from fairspan.moments.groups import Label, printable, spelled
 from fairspan.problem.by_name import criterion_of
 from fairspan.problem.criteria import Criterion
 from fairspan.registry import names_of
+from fairspan.rows.groups import Label, printable, spelled
 from fairspan.solvers.choose import Auto
 from fairspan.solvers.two_groups.frontier import attainable_polygon
 from fairspan.solvers.two_groups.sectors import BoundaryPoint

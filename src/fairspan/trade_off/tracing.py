@@ -7,7 +7,7 @@ from fairspan.fitting import fit_subspace
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.thin.moments import ThinMoments
+from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.problem.parameters import check_flag, check_number
 from fairspan.problem.problem import check_n_components
 from fairspan.solvers.two_groups.frontier import frontier_vertices

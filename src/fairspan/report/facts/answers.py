@@ -8,10 +8,10 @@ from fairspan.errors import FairspanError, Incompatible, InvalidInput
 from fairspan.fitting import Fit, fit_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import printable
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.nested_parameters import field_values
 from fairspan.report.facts.asked import PLAIN, Asked
+from fairspan.rows.groups import printable
 
 PCA = "PCA"
 

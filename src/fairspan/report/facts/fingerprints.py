@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fairspan.moments.groups import spelled
-from fairspan.moments.sources.files.file_rows import FileRows
-from fairspan.moments.sources.protocol import Rows, RowSource
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.groups import spelled
+from fairspan.rows.protocol import Rows, RowSource
 
 
 def fingerprint_of(rows: Rows) -> str | None:

@@ -9,10 +9,10 @@ from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.remedies import remedy_of
 from fairspan.auditing.results import GroupAudit, ModelAudit
 from fairspan.fitting import Fit
-from fairspan.moments.groups import Label, printable, spelled
 from fairspan.problem.used_parameters import used_parameters
 from fairspan.report.facts.answers import Answer, Answers
 from fairspan.report.facts.sentences import asked_of
+from fairspan.rows.groups import Label, printable, spelled
 
 
 def models_facts(answers: Answers, audit: Audit) -> list[dict[str, Any]]:

@@ -10,8 +10,6 @@ from fairspan.errors import InvalidInput
 from fairspan.fitting import smallest_dimension
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.groups import printable
-from fairspan.moments.sources.protocol import Rows
 from fairspan.problem.problem import check_n_components
 from fairspan.problem.used_parameters import used_parameters
 from fairspan.report.facts.answers import Answers, answers_of
@@ -23,6 +21,8 @@ from fairspan.report.facts.plain_values import plain
 from fairspan.report.facts.steps import steps_facts
 from fairspan.report.facts.verifying import verification_facts
 from fairspan.report.facts.walks import along_found, along_frontier, spread_along
+from fairspan.rows.groups import printable
+from fairspan.rows.protocol import Rows
 from fairspan.trade_off.curve import Frontier
 from fairspan.trade_off.tracing import frontier_to_look_at
 

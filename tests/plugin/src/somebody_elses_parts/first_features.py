@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairspan.errors import Incompatible
-from fairspan.extending import Criterion
+from fairspan.problem.criteria import Criterion
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairspan.extending import Pieces, Problem
+from fairspan.problem.pieces import Pieces
+from fairspan.problem.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairspan import Solution
+from fairspan.certificates.optimality import certified
+from fairspan.certificates.solution import TracePoint
 from fairspan.errors import InvalidParameter
-from fairspan.extending import Problem, TracePoint, certified
+from fairspan.problem.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Moments of arrays on a device such as a GPU, computed there."""

@@ -1,0 +1,192 @@
+"""Moments computed where an array lies; only means and scatters leave the device.
+
+Nothing here waits for the device, so that it never waits for the host: that all was finite shows in
+the sums at the end.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.moments.device.groups import CheckGroups, OwnRows, grouped_here, grouped_there
+from fairspan.moments.group_statistics import GroupStatistics, Intake, OneGroup
+from fairspan.rows.device.arrays import DeviceRows
+from fairspan.rows.device.place import FEWEST_BLOCK_ROWS, BlockPlan, Place, on_host, spans
+from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
+from fairspan.rows.groups import Label, LabelCoder
+from fairspan.typing import FloatArray
+
+
+def device_statistics(rows: DeviceRows, limit: GroupLimit = USUAL_LIMIT) -> GroupStatistics | None:
+    """Moments of each group, computed where the rows are; None if there are no rows.
+
+    Raises
+    ------
+    InvalidInput
+        A number that is not finite, a bad label, or too many groups.
+    """
+    running = DeviceMoments(rows.place, rows.plan, rows.n_features)
+    coder = LabelCoder()
+    n_dropped = 0
+    check = partial(_check_groups, rows, limit)
+    size = max(rows.plan.chunk_rows, rows.plan.block_rows(rows.n_features))
+    with np.errstate(over="ignore", invalid="ignore"):  # found at the end
+        for own in spans(rows.n_rows, size):
+            missing = _missing(rows, own) if rows.on_missing == "drop" else None
+            n_dropped += 0 if missing is None else int(missing.sum())
+            running.absorb(rows.array[own, :], _grouped(rows, own, missing, coder, check))
+        parts, all_finite = running.finished(coder.labels)
+    if not all_finite:
+        for _ in rows.blocks():  # raises at the first row that is not finite
+            pass
+    if not parts and not n_dropped:
+        return None
+    return GroupStatistics(parts, rows.n_features, None, Intake(n_dropped))
+
+
+def _missing(rows: DeviceRows, own: slice) -> npt.NDArray[np.bool_]:
+    missing = rows.labels.between(own.start, own.stop).missing
+    if rows.place.is_real(rows.array):
+        xp = rows.place.xp
+        missing = missing | on_host(xp.any(xp.isnan(rows.array[own, :]), axis=1))
+    return missing
+
+
+def _check_groups(rows: DeviceRows, limit: GroupLimit, n_groups: int, n_rows: int) -> None:
+    """Where those of some rows look too many, count those of all rows."""
+    if not limit.doubts(n_groups, n_rows):
+        return
+    if rows.labels_there is not None:
+        n_groups = int(rows.place.xp.unique_values(rows.labels_there).shape[0])
+    else:
+        n_groups = rows.labels.between(0, rows.n_rows).n_present
+    limit.check(n_groups, rows.n_rows, rows.n_features)
+
+
+def _grouped(
+    rows: DeviceRows,
+    own: slice,
+    missing: npt.NDArray[np.bool_] | None,
+    coder: LabelCoder,
+    check: CheckGroups,
+) -> Iterable[OwnRows]:
+    if rows.labels_there is not None and rows.weights is None and missing is None:
+        return grouped_there(rows.place, rows.labels_there[own], coder, own.start, check)
+    weights = None if rows.weights is None else rows.weights[own]
+    labels = rows.labels.between(own.start, own.stop)
+    return grouped_here(rows.place, labels, weights, missing, coder, own.start, check)
+
+
+class DeviceMoments:
+    """Moments of all groups so far.
+
+    Parameters
+    ----------
+    place : Place
+    plan : BlockPlan
+    n_features : int
+    """
+
+    def __init__(self, place: Place, plan: BlockPlan, n_features: int) -> None:
+        self._place, self._plan, self._n_features = place, plan, n_features
+        self._groups: dict[int, _Group] = {}
+        self._unweighted: Any = place.xp.zeros((), dtype=place.xp.float64, device=place.device)
+
+    def absorb(self, chunk: Any, parts: Iterable[OwnRows]) -> None:
+        """Add consecutive rows, of which each group's are known."""
+        for part in parts:
+            for rows, weights in self._blocks(chunk, part):
+                if part.code is None:
+                    self._unweighted = self._unweighted + self._place.xp.sum(rows)
+                    continue
+                if part.code not in self._groups:
+                    strips = self._plan.strips(self._n_features)
+                    self._groups[part.code] = _Group(self._place, strips, rows[0, :])
+                self._groups[part.code].absorb(rows, weights)
+
+    def _blocks(self, chunk: Any, part: OwnRows) -> Iterator[tuple[Any, FloatArray | None]]:
+        size = self._plan.block_rows(self._n_features)
+        for own in spans(part.count, size):
+            if part.rows is None:
+                rows = chunk[own, :]
+            else:
+                rows = self._place.xp.take(chunk, part.rows[own], axis=0)
+            if part.code is None:
+                rows = self._place.float64(rows)
+            yield rows, None if part.weights is None else part.weights[own]
+
+    def finished(self, labels: list[Label]) -> tuple[list[OneGroup], bool]:
+        """The groups by code, and whether all numbers were finite."""
+        parts = [group.finished(labels[code]) for code, group in self._groups.items()]
+        sums = [self._place.finite(self._unweighted)]
+        sums += [bool(np.isfinite(part.mean).all()) for part in parts]
+        return parts, all(sums)
+
+
+class _Group:
+    """Moments of one group so far.
+
+    The mean is a point, at first the group's first row, plus what is missing to it, so that a large
+    common offset costs no digits. Each block is centred on the mean so far: what is left of its own
+    mean is small, and is taken out of the products rather than out of the rows, which saves a pass
+    over them.
+    """
+
+    def __init__(self, place: Place, strips: int, pilot: Any) -> None:
+        self._place, self._strips = place, strips
+        self._pilot = place.float64(pilot)
+        self._mean = self._pilot * 0.0
+        self._scatter: Any = 0.0
+        self._count, self._weight = 0, 0.0
+
+    def absorb(self, rows: Any, row_weights: FloatArray | None) -> None:
+        """Add a block of rows; all weights are positive."""
+        xp, place = self._place.xp, self._place
+        centre = self._pilot + self._mean
+        left = self._mean - (centre - self._pilot)  # what rounding left out of the centre
+        rows = place.minus(rows, centre)
+        if row_weights is None:
+            weight = float(rows.shape[0])
+            mean = xp.sum(rows, axis=0) / weight
+        else:
+            weight = float(row_weights.sum())
+            mean = xp.matmul(place.constant(row_weights / weight), rows)
+        delta = mean - left
+        heavier = weight > self._weight
+        if heavier:  # the mean so far may be far off, and products about it would cost digits
+            rows = rows - mean
+        if row_weights is not None:
+            rows = rows * place.constant(np.sqrt(row_weights))[:, None]
+        total = self._weight + weight
+        between = self._weight * (weight / total)
+        scatter = self._products(rows) + between * _outer(delta)
+        self._scatter = self._scatter + (scatter if heavier else scatter - weight * _outer(mean))
+        self._pilot, self._mean = centre, left + (weight / total) * delta
+        self._weight, self._count = total, self._count + rows.shape[0]
+
+    def _products(self, rows: Any) -> Any:
+        """rows' rows, (p, p)."""
+        xp, (n_rows, p) = self._place.xp, rows.shape
+        strips = self._strips if n_rows >= self._strips * FEWEST_BLOCK_ROWS else 1
+        if strips == 1:
+            return xp.matmul(xp.matrix_transpose(rows), rows)
+        even = n_rows - n_rows % strips
+        stack = xp.reshape(rows[:even, :], (strips, even // strips, p))
+        products = xp.sum(xp.matmul(xp.matrix_transpose(stack), stack), axis=0)
+        if even < n_rows:
+            rest = rows[even:, :]
+            products = products + xp.matmul(xp.matrix_transpose(rest), rest)
+        return products
+
+    def finished(self, label: Label) -> OneGroup:
+        """The group's moments, on the host."""
+        lower = np.tril(on_host(self._scatter))
+        mean = on_host(self._pilot) + on_host(self._mean)
+        return OneGroup(label, self._count, self._weight, mean, lower + np.tril(lower, -1).T)
+
+
+def _outer(vector: Any) -> Any:
+    return vector[:, None] * vector[None, :]

@@ -1,0 +1,196 @@
+"""Sufficient statistics of groups of rows, and the law by which those of two parts merge."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairspan.errors import InvalidInput
+from fairspan.rows.groups import Label, kind_in_words, listed, same_kind
+from fairspan.typing import FloatArray
+
+# Means and deviations beyond this could give infinite sums of squares later.
+_LARGEST = 1e150
+
+
+@dataclass(frozen=True)
+class Intake:
+    """Rows that moments do not hold although they were read.
+
+    Attributes
+    ----------
+    n_dropped : int
+        Rows left out since a feature or the group is missing in them.
+    sampled_from : int or None
+        Number of rows that a random sample was drawn from; None if every row is in.
+    """
+
+    n_dropped: int = 0
+    sampled_from: int | None = None
+
+    def __add__(self, other: "Intake") -> "Intake":
+        if self.sampled_from is not None or other.sampled_from is not None:
+            raise InvalidInput(
+                "One of the parts is a random sample of its rows",
+                "Allowed are parts that hold all of their rows: a sample would weigh too little",
+                "Make the moments again without sampling",
+            )
+        return Intake(self.n_dropped + other.n_dropped)
+
+    def __str__(self) -> str:
+        parts = []
+        if self.sampled_from is not None:
+            parts.append(f"a random sample of {self.sampled_from:,} rows")
+        if self.n_dropped:
+            parts.append(f"{self.n_dropped:,} rows with missing values left out")
+        return "; ".join(parts)
+
+
+EVERY_ROW = Intake()
+
+
+@dataclass(frozen=True, eq=False)
+class OneGroup:
+    """Number of rows, weight, mean and centred scatter of a single group."""
+
+    label: Label
+    count: int
+    weight: float
+    mean: FloatArray
+    scatter: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class GroupStatistics:
+    """What one pass over rows yields: the moments of each group, in the order of the labels.
+
+    Attributes
+    ----------
+    groups : sequence of OneGroup
+        In any order when made; sorted by label afterwards. There may be none.
+    n_features : int
+    feature_names : tuple of str or None
+    intake : Intake
+
+    Raises
+    ------
+    InvalidInput
+        Numbers or weights so large that second moments overflow.
+    """
+
+    groups: Sequence[OneGroup]
+    n_features: int
+    feature_names: tuple[str, ...] | None = None
+    intake: Intake = EVERY_ROW
+
+    def __post_init__(self) -> None:
+        in_order = tuple(sorted(self.groups, key=lambda group: group.label))
+        object.__setattr__(self, "groups", in_order)
+        sizes = [size for group in in_order for size in _sizes(group)]
+        check_sizes([group.weight for group in in_order], sizes)
+
+    @property
+    def labels(self) -> list[Label]:
+        """Label of each group."""
+        return [group.label for group in self.groups]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all groups."""
+        return sum(group.count for group in self.groups)
+
+    def __add__(self, other: "GroupStatistics") -> "GroupStatistics":
+        check_mergeable(self, other)
+        parts = {group.label: group for group in self.groups}
+        for group in other.groups:
+            parts[group.label] = merged(parts.get(group.label), group)
+        intake = self.intake + other.intake
+        return GroupStatistics([*parts.values()], self.n_features, self.feature_names, intake)
+
+
+def merged(a: OneGroup | None, b: OneGroup) -> OneGroup:
+    """Chan, Golub and LeVeque (1979): the moments of both parts of a group together."""
+    if a is None:
+        return b
+    weight = a.weight + b.weight
+    delta = b.mean - a.mean
+    # The quotient first: the product of two tiny or huge weights leaves float64's range.
+    with np.errstate(over="ignore", invalid="ignore"):  # found by check_sizes
+        between = (a.weight * (b.weight / weight)) * np.outer(delta, delta)
+        scatter = a.scatter + b.scatter + between
+    mean = a.mean + (b.weight / weight) * delta
+    return OneGroup(a.label, a.count + b.count, weight, mean, scatter)
+
+
+def check_sizes(weights: Sequence[float], sizes: Sequence[FloatArray]) -> None:
+    """Make sure that second moments stay within float64.
+
+    Parameters
+    ----------
+    weights : sequence of float
+        Of all groups.
+    sizes : sequence of arrays
+        Absolute means and standard deviations.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    # NaN compares as false.
+    if not np.isfinite(sum(weights)) or not all(bool((size <= _LARGEST).all()) for size in sizes):
+        raise InvalidInput(
+            "The squares of the numbers in X, times their weights, overflow float64",
+            f"Allowed are numbers up to about {_LARGEST:.0e}",
+            "Rescale the columns, for example to unit variance",
+        )
+
+
+def _sizes(group: OneGroup) -> tuple[FloatArray, FloatArray]:
+    # Off the diagonal nothing is larger than on it.
+    return np.abs(group.mean), np.sqrt(np.diag(group.scatter) / group.weight)
+
+
+def check_mergeable(a: GroupStatistics, b: GroupStatistics) -> None:
+    """Make sure that moments have the same features in the same order, and labels of one type.
+
+    Raises
+    ------
+    InvalidInput
+        Lists what differs: features that are missing in `b`, that it has besides, or the first in
+        another place; the types or the number of attributes of the labels.
+    """
+    differences = []
+    if a.n_features != b.n_features or a.feature_names != b.feature_names:
+        details = ""
+        if a.feature_names is not None and b.feature_names is not None:
+            details = f" ({', '.join(_of_names(a.feature_names, b.feature_names))})"
+        differences.append(f"The features differ: {_described(a)} against {_described(b)}{details}")
+    if a.groups and b.groups and not same_kind(a.labels, b.labels):
+        differences.append(
+            f"The groups are of different types: {listed(a.labels)} against {listed(b.labels)} "
+            f"({kind_in_words(a.labels)} against {kind_in_words(b.labels)})"
+        )
+    if differences:
+        raise InvalidInput(
+            "; ".join(differences),
+            "Allowed are moments of the same features in the same order, with labels of one type",
+            "Read both parts with the same columns in the same order",
+        )
+
+
+def _of_names(before: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+    missing = [name for name in before if name not in names]
+    extra = [name for name in names if name not in before]
+    if missing:
+        yield f"{listed(missing)} missing"
+    if extra:
+        yield f"{listed(extra)} besides"
+    if not missing and not extra:
+        first, expected = next(pair for pair in zip(names, before, strict=True) if len({*pair}) > 1)
+        yield f"in another order, first {first!r} where {expected!r} was"
+
+
+def _described(moments: GroupStatistics) -> str:
+    if moments.feature_names is None:
+        return f"{moments.n_features} without names"
+    return f"{moments.n_features} named {listed(moments.feature_names)}"

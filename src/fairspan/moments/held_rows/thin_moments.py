@@ -1,0 +1,185 @@
+"""Moments of rows that are fewer than their features: the rows stay, and stand for the matrices."""
+
+import numbers
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.moments.center import Center
+from fairspan.moments.group_means import GroupMeans
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.group_statistics import EVERY_ROW, Intake, check_sizes
+from fairspan.moments.held_rows.frame import Frame, InCoordinates, directions_beside
+from fairspan.moments.held_rows.row_span import CentredRows, RowSpan
+from fairspan.moments.operators import DenseSecondMoments
+from fairspan.typing import FloatArray
+
+# Means of all groups that differ by less than this share of their length are the same.
+_ROUNDING_OF_MEANS = 1e-14
+# So are rows of a group that differ by less than this share of the longest row about the mean.
+_ROUNDING_OF_ROWS = 1e-14
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ThinMoments(GroupMeans):
+    """Weight and mean of each group of rows, and the rows themselves, fewer than their features.
+
+    What a fit asks of :class:`GroupMoments`, without matrices of p x p numbers and without loss: n
+    rows have n coordinates at most, in which all problems are solved (see :meth:`framed`). It
+    refers to the rows, which must stay as they are, so it cannot be merged, saved or given away as
+    moments can; `matrices()` can.
+
+    Attributes
+    ----------
+    groups : (k,) array
+        Labels in sorted order.
+    counts, weights : (k,) arrays
+    means : (k, p) array
+    rows : CentredRows
+        Those of positive weight, about the mean of all.
+    codes : (n,) array of int
+        Group of each of these rows.
+    row_weights : (n,) array or None
+    feature_names : tuple of str or None
+    intake : Intake
+    """
+
+    groups: npt.NDArray[Any]
+    counts: npt.NDArray[np.int64]
+    weights: FloatArray
+    means: FloatArray
+    rows: CentredRows = field(repr=False)
+    codes: npt.NDArray[np.intp] = field(repr=False)
+    row_weights: FloatArray | None = field(repr=False)
+    feature_names: tuple[str, ...] | None = None
+    intake: Intake = EVERY_ROW
+
+    @property
+    def scale(self) -> FloatArray | None:
+        """What the rows are divided by, (p,)."""
+        return self.rows.scale
+
+    @cached_property
+    def span(self) -> RowSpan:
+        """The rows' coordinates: one symmetric product of all rows."""
+        return RowSpan.of(self.rows)
+
+    @cached_property
+    def variances(self) -> FloatArray:
+        """Variance of each feature about each group's own mean (ddof 0), shape (k, p)."""
+        variances = np.empty_like(self.means)
+        centers = self.means - self.mean
+        weights = 1.0 if self.row_weights is None else self.row_weights
+        # What each row counts for in the mean of its group.
+        shares = np.zeros((self.n_groups, len(self.codes)))
+        shares[self.codes, np.arange(len(self.codes))] = weights / self.weights[self.codes]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for own, block in self.rows.blocks():
+                block -= centers[self.codes, own]
+                variances[:, own] = shares @ block**2
+            check_sizes(self.weights.tolist(), [np.sqrt(variances)])
+        return variances
+
+    def operator_about(self, point: FloatArray | None) -> DenseSecondMoments:
+        """Second moments about a point in all features, by matrices; see :meth:`in_coordinates`."""
+        return self.matrices().operator_about(point)
+
+    def divided_by(self, scale: FloatArray) -> "ThinMoments":
+        """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
+        whole = scale if self.scale is None else self.scale * scale
+        return replace(self, means=self.means / scale, rows=replace(self.rows, scale=whole))
+
+    def in_coordinates(self, n_components: int | float, center: Center) -> InCoordinates:
+        """What is to be solved in the coordinates of the rows.
+
+        Parameters
+        ----------
+        n_components : int or float
+            d, or a share above 0 and below 1.
+        center : {"global", "group", "none"}
+        """
+        point, p = self.center_point(center), self.n_features
+        beside = np.empty((p, 0))
+        if center == "none":
+            beside = directions_beside(self.span, self.mean[:, None])
+        n_known = self.span.rank + beside.shape[1]
+        whole = isinstance(n_components, numbers.Integral)
+        n_inside = min(int(n_components), max(n_known, 1)) if whole else max(n_known, 1)
+        n_apart = int(n_components) - n_inside if whole else 0
+        frame = self.framed(beside, min(n_inside, p - n_known - n_apart))
+        if center == "global":  # not the mean of the features, which is rounded at their offset
+            return InCoordinates(frame, frame.moments.mean, n_components)
+        return InCoordinates(frame, frame.point(point, self.mean), n_components)
+
+    def with_basis(
+        self, point: FloatArray | None, basis: FloatArray, n_components: int
+    ) -> tuple[GroupMoments, FloatArray | None, FloatArray]:
+        """Moments, a point and a basis of any subspace in coordinates that hold all three.
+
+        Parameters
+        ----------
+        point : (p,) array or None
+        basis : (p, r) array
+        n_components : int
+            There are at least that many coordinates.
+
+        Returns
+        -------
+        GroupMoments, (m,) array or None, (m, r) array
+        """
+        directions = basis if point is None else np.column_stack([basis, point - self.mean])
+        beside = directions_beside(self.span, directions)
+        n_known = self.span.rank + beside.shape[1]
+        frame = self.framed(beside, max(n_components - n_known, 0))
+        return frame.moments, frame.point(point, self.mean), frame.reduced(basis)
+
+    def framed(self, beside: FloatArray, n_padding: int) -> Frame:
+        """Coordinates in which a problem can be solved as one of few features.
+
+        Parameters
+        ----------
+        beside : (p, e) array
+            Orthonormal directions beside the span, which have coordinates too.
+        n_padding : int
+            Further directions along which all is zero, beside all these. At least one coordinate
+            is needed in all.
+
+        Returns
+        -------
+        Frame
+        """
+        others = np.zeros((len(self.codes), beside.shape[1] + n_padding))
+        rows = np.hstack([self.span.coordinates, others])
+        inside = self._without_rounding(GroupMoments.from_rows(rows, self.codes, self.row_weights))
+        inside = replace(inside, groups=self.groups, intake=self.intake)
+        return Frame(inside, self.span, beside, n_padding)
+
+    def _without_rounding(self, inside: GroupMoments) -> GroupMoments:
+        """Moments of coordinates; means that agree, and rows that are equal, are so exactly."""
+        apart = np.linalg.norm(self.means - self.means[0], axis=1).max()
+        if apart <= _ROUNDING_OF_MEANS * np.linalg.norm(self.means[0]):
+            inside = replace(inside, means=np.tile(inside.mean, (self.n_groups, 1)))
+        size = np.einsum("ij,ij->i", self.span.coordinates, self.span.coordinates).max()
+        spread = np.einsum("gii->g", inside.scatters) / inside.weights
+        equal = spread <= _ROUNDING_OF_ROWS**2 * size
+        if equal.any():
+            inside = replace(inside, scatters=np.where(equal[:, None, None], 0.0, inside.scatters))
+        return inside
+
+    @property
+    def scatters(self) -> FloatArray:
+        """(k, p, p) scatters about each group's own mean, computed now: k p^2 numbers."""
+        return self.matrices().scatters
+
+    def matrices(self) -> GroupMoments:
+        """The same as moments without rows: k p^2 numbers, which can be merged and saved."""
+        values, present = self.rows.values, self.rows.present
+        counted = values if present is None else values[present]
+        whole = GroupMoments.from_rows(counted, self.codes, self.row_weights)
+        whole = replace(
+            whole, groups=self.groups, feature_names=self.feature_names, intake=self.intake
+        )
+        return whole if self.scale is None else whole.divided_by(self.scale)

@@ -1,1 +1,0 @@
-"""Rows in Arrow memory: streams, their batches, and the numbers in them."""

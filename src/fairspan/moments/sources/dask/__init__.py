@@ -1,1 +1,0 @@
-"""Rows in Dask collections, read and reduced by the workers."""

@@ -1,1 +1,0 @@
-"""Rows in files: one module for each format, folders of them, and the rows themselves."""

@@ -1,1 +1,0 @@
-"""Rows in scipy sparse matrices."""

@@ -1,1 +1,0 @@
-"""Moments of sparse rows of many features, without p x p matrices."""

@@ -1,0 +1,114 @@
+"""Rows in a numpy array, or in anything that numpy can read as one."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import InvalidInput, InvalidType
+from fairspan.rows.checks import check_dtype, check_shape, checked_values
+from fairspan.rows.in_memory import RowsInMemory
+from fairspan.rows.labels import check_index, labels_of
+from fairspan.rows.protocol import OnMissing
+from fairspan.rows.weights import checked_weights
+from fairspan.typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayRows(RowsInMemory):
+    """Rows of an (n, p) array.
+
+    Parameters
+    ----------
+    array : array-like of shape (n, p)
+        Numbers of any precision; never copied as a whole.
+    """
+
+    array: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "array", _as_array(self.array))
+        check_shape(self.array.shape)
+        check_dtype(self.array.dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, p)."""
+        return tuple(self.array.shape)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether these are numbers with labels, without weights, of which no row is left out."""
+        numbers = self.array.dtype.kind in "fiub" and self.labels is not None
+        return numbers and self.weights is None and self.on_missing == "error"
+
+    def values(self) -> FloatArray:
+        """All rows at once, checked, shape (n, p)."""
+        return checked_values(self.array, 0, None)
+
+    def between(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Some rows as they are in the array."""
+        return np.asarray(self.array[start:stop])
+
+
+def open_rows(
+    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+) -> ArrayRows:
+    """Rows of an array, whose groups and weights are beside it."""
+    check_index(X, sample_weight, "sample_weight")
+    array = ArrayRows(X).array
+    return ArrayRows(
+        array,
+        labels=labels_of(sensitive_features, len(array), X),
+        weights=checked_weights(sample_weight, len(array)),
+        on_missing=on_missing,
+    )
+
+
+def comes_from(X: Any, package: str) -> bool:
+    """Whether an object is of a class of a package, which need not be installed."""
+    return any(cls.__module__.split(".")[0] == package for cls in type(X).__mro__)
+
+
+def is_device_array(X: Any) -> bool:
+    """Whether it is an array of another package than numpy, which may lie on a GPU."""
+    if isinstance(X, np.ndarray | np.generic):
+        return False
+    return hasattr(X, "__array_namespace__") or comes_from(X, "torch")
+
+
+def _as_array(values: Any) -> Any:
+    if hasattr(values, "tocsr"):
+        raise InvalidType(
+            "X is a sparse matrix",
+            "Allowed are dense arrays and data frames",
+            "Convert it with X.toarray() if it fits into memory",
+        )
+    if hasattr(values, "collect"):
+        raise InvalidType(
+            f"X is a lazy {type(values).__name__}",
+            "Allowed are arrays and data frames that hold their rows",
+            "Call collect() on it first",
+        )
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InvalidInput(
+            "X is an array with masked cells",
+            "Allowed are complete rows",
+            "Fill in or drop the masked rows first",
+        )
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise InvalidInput(
+            f"X cannot be read as a table ({error})",
+            "Allowed is an array of shape (n rows, p features)",
+            "Make all rows equally long",
+        ) from error
+    if array.ndim == 0 and array.dtype.kind in "OSU":
+        raise InvalidType(
+            f"X is of type {type(values).__name__}, which holds no rows here",
+            "Allowed are arrays and data frames of shape (n rows, p features)",
+            "Read the rows into one of these first",
+        )
+    return array

@@ -1,0 +1,244 @@
+"""The checks that all sources share: numbers, shapes, and what is missing."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
+from fairspan.rows.groups import CodedLabels, listed
+from fairspan.rows.protocol import OnMissing, RowBlock
+from fairspan.typing import FloatArray
+
+_NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)
+
+_ALLOWED = "Allowed are numbers and truth values"
+_ENCODE = "Leave out or encode these columns, for example with sklearn's OneHotEncoder"
+
+
+def check_on_missing(on_missing: object) -> None:
+    """Make sure that it is one of the two.
+
+    Raises
+    ------
+    InvalidParameter
+    """
+    if str(on_missing) not in ("error", "drop"):
+        raise InvalidParameter(
+            f"on_missing is {on_missing!r}",
+            "Allowed are 'error' and 'drop'",
+            "Use 'drop' to leave out rows in which a feature or the group is missing",
+        )
+
+
+def row_block(
+    first_row: int,
+    values: npt.NDArray[Any],
+    labels: CodedLabels | None,
+    weights: FloatArray | None,
+    feature_names: tuple[str, ...] | None,
+    on_missing: OnMissing,
+) -> RowBlock:
+    """A block of rows that were checked, or without the rows in which something is missing.
+
+    Infinity is not missing: it is an error in any case.
+
+    Raises
+    ------
+    InvalidInput, InvalidType
+        As :func:`checked_values`.
+    """
+    if on_missing == "error":
+        return RowBlock(
+            first_row, checked_values(values, first_row, feature_names), labels, weights
+        )
+    values = converted(values)
+    missing = np.isnan(values).any(axis=1)
+    if labels is not None:
+        missing |= labels.missing
+    n_dropped = int(missing.sum())
+    if n_dropped:
+        kept = ~missing
+        values = values[kept]
+        labels = None if labels is None else labels[kept]
+        weights = None if weights is None else weights[kept]
+    values = checked_values(values, first_row, feature_names)
+    return RowBlock(first_row, values, labels, weights, n_dropped)
+
+
+def checked_values(
+    values: npt.NDArray[Any],
+    first_row: int,
+    feature_names: tuple[str, ...] | None,
+    *,
+    keep_float32: bool = False,
+) -> FloatArray:
+    """Convert a block to float64 and make sure that it is finite.
+
+    Parameters
+    ----------
+    values : (r, p) array
+    first_row : int
+        Number of its first row in the table, for error messages.
+    feature_names : tuple of str or None
+    keep_float32 : bool
+        Leave single precision as it is.
+
+    Returns
+    -------
+    (r, p) array of float64, or float32 where kept
+        `values` themselves where nothing had to be converted.
+
+    Raises
+    ------
+    InvalidInput
+        NaN or infinity, named with row and column, or text among objects.
+    InvalidType
+        Other objects that are no numbers.
+    """
+    values = converted(values)
+    kept = keep_float32 and values.dtype == np.float32
+    # Numbers beyond float64 become infinity, and the sum of large ones may; both are found below.
+    with np.errstate(over="ignore", invalid="ignore"):
+        block = values if kept else values.astype(np.float64, copy=False)
+        total = block.sum()
+    # One sum over a block is cheaper than testing each number, and misses nothing.
+    if not np.isfinite(total) and not np.isfinite(block).all():
+        row, column = np.argwhere(~np.isfinite(block))[0].tolist()
+        name = repr(feature_names[column]) if feature_names else str(column)
+        what = "NaN" if np.isnan(block[row, column]) else "infinity"
+        raise InvalidInput(
+            f"X contains {what}, first in row {first_row + row}, column {name}",
+            "Allowed are finite numbers",
+            "Fill in these cells first, for example with sklearn.impute.SimpleImputer, or leave "
+            'rows with NaN out of the moments (on_missing="drop", --on-missing drop)',
+        )
+    return block
+
+
+def check_dtype(dtype: np.dtype[Any]) -> None:
+    """Make sure that an array may hold numbers; whether objects are numbers, converting them tells.
+
+    Raises
+    ------
+    InvalidInput
+        Complex numbers or text.
+    InvalidType
+        Dates or durations.
+    """
+    if dtype.kind == "c":
+        raise InvalidInput(
+            "X holds complex numbers: Complex data not supported",
+            "Allowed are real numbers",
+            "Pass real and imaginary parts as separate features",
+        )
+    if dtype.kind in "mM":
+        raise InvalidType(f"X holds dates or durations ({dtype})", _ALLOWED, _ENCODE)
+    if dtype.kind in "SU":  # digits as text are refused too, as they are in data frames
+        raise InvalidInput(f"X holds text ({dtype})", _ALLOWED, _ENCODE)
+
+
+def converted(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Objects as float64; numbers stay as they are.
+
+    Raises
+    ------
+    InvalidInput, InvalidType
+        Objects that are no numbers.
+    """
+    if values.dtype.kind in "fiub":
+        return values
+    # numpy would read digits in text, dates and the real part of complex numbers as numbers.
+    kinds = set(map(type, values.ravel().tolist()))
+    for kind in kinds:
+        if issubclass(kind, _NO_NUMBERS):
+            raise InvalidInput(
+                f"X holds no numbers but values of type {kind.__name__}", _ALLOWED, _ENCODE
+            )
+    if any(kind.__name__ == "NAType" for kind in kinds):
+        values = _with_nan(values)
+    try:
+        return values.astype(np.float64)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(f"X holds no numbers ({error})", _ALLOWED, _ENCODE) from error
+    except TypeError as error:
+        raise InvalidType(f"X holds no numbers ({error})", _ALLOWED, _ENCODE) from error
+
+
+def _with_nan(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Objects with NaN in place of pandas' NA, which numpy cannot convert."""
+    entries = [np.nan if type(each).__name__ == "NAType" else each for each in values.ravel()]
+    return np.array(entries, dtype=object).reshape(values.shape)
+
+
+def check_shape(shape: tuple[int, ...]) -> None:
+    """Make sure that a table has two dimensions, rows and features.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    if len(shape) != 2:
+        raise InvalidInput(
+            f"X has {len(shape)} dimension(s), shape {shape}",
+            "Allowed is a table of shape (n rows, p features)",
+            "Reshape your data, for example with X.reshape(-1, 1) for a single feature",
+        )
+    for size, what in zip(shape, ("row(s)", "feature(s)"), strict=True):
+        if size > 0:
+            continue
+        raise InvalidInput(
+            # scikit-learn's wording, which its estimator checks look for
+            f"X is empty: {size} {what} (shape={shape}) while a minimum of 1 is required",
+            "Allowed is at least one row and one feature",
+            "Check the file or the filter that made this table",
+        )
+
+
+def check_columns(names: Sequence[Any], columns: Sequence[Any]) -> None:
+    """Make sure that a table has columns of these names.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    missing = [name for name in names if name not in columns]
+    if missing:
+        close = get_close_matches(str(missing[0]), map(str, columns), n=1)
+        raise InvalidInput(
+            f"X has no column {listed(missing)}",
+            f"Its columns are {listed(columns)}",
+            "Correct the name" + (f"; the closest is {close[0]!r}" if close else ""),
+        )
+
+
+def check_same_length(n_rows: int, n_values: int, what: str) -> None:
+    """Make sure that there are as many values beside the rows as rows.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    if n_rows != n_values:
+        raise InvalidInput(
+            f"The lengths differ: {n_rows or 'no'} rows in X, {n_values} {what}",
+            "Allowed is one value for each row",
+            "Take X and the values from the same rows",
+        )
+
+
+def check_width(received: int, allowed: int, what: str) -> None:
+    """Make sure that rows are as wide as a projection needs them.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    if received != allowed:
+        raise InvalidInput(
+            f"X has {received} {what}, but FairSubspace is expecting {allowed} {what} as input",
+            f"Allowed are rows of {allowed} {what}",
+            "Pass the columns that it was fitted on",
+        )

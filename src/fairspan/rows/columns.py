@@ -1,0 +1,268 @@
+"""Which columns of a table are features, groups and weights, and how its batches become blocks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any, Protocol, Self
+
+import narwhals.stable.v2 as nw
+
+from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.rows.checks import check_columns, check_on_missing, row_block
+from fairspan.rows.frames import matrix_of
+from fairspan.rows.groups import listed
+from fairspan.rows.labels import Everyone, Labels
+from fairspan.rows.protocol import OnMissing, RowBlock, block_rows
+from fairspan.rows.vector_columns import collapsed, expanded
+from fairspan.rows.weights import check_apart, weights_of_column
+
+# Blocks whose columns are decoded at once.
+BLOCKS_AT_A_TIME = 8
+
+
+@dataclass(frozen=True)
+class ChosenColumns:
+    """Columns of a table by what they are for.
+
+    Attributes
+    ----------
+    available : tuple of str
+        All columns of the table.
+    vector_lengths : tuple of (column, length)
+        Columns that hold vectors of fixed length.
+    features : tuple of str
+        Columns that are features, in this order.
+    groups : tuple of str
+        Columns that make the groups; none if groups are not needed.
+    weight : str or None
+        Column of sample weights.
+    on_missing : {"error", "drop"}
+        What to do with rows in which a feature or the group is missing.
+    everyone : str or None
+        The label of all rows, in place of group columns.
+    """
+
+    available: tuple[str, ...]
+    vector_lengths: tuple[tuple[str, int], ...]
+    features: tuple[str, ...]
+    groups: tuple[str, ...] = ()
+    weight: str | None = None
+    on_missing: OnMissing = "error"
+    everyone: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        available: Sequence[str],
+        vector_lengths: Mapping[str, int],
+        groups: Sequence[str] = (),
+        features: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        *,
+        weight: str | None = None,
+        on_missing: OnMissing = "error",
+        everyone: str | None = None,
+        no_features: Sequence[str] = (),
+    ) -> "ChosenColumns":
+        """Choose columns by name and pattern.
+
+        Parameters
+        ----------
+        available : sequence of str
+        vector_lengths : mapping of str to int
+        groups : sequence of str
+            Group columns; several make their intersections.
+        features, exclude : sequences of str
+            Patterns such as "PAY_*". Without `features`, all columns are taken but the groups, the
+            weight and those in `no_features`.
+        weight : str, optional
+        on_missing : {"error", "drop"}
+        everyone : str, optional
+        no_features : sequence of str
+            Columns that are features only if a pattern takes them.
+
+        Raises
+        ------
+        InvalidInput
+            A column or pattern that the table does not have, or no feature left.
+        """
+        check_on_missing(on_missing)
+        aside = (*groups, *([] if weight is None else [weight]))
+        check_columns(aside, available)
+        check_apart(groups, weight)
+        others = [name for name in available if name not in aside]
+        if features:
+            chosen = [name for name in others if any(fnmatchcase(name, f) for f in features)]
+        else:
+            chosen = [name for name in others if name not in no_features]
+        for pattern in (*features, *exclude):
+            if not any(fnmatchcase(name, pattern) for name in available):
+                raise _nothing_matches(pattern, available)
+        left = [name for name in chosen if not any(fnmatchcase(name, e) for e in exclude)]
+        if not left:
+            raise InvalidInput(
+                "No column is left as a feature",
+                f"The columns are {listed(available)}",
+                "Loosen the patterns of features and exclude",
+            )
+        return cls(
+            tuple(available),
+            tuple(vector_lengths.items()),
+            tuple(left),
+            tuple(dict.fromkeys(groups)),
+            weight,
+            on_missing,
+            everyone,
+        )
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features, each entry of a vector with its own."""
+        return expanded(self.features, dict(self.vector_lengths))
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """All columns that are read; a model may take as a feature what groups the rows."""
+        aside = (*self.groups, *([] if self.weight is None else [self.weight]))
+        return tuple(dict.fromkeys((*self.features, *aside)))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Columns that are read for the groups alone."""
+        return tuple(name for name in self.groups if name not in self.features)
+
+    def selected(self, names: tuple[str, ...]) -> "ChosenColumns":
+        """The same with these features, in this order.
+
+        Raises
+        ------
+        InvalidInput
+            A column is missing.
+        """
+        lengths = dict(self.vector_lengths)
+        check_columns(names, expanded(self.available, lengths))
+        return replace(self, features=collapsed(names, self.available, lengths))
+
+    def blocks(self, batch: Any, first_row: int) -> Iterator[RowBlock]:
+        """The blocks of a pyarrow RecordBatch, whose first row has this number."""
+        import pyarrow as pa
+
+        names = self.feature_names
+        size = block_rows(len(names))
+        # Columns are decoded a few blocks at a time, which spreads their overhead.
+        for place in range(0, batch.num_rows, BLOCKS_AT_A_TIME * size):
+            piece = batch.slice(place, BLOCKS_AT_A_TIME * size)
+            frame = nw.from_native(pa.Table.from_batches([piece]), eager_only=True)
+            matrix = matrix_of(nw.from_native(self._features_of(piece), eager_only=True))
+            labels = self._labels_of(frame)
+            weights = None if self.weight is None else weights_of_column(frame[self.weight])
+            for start in range(0, len(matrix), size):
+                stop = min(start + size, len(matrix))
+                yield row_block(
+                    first_row + place + start,
+                    matrix[start:stop],
+                    None if labels is None else labels.between(start, stop),
+                    None if weights is None else weights[start:stop],
+                    names,
+                    self.on_missing,
+                )
+
+    def _features_of(self, batch: Any) -> Any:
+        """The features as a pyarrow Table; a column of which nothing is known is of numbers.
+
+        In a file it may lie beside others that hold its numbers.
+        """
+        import pyarrow as pa
+
+        nothing = pa.nulls(batch.num_rows, pa.float64())
+        columns = [batch.column(name) for name in self.features]
+        columns = [nothing if pa.types.is_null(each.type) else each for each in columns]
+        return pa.table(columns, names=list(self.features))
+
+    def _labels_of(self, frame: nw.DataFrame[Any]) -> Labels | None:
+        if self.everyone is not None:
+            return Labels.constant(self.everyone, len(frame))
+        return Labels.of_columns(frame, self.groups) if self.groups else None
+
+
+class RowsByColumns(Protocol):
+    """What frozen dataclasses of rows that are read by the names of columns have in common.
+
+    Attributes
+    ----------
+    chosen : ChosenColumns
+    """
+
+    chosen: ChosenColumns
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features."""
+        return self.chosen.feature_names
+
+    @property
+    def n_features(self) -> int:
+        """p, the number of features."""
+        return len(self.feature_names)
+
+    @property
+    def group_columns(self) -> tuple[str, ...]:
+        """Names of the columns that make the groups."""
+        return self.chosen.groups
+
+    def selected(self, names: tuple[str, ...]) -> Self:
+        """The same rows with these features, in this order.
+
+        Raises
+        ------
+        InvalidInput
+            A column is missing.
+        """
+        return replace(self, chosen=self.chosen.selected(names))  # type: ignore[type-var]
+
+
+def vector_lengths_of(schema: Any) -> dict[str, int]:
+    """Length of the vectors of each column of a pyarrow Schema that holds vectors."""
+    import pyarrow as pa
+
+    return {
+        field.name: field.type.list_size
+        for field in schema
+        if pa.types.is_fixed_size_list(field.type)
+    }
+
+
+def named_columns_only(sensitive_features: Any, sample_weight: Any, what: str) -> dict[str, Any]:
+    """Group columns and weight column of a table that is read in batches, for `ChosenColumns.of`.
+
+    Parameters
+    ----------
+    sensitive_features : str, list of str, or Everyone
+    sample_weight : str or None
+    what : str
+        What the table is called in messages.
+
+    Raises
+    ------
+    InvalidParameter
+        They are no names.
+    """
+    if isinstance(sensitive_features, Everyone) and isinstance(sample_weight, str | None):
+        return {"everyone": sensitive_features.label, "weight": sample_weight}
+    names = [sensitive_features] if isinstance(sensitive_features, str) else sensitive_features
+    is_names = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    if not is_names or not isinstance(sample_weight, str | None):
+        raise InvalidParameter(
+            f"X is {what}, but its groups or weights are no names of columns",
+            "Allowed are the names of columns of X",
+            "Write labels and weights into columns of X, and pass their names",
+        )
+    return {"groups": tuple(names), "weight": sample_weight}
+
+
+def _nothing_matches(pattern: str, columns: Sequence[str]) -> InvalidInput:
+    return InvalidInput(
+        f"The pattern {pattern!r} matches no column",
+        f"The columns are {listed(columns)}",
+        "Correct the pattern; * stands for any text",
+    )

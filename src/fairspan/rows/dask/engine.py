@@ -1,0 +1,134 @@
+"""Parts read by the workers of a Dask cluster."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, TypeVar
+
+from fairspan.errors import InvalidParameter, MissingDependency
+from fairspan.rows.dask.graph import (
+    RETRIES,
+    literal,
+    merged_in_pairs,
+    survivors_only,
+    task,
+)
+from fairspan.rows.engines import Part, result_in_worker
+from fairspan.rows.processes import interruption_held
+from fairspan.rows.protocol import Fold
+
+Result = TypeVar("Result")
+
+# Parts whose results are merged on the cluster before one comes here. Not a matter of the cluster's
+# size, so that any cluster gives the same bits.
+_WAVE = 64
+# Waves under way, so that no worker waits for the last part of one.
+_WAVES_AHEAD = 2
+_SECONDS_TO_CONNECT = 5
+
+
+@dataclass(frozen=True)
+class OnDask:
+    """Reads parts on a Dask cluster, all of whose workers see the same files.
+
+    Attributes
+    ----------
+    address : str or None
+        Of the scheduler, such as "tcp://host:8786". None: the cluster that this process is
+        connected to, else processes of this machine.
+    """
+
+    address: str | None = None
+
+    def results(
+        self, fold: Fold[Result], parts: Sequence[Part]
+    ) -> Iterator[tuple[int, Result | None]]:
+        """Results over waves of consecutive parts.
+
+        Raises
+        ------
+        MissingDependency
+            The package distributed is not installed.
+        InvalidParameter
+            There is no scheduler at the address.
+        """
+        running: deque[tuple[int, Any]] = deque()
+        with survivors_only(), _connected(self.address) as client:
+            try:
+                for start in range(0, len(parts), _WAVE):
+                    wave = parts[start : start + _WAVE]
+                    running.append((len(wave), _submitted(client, fold, wave, start)))
+                    if len(running) == _WAVES_AHEAD:
+                        count, future = running.popleft()
+                        yield count, future.result()
+                while running:
+                    count, future = running.popleft()
+                    yield count, future.result()
+            finally:
+                client.cancel([future for _, future in running])
+
+
+def _submitted(client: Any, fold: Fold[Result], parts: Sequence[Part], first: int) -> Any:
+    to_all = literal(fold)
+    results = [task(result_in_worker, to_all, literal(part)) for part in parts]
+    root = merged_in_pairs(to_all, results, "part", first)
+    return client.compute(root, retries=RETRIES)
+
+
+@contextmanager
+def _connected(address: str | None) -> Iterator[Any]:
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError as error:
+        raise MissingDependency.for_extra("distributed", "dask", "Reading on Dask") from error
+    if address is None:
+        try:
+            present = distributed.default_client()
+        except ValueError:  # none
+            pass
+        else:
+            yield present
+            return
+        with interruption_held():
+            # Any free port will do for diagnostics. Workers that end may still log that their
+            # scheduler has ended; what matters is raised.
+            cluster = distributed.LocalCluster(
+                threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
+            )
+        with cluster, distributed.Client(cluster, set_as_default=False) as client:
+            yield client
+        return
+    with _client_of(distributed, address) as client:
+        yield client
+
+
+def _client_of(distributed: Any, address: str) -> Any:
+    # In a thread of its own, as the caller's may run an event loop already (notebooks do).
+    with ThreadPoolExecutor(1) as thread:
+        reason = thread.submit(asyncio.run, _why_none_answers(distributed, address)).result()
+    if reason is None:
+        return distributed.Client(address, timeout=_SECONDS_TO_CONNECT, set_as_default=False)
+    raise InvalidParameter(
+        f"No Dask scheduler answers at {address!r} ({reason.rstrip('.')})",
+        "Allowed is the address of a running scheduler, such as tcp://host:8786",
+        "Start one with: dask scheduler, and workers with: dask worker tcp://host:8786",
+    )
+
+
+async def _why_none_answers(distributed: Any, address: str) -> str | None:
+    """Ask who is there; a client that failed to connect would go on trying in the background."""
+    security = distributed.Security().get_connection_args("client")
+    try:
+        async with (
+            asyncio.timeout(_SECONDS_TO_CONNECT),
+            distributed.rpc(address, connection_args=security) as there,
+        ):
+            await there.identity()
+    except Exception as error:  # also whatever another service on that port may send
+        return str(error) or f"nothing within {_SECONDS_TO_CONNECT} s"
+    return None

@@ -1,0 +1,103 @@
+"""Rows in an array of another package than numpy (torch, cupy, jax and others), on any device."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy.typing as npt
+
+from fairspan.rows.arrays import is_device_array
+from fairspan.rows.device.place import BlockPlan, Place, checked_array, on_host
+from fairspan.rows.device.projection import restored, transformed
+from fairspan.rows.in_memory import RowsInMemory
+from fairspan.rows.labels import Labels, labels_of
+from fairspan.rows.protocol import OnMissing
+from fairspan.rows.weights import checked_weights
+
+__all__ = ["DeviceRows", "open_rows", "restored", "transformed"]
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceRows(RowsInMemory):
+    """Rows of an (n, p) array that may lie on a GPU.
+
+    Attributes
+    ----------
+    array : array of shape (n, p)
+    place : Place
+    labels : Labels
+        On the host.
+    labels_there : (n,) array or None
+        The same labels where the rows are, if they are whole numbers or truth values.
+    plan : BlockPlan
+    """
+
+    array: Any
+    place: Place
+    labels: Labels = field(kw_only=True)
+    labels_there: Any | None = field(default=None, kw_only=True)
+    plan: BlockPlan = field(kw_only=True)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, p)."""
+        return tuple(self.array.shape)
+
+    def between(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Some rows, on the host."""
+        return host_rows(self.array[start:stop, :], self.place)
+
+
+def open_rows(
+    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+) -> DeviceRows:
+    """Rows of an array, whose groups and weights are beside it, there or on the host."""
+    place = Place.of(X)
+    array = checked_array(X, place)
+    n_rows = int(array.shape[0])
+    there = _labels_there(sensitive_features, place, n_rows)
+    if there is None:
+        labels = labels_of(_brought_here(sensitive_features), n_rows, X)
+    else:
+        labels = Labels(n_rows, _later(lambda: labels_of(on_host(there), n_rows, X)))
+    return DeviceRows(
+        array,
+        place,
+        labels=labels,
+        labels_there=there,
+        weights=checked_weights(_brought_here(sample_weight), n_rows),
+        on_missing=on_missing,
+        plan=BlockPlan.for_place(place),
+    )
+
+
+def host_rows(rows: Any, place: Place) -> npt.NDArray[Any]:
+    """Some rows as a numpy array; of a precision that numpy lacks, as float64."""
+    xp = place.xp
+    odd = place.is_real(rows) and rows.dtype not in (xp.float32, xp.float64)
+    return on_host(place.float64(rows) if odd else rows)
+
+
+def _labels_there(labels: Any, place: Place, n_rows: int) -> Any | None:
+    if not is_device_array(labels) or tuple(labels.shape) != (n_rows,):
+        return None
+    own = Place.of(labels)
+    is_same = own.device == place.device and own.xp is place.xp
+    return labels if is_same and _has_sortable_labels(place, labels) else None
+
+
+def _brought_here(values: Any) -> Any:
+    return on_host(values) if is_device_array(values) else values
+
+
+def _has_sortable_labels(place: Place, labels: Any) -> bool:
+    """Whether labels on the device are whole numbers or truth values, which can be sorted there."""
+    xp = place.xp
+    return labels.dtype == xp.uint8 or bool(xp.isdtype(labels.dtype, ("bool", "signed integer")))
+
+
+def _later(read: Callable[[], Labels]) -> Callable[[int, int], Any]:
+    """Labels that are moved only when they are asked for, once."""
+    once = cache(read)
+    return lambda start, stop: once().between(start, stop)

@@ -1,0 +1,1 @@
+"""Rows in files of several formats, and in folders of them."""

@@ -1,0 +1,196 @@
+"""Tables in files: the format by name or first bytes, the columns and the parts of a file."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairspan.errors import InvalidInput
+from fairspan.rows.files.parts import (
+    ArrowPart,
+    Constants,
+    CsvPart,
+    FilePart,
+    RowGroup,
+    parse_options,
+    reading,
+)
+
+_SUFFIXES = {
+    "csv": (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz"),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".feather", ".ipc"),
+}
+_MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow"}
+_DELIMITERS = ",;\t|"
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A file, or a folder of files, with columns and parts.
+
+    Attributes
+    ----------
+    path : Path
+    schema : pyarrow.Schema
+        Of a CSV, as its first rows suggest.
+    columns : tuple of str
+    index : tuple of str
+        Columns that hold the index of the pandas frame that was written, which is no feature.
+    parts : tuple of FilePart
+    """
+
+    path: Path
+    schema: Any
+    columns: tuple[str, ...]
+    index: tuple[str, ...]
+    parts: tuple[FilePart, ...]
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None where only reading the whole file would tell."""
+        counts = [part.n_rows for part in self.parts]
+        return None if None in counts else sum(count or 0 for count in counts)
+
+
+def open_file(path: Path, kind: str | None = None, constants: Constants = ()) -> TableFile:
+    """Open one file.
+
+    Parameters
+    ----------
+    path : Path
+    kind : {"csv", "parquet", "arrow"}, optional
+        If left out, the ending of the name or the first bytes tell.
+    constants : tuple of (column, value)
+        Columns that its place in a folder stands for; a column in the file comes before those.
+
+    Raises
+    ------
+    InvalidInput
+        It cannot be read, is of another kind, or has two columns of the same name.
+    """
+    if not _is_utf8(str(path)):
+        raise InvalidInput(
+            f"The name {str(path)!a} is not UTF-8",
+            "Allowed are files whose names are, as Arrow opens no other",
+            "Rename the file or its folder",
+        )
+    with reading(path):
+        schema, part_of = _OPENING[kind or _kind(path)](path)
+        constants = tuple(each for each in constants if each[0] not in schema.names)
+        columns = (*schema.names, *(name for name, _ in constants))
+        # A damaged schema shows here.
+        index = (schema.pandas_metadata or {}).get("index_columns", [])
+        names = tuple(name for name in index if isinstance(name, str))  # a range is no column
+        table = TableFile(path, _with_fields(schema, constants), columns, names, part_of(constants))
+    if len(set(columns)) < len(columns):
+        twice = sorted({name for name in columns if columns.count(name) > 1})
+        raise InvalidInput(
+            f"{path} has several columns named {twice[0]!r}",
+            "Allowed are columns of different names",
+            "Rename them",
+        )
+    return table
+
+
+def kind_by_name(path: Path) -> str | None:
+    """The kind that the ending of a name stands for, if any."""
+    name = path.name.lower()
+    return next((kind for kind, ends in _SUFFIXES.items() if name.endswith(ends)), None)
+
+
+def _kind(path: Path) -> str:
+    kind = kind_by_name(path)
+    if kind is None:
+        with path.open("rb") as file:
+            kind = _MAGIC.get(file.read(4))
+    if kind is None:
+        raise InvalidInput(
+            f"{path} is of an unknown kind",
+            "Allowed are CSV (.csv, .tsv), Parquet (.parquet) and Arrow (.arrow, .feather) files, "
+            "folders of one of these kinds, and saved moments",
+            "Convert the file, or give it the right ending",
+        )
+    return kind
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _with_fields(schema: Any, constants: Constants) -> Any:
+    """A schema with the columns that a place in a folder stands for."""
+    import pyarrow as pa
+
+    for name, value in constants:
+        schema = schema.append(
+            pa.field(name, pa.null() if value is None else pa.scalar(value).type)
+        )
+    return schema
+
+
+# Schema of a file, and its parts given the columns that its place in a folder stands for.
+_Opened = tuple[Any, Callable[[Constants], tuple[FilePart, ...]]]
+
+
+def _open_parquet(path: Path) -> _Opened:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as head:
+        schema, metadata = head.schema_arrow, head.metadata
+        counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    return schema, lambda constants: tuple(
+        RowGroup(path, constants, count, number) for number, count in enumerate(counts)
+    )
+
+
+def _open_arrow(path: Path) -> _Opened:
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+        schema = reader.schema
+        n_rows = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
+    return schema, lambda constants: (ArrowPart(path, constants, n_rows),)
+
+
+def _open_csv(path: Path) -> _Opened:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    with pa.input_stream(str(path)) as stream:
+        start = stream.read(1 << 16)
+    if not start.strip():
+        raise InvalidInput(
+            f"{path} is empty", "Allowed is a header line and at least one row", "Check the file"
+        )
+    header = start.strip(b"\r\n").splitlines()[0].decode("utf-8-sig")
+    delimiter = _delimiter(path, header)
+    with csv.open_csv(path, parse_options=parse_options(delimiter)) as reader:
+        schema = reader.schema
+    numbers = frozenset(field.name for field in schema if _may_hold_numbers(field.type))
+    return schema, lambda constants: (CsvPart(path, constants, None, delimiter, numbers),)
+
+
+def _may_hold_numbers(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_null(kind) or types.is_integer(kind) or types.is_floating(kind))
+
+
+def _delimiter(path: Path, header: str) -> str:
+    """What the header shows most often outside quotes; a comma if it is a single column."""
+    if "\t" in header and path.name.lower().endswith((".tsv", ".tsv.gz")):
+        return "\t"
+    return max(_DELIMITERS, key=re.sub(r'"[^"]*"', "", header).count)
+
+
+_OPENING: dict[str, Callable[[Path], _Opened]] = {
+    "csv": _open_csv,
+    "parquet": _open_parquet,
+    "arrow": _open_arrow,
+}

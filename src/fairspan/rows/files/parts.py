@@ -1,0 +1,150 @@
+"""Parts of files that are read at once: a row group of a Parquet file, or another file as a whole.
+
+A part is a plain value that can be sent to another process.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairspan.errors import InvalidInput
+
+Constants = tuple[tuple[str, str | int | None], ...]
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """What is read at once and counted as one.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    constants : tuple of (column, value)
+        Columns that the file's place in a folder stands for.
+    n_rows : int or None
+        Number of rows, if it is known before reading.
+    """
+
+    path: Path
+    constants: Constants
+    n_rows: int | None = None
+
+    @property
+    def where(self) -> str:
+        """What the part is called in messages."""
+        return str(self.path)
+
+    def batches(self, columns: Sequence[str], labels: Sequence[str], size: int) -> Iterator[Any]:
+        """Record batches of these columns, of about `size` rows where the format allows.
+
+        Columns in `labels` stay text if the file has no types.
+        """
+        import pyarrow as pa
+
+        known = dict(self.constants)
+        stored = [name for name in columns if name not in known]
+        with reading(self.path):
+            for batch in self._stored(stored, labels, size):
+                n_rows = batch.num_rows
+                filled = {
+                    name: pa.nulls(n_rows) if value is None else pa.repeat(value, n_rows)
+                    for name, value in known.items()
+                }
+                arrays = [filled[name] if name in known else batch.column(name) for name in columns]
+                yield pa.record_batch(arrays, names=list(columns))
+
+    def _stored(self, columns: list[str], labels: Sequence[str], size: int) -> Iterator[Any]:
+        """Record batches of columns that are in the file."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RowGroup(FilePart):
+    """A row group of a Parquet file, counted from 0."""
+
+    number: int = 0
+
+    @property
+    def where(self) -> str:
+        """What the part is called in messages."""
+        return f"{self.path}, row group {self.number}"
+
+    def _stored(self, columns: list[str], labels: Sequence[str], size: int) -> Iterator[Any]:
+        from pyarrow import parquet
+
+        # Buffered ahead, row groups stay in memory until the whole file has been read. One thread:
+        # the next batch is read while the one before is worked on.
+        with parquet.ParquetFile(self.path, pre_buffer=False) as file:
+            yield from file.iter_batches(size, [self.number], columns=columns, use_threads=False)
+
+
+@dataclass(frozen=True)
+class ArrowPart(FilePart):
+    """A whole Arrow file, whose batches stay as they are in the file."""
+
+    def _stored(self, columns: list[str], labels: Sequence[str], size: int) -> Iterator[Any]:
+        import pyarrow as pa
+
+        with pa.memory_map(str(self.path)) as file, pa.ipc.open_file(file) as reader:
+            for index in range(reader.num_record_batches):
+                batch = reader.get_batch(index).select(columns)
+                # Arrow trusts the file, and a damaged one would end the process.
+                batch.validate(full=True)
+                yield batch
+
+
+@dataclass(frozen=True)
+class CsvPart(FilePart):
+    """A whole CSV file, since only reading tells where a row begins.
+
+    Attributes
+    ----------
+    delimiter : str
+    number_like : frozenset of str
+        Columns that hold numbers, or nothing, in the first rows.
+    """
+
+    delimiter: str = ","
+    number_like: frozenset[str] = frozenset()
+
+    def _stored(self, columns: list[str], labels: Sequence[str], size: int) -> Iterator[Any]:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        # The first block may show only whole numbers, or nothing, where fractions follow. Labels
+        # are text, as a CSV has no types: "01" and "1" must not become one group.
+        types = {name: pa.float64() for name in columns if name in self.number_like}
+        types |= dict.fromkeys((name for name in labels if name in columns), pa.string())
+        convert = csv.ConvertOptions(
+            include_columns=columns, column_types=types, strings_can_be_null=True
+        )
+        parse = parse_options(self.delimiter)
+        with csv.open_csv(self.path, parse_options=parse, convert_options=convert) as reader:
+            yield from reader
+
+
+def parse_options(delimiter: str) -> Any:
+    """How a CSV file is cut into cells."""
+    from pyarrow import csv
+
+    # Without newlines_in_values a quoted line break fails wherever two blocks meet.
+    return csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn pyarrow's errors into InvalidInput that names the file."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
+        raise InvalidInput(
+            f"{path} cannot be read ({' '.join(str(error).split())})",
+            "Allowed are complete CSV, Parquet and Arrow files of equally long rows",
+            "Check the file; a damaged one must be made again",
+        ) from error

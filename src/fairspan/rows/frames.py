@@ -1,0 +1,237 @@
+"""Rows in a data frame: pandas, polars, pyarrow, or anything else narwhals reads eagerly."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from narwhals.exceptions import DuplicateError
+
+from fairspan.errors import InvalidInput, InvalidType
+from fairspan.rows.checks import check_columns, check_shape, checked_values, converted
+from fairspan.rows.groups import listed
+from fairspan.rows.in_memory import RowsInMemory
+from fairspan.rows.labels import Labels, check_index, labels_of, named_columns
+from fairspan.rows.numbers import float64_of, vectors_of
+from fairspan.rows.protocol import OnMissing
+from fairspan.rows.vector_columns import collapsed, expanded
+from fairspan.rows.weights import check_apart, checked_weights, weights_of_column
+from fairspan.typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class FrameRows(RowsInMemory):
+    """Rows of a data frame whose columns are all features.
+
+    Parameters
+    ----------
+    frame : narwhals DataFrame
+    set_aside : narwhals DataFrame or None
+        Group columns of the same table, which are features only if asked for by name.
+    """
+
+    frame: nw.DataFrame[Any]
+    set_aside: nw.DataFrame[Any] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_shape(self.frame.shape)
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Column names; None where they are not text (pandas numbers unnamed columns)."""
+        names = tuple(self.frame.columns)
+        if not all(isinstance(name, str) for name in names):
+            return None
+        return expanded(names, vector_lengths(self.frame.schema))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, p)."""
+        return len(self.frame), _width(self.frame)
+
+    def selected(self, names: tuple[str, ...]) -> "FrameRows":
+        """The same rows with these columns, in this order.
+
+        Raises
+        ------
+        InvalidInput
+            A column is missing.
+        """
+        aside = () if self.set_aside is None else self.set_aside.columns
+        if self.set_aside is not None and any(name in aside for name in names):
+            whole = nw.concat([self.frame, self.set_aside], how="horizontal")
+            return replace(self, frame=whole, set_aside=None).selected(names)
+        columns = collapsed(names, self.frame.columns, vector_lengths(self.frame.schema))
+        return replace(self, frame=self.frame.select(list(columns)))
+
+    def values(self) -> FloatArray:
+        """All rows at once, checked, shape (n, p)."""
+        return checked_values(matrix_of(self.frame), 0, self.feature_names)
+
+    def between(self, start: int, stop: int) -> FloatArray:
+        """Some rows as float64; a missing cell becomes NaN."""
+        return matrix_of(self.frame[start:stop])
+
+
+def open_rows(
+    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+) -> FrameRows:
+    """Rows of a data frame, whose groups and weights are beside it or columns of it."""
+    frame = frame_of(X)
+    assert frame is not None
+    names = named_columns(frame, sensitive_features)
+    weight = named_weight(frame, sample_weight)
+    check_apart(names, *weight)
+    features = frame.drop([*names, *weight])
+    check_shape(features.shape)
+    if names:
+        labels = Labels.of_columns(frame, names)
+    else:
+        labels = labels_of(sensitive_features, len(frame), X)
+    if weight:
+        weights = checked_weights(weights_of_column(frame[weight[0]]), len(frame))
+    else:
+        check_index(X, sample_weight, "sample_weight")
+        weights = checked_weights(sample_weight, len(frame))
+    return FrameRows(
+        features,
+        labels=labels,
+        weights=weights,
+        on_missing=on_missing,
+        set_aside=frame.select(names) if names else None,
+    )
+
+
+def named_weight(frame: nw.DataFrame[Any], sample_weight: Any) -> list[str]:
+    """The column of the frame that `sample_weight` names; none if it holds weights.
+
+    Raises
+    ------
+    InvalidInput
+        The frame does not have it.
+    """
+    if not isinstance(sample_weight, str):
+        return []
+    check_columns([sample_weight], frame.columns)
+    return [sample_weight]
+
+
+def frame_of(X: Any) -> nw.DataFrame[Any] | None:
+    """X as a narwhals frame if it is a data frame that holds its rows; None otherwise.
+
+    Raises
+    ------
+    InvalidInput
+        Two columns of the same name.
+    """
+    if type(X) is np.ndarray:  # known at once
+        return None
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+    except DuplicateError as error:
+        raise InvalidInput(
+            f"Several columns of X have the same name ({' '.join(str(error).split())})",
+            "Allowed are columns of different names",
+            "Rename them",
+        ) from error
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def without_columns(X: Any, names: tuple[str, ...]) -> Any:
+    """Drop these columns from a data frame, here or on a cluster, where present.
+
+    Anything else is returned as it is.
+    """
+    if not names:
+        return X
+    frame = nw.from_native(X, pass_through=True) if frame_of(X) is None else frame_of(X)
+    if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
+        return X
+    return frame.drop(list(names), strict=False).to_native()
+
+
+def columns_aside(X: Any, sensitive_features: Any, sample_weight: Any) -> tuple[str, ...]:
+    """Columns of a data frame that hold groups or weights, and so are no features."""
+    frame = frame_of(X)
+    if frame is None:
+        return ()
+    return (*named_columns(frame, sensitive_features), *named_weight(frame, sample_weight))
+
+
+def check_numeric(schema: Any) -> None:
+    """Make sure that every column holds numbers or truth values.
+
+    Raises
+    ------
+    InvalidInput
+        Names the columns that do not.
+    """
+    # Object columns may hold numbers; converting them tells.
+    bad = {
+        name: dtype
+        for name, dtype in schema.items()
+        if not (_is_numeric(dtype) or dtype == nw.Object or _is_vector(dtype))
+    }
+    if bad:
+        kinds = ", ".join(sorted({str(dtype) for dtype in bad.values()}))
+        raise InvalidInput(
+            f"These columns hold no numbers but {kinds}: {listed(list(bad))}",
+            "Allowed are numbers and truth values",
+            "Leave these columns out (--exclude on the command line) or encode them as numbers; "
+            "name the group column as sensitive_features",
+        )
+
+
+def matrix_of(frame: nw.DataFrame[Any]) -> FloatArray:
+    """Columns side by side as an (r, p) float64 array; a missing cell becomes NaN.
+
+    Raises
+    ------
+    InvalidInput
+        A column that holds no numbers.
+    """
+    check_numeric(frame.schema)
+    lengths = vector_lengths(frame.schema)
+    if len(frame.columns) == 1 and lengths:  # all features in one column: no copy
+        return vectors_of(frame[frame.columns[0]])
+    matrix = np.empty((len(frame), _width(frame)), dtype=np.float64)
+    start = 0
+    for column in frame.iter_columns():
+        stop = start + lengths.get(column.name, 1)
+        if column.name in lengths:
+            matrix[:, start:stop] = vectors_of(column)
+        elif column.dtype == nw.Object:
+            matrix[:, start] = _numbers(column)
+        else:
+            matrix[:, start] = float64_of(column)
+        start = stop
+    return matrix
+
+
+def vector_lengths(schema: Any) -> dict[str, int]:
+    """Length of the vectors of each column that holds vectors of fixed length."""
+    return {name: dtype.shape[0] for name, dtype in schema.items() if _is_vector(dtype)}
+
+
+def _width(frame: nw.DataFrame[Any]) -> int:
+    lengths = vector_lengths(frame.schema)
+    return len(frame.columns) + sum(lengths.values()) - len(lengths)
+
+
+def _is_numeric(dtype: Any) -> bool:
+    return bool(dtype.is_numeric() or dtype == nw.Boolean)
+
+
+def _is_vector(dtype: Any) -> bool:
+    return dtype == nw.Array and len(dtype.shape) == 1 and _is_numeric(dtype.inner)
+
+
+def _numbers(column: Any) -> FloatArray:
+    try:
+        return converted(column.to_numpy())
+    except (InvalidInput, InvalidType) as error:
+        raise InvalidInput(
+            f"The column {column.name!r} holds values that are no numbers ({error.args[0]})",
+            "Allowed are numbers and truth values",
+            "Leave this column out or encode it as numbers",
+        ) from error

@@ -1,0 +1,285 @@
+"""Group labels beside the rows: arrays, lists, series, frames, or columns of the table itself."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.errors import InvalidInput, InvalidType
+from fairspan.rows.checks import check_columns, check_same_length
+from fairspan.rows.groups import CodedLabels, listed
+from fairspan.rows.numbers import is_wide, numbers_of
+
+# Whole numbers within such a range are coded by a table of the whole range.
+_SMALL_RANGE = 1 << 12
+
+_NAMES_OR_LABELS = "Allowed are the name of a column of X, or one label for each row"
+
+
+@dataclass(frozen=True)
+class Everyone:
+    """In place of labels: all rows are of one group, of this label."""
+
+    label: str
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels that can be read in slices, so that no second copy of the column is held.
+
+    Attributes
+    ----------
+    n_rows : int
+    between : callable
+        ``between(start, stop)`` are the coded labels of these rows.
+    names : tuple of names
+        Of the columns that they come from; none where these have no names.
+    """
+
+    n_rows: int
+    between: Callable[[int, int], CodedLabels]
+    names: tuple[Any, ...] = ()
+
+    @classmethod
+    def of_columns(cls, frame: nw.DataFrame[Any], names: Sequence[str]) -> "Labels":
+        """One column as it is; several columns as tuples, their intersections."""
+        return _crossed([cls.of_series(frame[name]) for name in names])
+
+    @classmethod
+    def of_series(cls, series: nw.Series[Any]) -> "Labels":
+        """One column of a data frame."""
+        return replace(cls._of_values_in(series), names=names_of(series))
+
+    @classmethod
+    def _of_values_in(cls, series: nw.Series[Any]) -> "Labels":
+        native = series.to_native()
+        if hasattr(native, "dictionary_encode"):
+            return cls(len(series), lambda start, stop: _of_arrow(native[start:stop]))
+        if hasattr(getattr(native, "cat", None), "codes"):
+            labels = _of_pandas_categories(native)
+            return cls(len(series), lambda start, stop: labels[start:stop])
+        is_numpys = series.dtype.is_integer() and not is_wide(series.dtype)
+        if is_numpys and series.null_count() == 0:
+            return cls.of_array(series.to_numpy())
+        return cls(len(series), lambda start, stop: CodedLabels.of(series[start:stop].to_list()))
+
+    @classmethod
+    def of_array(cls, array: Any) -> "Labels":
+        """One or two dimensions; columns of the second are crossed.
+
+        Raises
+        ------
+        InvalidType
+            Dates or durations.
+        """
+        if array.dtype.kind in "mM":  # as plain numbers they would pass for labels
+            raise InvalidType(
+                f"sensitive_features holds dates or durations ({array.dtype})",
+                "Allowed are text, numbers and truth values",
+                "Convert them, for example with astype(str)",
+            )
+        if array.ndim == 1:
+            code = _of_integers if array.dtype.kind in "iub" else _of_values
+            return cls(len(array), lambda start, stop: code(array[start:stop]))
+        return _crossed([cls.of_array(column) for column in array.T])
+
+    @classmethod
+    def constant(cls, label: str, n_rows: int) -> "Labels":
+        """The same label for every row."""
+        return cls(
+            n_rows, lambda start, stop: CodedLabels([label], np.zeros(stop - start, dtype=np.intp))
+        )
+
+
+def _crossed(columns: Sequence[Labels]) -> Labels:
+    if len(columns) == 1:
+        return columns[0]
+    return Labels(
+        columns[0].n_rows,
+        lambda start, stop: CodedLabels.crossed([each.between(start, stop) for each in columns]),
+        tuple(name for each in columns for name in each.names),
+    )
+
+
+def _of_values(array: npt.NDArray[Any]) -> CodedLabels:
+    return CodedLabels.of(array.tolist())
+
+
+def _of_integers(array: npt.NDArray[Any]) -> CodedLabels:
+    if array.dtype.kind != "b" and len(array):
+        low, high = int(array.min()), int(array.max())
+        if high - low < _SMALL_RANGE:
+            # A table of all whole numbers in the range is far faster than sorting the rows.
+            wide = array if array.dtype.itemsize == 8 else array.astype(np.intp)
+            codes = (wide - wide.dtype.type(low)).astype(np.intp)
+            return CodedLabels(list(range(low, high + 1)), codes)
+    distinct, codes = np.unique(array, return_inverse=True)
+    return CodedLabels(distinct.tolist(), codes)
+
+
+def _of_arrow(column: Any) -> CodedLabels:
+    """An Arrow column, coded by Arrow itself, which is many times faster than Python."""
+    if isinstance(getattr(column, "chunks", None), list):
+        column = column.combine_chunks()
+    if not hasattr(column, "dictionary"):
+        try:
+            column = column.dictionary_encode()
+        except NotImplementedError:  # lists and the like: no labels, which the coder says
+            return CodedLabels.of(column.to_pylist())
+    distinct = column.dictionary.to_pylist()
+    codes = column.indices.cast("int64")  # narrow ones have no room for one code more
+    if codes.null_count:
+        codes = codes.fill_null(len(distinct))
+        distinct.append(None)
+    return CodedLabels(distinct, numbers_of(codes))
+
+
+def _of_pandas_categories(series: Any) -> CodedLabels:
+    codes = series.cat.codes.to_numpy()
+    # Missing is coded as -1, which then points at the last one.
+    distinct = [*series.cat.categories.tolist(), None]
+    return CodedLabels(distinct, codes.astype(np.intp) % len(distinct))
+
+
+def labels_of(sensitive_features: Any, n_rows: int, X: Any) -> Labels:
+    """Labels given beside the rows.
+
+    Raises
+    ------
+    InvalidInput
+        Lengths that differ, an index in another order than that of X, or a shape that is no column.
+    """
+    if isinstance(sensitive_features, str):
+        raise InvalidInput(
+            f"sensitive_features is the name {sensitive_features!r}, but X has no column names",
+            _NAMES_OR_LABELS,
+            "Pass X as a data frame, or pass the labels themselves",
+        )
+    if isinstance(sensitive_features, Everyone):
+        return Labels.constant(sensitive_features.label, n_rows)
+    labels = _read(sensitive_features)
+    check_same_length(n_rows, labels.n_rows, "labels in sensitive_features")
+    check_index(X, sensitive_features, "sensitive_features")
+    return labels
+
+
+def names_of(values: Any) -> tuple[Any, ...]:
+    """Names of the columns that labels come from: of a data frame, or of a series that has one.
+
+    Examples
+    --------
+    >>> names_of(["a", "b"])
+    ()
+    """
+    if hasattr(values, "columns"):
+        return tuple(values.columns)
+    name = getattr(values, "name", None)
+    return () if name is None or name == "" else (name,)
+
+
+def named_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str]:
+    """Columns of the frame that `sensitive_features` names; none if it holds labels.
+
+    Raises
+    ------
+    InvalidInput
+        A name that the frame does not have, or a list that could be names or labels.
+    """
+    if isinstance(sensitive_features, str):
+        names = [sensitive_features]
+    elif _is_list_of_text(sensitive_features):
+        names = list(dict.fromkeys(sensitive_features))
+        known = [name for name in names if name in frame.columns]
+        if len(sensitive_features) == len(frame):
+            if len(known) < len(names):
+                return []
+            raise InvalidInput(
+                f"sensitive_features {listed(names)} could be column names or labels of the "
+                f"{len(frame)} rows",
+                _NAMES_OR_LABELS,
+                "Pass labels as an array, or a table with more rows",
+            )
+        if len(sensitive_features) > len(frame.columns):
+            return []
+    else:
+        return []
+    check_columns(names, frame.columns)
+    return names
+
+
+def _is_list_of_text(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and len(value) > 0
+        and all(isinstance(each, str) for each in value)
+    )
+
+
+def _read(values: Any) -> Labels:
+    if type(values) is np.ndarray:  # known at once
+        return _of_shape(values, values)
+    native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(native, nw.DataFrame):
+        if not native.columns:
+            raise _no_labels(values, native.shape)
+        return Labels.of_columns(native, native.columns)
+    if isinstance(native, nw.Series):
+        return Labels.of_series(native)
+    if isinstance(values, list | tuple):
+        if values and isinstance(values[0], list):
+            values = [tuple(row) for row in values]
+        return Labels(
+            len(values), lambda start, stop: CodedLabels.of(_unwrapped(values[start:stop]))
+        )
+    if np.ma.is_masked(values):
+        raise InvalidInput(
+            "sensitive_features has masked labels",
+            "Allowed is a label for every row",
+            "Drop these rows, or give them a group of their own such as 'unknown'",
+        )
+    return _of_shape(np.asarray(values), values)
+
+
+def _of_shape(array: npt.NDArray[Any], values: Any) -> Labels:
+    if array.ndim not in (1, 2) or array.shape[-1] == 0:
+        raise _no_labels(values, array.shape)
+    return Labels.of_array(array)
+
+
+def _unwrapped(labels: Sequence[Any]) -> list[Any]:
+    """Tuples of a single attribute are plain labels."""
+    return [each[0] if isinstance(each, tuple) and len(each) == 1 else each for each in labels]
+
+
+def _no_labels(values: Any, shape: tuple[int, ...]) -> InvalidInput:
+    return InvalidInput(
+        f"sensitive_features is of type {type(values).__name__} and shape {shape}",
+        "Allowed are labels of shape (n,), or (n, a) for a attributes whose intersections count",
+        "Pass one label, or one row of labels, for each row of X",
+    )
+
+
+def check_index(X: Any, labels: Any, name: str) -> None:
+    """Pandas users expect a match by index; we match by position, so both must agree.
+
+    An index of other values (after a reset, say) is taken as intended.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    left: Any = getattr(X, "index", None)
+    right: Any = getattr(labels, "index", None)
+    # Lists and pyarrow arrays have a method of that name.
+    if not hasattr(left, "equals") or not hasattr(right, "equals") or left.equals(right):
+        return
+    # By hash, as an index may hold values that have no order among each other.
+    if left.isin(right).all() and right.isin(left).all():
+        raise InvalidInput(
+            f"X and {name} carry the same index in different orders",
+            "Allowed are values in the order of the rows (they are matched by position)",
+            f"Reorder with {name}.loc[X.index]",
+        )

@@ -1,0 +1,169 @@
+"""What every source of rows offers, whatever holds them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+
+from fairspan.rows.groups import CodedLabels
+from fairspan.typing import FloatArray
+
+# Numbers in one block: large enough that a matrix product runs at full speed, small enough to stay
+# in cache and to keep memory flat however many rows there are.
+_BLOCK_NUMBERS = 2**18
+_FEWEST_BLOCK_ROWS = 512
+# Updating p x p numbers takes as long as reading them, so there are about twice as many rows to an
+# update where memory allows.
+_MOST_BLOCK_NUMBERS = 2**22
+
+Result = TypeVar("Result")
+OnMissing = Literal["error", "drop"]
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """Some consecutive rows.
+
+    Attributes
+    ----------
+    first_row : int
+        Number of the first row in the whole table, counted from 0.
+    values : (r, p) array
+        Finite float64; may be a view of the user's data, so it must not be written to.
+    labels : CodedLabels of r rows, or None
+        Group of each row; None where the source has no groups.
+    weights : (r,) array or None
+    n_dropped : int
+        Rows between them that were left out since something is missing.
+    """
+
+    first_row: int
+    values: FloatArray
+    labels: CodedLabels | None
+    weights: FloatArray | None
+    n_dropped: int = 0
+
+
+@runtime_checkable
+class RowSource(Protocol):
+    """Rows that can be read in blocks, as often as needed."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, if they have any."""
+
+    @property
+    def n_features(self) -> int:
+        """p, the number of features."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, if it is known before reading."""
+
+    def selected(self, names: tuple[str, ...]) -> "RowSource":
+        """The same rows with these features, in this order."""
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """Read all rows from the beginning."""
+
+
+@runtime_checkable
+class NamedGroups(Protocol):
+    """Rows that know which columns their groups come from."""
+
+    @property
+    def group_columns(self) -> tuple[Any, ...]:
+        """Names of the columns that make the groups; none where they have no names."""
+
+
+@runtime_checkable
+class RowsInParts(Protocol):
+    """Rows that know in how many parts they are read."""
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts."""
+
+
+class Fold(Protocol[Result]):
+    """One pass over rows.
+
+    A fold is a plain value that can be sent to another process. It keeps nothing between parts, so
+    that a part may be read again, anywhere, without being counted twice.
+    """
+
+    def over(self, rows: RowSource) -> Result | None:
+        """The result over some rows; None if there are none."""
+
+    def merged(self, left: Result, right: Result) -> Result:
+        """The result over both parts; associative up to rounding."""
+
+    def to_bytes(self, result: Result) -> bytes:
+        """A result as bytes, for engines that move bytes."""
+
+    def from_bytes(self, contents: bytes) -> Result:
+        """The result again."""
+
+
+@runtime_checkable
+class PartedRows(Protocol):
+    """Rows that are read where they lie: in several files, processes or machines."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, if they have any."""
+
+    @property
+    def n_features(self) -> int:
+        """p, the number of features."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, if it is known before reading."""
+
+    def selected(self, names: tuple[str, ...]) -> "PartedRows":
+        """The same rows with these features, in this order."""
+
+    def folded(self, fold: Fold[Result]) -> Result | None:
+        """The fold's result over all parts; None if there are no rows.
+
+        The same parts give the same bits, however many processes read them.
+        """
+
+
+Rows = RowSource | PartedRows
+
+
+class Projection(Protocol):
+    """What an adapter needs to know of a subspace to reduce rows where they lie."""
+
+    @property
+    def components(self) -> FloatArray:
+        """Rows that span the subspace, (d, p)."""
+
+    @property
+    def mean(self) -> FloatArray | None:
+        """What is subtracted from each row, (p,)."""
+
+    @property
+    def scale(self) -> FloatArray | None:
+        """What each row is divided by then, (p,)."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the p features."""
+
+    @property
+    def component_names(self) -> tuple[str, ...]:
+        """Names of the d columns of reduced rows."""
+
+    def transform(self, X: Any) -> Any:
+        """Reduce an array or a data frame that is in memory."""
+
+    def inverse_transform(self, Z: Any) -> Any:
+        """Bring back an array of coordinates that is in memory."""
+
+
+def block_rows(n_features: int) -> int:
+    """Rows of one block of p features."""
+    most = max(_MOST_BLOCK_NUMBERS // n_features, _FEWEST_BLOCK_ROWS)
+    return max(_BLOCK_NUMBERS // n_features, min(2 * n_features, most), _FEWEST_BLOCK_ROWS)

@@ -1,0 +1,144 @@
+"""Rows in a sparse matrix of scipy: compressed rows or columns, coordinates, or another kind."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from fairspan.rows.checks import (
+    check_dtype,
+    check_shape,
+    check_width,
+    checked_values,
+    converted,
+)
+from fairspan.rows.in_memory import RowsInMemory
+from fairspan.rows.labels import Labels, labels_of
+from fairspan.rows.protocol import OnMissing, Projection
+from fairspan.rows.weights import checked_weights
+from fairspan.typing import FloatArray
+
+# A csr_array, for which scipy has no types.
+Csr = Any
+
+# Numbers of one part of reduced rows that are computed at once.
+_PART_NUMBERS = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows(RowsInMemory):
+    """Rows of a sparse matrix.
+
+    Attributes
+    ----------
+    matrix : (n, p) csr_array
+        Finite numbers, or NaN where missing cells are dropped; no duplicates, no stored zeros.
+    """
+
+    matrix: Csr
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, p)."""
+        return tuple(self.matrix.shape)
+
+    @property
+    def density(self) -> float:
+        """Share of the cells that are stored."""
+        return float(self.matrix.nnz / (self.n_rows * self.n_features))
+
+    def between(self, start: int, stop: int) -> FloatArray:
+        """Some rows with all their zeros."""
+        return np.asarray(self.matrix[start:stop].toarray())
+
+    def complete(self) -> "SparseRows":
+        """Without the rows in which something is missing, where these are to be dropped."""
+        if self.on_missing == "error" or self.labels is None:
+            return self
+        missing = self.labels.between(0, self.n_rows).missing
+        missing[_row_numbers(self.matrix)[np.isnan(self.matrix.data)]] = True
+        if not missing.any():
+            return self
+        kept = np.flatnonzero(~missing)
+        labels = self.labels.between(0, self.n_rows)[kept]
+        return replace(
+            self,
+            matrix=self.matrix[kept],
+            labels=Labels(len(kept), lambda start, stop: labels[start:stop]),
+            weights=None if self.weights is None else self.weights[kept],
+        )
+
+
+def open_rows(
+    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+) -> SparseRows:
+    """Rows of a sparse matrix, whose groups and weights are beside it."""
+    matrix = _checked_matrix(X, allow_nan=on_missing == "drop")
+    n_rows = matrix.shape[0]
+    return SparseRows(
+        matrix,
+        labels=labels_of(sensitive_features, n_rows, X),
+        weights=checked_weights(sample_weight, n_rows),
+        on_missing=on_missing,
+    )
+
+
+def transformed(X: Any, projection: Projection) -> npt.NDArray[Any]:
+    """Coordinates of the rows as a (n, d) array; single precision stays single.
+
+    Raises
+    ------
+    InvalidInput
+        Another number of features, NaN or infinity.
+    """
+    matrix = _checked_matrix(X)
+    p = projection.components.shape[1]
+    check_width(matrix.shape[1], p, "features")
+    directions = projection.components.T
+    if projection.scale is not None:
+        directions = directions / projection.scale[:, None]
+    offset = 0.0 if projection.mean is None else projection.mean @ directions
+    single = np.dtype(X.dtype) == np.float32
+    reduced = np.empty((matrix.shape[0], directions.shape[1]), np.float32 if single else np.float64)
+    size = max(_PART_NUMBERS // directions.shape[1], 1)
+    for start in range(0, len(reduced), size):
+        # In double precision: in single precision a large mean would cost digits.
+        reduced[start : start + size] = matrix[start : start + size] @ directions - offset
+    return reduced
+
+
+def _checked_matrix(X: Any, *, allow_nan: bool = False) -> Csr:
+    """A sparse matrix as float64 rows without duplicates or stored zeros; never the user's own.
+
+    Raises
+    ------
+    InvalidInput, InvalidType
+        A shape, type or cell that cannot be used.
+    """
+    check_shape(X.shape)
+    check_dtype(X.dtype)
+    rows = scipy.sparse.csr_array(X.tocsr())
+    matrix = scipy.sparse.csr_array(
+        (converted(rows.data).astype(np.float64, copy=False), rows.indices, rows.indptr),
+        shape=rows.shape,
+    )
+    if not (matrix.has_canonical_format and matrix.data.all()):
+        matrix = matrix.copy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    bad = np.isinf(matrix.data) if allow_nan else ~np.isfinite(matrix.data)
+    if bad.any():
+        first = int(np.argmax(bad))
+        row = int(np.searchsorted(matrix.indptr, first, side="right")) - 1
+        cells = np.zeros((1, int(matrix.indices[first]) + 1))
+        cells[0, -1] = matrix.data[first]
+        checked_values(cells, row, None)
+    return matrix
+
+
+def _row_numbers(matrix: Csr) -> npt.NDArray[np.intp]:
+    """Row of each stored cell."""
+    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))

@@ -1,0 +1,199 @@
+"""What goes wrong on a cluster: killed workers, tasks that fail, partitions that cannot be used."""
+
+import os
+import signal
+import threading
+import time
+
+import dask
+import dask.array as da
+import dask.bag
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+
+from fairspan import GroupMoments
+from fairspan.errors import FairspanError, InvalidInput, InvalidType
+from rows.dask_cluster import (
+    block_that_fails_once,
+    block_that_kills_its_worker,
+    part_of,
+    rows,
+    running_cluster,
+    slow_block,
+)
+
+# Older Dask warns where a test asks for another scheduler than the cluster on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler")
+
+X, GROUPS, WEIGHTS = rows()
+NAMES = ["a", "b", "c", "d"]
+
+
+@pytest.fixture(scope="module")
+def client():
+    with running_cluster() as client:
+        yield client
+
+
+def frame(**columns):
+    return pd.DataFrame(X, columns=NAMES).assign(sex=GROUPS, **columns)
+
+
+def in_partitions(frames):
+    """A Dask data frame of these partitions, which Dask does not look into."""
+    return dd.from_map(part_of, range(len(frames)), frames=frames, meta=frames[0].iloc[:0])
+
+
+def undisturbed(array, labels):
+    with dask.config.set(scheduler="synchronous"):
+        return GroupMoments.from_rows(array, labels).to_bytes()
+
+
+def test_a_worker_that_is_killed_changes_no_bit(client, tmp_path):
+    n_blocks = 30
+    array = da.from_array(X, chunks=len(X) // n_blocks)
+    noted = array.map_blocks(slow_block, 0.1, str(tmp_path), dtype=float)
+    seen = []
+
+    def kill():
+        while len(seen_now := list(tmp_path.iterdir())) < 5:
+            time.sleep(0.01)
+        seen.append(len(seen_now))
+        os.kill(victim, signal.SIGKILL)
+
+    victim = next(iter(client.run(os.getpid).values()))
+    killer = threading.Thread(target=kill)
+    killer.start()
+    moments = GroupMoments.from_rows(noted, GROUPS)
+    killer.join()
+    assert seen[0] < n_blocks
+    assert moments.to_bytes() == undisturbed(array, GROUPS)
+    client.wait_for_workers(2, timeout=30)
+    assert victim not in client.run(os.getpid).values()
+
+
+def test_a_task_that_fails_once_is_run_again(client, tmp_path):
+    array = da.from_array(X, chunks=150)
+    failing = array.map_blocks(block_that_fails_once, str(tmp_path), dtype=float)
+    moments = GroupMoments.from_rows(failing, GROUPS)
+    assert len(list(tmp_path.iterdir())) == 4
+    assert moments.to_bytes() == undisturbed(array, GROUPS)
+
+
+def test_a_task_that_kills_every_worker_is_an_error_in_plain_words(client):
+    client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
+    array = da.from_array(X, chunks=600).map_blocks(
+        block_that_kills_its_worker, meta=np.empty((0, 0))
+    )
+    with pytest.raises(FairspanError, match=r"killed again and again.*more partitions"):
+        GroupMoments.from_rows(array, GROUPS)
+    client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
+    client.wait_for_workers(2, timeout=30)
+
+
+def test_the_error_about_nan_names_partition_row_and_column(client):
+    holes = frame()
+    holes.loc[17 * 30 + 3, "c"] = np.nan
+    expected = r"partition 17: X contains NaN, first in row 3, column 'c'"
+    with pytest.raises(InvalidInput, match=expected):
+        GroupMoments.from_rows(dd.from_pandas(holes, npartitions=20), "sex")
+    array = da.from_array(holes[NAMES].to_numpy(), chunks=30)
+    with pytest.raises(InvalidInput, match=r"partition 17: X contains NaN, first in row 3, col"):
+        GroupMoments.from_rows(array, GROUPS)
+
+
+PARTS = [frame().iloc[:200], frame().iloc[200:400], frame().iloc[400:]]
+
+
+@pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        (PARTS[2].assign(b="text"), r"partition 2: These columns hold no numbers .*'b'"),
+        (PARTS[2].drop(columns="b"), r"partition 2: There is no column 'b'"),
+        (PARTS[2].drop(columns="sex"), r"partition 2: There is no column 'sex'"),
+        (PARTS[2].assign(sex=None), r"partition 2: The group label in row 0 is missing"),
+        (PARTS[2].assign(sex=1), r"partitions 0 to 3: The groups are of different types"),
+    ],
+)
+def test_a_partition_of_another_kind_is_named(client, odd, message):
+    with pytest.raises(InvalidInput, match=message):
+        GroupMoments.from_rows(in_partitions([*PARTS[:2], odd]), "sex")
+
+
+def test_blocks_of_another_width_are_named(client):
+    array = da.from_array(X, chunks=(200, 4)).map_blocks(lambda block: block[:, :3], dtype=float)
+    with pytest.raises(InvalidInput, match=r"partition \d: X has shape"):
+        GroupMoments.from_rows(array, GROUPS)
+
+
+def test_lengths_that_differ(client):
+    array, frames = da.from_array(X, chunks=200), dd.from_pandas(frame()[NAMES], npartitions=3)
+    for labels in (GROUPS[:-1], da.from_array(GROUPS[:-1], chunks=200)):
+        with pytest.raises(InvalidInput, match=r"lengths differ: 600 rows in X, 599"):
+            GroupMoments.from_rows(array, labels)
+    with pytest.raises(InvalidInput, match=r"lengths differ: 600 rows in X, 599"):
+        GroupMoments.from_rows(frames, GROUPS[:-1])
+    with pytest.raises(InvalidInput, match=r"sample_weight has shape \(599,\) for 600 rows"):
+        GroupMoments.from_rows(frames, GROUPS, WEIGHTS[:-1])
+    for labels in (dd.from_pandas(frame()["sex"], npartitions=2), da.from_array(GROUPS, chunks=60)):
+        with pytest.raises(InvalidInput, match="X has 3 partitions, but sensitive_features has"):
+            GroupMoments.from_rows(frames, labels)
+    shifted = da.from_array(GROUPS, chunks=((200, 199, 201),))
+    with pytest.raises(InvalidInput, match=r"partition [12]: The lengths differ: 200 rows"):
+        GroupMoments.from_rows(frames, shifted)
+    weights = da.from_array(WEIGHTS, chunks=((200, 199, 201),))
+    with pytest.raises(InvalidInput, match=r"partition [12]: sample_weight has shape"):
+        GroupMoments.from_rows(frames, GROUPS, weights)
+    gap = dd.concat([frames.partitions[:1], frames[frames.a > 1e9].partitions[:1]])
+    with pytest.raises(InvalidInput, match=r"partition 1: The lengths differ: no rows in X, 400"):
+        GroupMoments.from_rows(gap, da.from_array(GROUPS, chunks=((200, 400),)))
+
+
+def never(block):
+    raise AssertionError("nothing may be computed")
+
+
+LAZY = da.from_array(X, chunks=200).map_blocks(never, dtype=float, meta=np.empty((0, 0)))
+LAZY_FRAME = dd.from_pandas(frame(), npartitions=3).map_partitions(never, meta=frame().iloc[:0])
+
+
+@pytest.mark.parametrize(
+    ("table", "groups", "error", "message"),
+    [
+        (LAZY_FRAME, "gender", InvalidInput, r"X has no column 'gender'.*'sex'"),
+        (LAZY_FRAME[["a", "b"]], None, InvalidInput, "sensitive_features is missing"),
+        (LAZY_FRAME.assign(t="a"), "sex", InvalidInput, r"These columns hold no numbers .*'t'"),
+        (LAZY_FRAME[["sex"]], "sex", InvalidInput, "No column is left as a feature"),
+        (LAZY, "sex", InvalidInput, "but X has no column names"),
+        (LAZY[:, 0], GROUPS, InvalidInput, r"X has 1 dimension\(s\)"),
+        (LAZY[:, :0], GROUPS, InvalidInput, r"0 feature\(s\)"),
+        (LAZY.astype(complex), GROUPS, InvalidInput, "complex"),
+        (LAZY.astype("M8[s]"), GROUPS, InvalidType, "dates"),
+        (LAZY_FRAME["a"], GROUPS, InvalidType, "X is a Dask Series"),
+        (dask.bag.from_sequence([1, 2]), GROUPS, InvalidType, "X is a Dask Bag"),
+        (LAZY.map_blocks(scipy.sparse.csr_array), GROUPS, InvalidType, "of csr_array blocks"),
+    ],
+)
+def test_what_the_metadata_show_is_refused_before_anything_is_computed(
+    table, groups, error, message
+):
+    with pytest.raises(error, match=message):
+        GroupMoments.from_rows(table, groups)
+
+
+@pytest.mark.parametrize("weight", ["nothing", "sex"])
+def test_weights_that_are_no_column_or_no_numbers(client, weight):
+    with pytest.raises(InvalidInput, match=r"'nothing'|holds no numbers"):
+        GroupMoments.from_rows(dd.from_pandas(frame(g=GROUPS), npartitions=3), "g", weight)
+
+
+def test_no_rows_at_all(client):
+    empty = dd.from_pandas(frame(), npartitions=3)
+    with pytest.raises(InvalidInput, match="There are no rows"):
+        GroupMoments.from_rows(empty[empty.a > 1e9], "sex")
+    zero = dd.from_pandas(frame(w=0.0), npartitions=3)
+    with pytest.raises(InvalidInput, match="There are no rows"):
+        GroupMoments.from_rows(zero, "sex", "w")

@@ -1,0 +1,355 @@
+"""Arrays of other packages, on any device, give what the same rows in numpy give."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from by_hand import assert_moments, moments_by_hand, projector_distance, random_rows
+from fairspan import FairPCA, FairSubspace, GroupMoments, audit, metrics
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
+from fairspan.moments.of_rows import accumulate
+from fairspan.rows.device.arrays import DeviceRows
+from fairspan.rows.device.place import BlockPlan, on_host
+from fairspan.rows.registry import rows_of
+from rows.source_cases import CASES
+
+# The second lies on a device that numpy cannot read without being told to, as a GPU does.
+KINDS = ["strict", "strict elsewhere", "torch", "jax"]
+# Many blocks in many chunks; and blocks whose products are made in strips.
+PLANS = [BlockPlan(1, 1300, 1), BlockPlan(20_000, 2600, 4)]
+
+ROWS = random_rows(1, n=5000, p=6, groups=("a", "b", "c"))
+CODES = np.unique(ROWS.labels, return_inverse=True)[1]
+
+
+@pytest.fixture(params=KINDS)
+def there(request):
+    """Moves a numpy array to the device."""
+    if request.param == "torch":
+        return pytest.importorskip("torch").asarray
+    if request.param == "jax":
+        pytest.importorskip("jax").config.update("jax_enable_x64", True)
+        return pytest.importorskip("jax.numpy").asarray
+    strict = pytest.importorskip("array_api_strict")
+    name = "CPU_DEVICE" if request.param == "strict" else "device1"
+    return partial(strict.asarray, device=strict.Device(name))
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+def same_place(one, other):
+    return type(one) is type(other) and getattr(one, "device", None) == other.device
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_contract_of_every_source(there, case):
+    rows = CASES[case]
+    weights = None if rows.weights is None else there(rows.weights)
+    rows.check(there(rows.X), list(rows.labels), weights)
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=["blocks", "strips"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("offset", [3.0, 1e6])
+def test_moments_are_those_of_numpy(there, weighted, offset, plan):
+    rows = random_rows(2, n=5000, p=6, groups=("a", "b", "c"), offset=offset)
+    weights = rows.weights if weighted else None
+    source = rows_of(there(rows.X), rows.labels, weights)
+    assert isinstance(source, DeviceRows)
+    moments = accumulate(replace(source, plan=plan))
+    assert_moments(moments, moments_by_hand(rows.X, rows.labels, weights))
+    assert_moments(moments, GroupMoments.from_rows(rows.X, rows.labels, weights))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        CODES,
+        (CODES * 120 - 128).astype(np.int8),
+        (CODES * 300).astype(np.int16),
+        (CODES - 1) * 2**62,
+        CODES.astype(np.uint8),
+        CODES.astype(np.uint16),
+        CODES == 1,
+        CODES / 2,
+    ],
+    ids=["int64", "int8", "int16", "far apart", "uint8", "uint16", "bool", "float"],
+)
+@pytest.mark.parametrize("plan", [None, PLANS[0]], ids=["one block", "blocks"])
+def test_labels_may_lie_there_too(there, labels, plan):
+    source = rows_of(there(ROWS.X), there(labels))
+    moments = accumulate(source if plan is None else replace(source, plan=plan))
+    assert_moments(moments, moments_by_hand(ROWS.X, labels.tolist()))
+    assert {type(label) for label in moments.labels} == {type(labels.tolist()[0])}
+
+
+def test_two_columns_of_labels_are_crossed(there):
+    both = np.stack([CODES, CODES % 2], axis=1)
+    moments = GroupMoments.from_rows(there(ROWS.X), there(both))
+    assert_moments(moments, moments_by_hand(ROWS.X, map(tuple, both.tolist())))
+
+
+def test_weights_may_lie_there_too_and_zero_counts_as_absent(there):
+    weights = np.where(np.arange(5000) % 3 == 0, 0.0, ROWS.weights)
+    weights[CODES == 2] = 0
+    moments = GroupMoments.from_rows(there(ROWS.X), there(CODES), there(weights))
+    assert_moments(moments, moments_by_hand(ROWS.X, CODES.tolist(), weights))
+    assert moments.labels == [0, 1]
+
+
+def test_a_group_of_one_row_and_rows_sorted_by_group(there):
+    labels = np.sort(CODES)
+    labels[-1] = 9
+    for given in (labels, there(labels)):
+        source = replace(rows_of(there(ROWS.X), given), plan=PLANS[0])
+        assert_moments(accumulate(source), moments_by_hand(ROWS.X, labels.tolist()))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_group_that_begins_with_outliers_loses_no_digits(there, weighted):
+    X = np.random.default_rng(4).normal(size=(5000, 3))
+    X[:2] = 1e8
+    X[2500:] += 1e3
+    # The outliers weigh nearly nothing, so that what they would spoil is not drowned by them.
+    weights = np.where(np.arange(5000) < 2, 1e-30, 1.0) if weighted else None
+    source = replace(rows_of(there(X), ["a"] * 5000, weights), plan=PLANS[0])
+    assert_moments(accumulate(source), moments_by_hand(X, ["a"] * 5000, weights))
+
+
+def test_a_column_that_is_constant_in_a_group_has_no_variance(there):
+    X = np.where(np.arange(6) == 2, 0.1 + 1e6, ROWS.X)
+    moments = accumulate(replace(rows_of(there(X), CODES), plan=PLANS[0]))
+    assert not moments.scatters[:, 2, :].any()
+
+
+@pytest.mark.parametrize("kind", ["float32", "int16", "uint8", "bool"])
+def test_other_numbers_are_accumulated_in_double_precision(there, kind):
+    X = np.random.default_rng(5).integers(0, 200, (5000, 4))
+    X = (X > 99 if kind == "bool" else X % 100).astype(kind)
+    moments = GroupMoments.from_rows(there(X), CODES)
+    assert_moments(moments, moments_by_hand(X, CODES.tolist()))
+
+
+def test_single_precision_with_a_large_offset(there):
+    X = (ROWS.X + 1e4).astype(np.float32)
+    moments = GroupMoments.from_rows(there(X), ROWS.labels)
+    assert_moments(moments, moments_by_hand(X, ROWS.labels))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_is_not_finite_is_named_as_in_numpy(there, value, weighted):
+    X = ROWS.X.copy()
+    X[4321, 4] = X[4700, 1] = value
+    weights = (np.arange(5000) != 4321).astype(float) if weighted else None
+    with pytest.raises(InvalidInput) as expected:
+        GroupMoments.from_rows(X, CODES, weights)
+    for labels in (ROWS.labels, there(CODES)):
+        with pytest.raises(InvalidInput, match=r"row 4321, column 4\.") as caught:
+            accumulate(replace(rows_of(there(X), labels, weights), plan=PLANS[0]))
+        assert str(caught.value) == str(expected.value)
+    model = FairPCA(2).fit(ROWS.X, sensitive_features=CODES)
+    for use in (model.transform, model.score, model.subspace_.transform):
+        with pytest.raises(InvalidInput, match=r"row 4321, column 4\."):
+            use(there(X))
+    with pytest.raises(InvalidInput, match="row 0, column 1"):
+        model.inverse_transform(there(np.array([[0.0, value]])))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_with_missing_values_are_dropped_and_counted(there, weighted):
+    X, labels = ROWS.X.copy(), ROWS.labels.astype(object)
+    X[[0, 17, 4999], [1, 2, 3]] = np.nan
+    labels[[17, 30]] = None
+    kept = ~np.isin(np.arange(5000), [0, 17, 30, 4999])
+    weights = np.where(np.arange(5000) % 7 == 0, 0, ROWS.weights) if weighted else None
+    source = rows_of(there(X), labels, weights, "drop")
+    moments = accumulate(replace(source, plan=PLANS[0]))
+    given = None if weights is None else weights[kept]
+    assert_moments(moments, moments_by_hand(X[kept], labels[kept].tolist(), given))
+    assert moments.intake.n_dropped == 4
+    X[40, 5] = np.inf
+    with pytest.raises(InvalidInput, match="infinity"):
+        accumulate(rows_of(there(X), labels, weights, "drop"))
+
+
+def test_no_row_left(there):
+    with pytest.raises(InvalidInput, match=r"no rows \(2 rows with missing values left out\)"):
+        accumulate(rows_of(there(np.full((2, 2), np.nan)), ["a", "b"], None, "drop"))
+
+
+def test_numbers_whose_squares_overflow(there):
+    with pytest.raises(InvalidInput, match="overflow float64"):
+        GroupMoments.from_rows(there(ROWS.X * 1e200), CODES)
+    model = FairSubspace(np.eye(6)[:1], None)
+    assert np.isfinite(on_host(model.transform(there(ROWS.X * 1e306 / 50)))).all()
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "match"),
+    [
+        (np.ones(3), InvalidInput, r"1 dimension\(s\), shape \(3,\)"),
+        (np.ones(()), InvalidInput, r"0 dimension\(s\)"),
+        (np.ones((0, 2)), InvalidInput, r"0 row\(s\)"),
+        (np.ones((2, 0)), InvalidInput, r"0 feature\(s\)"),
+        (np.ones((2, 2), dtype=complex), InvalidInput, "Complex data not supported"),
+    ],
+)
+def test_tables_that_are_refused(there, X, error, match):
+    for use in (
+        lambda X: GroupMoments.from_rows(X, ["a", "b"]),
+        FairSubspace(np.eye(2), None).transform,
+    ):
+        with pytest.raises(error, match=match):
+            use(there(X))
+
+
+def test_labels_and_weights_that_do_not_fit(there):
+    X = there(ROWS.X)
+    with pytest.raises(InvalidInput, match="5000 rows in X, 3 labels"):
+        GroupMoments.from_rows(X, there(np.arange(3)))
+    with pytest.raises(InvalidInput, match="has no column names"):
+        GroupMoments.from_rows(X, "sex")
+    with pytest.raises(InvalidInput, match=r"sample_weight has shape \(3,\)"):
+        GroupMoments.from_rows(X, CODES, there(np.ones(3)))
+    with pytest.raises(InvalidInput, match="negative, NaN or infinite weight"):
+        GroupMoments.from_rows(X, CODES, there(-ROWS.weights))
+    with pytest.raises(InvalidParameter, match="on_missing"):
+        rows_of(X, CODES, None, "fill")
+    with pytest.raises(InvalidInput, match="label in row 7 is missing"):
+        GroupMoments.from_rows(X, [*"abcabca", None, *ROWS.labels[8:]])
+
+
+def test_devices_without_double_precision_are_refused():
+    strict = pytest.importorskip("array_api_strict")
+    try:
+        device = strict.Device("no_float64")
+    except ValueError:
+        pytest.skip("this array-api-strict has no such device")
+    X = strict.ones((3, 2), dtype=strict.float32, device=device)
+    with pytest.raises(InvalidType, match="no double precision is available"):
+        GroupMoments.from_rows(X, ["a", "b", "a"])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
+@pytest.mark.parametrize("scale", [False, True])
+def test_transform_keeps_kind_device_and_single_precision(there, dtype, scale):
+    X = (ROWS.X * 10 + 1e3).astype(dtype)
+    model = FairPCA(2, scale=scale).fit(X, sensitive_features=CODES)
+    expected = model.transform(X)
+    reduced = model.transform(there(X))
+    kept = "float32" if dtype == "float32" else "float64"
+    assert same_place(reduced, there(X))
+    assert str(reduced.dtype).endswith(kept)
+    tolerance = 1e-5 if kept == "float32" else 1e-10
+    np.testing.assert_allclose(on_host(reduced), expected, rtol=tolerance, atol=tolerance)
+    again = model.inverse_transform(reduced)
+    assert same_place(again, there(X))
+    assert str(again.dtype).endswith(kept)
+    np.testing.assert_allclose(on_host(again), model.inverse_transform(expected), rtol=1e-6)
+
+
+def test_a_subspace_without_a_mean_projects_the_rows_themselves(there):
+    line = FairSubspace(np.array([[0.6, 0.8]]), None)
+    assert on_host(line.transform(there(np.array([[3.0, 4.0]])))).tolist() == [[5.0]]
+    assert on_host(line.inverse_transform(there(np.array([[5.0]])))).tolist() == [[3.0, 4.0]]
+
+
+def test_another_width_is_refused(there):
+    model = FairPCA(2).fit(ROWS.X, sensitive_features=CODES)
+    for use in (model.transform, model.subspace_.transform, model.score_samples):
+        with pytest.raises(InvalidInput, match="X has 5 features, but FairSubspace is expecting 6"):
+            use(there(ROWS.X[:, :5]))
+    with pytest.raises(InvalidInput, match="X has 3 coordinates"):
+        model.inverse_transform(there(np.ones((4, 3))))
+    with pytest.raises(InvalidInput, match="X has 5 features"):
+        model.partial_fit(there(ROWS.X[:, :5]), sensitive_features=CODES)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_model_is_that_of_numpy(there, weighted):
+    weights = ROWS.weights if weighted else None
+    given = None if weights is None else there(weights)
+    expected = FairPCA(2).fit(ROWS.X, sensitive_features=CODES, sample_weight=weights)
+    model = FairPCA(2).fit(there(ROWS.X), sensitive_features=there(CODES), sample_weight=given)
+    assert projector_distance(model.components_, expected.components_) <= 1e-7
+    assert model.n_features_in_ == 6
+    np.testing.assert_allclose(model.score_samples(there(ROWS.X)), model.score_samples(ROWS.X))
+    np.testing.assert_allclose(model.score(there(ROWS.X)), expected.score(ROWS.X), rtol=1e-9)
+
+
+def test_partial_fit_and_rows_without_groups(there):
+    parts = FairPCA(2).partial_fit(there(ROWS.X[:2000]), sensitive_features=there(CODES[:2000]))
+    parts.partial_fit(there(ROWS.X[2000:]), sensitive_features=there(CODES[2000:]))
+    whole = FairPCA(2).fit(ROWS.X, sensitive_features=CODES)
+    assert_moments(parts.moments_, whole.moments_)
+    assert projector_distance(parts.components_, whole.components_) <= 1e-7
+    plain = FairPCA(2, missing_groups="ignore")
+    expected = plain.fit(ROWS.X).components_
+    assert projector_distance(plain.fit(there(ROWS.X)).components_, expected) <= 1e-7
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_audits_and_metrics_are_those_of_numpy(there, weighted):
+    weights = ROWS.weights if weighted else None
+    model = FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels)
+    expected = audit(model, ROWS.X, ROWS.labels, sample_weight=weights)
+    received = audit(model, there(ROWS.X), ROWS.labels, sample_weight=weights)
+    for one, other in zip(received.models, expected.models, strict=True):
+        for group, same in zip(one.groups, other.groups, strict=True):
+            np.testing.assert_allclose(
+                [group.error.value, group.error.low, group.error.high],
+                [same.error.value, same.error.low, same.error.high],
+                rtol=1e-9,
+            )
+    there_error = metrics.reconstruction_error(model, there(ROWS.X), there(CODES))
+    here_error = metrics.reconstruction_error(model, ROWS.X, CODES)
+    np.testing.assert_allclose(list(there_error.values()), list(here_error.values()), rtol=1e-9)
+
+
+def test_torch_views_derivatives_and_short_floats(torch):
+    X = torch.tensor(ROWS.X)
+    expected = moments_by_hand(ROWS.X, ROWS.labels)
+    wide = torch.stack([X, -X], dim=2)
+    for view in (wide[:, :, 0], X.T.contiguous().T, X.clone().requires_grad_()):
+        assert_moments(GroupMoments.from_rows(view, ROWS.labels), expected)
+    model = FairPCA(2).fit(X.clone().requires_grad_(), sensitive_features=ROWS.labels)
+    assert not model.transform(X.clone().requires_grad_()).requires_grad
+    for kind in (torch.bfloat16, torch.float16):
+        short = X.to(kind)
+        same = short.to(torch.float64).numpy()
+        moments = GroupMoments.from_rows(short, torch.tensor(CODES))
+        assert_moments(moments, moments_by_hand(same, CODES.tolist()))
+        assert model.transform(short).dtype == torch.float64
+        np.testing.assert_allclose(model.score(short), model.score(same), rtol=1e-12)
+
+
+def test_sparse_tensors_and_things_that_are_no_arrays(torch):
+    with pytest.raises(InvalidType, match="sparse"):
+        GroupMoments.from_rows(torch.eye(3).to_sparse(), ["a", "b", "a"])
+    with pytest.raises(InvalidType, match="which is no array"):
+        GroupMoments.from_rows(torch.nn.Linear(2, 2), ["a", "b", "a"])
+
+
+def test_only_sums_leave_the_device(torch, monkeypatch):
+    """No block of rows is brought to the host, however many there are."""
+    from fairspan.moments.device import groups as device_groups
+    from fairspan.moments.device import kernels as device_moments
+
+    sizes = []
+
+    def watched(array):
+        sizes.append(array.numel())
+        return on_host(array)
+
+    monkeypatch.setattr(device_groups, "on_host", watched)
+    monkeypatch.setattr(device_moments, "on_host", watched)
+    monkeypatch.setattr(DeviceRows, "blocks", None)
+    source = rows_of(torch.tensor(ROWS.X), torch.tensor(CODES))
+    assert_moments(accumulate(replace(source, plan=PLANS[0])), moments_by_hand(ROWS.X, CODES))
+    assert max(sizes) == 6 * 6

@@ -1,0 +1,54 @@
+"""Parts read in several processes."""
+
+import os
+import signal
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairspan import FileRows
+from fairspan.errors import FairspanError, InvalidInput
+from fairspan.moments.accumulate import MomentsFold
+from fairspan.moments.of_rows import accumulate
+from fairspan.rows.processes import Processes
+
+
+@pytest.fixture
+def path(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((1_000, 4)), columns=list("wxyz"))
+    frame["g"] = rng.choice(["a", "b"], 1_000)
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=50)
+    return tmp_path / "rows.parquet"
+
+
+def test_any_number_of_processes_gives_the_same_bits(path):
+    rows = FileRows.open(path, ["g"])
+    alone = accumulate(rows).to_bytes()
+    for jobs in (1, 3):
+        assert accumulate(replace(rows, engine=Processes(jobs))).to_bytes() == alone
+
+
+def test_an_error_comes_back_with_the_place_it_is_about(path):
+    frame = pd.read_parquet(path)
+    frame.loc[17 * 50 + 3, "y"] = np.nan
+    frame.to_parquet(path, row_group_size=50)
+    rows = replace(FileRows.open(path, ["g"]), engine=Processes(2))
+    with pytest.raises(InvalidInput, match=r"row group 17: X contains NaN, first in row 3, .*'y'"):
+        accumulate(rows)
+
+
+@dataclass(frozen=True)
+class Killing(MomentsFold):
+    """Kills the process that it runs in."""
+
+    def over(self, rows):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_is_killed_is_an_error_that_says_so(path):
+    rows = replace(FileRows.open(path, ["g"]), engine=Processes(2))
+    with pytest.raises(FairspanError, match="processes that read files was killed"):
+        rows.folded(Killing())

@@ -1,0 +1,178 @@
+"""One contract over every source: the same rows give the same moments and the same fit."""
+
+from dataclasses import replace
+
+import array_api_strict
+import dask.array as da
+import dask.dataframe as dd
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import csv, feather, parquet
+from scipy import sparse
+
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.processes import Processes
+from rows.source_cases import CASES, NAMES, P
+
+
+def table(case):
+    return pa.Table.from_pandas(case.frame(), preserve_index=False)
+
+
+def as_array(case, folder):
+    return case.X, list(case.labels), case.weights
+
+
+def as_columns(case, folder):
+    return np.asfortranarray(case.X), case.labels, case.weights
+
+
+def as_pandas(case, folder):
+    return case.frame(), "g", case.weight
+
+
+def as_polars(case, folder):
+    return pl.from_arrow(table(case)), "g", case.weight
+
+
+def as_pyarrow(case, folder):
+    return table(case), "g", case.weight
+
+
+def as_stream(case, folder):
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return table(case).to_reader(max_chunksize=111).__arrow_c_stream__(requested_schema)
+
+    return Stream(), "g", case.weight
+
+
+def as_duckdb(case, folder):
+    case_table = table(case)
+    return duckdb.from_arrow(case_table), "g", case.weight
+
+
+def as_parquet(case, folder):
+    parquet.write_table(table(case), folder / "rows.parquet", row_group_size=90)
+    return folder / "rows.parquet", "g", case.weight
+
+
+def as_folder(case, folder):
+    whole = table(case)
+    for start in range(0, len(whole), 150):
+        parquet.write_table(whole.slice(start, 150), folder / f"{start:04}.parquet")
+    return str(folder), "g", case.weight
+
+
+def as_partitions(case, folder):
+    parquet.write_to_dataset(table(case), folder, partition_cols=["g"])
+    return folder, "g", case.weight
+
+
+def as_dictionary(case, folder):
+    coded = table(case).set_column(P, "g", table(case)["g"].combine_chunks().dictionary_encode())
+    parquet.write_table(coded, folder / "rows.parquet", row_group_size=90)
+    return folder / "rows.parquet", "g", case.weight
+
+
+def as_vectors(case, folder):
+    flat = pa.array(np.ascontiguousarray(case.X).ravel(), from_pandas=False)
+    columns = {"face": pa.FixedSizeListArray.from_arrays(flat, P)}
+    columns |= {name: table(case)[name] for name in table(case).column_names[P:]}
+    parquet.write_table(pa.table(columns), folder / "rows.parquet", row_group_size=90)
+    return folder / "rows.parquet", "g", case.weight
+
+
+def as_feather(case, folder):
+    feather.write_feather(table(case), folder / "rows.feather", chunksize=90)
+    return folder / "rows.feather", "g", case.weight
+
+
+def as_csv(case, folder):
+    wide = replace(case, X=case.X.astype(np.float64))  # text of float32 is another number
+    csv.write_csv(table(wide), folder / "rows.csv")
+    return folder / "rows.csv", "g", case.weight
+
+
+def as_csr(case, folder):
+    return sparse.csr_array(case.X), list(case.labels), case.weights
+
+
+def as_csc(case, folder):
+    return sparse.csc_matrix(case.X), case.labels, case.weights
+
+
+def as_strict_array(case, folder):
+    return array_api_strict.asarray(case.X), list(case.labels), case.weights
+
+
+def as_torch(case, folder):
+    torch = pytest.importorskip("torch")
+    return torch.asarray(case.X), list(case.labels), case.weights
+
+
+def as_dask_array(case, folder):
+    return da.from_array(case.X, chunks=(90, 4)), case.labels, case.weights
+
+
+def as_dask_frame(case, folder):
+    return dd.from_pandas(case.frame(), npartitions=7, sort=False), "g", case.weight
+
+
+def as_processes(case, folder):
+    rows = FileRows.open(
+        as_folder(case, folder)[0], ["g"], weight=case.weight, on_missing=case.on_missing
+    )
+    return replace(rows, engine=Processes(2)), None, None
+
+
+SOURCES = (
+    as_array,
+    as_columns,
+    as_pandas,
+    as_polars,
+    as_pyarrow,
+    as_stream,
+    as_duckdb,
+    as_parquet,
+    as_folder,
+    as_partitions,
+    as_dictionary,
+    as_vectors,
+    as_feather,
+    as_csv,
+    as_csr,
+    as_csc,
+    as_strict_array,
+    as_torch,
+    as_dask_array,
+    as_dask_frame,
+)
+UNNAMED = (as_array, as_columns, as_csr, as_csc, as_strict_array, as_torch, as_dask_array)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.__name__)
+def test_a_source_gives_the_moments_and_the_fit_of_its_rows(source, case, tmp_path):
+    CASES[case].check(*source(CASES[case], tmp_path))
+
+
+@pytest.mark.parametrize("case", ["rows without a feature", "groups absent from parts"])
+def test_so_do_several_processes(case, tmp_path):
+    CASES[case].check(*as_processes(CASES[case], tmp_path))
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.__name__)
+def test_names_of_the_features(source, tmp_path):
+    from fairspan import GroupMoments
+
+    names = GroupMoments.from_rows(*source(CASES["weights"], tmp_path)).feature_names
+    if source in UNNAMED:
+        assert names is None
+    elif source is as_vectors:
+        assert names == tuple(f"face[{i}]" for i in range(P))
+    else:
+        assert names == tuple(NAMES)

@@ -1,0 +1,324 @@
+"""One contract: the same rows and labels give the same moments, whatever holds them."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse
+
+from by_hand import assert_moments, moments_by_hand
+from fairspan import GroupMoments
+from fairspan.errors import InvalidInput
+from fairspan.rows.protocol import RowSource
+from fairspan.rows.registry import rows_of
+
+RNG = np.random.default_rng(12)
+N = 40
+# Small whole numbers, which every kind of column holds exactly.
+X = RNG.integers(0, 100, (N, 3)).astype(float)
+BITS = RNG.integers(0, 2, (N, 3)).astype(float)
+NAMES = ["x", "y", "z"]
+SEX = RNG.choice(["f", "m"], N)
+AGE = RNG.choice([20, 40], N)
+CROSSED = list(zip(SEX.tolist(), AGE.tolist(), strict=True))
+WEIGHTS = RNG.uniform(0.5, 2, N)
+
+TABLES = {
+    "C order": X,
+    "Fortran order": np.asfortranarray(X),
+    "strided": np.repeat(X, 2, axis=0)[::2],
+    "float32": X.astype(np.float32),
+    "int": X.astype(np.int64),
+    "uint8": X.astype(np.uint8),
+    "object": X.astype(object),
+    "list of lists": X.tolist(),
+    "list of tuples": [tuple(row) for row in X.tolist()],
+    "unmasked": np.ma.masked_array(X),
+    "sparse rows": scipy.sparse.csr_array(X),
+    "sparse columns": scipy.sparse.csc_matrix(X),
+    "pandas": pd.DataFrame(X, columns=NAMES),
+    "pandas int": pd.DataFrame(X.astype(int), columns=NAMES),
+    "pandas Int64": pd.DataFrame(X, columns=NAMES).astype("Int64"),
+    "pandas Float64": pd.DataFrame(X, columns=NAMES).astype("Float64"),
+    "pandas object": pd.DataFrame(X, columns=NAMES).astype(object),
+    "pandas mixed": pd.DataFrame(X, columns=NAMES).astype({"x": "int8", "y": "float32"}),
+    "pandas unnamed": pd.DataFrame(X),
+    "polars": pl.DataFrame(X, schema=NAMES),
+    "polars int": pl.DataFrame(X.astype(np.int16), schema=NAMES),
+    "pyarrow": pa.table(dict(zip(NAMES, X.T, strict=True))),
+    "pyarrow chunks": pa.concat_tables(
+        [pa.table(dict(zip(NAMES, part.T, strict=True))) for part in (X[:7], X[7:])]
+    ),
+}
+
+LABELS = {
+    "list": SEX.tolist(),
+    "tuple": tuple(SEX.tolist()),
+    "numpy": SEX,
+    "numpy object": SEX.astype(object),
+    "column vector": SEX[:, None],
+    "pandas Series": pd.Series(SEX),
+    "pandas string": pd.Series(SEX, dtype="string"),
+    "pandas object": pd.Series(SEX, dtype=object),
+    "pandas categorical": pd.Series(SEX, dtype="category"),
+    "pandas Index": pd.Index(SEX),
+    "pandas frame of one": pd.DataFrame({"sex": SEX}),
+    "polars Series": pl.Series(SEX),
+    "polars Categorical": pl.Series(SEX.tolist(), dtype=pl.Categorical),
+    "polars Enum": pl.Series(SEX.tolist(), dtype=pl.Enum(["m", "f"])),
+    "pyarrow array": pa.array(SEX),
+    "pyarrow chunked": pa.chunked_array([SEX[:9], SEX[9:]]),
+    "pyarrow dictionary": pa.array(SEX).dictionary_encode(),
+}
+
+INTERSECTIONS = {
+    "list of tuples": CROSSED,
+    "list of lists": [list(each) for each in CROSSED],
+    "list of numpy scalars": list(zip(SEX, AGE, strict=True)),
+    "object array": np.array([SEX.tolist(), AGE.tolist()], dtype=object).T,
+    "pandas": pd.DataFrame({"sex": SEX, "age": AGE}),
+    "pandas nullable": pd.DataFrame({"sex": pd.Series(SEX, dtype="category"), "age": AGE}).astype(
+        {"age": "Int64"}
+    ),
+    "polars": pl.DataFrame({"sex": SEX.tolist(), "age": AGE}),
+    "pyarrow": pa.table({"sex": SEX, "age": AGE}),
+}
+
+
+def with_groups(kind):
+    """A frame of the features, with both attributes among them."""
+    columns = {"x": X[:, 0], "sex": SEX.tolist(), "y": X[:, 1], "age": AGE, "z": X[:, 2]}
+    return {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[kind](columns)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["", "weighted"])
+@pytest.mark.parametrize("table", TABLES)
+def test_every_kind_of_table(table, weights):
+    moments = GroupMoments.from_rows(TABLES[table], SEX, weights)
+    assert_moments(moments, moments_by_hand(X, SEX, weights), rtol=1e-12)
+
+
+@pytest.mark.parametrize("table", ["pandas", "polars", "pyarrow", "pandas Int64", "pandas object"])
+def test_frames_keep_their_names(table):
+    assert GroupMoments.from_rows(TABLES[table], SEX).feature_names == ("x", "y", "z")
+
+
+@pytest.mark.parametrize("table", ["C order", "list of lists", "pandas unnamed"])
+def test_other_tables_have_no_names(table):
+    assert GroupMoments.from_rows(TABLES[table], SEX).feature_names is None
+
+
+@pytest.mark.parametrize(
+    "bits",
+    [
+        BITS.astype(bool),
+        BITS.astype(bool).tolist(),
+        pd.DataFrame(BITS.astype(bool)),
+        pd.DataFrame(BITS.astype(bool)).astype("boolean"),
+        pl.DataFrame(BITS.astype(bool)),
+        pa.table(dict(zip(NAMES, BITS.astype(bool).T, strict=True))),
+    ],
+    ids=["numpy", "list", "pandas", "pandas nullable", "polars", "pyarrow"],
+)
+def test_truth_values_count_as_zero_and_one(bits):
+    moments = GroupMoments.from_rows(bits, SEX)
+    assert_moments(moments, moments_by_hand(BITS, SEX), rtol=1e-12)
+
+
+@pytest.mark.parametrize("table", ["C order", "pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("labels", LABELS)
+def test_every_kind_of_labels_beside_every_kind_of_table(labels, table):
+    moments = GroupMoments.from_rows(TABLES[table], LABELS[labels])
+    assert_moments(moments, moments_by_hand(X, SEX), rtol=1e-12)
+    assert list(map(type, moments.labels)) == [str, str]
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        (AGE, int),
+        (AGE.astype(np.uint8), int),
+        (AGE.tolist(), int),
+        (pd.Series(AGE, dtype="Int64"), int),
+        (pl.Series(AGE), int),
+        (pa.array(AGE), int),
+        (AGE.astype(np.float32), float),
+        (pd.Series(AGE, dtype="Float64"), float),
+        (AGE == 20, bool),
+        (pd.Series(AGE == 20, dtype="boolean"), bool),
+        (pl.Series(AGE == 20), bool),
+        (pa.array(AGE == 20), bool),
+    ],
+)
+def test_labels_keep_their_type(labels, kind):
+    moments = GroupMoments.from_rows(X, labels)
+    expected = {int: AGE, float: AGE.astype(float), bool: AGE == 20}[kind]
+    assert_moments(moments, moments_by_hand(X, expected.tolist()), rtol=1e-12)
+    assert list(map(type, moments.labels)) == [kind, kind]
+
+
+@pytest.mark.parametrize("table", ["C order", "pandas"])
+@pytest.mark.parametrize("labels", INTERSECTIONS)
+def test_several_attributes_are_crossed_as_tuples(labels, table):
+    moments = GroupMoments.from_rows(TABLES[table], INTERSECTIONS[labels])
+    assert_moments(moments, moments_by_hand(X, CROSSED), rtol=1e-12)
+    assert [tuple(map(type, label)) for label in moments.labels] == [(str, int)] * 4
+
+
+def test_a_text_array_of_two_columns_is_crossed_as_text():
+    moments = GroupMoments.from_rows(X, np.array([SEX, AGE]).T)
+    as_text = [(sex, str(age)) for sex, age in CROSSED]
+    assert_moments(moments, moments_by_hand(X, as_text), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_named_columns_are_labels_and_no_features(kind):
+    frame = with_groups(kind)
+    one = GroupMoments.from_rows(frame, "sex")
+    expected = moments_by_hand(np.column_stack([X[:, :2], AGE, X[:, 2]]), SEX)
+    assert_moments(one, expected, rtol=1e-12)
+    assert one.feature_names == ("x", "y", "age", "z")
+    for names in (["sex", "age"], ("sex", "age")):
+        both = GroupMoments.from_rows(frame, names)
+        assert_moments(both, moments_by_hand(X, CROSSED), rtol=1e-12)
+        assert both.feature_names == ("x", "y", "z")
+    assert_moments(GroupMoments.from_rows(frame, ["sex"]), expected, rtol=1e-12)
+
+
+def test_labels_that_look_like_names_are_labels_where_they_cannot_be_names():
+    frame = pd.DataFrame({"a": [1.0, 2.0, 5.0], "b": [0.0, 1.0, 1.0]})
+    moments = GroupMoments.from_rows(frame, ["a", "a", "c"])
+    assert_moments(moments, moments_by_hand(frame.to_numpy(), "aac"))
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        WEIGHTS.tolist(),
+        pd.Series(WEIGHTS),
+        pd.Series(WEIGHTS, index=range(100, 100 + N)),
+        pl.Series(WEIGHTS),
+        pa.array(WEIGHTS),
+    ],
+)
+@pytest.mark.parametrize("table", ["C order", "pandas", "polars"])
+def test_every_kind_of_weights(weights, table):
+    moments = GroupMoments.from_rows(TABLES[table], SEX, weights)
+    assert_moments(moments, moments_by_hand(X, SEX, WEIGHTS), rtol=1e-12)
+
+
+def test_an_index_of_other_values_is_taken_by_position():
+    frame = TABLES["pandas"].set_index(np.arange(N) + 500)
+    moments = GroupMoments.from_rows(frame, pd.Series(SEX))
+    assert_moments(moments, moments_by_hand(X, SEX), rtol=1e-12)
+
+
+@pytest.mark.parametrize("table", ["C order", "pandas", "pyarrow chunks"])
+def test_a_source_can_be_read_twice(table):
+    source = rows_of(TABLES[table], SEX)
+    assert isinstance(source, RowSource)
+    assert source.n_rows == N
+    for _ in range(2):
+        blocks = list(source.blocks())
+        np.testing.assert_array_equal(np.vstack([block.values for block in blocks]), X)
+        assert [label for block in blocks for label in block.labels.to_list()] == SEX.tolist()
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_frames_of_several_blocks(kind):
+    wide = np.random.default_rng(3).standard_normal((1500, 400))
+    groups = np.random.default_rng(4).choice(["a", "b", "c"], 1500)
+    columns = {f"x{j}": wide[:, j] for j in range(400)}
+    weights = np.linspace(0, 1, 1500)
+    expected = moments_by_hand(wide, groups, weights)
+    beside = GroupMoments.from_rows(kind(columns), groups, weights)
+    within = GroupMoments.from_rows(kind(columns | {"g": groups.tolist()}), "g", weights)
+    assert_moments(beside, expected)
+    assert_moments(within, expected)
+    assert len(list(rows_of(kind(columns), groups).blocks())) > 1
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas"])
+def test_whole_numbers_beyond_the_exact_ones_are_rounded_not_refused(kind):
+    import pandas as pd
+    import pyarrow as pa
+
+    table = pa.table({"a": [2**60 + 1, 2**60 + 3], "b": [1, 2]})
+    frame = table if kind == "arrow" else table.to_pandas(types_mapper=pd.ArrowDtype)
+    moments = GroupMoments.from_rows(frame, ["x", "y"])
+    np.testing.assert_array_equal(moments.means[:, 0], float(2**60))
+
+
+@pytest.mark.parametrize("kind", ["arrow", "arrow in pandas", "pandas", "polars", "stream"])
+def test_whole_numbers_beyond_the_exact_ones_may_be_missing_or_weigh(kind):
+    large, weights = [2**60 + 1, None, 2**63 + 7], [7, 2**60 + 1, 2**63 + 7]
+    table = pa.table(
+        {
+            "a": pa.array(large, pa.uint64()),
+            "w": pa.array(weights, pa.uint64()),
+            "g": ["x", "x", "y"],
+        }
+    )
+    kinds = {
+        "arrow": lambda: table,
+        "arrow in pandas": lambda: table.to_pandas(types_mapper=pd.ArrowDtype),
+        "pandas": lambda: pd.DataFrame({name: table[name].to_pylist() for name in "awg"}).astype(
+            {"a": "UInt64", "w": "UInt64"}
+        ),
+        "polars": lambda: pl.from_arrow(table),
+        "stream": table.to_reader,
+    }
+    moments = GroupMoments.from_rows(kinds[kind](), "g", "w", on_missing="drop")
+    assert moments.means.ravel().tolist() == [2.0**60, 2.0**63]
+    assert moments.weights.tolist() == [7.0, 2.0**63]
+    assert moments.intake.n_dropped == 1
+    with pytest.raises(InvalidInput, match="NaN, first in row 1"):
+        GroupMoments.from_rows(kinds[kind](), "g", "w")
+
+
+def test_whole_numbers_that_numpy_has_no_type_for():
+    frame = pl.DataFrame(
+        {
+            "a": pl.Series([1, None, 10**25], dtype=pl.Int128),
+            "w": pl.Series([1, 1, 10**25], dtype=pl.Int128),
+            "g": pl.Series([5, 5, -(10**25)], dtype=pl.Int128),
+        }
+    )
+    moments = GroupMoments.from_rows(frame, "g", "w", on_missing="drop")
+    assert moments.labels == [-(10**25), 5]
+    assert moments.means.ravel().tolist() == [1e25, 1.0]
+    assert moments.weights.tolist() == [1e25, 1.0]
+
+
+@pytest.mark.parametrize("text", ["1.5", b"1.5"])
+def test_weights_that_are_text_among_objects(text):
+    weights = np.array([1.0, text], dtype=object)
+    with pytest.raises(InvalidInput, match="sample_weight holds values that are no numbers"):
+        GroupMoments.from_rows([[1.0], [2.0]], ["x", "y"], weights)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, np.asarray])
+def test_missing_numbers_among_objects(kind):
+    rows = kind(pd.DataFrame({"a": [1, 2, 3], "b": [True, pd.NA, False]}, dtype=object))
+    moments = GroupMoments.from_rows(rows, ["x", "x", "y"], on_missing="drop")
+    assert moments.means.tolist() == [[1.0, 1.0], [3.0, 0.0]]
+    assert moments.intake.n_dropped == 1
+    with pytest.raises(InvalidInput, match="NaN, first in row 1"):
+        GroupMoments.from_rows(rows, ["x", "x", "y"])
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, np.asarray])
+@pytest.mark.parametrize("odd", ["2", b"2", np.datetime64("2020-01-01"), 2j])
+def test_what_is_no_number_among_objects(kind, odd):
+    rows = kind(pd.DataFrame({"a": [1.5, odd], "b": [1, 2]}, dtype=object))
+    with pytest.raises(InvalidInput, match="no numbers"):
+        GroupMoments.from_rows(rows, ["x", "y"])
+
+
+def test_a_column_is_not_both_group_and_weight(tmp_path):
+    frame = pd.DataFrame({"x": [1.0, 2.0], "g": [1, 2]})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    for table in (frame, tmp_path / "rows.csv"):
+        with pytest.raises(InvalidInput, match="'g' is named as a group and as the weight"):
+            GroupMoments.from_rows(table, "g", "g")

@@ -1,0 +1,202 @@
+"""Rows in Spark DataFrames, in a real session, against numpy and pandas on the same rows."""
+
+import os
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairspan as fs
+from by_hand import assert_moments, moments_by_hand, projector_distance, random_rows
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
+from fairspan.moments.accumulate import MomentsFold
+from fairspan.moments.of_rows import accumulate
+from fairspan.rows.registry import rows_of
+from rows.source_cases import CASES
+from rows.spark_session import session_or_skip
+
+# PySpark leaves a socket of its own open now and then.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:PySpark does not yet fully support pandas", "ignore:unclosed:ResourceWarning"
+)
+
+spark = pytest.fixture(scope="module", name="spark")(session_or_skip)
+
+ROWS = random_rows(7, n=300, p=4, groups=("f", "m"))
+NAMES = ["a", "b", "with.point", "d`tick"]
+
+
+def table():
+    frame = pd.DataFrame(ROWS.X, columns=NAMES)
+    return frame.assign(sex=ROWS.labels.astype(str), w=ROWS.weights, id=np.arange(300))
+
+
+def on_spark(spark, frame, partitions=5):
+    """A Spark DataFrame whose partitions hold consecutive rows."""
+    columns = [frame[name].tolist() for name in frame.columns]
+    rows = list(zip(*columns, strict=True))
+    chunks = spark.sparkContext.parallelize(rows, partitions)
+    return spark.createDataFrame(chunks, schema_of(frame))
+
+
+def schema_of(frame):
+    kinds = {"f": "double", "i": "bigint", "b": "boolean", "O": "string", "U": "string"}
+    single = {np.dtype("float32"): "float", np.dtype("int16"): "smallint"}
+    return ", ".join(
+        f"`{name.replace('`', '``')}` "
+        + (single.get(kind) or kinds.get(getattr(kind, "kind", "O"), "string"))
+        for name, kind in frame.dtypes.items()
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_moments_and_the_fit_of_every_case(case, spark):
+    rows = CASES[case]
+    frame = rows.frame()
+    frame["g"] = [None if label is None else str(label) for label in rows.labels]
+    frame["g"] = frame["g"].astype(object).where(frame["g"].notna(), None)
+    rows.check(on_spark(spark, frame, 7), "g", rows.weight)
+
+
+def test_numbers_of_every_kind_count(spark):
+    bits = np.arange(40) % 3 == 0
+    frame = pd.DataFrame({"i": np.arange(40, dtype=np.int16), "t": bits, "x": np.arange(40) / 8})
+    rows = on_spark(spark, frame.assign(g=np.where(np.arange(40) % 2, "u", "v")), 3)
+    rows = rows.selectExpr("i", "t", "cast(x as decimal(10, 4)) as x", "g")
+    assert rows.first()["x"] == Decimal("0")
+    expected = moments_by_hand(frame.to_numpy(dtype=float), np.where(np.arange(40) % 2, "u", "v"))
+    assert_moments(fs.GroupMoments.from_rows(rows, "g"), expected)
+
+
+def test_several_attributes_are_crossed_and_partitions_may_be_empty(spark):
+    frame = table().assign(age=np.where(np.arange(300) % 3, 20, 40)).drop(columns=["w", "id"])
+    crossed = list(zip(frame["sex"], frame["age"].tolist(), strict=True))
+    rows = (
+        on_spark(spark, frame, 4).where("a > -1e9").union(on_spark(spark, frame, 2).where("false"))
+    )
+    moments = fs.GroupMoments.from_rows(rows, ["sex", "age"])
+    assert_moments(moments, moments_by_hand(ROWS.X, crossed))
+    assert moments.feature_names == tuple(NAMES)
+
+
+def test_more_partitions_than_one_merge_takes_give_the_same_bits_every_time(spark):
+    rows = rows_of(on_spark(spark, table().drop(columns=["id"]), 11), "sex", "w")
+    once, again = accumulate(rows), accumulate(rows)
+    assert_moments(once, moments_by_hand(ROWS.X, ROWS.labels, ROWS.weights))
+    assert once.to_bytes() == again.to_bytes()
+
+
+def test_no_rows_at_all(spark):
+    with pytest.raises(InvalidInput, match="There are no rows"):
+        fs.GroupMoments.from_rows(on_spark(spark, table()).where("false"), "sex")
+
+
+def test_rows_without_groups_are_ordinary_pca(spark):
+    frame = table().drop(columns=["sex", "w", "id"])
+    fair = fs.FairPCA(2, missing_groups="ignore").fit(on_spark(spark, frame))
+    plain = fs.FairPCA(2, missing_groups="ignore").fit(frame)
+    assert projector_distance(fair.components_, plain.components_) < 1e-7
+
+
+def test_fit_audit_and_transform_equal_those_on_pandas(spark):
+    frame = table()
+    distributed = on_spark(spark, frame)
+    fair = fs.FairPCA(2).fit(distributed.drop("id"), sensitive_features="sex", sample_weight="w")
+    plain = fs.FairPCA(2).fit(frame.drop(columns="id"), sensitive_features="sex", sample_weight="w")
+    assert projector_distance(fair.components_, plain.components_) < 1e-7
+
+    there = fs.audit(fair, distributed, "sex", sample_weight="w").records()
+    here = fs.audit(fair, frame, "sex", sample_weight="w").records()
+    for one, other in zip(there, here, strict=True):
+        assert one.keys() == other.keys()
+        for name, value in one.items():
+            known = other[name]
+            is_number = isinstance(known, float)
+            assert value == (pytest.approx(known, rel=1e-9) if is_number else known), name
+
+    reduced = fair.transform(distributed)
+    assert reduced.columns == ["fairpca0", "fairpca1", "id"]
+    collected = pd.DataFrame(reduced.collect(), columns=reduced.columns).sort_values("id")
+    np.testing.assert_allclose(
+        collected[["fairpca0", "fairpca1"]].to_numpy(), fair.transform(frame[[*NAMES]]), atol=1e-12
+    )
+    # A bare subspace cannot know which column was the group.
+    carried = fair.subspace_.transform(distributed).columns
+    assert carried == ["fairpca0", "fairpca1", "sex", "w", "id"]
+
+
+def test_transform_refuses_what_it_cannot_reduce(spark):
+    subspace = fs.FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels).subspace_
+    features = on_spark(spark, table()[NAMES])
+    assert subspace.transform(features).columns == ["fairpca0", "fairpca1"]
+    with pytest.raises(InvalidInput, match="3 features, but 4 are expected"):
+        subspace.transform(features.drop("a"))
+    named = fs.FairPCA(2).fit(table()[NAMES], sensitive_features=ROWS.labels).subspace_
+    with pytest.raises(InvalidInput, match="no column 'a'"):
+        named.transform(features.drop("a"))
+    with pytest.raises(InvalidInput, match="what the reduced columns are called"):
+        named.transform(features.selectExpr("*", "1 as fairpca0"))
+    with pytest.raises(InvalidInput, match="hold no numbers but string: 'a'"):
+        named.transform(features.withColumn("a", features["b"].cast("string")))
+
+
+def test_an_error_names_partition_row_and_column(spark):
+    frame = table().drop(columns=["w", "id"])
+    frame.loc[130:, "b"] = np.nan  # the partitions hold 60 rows each
+    with pytest.raises(InvalidInput) as raised:
+        fs.FairPCA(2).fit(on_spark(spark, frame), sensitive_features="sex")
+    assert raised.value.args[0] == "partition 2: X contains NaN, first in row 10, column 'b'"
+    assert len(raised.value.args) == 3
+
+
+def test_missing_labels_are_an_error_or_dropped_and_counted(spark):
+    frame = table().drop(columns=["w", "id"])
+    frame["sex"] = frame["sex"].astype(object)
+    frame.loc[[70, 71, 299], "sex"] = None
+    rows = on_spark(spark, frame)
+    with pytest.raises(InvalidInput, match="partition 1: The group label in row 10 is missing"):
+        fs.GroupMoments.from_rows(rows, "sex")
+    moments = accumulate(rows_of(rows, "sex", on_missing="drop"))
+    kept = np.setdiff1d(np.arange(300), [70, 71, 299])
+    assert_moments(moments, moments_by_hand(ROWS.X[kept], ROWS.labels[kept]))
+    assert moments.intake.n_dropped == 3
+
+
+def test_text_arrays_and_names_are_refused_before_a_job_starts(spark):
+    rows = on_spark(spark, table())
+    before = spark.sparkContext.statusTracker().getJobIdsForGroup()
+    with pytest.raises(InvalidInput, match="hold no numbers but string: 'sex'"):
+        fs.GroupMoments.from_rows(rows, "id")
+    with pytest.raises(
+        InvalidInput, match=r"no numbers but array<double>: 'v'.* column of its own"
+    ):
+        fs.GroupMoments.from_rows(rows.selectExpr("array(a, b) as v", "sex"), "sex")
+    with pytest.raises(InvalidInput, match="no column 'sexx'"):
+        fs.GroupMoments.from_rows(rows, "sexx")
+    with pytest.raises(InvalidInput, match="same name: 'a'"):
+        fs.GroupMoments.from_rows(rows.selectExpr("a", "b as a", "sex"), "sex")
+    with pytest.raises(InvalidParameter, match="a Spark DataFrame, but its groups"):
+        fs.GroupMoments.from_rows(rows, ROWS.labels)
+    with pytest.raises(InvalidType, match="X is a pyspark RDD"):
+        fs.GroupMoments.from_rows(spark.sparkContext.parallelize([1]), "sex")
+    assert spark.sparkContext.statusTracker().getJobIdsForGroup() == before
+
+
+def test_a_worker_that_dies_once_costs_nothing(spark, tmp_path):
+    class Dying(MomentsFold):
+        """Ends the process of the first task that has read its rows."""
+
+        def over(self, rows):
+            moments = super().over(rows)
+            try:
+                flag = os.open(tmp_path / "died", os.O_CREAT | os.O_EXCL)
+            except FileExistsError:
+                return moments
+            os.close(flag)
+            os._exit(1)
+
+    rows = rows_of(on_spark(spark, table().drop(columns=["id"])), "sex", "w")
+    recovered = fs.GroupMoments.of(rows.folded(Dying()))
+    assert (tmp_path / "died").exists()
+    assert recovered.to_bytes() == fs.GroupMoments.of(rows.folded(MomentsFold())).to_bytes()

@@ -1,0 +1,82 @@
+"""No two files of the library import each other, not even by way of others or inside a function."""
+
+import ast
+from pathlib import Path
+
+import fairspan
+
+ROOT = Path(fairspan.__file__).parent
+
+
+def test_no_files_import_each_other():
+    assert [" <-> ".join(circle) for circle in _circles(_imports(ROOT))] == []
+
+
+def test_circles_are_found(tmp_path):
+    (tmp_path / "low.py").write_text("def f():\n    from fairspan.middle import g\n")
+    (tmp_path / "middle.py").write_text("from fairspan import high\n")
+    (tmp_path / "high.py").write_text("from fairspan.low import f\n")
+    (tmp_path / "typed.py").write_text(
+        "from typing import TYPE_CHECKING\nimport fairspan.low\n"
+        "if TYPE_CHECKING:\n    from fairspan import typed\n"
+    )
+    assert _circles(_imports(tmp_path)) == [
+        ["fairspan.high", "fairspan.low", "fairspan.middle"],
+    ]
+
+
+def _imports(root: Path) -> dict[str, set[str]]:
+    """The modules that each module imports, by full name."""
+    trees = {_name(path, root): path for path in sorted(root.rglob("*.py"))}
+    graph = {}
+    for name, path in trees.items():
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        found = _imported(ast.parse(path.read_text()), package)
+        graph[name] = {max(_known(each, trees), default="") for each in found} - {"", name}
+    return graph
+
+
+def _name(path: Path, root: Path) -> str:
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(("fairspan", *(part for part in parts if part != "__init__")))
+
+
+def _known(imported: str, modules: dict[str, Path]) -> list[str]:
+    """The module itself and its packages, as far as they are files of the library."""
+    parts = imported.split(".")
+    every = [".".join(parts[:end]) for end in range(2, len(parts) + 1)]
+    return [name for name in every if name in modules]
+
+
+def _imported(node: ast.AST, package: str) -> set[str]:
+    """What a piece of code imports; what only type checkers read does not count."""
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        return {name for each in node.orelse for name in _imported(each, package)}
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    if isinstance(node, ast.ImportFrom):
+        start = package.split(".")[: len(package.split(".")) + 1 - node.level]
+        module = ".".join([*(start if node.level else []), *([node.module] if node.module else [])])
+        return {f"{module}.{alias.name}" for alias in node.names}
+    return {name for each in ast.iter_child_nodes(node) for name in _imported(each, package)}
+
+
+def _circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Sets of modules, each of which imports all others of its set, directly or not."""
+    reached = {name: _reached(graph, name) for name in graph}
+    together = {
+        tuple(sorted(other for other in reached[name] if name in reached[other]))
+        for name in graph
+        if name in reached[name]
+    }
+    return sorted(map(list, together))
+
+
+def _reached(graph: dict[str, set[str]], start: str) -> set[str]:
+    reached: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for name in graph[waiting.pop()] - reached:
+            reached.add(name)
+            waiting.append(name)
+    return reached
