@@ -8,7 +8,7 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 
 import fairspan as fs
-from fairspan.html_table import html_table
+from fairspan.formatting.html_table import html_table
 from fairspan.moments.groups import CodedLabels
 from fairspan.moments.sources.registry import rows_of as rows_in_memory
 from fairspan.moments.sparse.moments import SparseMoments

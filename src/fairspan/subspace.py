@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import CorruptFile, InvalidInput
-from fairspan.html_table import Row, first_and_last, html_table
+from fairspan.formatting.html_table import Row, first_and_last, html_table
 from fairspan.moments.center import check_center
 from fairspan.moments.groups import Label, plain_labels, printable, spelled
 from fairspan.moments.sources.arrays import ArrayRows

@@ -14,7 +14,7 @@ from fairspan import cli
 from fairspan.cli import progress_line
 from fairspan.cli.reproducing import _Line
 from fairspan.cli.terminal import paint_on, width_of
-from fairspan.terminal_text import terminal_width
+from fairspan.formatting.terminal_text import terminal_width
 
 fcntl = pytest.importorskip("fcntl", reason="needs a pseudo-terminal")
 termios = pytest.importorskip("termios", reason="needs a pseudo-terminal")

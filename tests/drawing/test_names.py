@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from fairspan.drawing.free_places import free_place
 from fairspan.drawing.layout import number
-from fairspan.drawing.names import label_of, labels_of
 from fairspan.drawing.palette import look
+from fairspan.formatting.names import label_of, labels_of
 
 
 def shown(label):

@@ -9,7 +9,7 @@ import pytest
 
 from fairspan.experiments.experiment import Result
 from fairspan.experiments.writing import csv_of, shown, text_of, write_result
-from fairspan.terminal_text import terminal_width
+from fairspan.formatting.terminal_text import terminal_width
 
 RESULT = Result(
     "A title",

@@ -22,9 +22,9 @@ from fairspan.auditing.pictures import picture_of
 from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
 from fairspan.auditing.row_errors import standard_errors
 from fairspan.auditing.text import audit_table, audit_text
-from fairspan.data_frames import data_frame
 from fairspan.drawing.audit import AuditPicture, AuditQuantity
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.formatting.data_frames import data_frame
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.group_limit import GroupLimit
 from fairspan.moments.group_moments import GroupMoments

@@ -6,7 +6,7 @@ from fairspan.auditing.findings import Finding
 from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
 from fairspan.auditing.table import HEADINGS, disparity_of, figures_of, heading_of
 from fairspan.auditing.text import intake_of
-from fairspan.html_table import Note, Row, html_table
+from fairspan.formatting.html_table import Note, Row, html_table
 from fairspan.moments.groups import printable, spelled
 
 # Groups of one model that are shown.

@@ -7,8 +7,9 @@ from itertools import product
 
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupAudit, ModelAudit
+from fairspan.formatting.numbers import figure
+from fairspan.formatting.terminal_text import Paint, cut_names, plain, terminal_width, wrapped
 from fairspan.moments.groups import printable, spelled
-from fairspan.terminal_text import Paint, cut_names, plain, terminal_width, wrapped
 
 WIDTH = 80
 HEADINGS = ("group", "rows", "variance", "error", "95 % interval", "best", "loss", "kept")
@@ -69,17 +70,6 @@ def heading_of(model: ModelAudit, n_features: int) -> str:
         f"{printable(model.name)}: {model.n_components} of {n_features} dimensions, "
         f"{_ABOUT[model.center]}{units}"
     )
-
-
-def figure(value: float) -> str:
-    """Four significant digits, without an exponent where that stays short.
-
-    Examples
-    --------
-    >>> figure(13.94617), figure(0.0), figure(0.00021), figure(1234567.0)
-    ('13.95', '0', '0.00021', '1.235e+06')
-    """
-    return f"{value:.4g}"
 
 
 def interval(estimate: Estimate) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from fairspan.auditing.findings import Finding
 from fairspan.auditing.results import AuditedRows, ModelAudit
 from fairspan.auditing.table import WIDTH, table_of
+from fairspan.formatting.terminal_text import Paint, plain, wrapped
 from fairspan.moments.intake import Intake
-from fairspan.terminal_text import Paint, plain, wrapped
 
 _INDENT = " " * len("FS101 ")
 

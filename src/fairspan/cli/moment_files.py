@@ -99,8 +99,8 @@ def _facts(moments: "GroupMoments", out: Path) -> dict[str, Any]:
 
 def _in_words(moments: "GroupMoments") -> str:
     """One line for each group under a heading, and what is not in."""
+    from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
     from fairspan.moments.groups import printable, spelled
-    from fairspan.terminal_text import cut_names, terminal_width, wrapped
 
     whole = [printable(spelled(label)) for label in moments.labels]
     cut = cut_names(whole, _LONGEST_NAME)

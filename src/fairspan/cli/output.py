@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairspan.cli.terminal import paint_on, width_of
+from fairspan.formatting.terminal_text import Role, wrapped
 from fairspan.moments.groups import printable
 from fairspan.problem.criteria import EqualError
 from fairspan.problem.used_parameters import used_parameters
-from fairspan.terminal_text import Role, wrapped
 
 if TYPE_CHECKING:
     from fairspan.auditing.audit import Audit

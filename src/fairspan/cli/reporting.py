@@ -11,13 +11,13 @@ from fairspan.cli.parameters import Value
 from fairspan.cli.reading import Reading
 from fairspan.cli.shell_text import shell_text
 from fairspan.cli.terminal import paint_on, width_of
+from fairspan.formatting.terminal_text import Paint, wrapped
 from fairspan.problem.named_criteria import criterion_of
 from fairspan.report.facts.answers import PCA
-from fairspan.report.facts.asked import Asked
+from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.fingerprints import fingerprint_of, of_files
-from fairspan.report.facts.made import Origin, title_of
-from fairspan.report.facts.of_rows import check_size, facts_of
-from fairspan.terminal_text import Paint, wrapped
+from fairspan.report.facts.origin import Origin, title_of
+from fairspan.report.facts.settings import ReportSettings
 
 _INDENT = " " * len("FS101 ")
 
@@ -42,10 +42,10 @@ class Settings:
     criterion: str
     parameters: Mapping[str, Value]
 
-    def asked(self, parameters: Mapping[str, Any]) -> Asked:
+    def asked(self, parameters: Mapping[str, Any]) -> ReportSettings:
         """The same, with these parameters of the criterion."""
         criterion = criterion_of(self.criterion, **parameters)
-        return Asked.of(criterion, None, self.n_components, self.center, self.standardize)
+        return ReportSettings.of(criterion, None, self.n_components, self.center, self.standardize)
 
 
 def facts_of_table(

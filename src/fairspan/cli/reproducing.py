@@ -13,7 +13,7 @@ from fairspan.cli import options
 from fairspan.cli.progress_line import duration
 from fairspan.cli.terminal import width_of
 from fairspan.experiments.registry import EXPERIMENTS, experiment_of
-from fairspan.terminal_text import wrapped
+from fairspan.formatting.terminal_text import wrapped
 
 if TYPE_CHECKING:
     from fairspan.experiments.experiment import Experiment, Result

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from fairspan.drawing.heading import head
 from fairspan.drawing.layout import label_bounds, number, plain_numbers, stacked
 from fairspan.drawing.measures import labels_within, width_of
-from fairspan.drawing.names import label_of
 from fairspan.drawing.palette import FAINT, FAIR, INK, PLAIN
 from fairspan.drawing.picture import Picture
 from fairspan.drawing.statuses import unproven
+from fairspan.formatting.names import label_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,6 @@ from fairspan.drawing.free_places import free_place
 from fairspan.drawing.heading import for_legend, head
 from fairspan.drawing.layout import plain_numbers
 from fairspan.drawing.measures import height_of, labels_within, width_of
-from fairspan.drawing.names import label_of
 from fairspan.drawing.palette import (
     FAINT,
     INK,
@@ -22,6 +21,7 @@ from fairspan.drawing.palette import (
     other_look,
 )
 from fairspan.drawing.picture import Picture
+from fairspan.formatting.names import label_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from fairspan.drawing.heading import head
 from fairspan.drawing.layout import number, plain_numbers
-from fairspan.drawing.names import label_of
 from fairspan.drawing.palette import FAIR, INK, PLAIN
 from fairspan.drawing.picture import Picture
 from fairspan.drawing.rows import rows_size, set_rows
+from fairspan.formatting.names import label_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

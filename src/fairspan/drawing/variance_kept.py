@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.drawing.heading import for_legend, head
-from fairspan.drawing.names import label_of
 from fairspan.drawing.palette import BEST, FAINT, FAIR, PLAIN
 from fairspan.drawing.picture import Picture
 from fairspan.drawing.rows import rows_size, set_rows
+from fairspan.formatting.names import label_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

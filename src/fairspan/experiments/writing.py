@@ -9,8 +9,8 @@ from fairspan.drawing.files import empty_figure, save
 from fairspan.drawing.palette import STYLE
 from fairspan.errors import MissingDependency
 from fairspan.experiments.experiment import Cell, Result
+from fairspan.formatting.terminal_text import terminal_width, wrapped
 from fairspan.storage import replacing
-from fairspan.terminal_text import terminal_width, wrapped
 
 _WIDTH = 80
 _FORMATS = ("svg", "png")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.data_frames import data_frame
+from fairspan.formatting.data_frames import data_frame
 from fairspan.metrics.outcomes import outcomes_by_group, percentile_interval
 from fairspan.moments.groups import Label, Scalar, spelled
 from fairspan.problem.parameters import check_count, check_number

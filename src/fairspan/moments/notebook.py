@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from fairspan.html_table import Row, first_and_last, html_table
+from fairspan.formatting.html_table import Row, first_and_last, html_table
 from fairspan.moments.groups import printable, spelled
 
 if TYPE_CHECKING:

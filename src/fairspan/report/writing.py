@@ -13,10 +13,10 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.sources.protocol import Rows
 from fairspan.moments.sources.registry import rows_of
 from fairspan.problem.parameters import kind_of
-from fairspan.report.facts.asked import Asked
+from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.call import Call
 from fairspan.report.facts.fingerprints import fingerprint_of, of_bytes
-from fairspan.report.facts.of_rows import check_size, facts_of
+from fairspan.report.facts.settings import ReportSettings
 from fairspan.storage import replacing, writing
 
 _EXTRA, _PACKAGES = "report", ("jinja2", "matplotlib")
@@ -102,7 +102,7 @@ def write_report(
     >>> facts["settings"]["n_components"], facts["models"][1]["certificate"]["status"]
     (2, 'optimal')
     """
-    asked = Asked.of(criterion, criteria, n_components, center, scale)
+    asked = ReportSettings.of(criterion, criteria, n_components, center, scale)
     _check_names(name, title)
     limit = GroupLimit(max_groups)
     check_can_write(path, X)

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.certificates.optimality import by_pooled_variance
-from fairspan.data_frames import data_frame
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.fitting import Fit
-from fairspan.html_table import html_table
+from fairspan.formatting.data_frames import data_frame
+from fairspan.formatting.html_table import html_table
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
 from fairspan.moments.groups import Label, printable, spelled

@@ -11,7 +11,7 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import printable
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.nested_parameters import field_values
-from fairspan.report.facts.asked import PLAIN, Asked
+from fairspan.report.facts.settings import PLAIN, ReportSettings
 
 PCA = "PCA"
 
@@ -83,7 +83,7 @@ class Answers:
         return [plain, *(replace(each, baseline=PCA) for each in others)]
 
 
-def answers_of(moments: GroupMoments, asked: Asked, n_components: int) -> Answers:
+def answers_of(moments: GroupMoments, asked: ReportSettings, n_components: int) -> Answers:
     """Fit ordinary PCA, and every criterion that was asked for.
 
     Raises

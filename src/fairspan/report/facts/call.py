@@ -8,8 +8,8 @@ from typing import Any
 
 from fairspan.problem.criteria import Criterion, MinimaxLoss
 from fairspan.problem.named_criteria import criterion_of
-from fairspan.report.facts.asked import Asked
-from fairspan.report.facts.made import Origin, title_of
+from fairspan.report.facts.origin import Origin, title_of
+from fairspan.report.facts.settings import ReportSettings
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +20,7 @@ class Call:
     ----------
     X, sensitive_features, sample_weight : objects
         None, where moments were passed.
-    asked : Asked
+    asked : ReportSettings
     criteria : sequence of str or criterion objects, or None
     name, title : str or None
     max_groups : int or None
@@ -29,7 +29,7 @@ class Call:
     X: Any
     sensitive_features: Any
     sample_weight: Any
-    asked: Asked
+    asked: ReportSettings
     criteria: Sequence[Any] | None
     name: str | None
     title: str | None

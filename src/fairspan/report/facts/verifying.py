@@ -11,7 +11,7 @@ import numpy as np
 from fairspan.fitting import Fit
 from fairspan.problem.criteria import EqualError
 from fairspan.report.facts.answers import Answer
-from fairspan.report.facts.made import Origin
+from fairspan.report.facts.origin import Origin
 from fairspan.report.facts.programs import (
     Formula,
     formula_of,

@@ -11,9 +11,9 @@ from fairspan.drawing.audit import AuditPicture
 from fairspan.drawing.error_curve import ErrorCurvePicture
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.group_loss import GroupLossPicture
-from fairspan.report.page.drawn import Drawn, Point, draw
-from fairspan.report.page.parts import Facts, main_of, plain_of, spoken
-from fairspan.report.page.shown import called, interval, number
+from fairspan.formatting.numbers import called, interval, number
+from fairspan.report.page.inline_figures import Drawn, Point, draw
+from fairspan.report.page.lookups import Facts, main_of, plain_of, spoken
 
 FloatArray = npt.NDArray[np.float64]
 

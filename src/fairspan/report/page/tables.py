@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fairspan.report.page.parts import Facts, plain_of, rounding_of, sharing_largest, spoken
-from fairspan.report.page.shown import (
+from fairspan.formatting.numbers import (
     called,
     change,
     count,
@@ -17,6 +16,7 @@ from fairspan.report.page.shown import (
     sharers,
     whole,
 )
+from fairspan.report.page.lookups import Facts, plain_of, rounding_of, sharing_largest, spoken
 from fairspan.report.page.table import Cell, Heading, Row, Table
 
 # As a share of the total variance: less than fits resolve.

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairspan.report.page.drawn import Place
-from fairspan.report.page.parts import Facts, main_of, rounding_of, sharing_largest, spoken
-from fairspan.report.page.shown import above, called, loading, number, share, sharers, whole
+from fairspan.formatting.numbers import above, called, loading, number, share, sharers, whole
+from fairspan.report.page.inline_figures import Place
+from fairspan.report.page.lookups import Facts, main_of, rounding_of, sharing_largest, spoken
 
 # Figures of each group at a step.
 _PER_GROUP = 3
@@ -67,7 +67,7 @@ class Walking:
         return found
 
 
-def walking_of(facts: Facts, places: Sequence[Sequence[Place]]) -> Walking:
+def slider_of(facts: Facts, places: Sequence[Sequence[Place]]) -> Walking:
     """Make the texts of every step.
 
     Parameters

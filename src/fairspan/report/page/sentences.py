@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from fairspan.report.page.parts import (
+from fairspan.formatting.numbers import called, change, count, number, relative, share
+from fairspan.report.page.lookups import (
     ALIKE,
     Facts,
     findings_about_the_answer,
@@ -14,7 +15,6 @@ from fairspan.report.page.parts import (
     sharing_largest,
     spoken,
 )
-from fairspan.report.page.shown import called, change, count, number, relative, share
 
 # What is said of an answer, by its status.
 _PROVEN = {"optimal": "Proven", "unresolved": "Unresolved"}

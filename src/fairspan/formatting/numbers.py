@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairspan.auditing.table import figure
-
 _MINUS, _TIMES, _DASH, _FIXED_SPACE, _THIN_SPACE = "\u2212", "\u00d7", "\u2013", "\u00a0", "\u202f"
 _RAISED = dict(
     zip(
@@ -22,6 +20,17 @@ _ROUNDING, _TINY, _TINY_SHARE = 1e-9, 5e-5, 5e-4
 # Letters of a name: the facts have them all.
 _LONGEST = 100
 _EXPONENT = re.compile(r"e([+-]\d+)$")
+
+
+def figure(value: float) -> str:
+    """Four significant digits, without an exponent where that stays short.
+
+    Examples
+    --------
+    >>> figure(13.94617), figure(0.0), figure(0.00021), figure(1234567.0)
+    ('13.95', '0', '0.00021', '1.235e+06')
+    """
+    return f"{value:.4g}"
 
 
 def called(name: str) -> str:

@@ -15,11 +15,11 @@ from fairspan.moments.sources.protocol import Rows
 from fairspan.problem.problem import check_n_components
 from fairspan.problem.used_parameters import used_parameters
 from fairspan.report.facts.answers import Answers, answers_of
-from fairspan.report.facts.asked import Asked
 from fairspan.report.facts.dimensions import along_dimensions, dimensions_facts
-from fairspan.report.facts.made import Origin, made_facts
 from fairspan.report.facts.models import findings_facts, models_facts, shown
+from fairspan.report.facts.origin import Origin, made_facts
 from fairspan.report.facts.plain_values import plain
+from fairspan.report.facts.settings import ReportSettings
 from fairspan.report.facts.steps import steps_facts
 from fairspan.report.facts.verifying import verification_facts
 from fairspan.report.facts.walks import along_found, along_frontier, spread_along
@@ -40,7 +40,7 @@ _MOST_CORNERS = 120
 def facts_of(
     moments: GroupMoments,
     rows: Rows | None,
-    asked: Asked,
+    asked: ReportSettings,
     origin: Origin,
     *,
     weighted: bool = False,
@@ -53,7 +53,7 @@ def facts_of(
         Of the rows.
     rows : RowSource, PartedRows or None
         The rows again, read once for intervals; None for none.
-    asked : Asked
+    asked : ReportSettings
     origin : Origin
 
     Returns
@@ -98,7 +98,7 @@ def facts_of(
     return facts
 
 
-def check_size(n_features: int, asked: Asked) -> None:
+def check_size(n_features: int, asked: ReportSettings) -> None:
     """Make sure that these are not too many features, nor too few for d.
 
     Raises
@@ -124,7 +124,7 @@ def _check_groups(moments: GroupMoments) -> None:
         )
 
 
-def _settings_facts(answers: Answers, asked: Asked, n_components: int) -> dict[str, Any]:
+def _settings_facts(answers: Answers, asked: ReportSettings, n_components: int) -> dict[str, Any]:
     return {
         "n_components": n_components,
         "chosen_by": _CHOSEN_BY_SHARE if asked.n_components is None else "asked",
@@ -165,7 +165,7 @@ def _feature_names(moments: GroupMoments) -> list[str]:
 
 
 def _curves(
-    moments: GroupMoments, answers: Answers, audit: Audit, asked: Asked, n_components: int
+    moments: GroupMoments, answers: Answers, audit: Audit, asked: ReportSettings, n_components: int
 ) -> dict[str, Any]:
     """Curves by dimension, the frontier of two groups, and a walk along one of them."""
     rounding = audit.models[0].rounding
