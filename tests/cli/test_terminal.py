@@ -81,7 +81,7 @@ def test_each_command_tells_how_far_it_is_and_never_wraps(on_terminal, data, tmp
         for word in what:
             lines = re.findall(rf"\r({word}: [^\r]*)\r", shown)
             assert lines
-            assert re.search(r"\d%", lines[-1])
+            assert re.search(r"\d %", lines[-1])
             assert lines[-1].rstrip().endswith(" left")
             assert max(map(len, lines)) < columns
         assert not any(word in line for word in what for line in left_over(shown))

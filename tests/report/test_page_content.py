@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from audit_pages import twelve_groups, two_groups
-from fairspan.formatting.numbers import called, change, figure, number, share
+from fairspan.formatting.names import called
+from fairspan.formatting.numbers import change, figure, number, share
 from fairspan.report.page import sentences
 from fairspan.report.page.compact import compact
 from fairspan.report.page.rendering import page_of

@@ -162,7 +162,7 @@ def test_a_bound_on_the_largest_loss_is_drawn_only_where_it_was_proven(criterion
 def test_what_is_read_out_at_a_step_gives_each_group_its_own_error():
     facts = facts_by(*made_rows(2, 4), 2, criteria=[])
     points = facts["steps"]["points"]
-    steps = slider_of(facts, [[] for _ in points]).data["steps"]
+    steps = slider_of(facts, [[] for _ in points])["data"]["steps"]
     for point, step in zip(points, steps, strict=True):
         first, second = map(number, point["errors"])
         assert f"group 00 {first}" in step["said"]

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.auditing.block_errors import errors_without_each
 from fairspan.auditing.findings import Finding, find
@@ -35,8 +34,6 @@ from fairspan.problem.disparity import signed_disparity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

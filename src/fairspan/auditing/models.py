@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.accepted_models import subspace_of
 from fairspan.errors import InvalidInput, UnknownGroup
@@ -14,8 +13,7 @@ from fairspan.moments.center import Center
 from fairspan.moments.groups import Label, listed, printable
 from fairspan.moments.of_rows import Moments
 from fairspan.subspace import FairSubspace
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _PLAIN = "total_error"
 

@@ -13,8 +13,7 @@ from fairspan.moments.groups import Label, LabelCoder
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.sources.protocol import RowBlock, Rows, RowSource
 from fairspan.subspace import FairSubspace, squared_residuals
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 def standard_errors(

@@ -7,9 +7,10 @@ from itertools import product
 
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupAudit, ModelAudit
-from fairspan.formatting.numbers import figure
+from fairspan.auditing.wording import group_name
+from fairspan.formatting.numbers import figure, in_ascii, share
 from fairspan.formatting.terminal_text import Paint, cut_names, plain, terminal_width, wrapped
-from fairspan.moments.groups import printable, spelled
+from fairspan.moments.groups import printable
 
 WIDTH = 80
 HEADINGS = ("group", "rows", "variance", "error", "95 % interval", "best", "loss", "kept")
@@ -33,7 +34,7 @@ class _Layout:
 # From the best to the narrowest.
 _LAYOUTS = [
     _Layout(longest, short, below)
-    for below, longest, short in product((False, True), (18, 15, 12), (False, True))
+    for below, longest, short in product((False, True), (18, 15, 11), (False, True))
 ]
 
 
@@ -94,7 +95,7 @@ def figures_of(model: ModelAudit, group: GroupAudit) -> tuple[str, ...]:
         interval(group.error),
         _shown(group.best_error, model),
         _shown(group.excess_loss, model),
-        "-" if group.variance_kept is None else f"{group.variance_kept:.1%}",
+        in_ascii(share(group.variance_kept)),
     )
 
 
@@ -133,7 +134,7 @@ class _Line:
 
 
 def _lines_of(model: ModelAudit, layout: _Layout) -> list[_Line]:
-    whole = [printable(spelled(group.group)) for group in model.groups]
+    whole = [group_name(group.group) for group in model.groups]
     cut = cut_names(whole, layout.longest_name)
     worst = worst_loss(model)
     lines = []

@@ -13,6 +13,7 @@ from fairspan.cli.terminal import paint_on, width_of
 from fairspan.datasets import Dataset, diabetes_by_sex
 from fairspan.errors import MissingDependency
 from fairspan.fitting import Fit, fit_subspace
+from fairspan.formatting.numbers import in_ascii, relative
 from fairspan.formatting.terminal_text import wrapped
 from fairspan.moments.accumulate import accumulate
 from fairspan.moments.group_moments import GroupMoments
@@ -79,7 +80,8 @@ def demo_screen(fit: Fit, result: Audit, data: Dataset) -> str:
     conclusion = (
         f"PCA costs {spelled(worse.group)} {worse.excess_loss / better.excess_loss:.1f} times "
         f"what it costs {spelled(better.group)}. Fair PCA makes the larger loss as small as it can "
-        f"be, {fair.largest_loss:.4f}, for {cost:.2%} more error over all rows. {_caution(plain)}"
+        f"be, {fair.largest_loss:.4f}, for {in_ascii(relative(cost))} more error over all rows. "
+        f"{_caution(plain)}"
     )
     parts = [
         _filled("Does PCA lose one of my groups, and what does it cost to repair that?", width),

@@ -4,19 +4,17 @@ import warnings
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 
 from fairspan.auditing.models import plain_pca
+from fairspan.auditing.wording import group_name
 from fairspan.errors import FairspanWarning, InvalidParameter, InvalidType
 from fairspan.metrics import GroupFigures, group_figures
-from fairspan.moments.groups import printable, spelled
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.named_criteria import criterion_of
 from fairspan.problem.parameters import kind_of
 from fairspan.subspace import FairSubspace
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Of float64's sixteen digits the last four are left to rounding, as in audits.
 _ROUNDING = 1e-12
@@ -43,7 +41,7 @@ def moments_of_fit(estimator: Any, purpose: str) -> Any:
 
 def names_of(labels: Any) -> tuple[str, ...]:
     """Groups as they are spelled in tables."""
-    return tuple(printable(spelled(label)) for label in labels)
+    return tuple(group_name(label) for label in labels)
 
 
 def criterion_name(estimator: Any) -> str:

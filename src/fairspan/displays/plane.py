@@ -15,8 +15,8 @@ from fairspan.errors import InvalidInput
 from fairspan.moments.groups import Label, LabelCoder
 from fairspan.moments.sources.protocol import RowBlock, RowSource
 from fairspan.subspace import FairSubspace
+from fairspan.typing import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
 
 

@@ -3,11 +3,12 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.auditing.audit import Audit, audit_moments, audit_rows
+from fairspan.auditing.wording import group_name
 from fairspan.errors import InvalidInput
 from fairspan.fitting import smallest_dimension
+from fairspan.formatting.plain_values import plain
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.groups import printable
@@ -16,19 +17,19 @@ from fairspan.problem.problem import check_n_components
 from fairspan.problem.used_parameters import used_parameters
 from fairspan.report.facts.answers import Answers, answers_of
 from fairspan.report.facts.dimensions import along_dimensions, dimensions_facts
-from fairspan.report.facts.models import findings_facts, models_facts, shown
-from fairspan.report.facts.origin import Origin, made_facts
-from fairspan.report.facts.plain_values import plain
+from fairspan.report.facts.models import findings_facts, models_facts
+from fairspan.report.facts.origin import Origin, provenance_facts
 from fairspan.report.facts.settings import ReportSettings
 from fairspan.report.facts.steps import steps_facts
 from fairspan.report.facts.verifying import verification_facts
 from fairspan.report.facts.walks import along_found, along_frontier, spread_along
 from fairspan.trade_off.curve import Frontier
 from fairspan.trade_off.tracing import frontier_to_look_at
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 FORMAT = 1
+# Of float64's sixteen digits the last four are left to rounding.
+_DIGITS = 12
 SHARE_KEPT = 0.9
 _CHOSEN_BY_SHARE = "the least that keep 90 % of the variance over all rows"
 # Matrices of more features, one for each group, are too large to compare so many answers.
@@ -92,8 +93,9 @@ def facts_of(
             **curves,
             "findings": findings_facts(audit),
             "verification": verification_facts(answers.main, origin),
-            "made": made_facts(origin, settings),
-        }
+            "made": provenance_facts(origin, settings),
+        },
+        _DIGITS,
     )
     return facts
 
@@ -148,7 +150,7 @@ def _data_facts(moments: GroupMoments, audit: Audit, name: str) -> dict[str, Any
         "weighted": not np.array_equal(moments.weights, moments.counts),
         "groups": [
             {
-                "group": shown(each.group),
+                "group": group_name(each.group),
                 "n": each.n,
                 "proportion": each.proportion,
                 "total_variance": each.total_variance,
@@ -171,7 +173,7 @@ def _curves(
     rounding = audit.models[0].rounding
     found = along_dimensions(answers)
     plain_errors = np.array([each.error.value for each in audit.models[0].groups])
-    groups = [shown(label) for label in moments.labels]
+    groups = [group_name(label) for label in moments.labels]
     curve: Frontier | None = None
     if moments.n_groups == 2:
         curve = frontier_to_look_at(moments, n_components, asked.center, scale=asked.scale)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fairspan.formatting.numbers import count, settings, whole
+from fairspan.formatting.names import settings, spoken
+from fairspan.formatting.numbers import count, whole
 from fairspan.report.page import figures, sentences, tables
-from fairspan.report.page.lookups import Facts, findings_about_the_answer, main_of, spoken
+from fairspan.report.page.lookups import Facts, findings_about_the_answer, main_of
 from fairspan.report.page.slider import slider_of
 from fairspan.report.page.table import Table
 
@@ -42,7 +43,7 @@ def content_of(facts: Facts) -> dict[str, Any]:
             )
         },
         "answers": sentences.answers(facts),
-        "tables": _tables(facts, [step["label"] for step in walk.data["steps"]]),
+        "tables": _tables(facts, [step["label"] for step in walk["data"]["steps"]]),
         "plain_figure": figures.of_plain(facts),
         "losses_figure": None if main_of(facts)["is_plain_pca"] else figures.of_losses(facts),
         "walk_figure": walked,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairspan.errors import MissingDependency
-from fairspan.formatting.numbers import called, parts
+from fairspan.formatting.names import called, parts
 from fairspan.report.page.lookups import Facts
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from fairspan.formatting.numbers import called, change, count, number, relative, share
+from fairspan.formatting.names import called, spoken
+from fairspan.formatting.numbers import change, count, number, relative, share
 from fairspan.report.page.lookups import (
     ALIKE,
     Facts,
@@ -13,7 +14,6 @@ from fairspan.report.page.lookups import (
     most_lost,
     plain_of,
     sharing_largest,
-    spoken,
 )
 
 # What is said of an answer, by its status.

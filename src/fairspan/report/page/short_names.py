@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairspan.formatting.numbers import called
+from fairspan.formatting.names import called
 from fairspan.report.page.lookups import Facts
 
 # These are to be copied and run as they are.
