@@ -13,7 +13,7 @@ from fairspan import cli
 from fairspan.cli import options
 from fairspan.cli.progress_line import duration
 from fairspan.cli.terminal import width_of
-from fairspan.terminal_text import wrapped
+from fairspan.formatting.terminal_text import wrapped
 from reproduction.registry import EXPERIMENTS, experiment_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from pathlib import Path
 from fairspan.drawing.files import empty_figure, save
 from fairspan.drawing.palette import STYLE
 from fairspan.errors import MissingDependency
+from fairspan.formatting.terminal_text import terminal_width, wrapped
 from fairspan.storage import replacing
-from fairspan.terminal_text import terminal_width, wrapped
 from reproduction.experiment import Cell, Result
 
 _WIDTH = 80

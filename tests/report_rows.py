@@ -3,9 +3,9 @@
 import numpy as np
 
 from fairspan.moments.of_rows import accumulate
-from fairspan.report.facts.asked import Asked
-from fairspan.report.facts.made import Origin
-from fairspan.report.facts.of_rows import facts_of
+from fairspan.report.facts.assembly import facts_of
+from fairspan.report.facts.origin import Origin
+from fairspan.report.facts.settings import ReportSettings
 from fairspan.rows.registry import rows_of
 
 ORIGIN = Origin("rows", "a report", None, "a command", "pass")
@@ -32,7 +32,7 @@ def facts_by(
     origin=ORIGIN,
 ):
     rows = rows_of(X, labels, weights)
-    asked = Asked.of(criterion, criteria, n_components, center, scale)
+    asked = ReportSettings.of(criterion, criteria, n_components, center, scale)
     return facts_of(accumulate(rows), rows, asked, origin)
 
 

@@ -8,7 +8,7 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 
 import fairspan as fs
-from fairspan.html_table import html_table
+from fairspan.formatting.html_table import html_table
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
 from fairspan.moments.held_rows.thin_of_rows import thin_moments
 from fairspan.rows.groups import CodedLabels

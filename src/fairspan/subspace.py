@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import CorruptFile, InvalidType
-from fairspan.html_table import Row, first_and_last, html_table
+from fairspan.formatting.html_table import Row, first_and_last, html_table
 from fairspan.moments.center import check_center
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width

@@ -8,9 +8,10 @@ import pytest
 from fairspan import audit
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupAudit, ModelAudit
-from fairspan.auditing.table import figure, table_of
+from fairspan.auditing.table import table_of
 from fairspan.auditing.text import audit_text
-from fairspan.terminal_text import cut_names, terminal_width, wrapped
+from fairspan.formatting.numbers import figure
+from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
 
 WIDE = "東京都世田谷区の住民の皆さん"
 DEGREES = ("postgraduate degree", "secondary school", "no formal schooling")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from audit_pages import hostile_pair, twelve_groups, two_groups
-from fairspan.report.page.shown import loading, number, share
+from fairspan.formatting.numbers import loading, number, share
 
 PAGES = pytest.mark.parametrize("made", [two_groups, twelve_groups])
 CONTRAST = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")

@@ -51,9 +51,9 @@ def test_the_table_shows_the_figures_of_the_json(run, data):
         numbers = (group["total_variance"], error["value"], error["low"], error["high"])
         numbers += (group["best_error"], group["excess_loss"])
         variance, value, low, high, best, loss = (f"{number:.4g}" for number in numbers)
-        kept = f"{group['variance_kept']:.1%}"
+        kept = f"{100 * group['variance_kept']:.1f} %"
         assert line.split()[1:] == [
-            *(str(group["n"]), variance, value, low, "to", high, best, loss, kept)
+            *(str(group["n"]), variance, value, low, "to", high, best, loss, *kept.split())
         ]
     for finding in facts["findings"]:
         assert finding["message"] in " ".join(" ".join(lines).split())

@@ -60,7 +60,7 @@ def test_later_the_line_counts_rows_and_is_cleared_at_the_end(rows):
     assert len(lines) >= 2
     done = [int(line.split()[1].replace(",", "")) for line in lines]
     assert done == sorted(set(done))
-    assert lines[-1].startswith("reading: 10,000 of 10,000 rows (100%), ")
+    assert lines[-1].startswith("reading: 10,000 of 10,000 rows (100 %), ")
     assert max(map(len, lines)) < 80
     assert (blank.strip(), after) == ("", "")
     assert len(blank) >= max(map(len, lines))
@@ -95,7 +95,7 @@ def test_of_a_csv_the_number_of_rows_is_an_estimate(tmp_path):
     path = tmp_path / "long.csv"
     path.write_text("x,y\n" + LINES)
     shown = auditing(path)
-    assert "\rauditing: 150,000 of about 150,000 rows (100%), " in shown
+    assert "\rauditing: 150,000 of about 150,000 rows (100 %), " in shown
     assert " left" in shown
 
 
@@ -129,10 +129,10 @@ def test_nothing_is_estimated_where_lines_do_not_show_it(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "shown"),
     [
-        (80, "reading: 20,000,000 of 40,000,000 rows (50%), 1.0 M rows/s, 20 s left"),
-        (70, "reading: 20,000,000 of 40,000,000 rows (50%), 1.0 M rows/s, 20 s left"),
-        (69, "reading: 50%, 1.0 M rows/s, 20 s left"),
-        (37, "reading: 50%, 20 s left"),
+        (80, "reading: 20,000,000 of 40,000,000 rows (50 %), 1.0 M rows/s, 20 s left"),
+        (71, "reading: 20,000,000 of 40,000,000 rows (50 %), 1.0 M rows/s, 20 s left"),
+        (70, "reading: 50 %, 1.0 M rows/s, 20 s left"),
+        (37, "reading: 50 %, 20 s left"),
         (12, "reading: 50"),
     ],
 )
@@ -158,9 +158,9 @@ def test_the_line_tells_the_rate_and_the_time_left():
         for _ in range(3):
             line.add(10_000_000)
     _, first, second, blank, after = terminal.getvalue().split("\r")
-    assert first == "reading: 20,000,000 of 40,000,000 rows (50%), 1.0 M rows/s, 20 s left"
+    assert first == "reading: 20,000,000 of 40,000,000 rows (50 %), 1.0 M rows/s, 20 s left"
     assert second.rstrip() == (
-        "reading: 30,000,000 of 40,000,000 rows (75%), 750 k rows/s, 13 s left"
+        "reading: 30,000,000 of 40,000,000 rows (75 %), 750 k rows/s, 13 s left"
     )
     assert (blank.strip(), after) == ("", "")
 
@@ -170,7 +170,7 @@ def test_rows_that_were_read_before_count_for_the_share_but_not_for_the_rate():
     seconds = iter([0, 10]).__next__
     with ProgressLine("reading", 1000, terminal, seconds, done=600) as line:
         line.add(200)
-    assert "reading: 800 of 1,000 rows (80%), 20 rows/s, 10 s left" in terminal.getvalue()
+    assert "reading: 800 of 1,000 rows (80 %), 20 rows/s, 10 s left" in terminal.getvalue()
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def test_parts_of_unknown_size_are_counted_themselves(folder):
     accumulate(WithProgress(rows, "reading", terminal, clock_in_steps_of(3.0)))
     done = re.findall(r"reading: (\d) of 3 parts", terminal.getvalue())
     assert done == ["1", "2", "3"]
-    assert "reading: 1 of 3 parts (33%), 20 parts/min, 6 s left" in terminal.getvalue()
+    assert "reading: 1 of 3 parts (33 %), 20 parts/min, 6 s left" in terminal.getvalue()
 
 
 @pytest.mark.parametrize("command", ["audit", "fit"])
@@ -237,6 +237,6 @@ def test_a_real_terminal_shows_progress_and_is_left_clean(data):
         os.close(theirs)
     assert done.returncode == 0
     assert b"rows" in done.stdout
-    assert "reading: 240 of about 240 rows (100%)" in shown
-    assert "auditing: 240 of about 240 rows (100%)" in shown
+    assert "reading: 240 of about 240 rows (100 %)" in shown
+    assert "auditing: 240 of about 240 rows (100 %)" in shown
     assert shown.endswith(" \r")

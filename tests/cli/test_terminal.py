@@ -13,7 +13,7 @@ import pytest
 from fairspan import cli
 from fairspan.cli import progress_line
 from fairspan.cli.terminal import paint_on, width_of
-from fairspan.terminal_text import terminal_width
+from fairspan.formatting.terminal_text import terminal_width
 from reproduction.command import _Line
 
 fcntl = pytest.importorskip("fcntl", reason="needs a pseudo-terminal")
@@ -81,7 +81,7 @@ def test_each_command_tells_how_far_it_is_and_never_wraps(on_terminal, data, tmp
         for word in what:
             lines = re.findall(rf"\r({word}: [^\r]*)\r", shown)
             assert lines
-            assert re.search(r"\d%", lines[-1])
+            assert re.search(r"\d %", lines[-1])
             assert lines[-1].rstrip().endswith(" left")
             assert max(map(len, lines)) < columns
         assert not any(word in line for word in what for line in left_over(shown))

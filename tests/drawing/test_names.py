@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairspan.drawing.free_places import free_place
-from fairspan.drawing.layout import number
-from fairspan.drawing.names import label_of, labels_of
 from fairspan.drawing.palette import look
+from fairspan.formatting.names import label_of, labels_of
+from fairspan.formatting.numbers import axis_number as number
 
 
 def shown(label):

@@ -11,8 +11,8 @@ from fairspan import ErrorGap, FairPCA, GroupMoments, audit
 from fairspan.auditing.findings import find
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
 from fairspan.registry import names_of
-from fairspan.report.facts.asked import Asked
-from fairspan.report.facts.of_rows import facts_of
+from fairspan.report.facts.assembly import facts_of
+from fairspan.report.facts.settings import ReportSettings
 from report_rows import ORIGIN, column, facts_by, made_rows, model_of
 
 
@@ -92,7 +92,7 @@ def test_findings_are_those_of_the_audit_each_with_what_to_do():
 def test_without_rows_there_are_no_intervals_and_a_finding_says_so():
     X, labels = made_rows(2, 5)
     moments = GroupMoments.from_rows(X, labels)
-    asked = Asked.of("minimax_loss", None, 2, "global", False)
+    asked = ReportSettings.of("minimax_loss", None, 2, "global", False)
     facts, with_rows = facts_of(moments, None, asked, ORIGIN), facts_by(X, labels, 2)
     assert "FS106" in [each["code"] for each in facts["findings"]]
     assert not facts["data"]["has_intervals"]

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from audit_pages import twelve_groups, two_groups
-from fairspan.auditing.table import figure
-from fairspan.report.page import leads
+from fairspan.formatting.names import called
+from fairspan.formatting.numbers import change, figure, number, share
+from fairspan.report.page import sentences
 from fairspan.report.page.compact import compact
 from fairspan.report.page.rendering import page_of
-from fairspan.report.page.shown import called, change, number, share
 from page_tree import tree_of
 from report_rows import facts_by, made_rows
 
@@ -120,12 +120,12 @@ def test_summary_says_whose_loss_rises():
     assert facts["models"][1]["is_main"]
     (payer,) = (g for g in (0, 1) if main[g]["excess_loss"] > plain[g]["excess_loss"])
     before, after = (number(groups[payer]["excess_loss"]) for groups in (plain, main))
-    told = f"The loss of {leads.named(main[payer]['group'])} rises from {before} to {after}."
-    assert told in leads.summary(facts)
+    told = f"The loss of {sentences.named(main[payer]['group'])} rises from {before} to {after}."
+    assert told in sentences.summary(facts)
     facts, _ = twelve_groups()
     plain, main = (facts["models"][i]["groups"] for i in (0, 1))
     rises = sum(b["excess_loss"] > a["excess_loss"] for a, b in zip(plain, main, strict=True))
-    assert f"The loss rises for {rises} of 12 groups." in leads.summary(facts)
+    assert f"The loss rises for {rises} of 12 groups." in sentences.summary(facts)
 
 
 @pytest.mark.parametrize("made", [two_groups, twelve_groups])
@@ -243,11 +243,11 @@ def test_what_is_not_proven_is_not_called_proven():
     facts = copy_of(two_groups)
     proof = facts["models"][1]["certificate"]
     proof |= {"status": "open gap", "gap": 0.25}
-    assert leads.proof(facts).startswith("Not proven")
-    assert "0.25" in leads.proof(facts)
+    assert sentences.proof(facts).startswith("Not proven")
+    assert "0.25" in sentences.proof(facts)
     assert "Proven" not in tree_of(page_of(facts)).with_id("summary").text
     proof |= {"lower_bound": None, "gap": None}
-    assert "no bound" in leads.proof(facts)
+    assert "no bound" in sentences.proof(facts)
     assert "Not proven" in tree_of(page_of(facts)).with_id("summary").text
 
 
@@ -257,7 +257,7 @@ def test_summary_where_pca_costs_nothing():
         model["largest_loss"] = 0.0
         for group in model["groups"]:
             group["excess_loss"] = 0.0
-    assert leads.summary(facts) == "PCA with 2\u00a0dimensions costs no group anything."
+    assert sentences.summary(facts) == "PCA with 2\u00a0dimensions costs no group anything."
     page_of(facts)
 
 
@@ -265,8 +265,8 @@ def test_summary_of_pca_itself():
     facts = copy_of(two_groups)
     facts["models"] = facts["models"][:1]
     facts["models"][0]["is_main"] = True
-    assert "leaves" in leads.summary(facts)
-    assert leads.criteria(facts) == "No fair criterion was asked for."
+    assert "leaves" in sentences.summary(facts)
+    assert sentences.criteria(facts) == "No fair criterion was asked for."
 
 
 def test_leads_where_groups_are_alike():
@@ -278,10 +278,10 @@ def test_leads_where_groups_are_alike():
     for group in plain["groups"]:
         group |= {"error": 1.5, "excess_loss": 0.0}
     facts["steps"]["points"] = facts["steps"]["points"][:1]
-    assert leads.data(facts).endswith("of one size.")
-    assert leads.plain(facts) == "PCA reconstructs every group with an error of 1.5."
-    assert "nothing to repair" in leads.criteria(facts)
-    assert leads.walk(facts) == "The same dimensions are the best for both groups."
+    assert sentences.data(facts).endswith("of one size.")
+    assert sentences.plain(facts) == "PCA reconstructs every group with an error of 1.5."
+    assert "nothing to repair" in sentences.criteria(facts)
+    assert sentences.walk(facts) == "The same dimensions are the best for both groups."
 
 
 @pytest.mark.parametrize(("change_of", "verb"), [(0.5, "cuts"), (1.0, "leaves"), (2.0, "raises")])
@@ -289,7 +289,7 @@ def test_summary_says_which_way_the_loss_goes(change_of, verb):
     facts = copy_of(two_groups)
     plain, main = facts["models"][:2]
     main["largest_loss"] = change_of * plain["largest_loss"]
-    assert f"Minimax loss {verb} the largest loss" in leads.summary(facts)
+    assert f"Minimax loss {verb} the largest loss" in sentences.summary(facts)
 
 
 def test_figures_are_the_table_s_with_powers_written_out():

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from fairspan.terminal_text import terminal_width
+from fairspan.formatting.terminal_text import terminal_width
 from reproduction.experiment import Result
 from reproduction.writing import csv_of, shown, text_of, write_result
 

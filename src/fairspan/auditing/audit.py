@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.auditing.block_errors import errors_without_each
 from fairspan.auditing.findings import Finding, find
@@ -22,9 +21,9 @@ from fairspan.auditing.pictures import picture_of
 from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
 from fairspan.auditing.row_errors import standard_errors
 from fairspan.auditing.text import audit_table, audit_text
-from fairspan.data_frames import data_frame
 from fairspan.drawing.audit import AuditPicture, AuditQuantity
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.formatting.data_frames import data_frame
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, moments_of
@@ -35,8 +34,6 @@ from fairspan.rows.registry import rows_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
 from fairspan.metrics.reconstruction import reference_point
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.subspace import FairSubspace
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 def errors_without_each(

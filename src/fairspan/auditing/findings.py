@@ -5,17 +5,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fairspan.auditing.results import AuditedRows, ModelAudit
-from fairspan.auditing.wording import (
-    change,
-    counts,
-    dimensions,
-    first_of,
-    interval,
-    labels,
-    names,
-    quoted,
-    share,
-)
+from fairspan.auditing.wording import counts, labels, names, quoted
+from fairspan.formatting.names import first_of
+from fairspan.formatting.numbers import change, count, figure, in_ascii, relative, share
 from fairspan.rows.groups import Label, listed
 
 Severity = Literal["info", "warning"]
@@ -93,7 +85,7 @@ def _small_share(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Fi
     """FS103: below 5 % of the rows."""
     small = [group for group in models[0].groups if group.proportion < _SMALL_SHARE]
     if small:
-        shares = first_of([share(group.proportion) for group in small])
+        shares = first_of([in_ascii(share(group.proportion)) for group in small])
         yield Finding(
             "FS103",
             "warning",
@@ -158,7 +150,7 @@ def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
     if not model.disparity.has_interval or model.loses_nothing:
         return
     first, second = model.pair
-    low, high = interval(model.disparity.low), interval(model.disparity.high)
+    low, high = (figure(end or 0.0) for end in (model.disparity.low, model.disparity.high))
     between = f"{quoted(second)} and {quoted(first)}"
     if model.disparity.contains_zero:
         yield Finding(
@@ -172,7 +164,8 @@ def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
         return
     worse, better = (second, first) if model.disparity.value > 0 else (first, second)
     errors = {group.group: group.error.value for group in model.groups}
-    more = f"{errors[worse] / errors[better] - 1:.1%} more error; " if errors[better] > 0 else ""
+    ratio = errors[worse] / errors[better] if errors[better] > 0 else None
+    more = "" if ratio is None else f"{in_ascii(relative(ratio - 1))} more error; "
     yield Finding(
         "FS202",
         "warning",
@@ -204,12 +197,13 @@ def _who_pays(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
         return
     by_loss = sorted(model.groups, key=lambda group: group.excess_loss, reverse=True)
     most, least = by_loss[0], by_loss[-1]
-    above = f" ({most.excess_loss / most.best_error:.1%})" if most.best_error > 0 else ""
+    share_lost = most.excess_loss / most.best_error if most.best_error > 0 else None
+    above = "" if share_lost is None else f" ({in_ascii(relative(share_lost))})"
     yield Finding(
         "FS205",
         "info",
         f"{model.name}: costs {quoted(most.group)} the most. Its error is "
-        f"{most.excess_loss:.4g}{above} above what {dimensions(model)} could do for it "
+        f"{most.excess_loss:.4g}{above} above what {_dimensions(model)} could do for it "
         f"alone; for {quoted(least.group)} it is {least.excess_loss:.4g} above.",
         model.name,
         (most.group, least.group),
@@ -222,7 +216,7 @@ def _loses_nothing(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
         yield Finding(
             "FS206",
             "info",
-            f"{model.name}: {dimensions(model)} keep all variance of every group, up to rounding, "
+            f"{model.name}: {_dimensions(model)} keep all variance of every group, up to rounding, "
             "so there is nothing to lose. Ask for fewer dimensions (n_components, -d) to compare.",
             model.name,
         )
@@ -268,9 +262,13 @@ def _repair(models: Sequence[ModelAudit]) -> Iterator[Finding]:
             "info",
             f"{model.name} against {plain.name}: the largest excess loss of a group goes from "
             f"{plain.largest_loss:.4g} to {model.largest_loss:.4g}, the error over all rows from "
-            f"{plain.total_error:.4g} to {model.total_error:.4g} ({change(cost)}).",
+            f"{plain.total_error:.4g} to {model.total_error:.4g} ({in_ascii(change(cost))}).",
             model.name,
         )
+
+
+def _dimensions(model: ModelAudit) -> str:
+    return in_ascii(count(model.n_components, "dimension"))
 
 
 _RowRule = Callable[[Sequence[ModelAudit], AuditedRows], Iterator[Finding]]

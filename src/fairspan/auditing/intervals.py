@@ -9,8 +9,7 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 from fairspan.problem.disparity import signed_disparity
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 LEVEL = 0.95
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.fitting import fit_subspace
@@ -13,8 +12,7 @@ from fairspan.moments.center import Center
 from fairspan.moments.of_rows import Moments
 from fairspan.rows.groups import Label, listed, printable
 from fairspan.subspace import FairSubspace
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _PLAIN = "total_error"
 

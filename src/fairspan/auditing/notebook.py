@@ -6,8 +6,8 @@ from fairspan.auditing.findings import Finding
 from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
 from fairspan.auditing.table import HEADINGS, disparity_of, figures_of, heading_of
 from fairspan.auditing.text import intake_of
-from fairspan.html_table import Note, Row, html_table
-from fairspan.rows.groups import printable, spelled
+from fairspan.auditing.wording import group_name
+from fairspan.formatting.html_table import Note, Row, html_table
 
 # Groups of one model that are shown.
 _MOST_GROUPS = 12
@@ -29,9 +29,7 @@ def _note(finding: Finding) -> Note:
 
 def _rows_of(model: ModelAudit) -> list[Row]:
     groups = _losing_most(model)
-    rows: list[Row] = [
-        (printable(spelled(group.group)), *figures_of(model, group)) for group in groups
-    ]
+    rows: list[Row] = [(group_name(group.group), *figures_of(model, group)) for group in groups]
     if len(groups) < len(model.groups):
         rows.append(f"… {len(model.groups) - len(groups)} more groups, which lose less")
     if len(model.groups) > 1:

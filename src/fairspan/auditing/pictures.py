@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from typing import get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.auditing.results import GroupAudit, ModelAudit
+from fairspan.auditing.wording import group_name
 from fairspan.drawing.audit import AuditPicture, AuditQuantity
 from fairspan.problem.parameters import check_choice
-from fairspan.rows.groups import printable, spelled
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 def picture_of(models: Sequence[ModelAudit], quantity: AuditQuantity) -> AuditPicture:
@@ -27,7 +25,7 @@ def picture_of(models: Sequence[ModelAudit], quantity: AuditQuantity) -> AuditPi
         group.error.has_interval for model in models for group in model.groups
     )
     return AuditPicture(
-        groups=tuple(printable(spelled(group.group)) for group in models[0].groups),
+        groups=tuple(group_name(group.group) for group in models[0].groups),
         models=tuple(model.name for model in models),
         values=_table([[_value(group, quantity, m) for group in m.groups] for m in models]),
         low=_table([[g.error.low for g in m.groups] for m in models]) if has_intervals else None,

@@ -14,8 +14,7 @@ from fairspan.rows.engines import folded
 from fairspan.rows.groups import Label, LabelCoder
 from fairspan.rows.protocol import RowBlock, Rows, RowSource
 from fairspan.subspace import FairSubspace, squared_residuals
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 def standard_errors(

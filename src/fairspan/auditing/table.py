@@ -7,8 +7,10 @@ from itertools import product
 
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupAudit, ModelAudit
-from fairspan.rows.groups import printable, spelled
-from fairspan.terminal_text import Paint, cut_names, plain, terminal_width, wrapped
+from fairspan.auditing.wording import group_name
+from fairspan.formatting.numbers import figure, in_ascii, share
+from fairspan.formatting.terminal_text import Paint, cut_names, plain, terminal_width, wrapped
+from fairspan.rows.groups import printable
 
 WIDTH = 80
 HEADINGS = ("group", "rows", "variance", "error", "95 % interval", "best", "loss", "kept")
@@ -32,7 +34,7 @@ class _Layout:
 # From the best to the narrowest.
 _LAYOUTS = [
     _Layout(longest, short, below)
-    for below, longest, short in product((False, True), (18, 15, 12), (False, True))
+    for below, longest, short in product((False, True), (18, 15, 11), (False, True))
 ]
 
 
@@ -71,17 +73,6 @@ def heading_of(model: ModelAudit, n_features: int) -> str:
     )
 
 
-def figure(value: float) -> str:
-    """Four significant digits, without an exponent where that stays short.
-
-    Examples
-    --------
-    >>> figure(13.94617), figure(0.0), figure(0.00021), figure(1234567.0)
-    ('13.95', '0', '0.00021', '1.235e+06')
-    """
-    return f"{value:.4g}"
-
-
 def interval(estimate: Estimate) -> str:
     """Both ends, or a dash where there are none.
 
@@ -104,7 +95,7 @@ def figures_of(model: ModelAudit, group: GroupAudit) -> tuple[str, ...]:
         interval(group.error),
         _shown(group.best_error, model),
         _shown(group.excess_loss, model),
-        "-" if group.variance_kept is None else f"{group.variance_kept:.1%}",
+        in_ascii(share(group.variance_kept)),
     )
 
 
@@ -143,7 +134,7 @@ class _Line:
 
 
 def _lines_of(model: ModelAudit, layout: _Layout) -> list[_Line]:
-    whole = [printable(spelled(group.group)) for group in model.groups]
+    whole = [group_name(group.group) for group in model.groups]
     cut = cut_names(whole, layout.longest_name)
     worst = worst_loss(model)
     lines = []

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from fairspan.auditing.findings import Finding
 from fairspan.auditing.results import AuditedRows, ModelAudit
 from fairspan.auditing.table import WIDTH, table_of
+from fairspan.formatting.terminal_text import Paint, plain, wrapped
 from fairspan.moments.group_statistics import Intake
-from fairspan.terminal_text import Paint, plain, wrapped
 
 _INDENT = " " * len("FS101 ")
 
@@ -19,7 +19,11 @@ def audit_text(
     paint: Paint = plain,
 ) -> str:
     """Everything that an audit has to say, in lines of at most `width` columns."""
-    said = [line for finding in findings for line in _lines_of(finding, width, paint)]
+    said = [
+        line
+        for each in findings
+        for line in finding_lines(each.code, each.severity, each.message, width, paint)
+    ]
     return "\n".join([audit_table(models, rows, width, paint), "", *said]).rstrip()
 
 
@@ -38,8 +42,9 @@ def intake_of(rows: AuditedRows) -> str:
     return f"{rows.n:,} rows: {intake}" if intake else ""
 
 
-def _lines_of(finding: Finding, width: int, paint: Paint) -> list[str]:
-    first, *others = wrapped(str(finding), width, _INDENT)
-    if finding.severity == "warning":
-        first = paint(finding.code, "warning") + first.removeprefix(finding.code)
+def finding_lines(code: str, severity: str, message: str, width: int, paint: Paint) -> list[str]:
+    """A finding in lines of at most `width` columns; the code of a warning is coloured."""
+    first, *others = wrapped(f"{code} {message}", width, _INDENT)
+    if severity == "warning":
+        first = paint(code, "warning") + first.removeprefix(code)
     return [first, *others]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.certificates.proof import Proof
-from fairspan.html_table import html_table
+from fairspan.formatting.html_table import html_table
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -13,16 +13,17 @@ from fairspan.cli.terminal import paint_on, width_of
 from fairspan.datasets import Dataset, diabetes_by_sex
 from fairspan.errors import MissingDependency
 from fairspan.fitting import Fit, fit_subspace
+from fairspan.formatting.numbers import in_ascii, relative
+from fairspan.formatting.terminal_text import wrapped
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
-from fairspan.report.facts.asked import Asked
+from fairspan.report.facts.assembly import facts_of
 from fairspan.report.facts.fingerprints import fingerprint_of
-from fairspan.report.facts.made import Origin, title_of
-from fairspan.report.facts.of_rows import facts_of
+from fairspan.report.facts.origin import Origin, title_of
+from fairspan.report.facts.settings import ReportSettings
 from fairspan.report.writing import check_can_write, write_page
 from fairspan.rows.groups import spelled
 from fairspan.rows.registry import rows_of
-from fairspan.terminal_text import wrapped
 
 _N_COMPONENTS = 5
 _BAR = 40
@@ -56,7 +57,7 @@ def write_demo_page(page: Path, data: Dataset) -> None:
     """Write the audit page of the same rows."""
     rows = rows_of(data.X, data.sensitive_features)
     moments = replace(accumulate(rows), feature_names=data.feature_names)
-    asked = Asked.of("minimax_loss", None, _N_COMPONENTS, "global", True)
+    asked = ReportSettings.of("minimax_loss", None, _N_COMPONENTS, "global", True)
     origin = Origin(
         data.name, title_of(data.name), fingerprint_of(rows), "fairspan demo", _MAKING_MOMENTS
     )
@@ -79,7 +80,8 @@ def demo_screen(fit: Fit, result: Audit, data: Dataset) -> str:
     conclusion = (
         f"PCA costs {spelled(worse.group)} {worse.excess_loss / better.excess_loss:.1f} times "
         f"what it costs {spelled(better.group)}. Fair PCA makes the larger loss as small as it can "
-        f"be, {fair.largest_loss:.4f}, for {cost:.2%} more error over all rows. {_caution(plain)}"
+        f"be, {fair.largest_loss:.4f}, for {in_ascii(relative(cost))} more error over all rows. "
+        f"{_caution(plain)}"
     )
     parts = [
         _filled("Does PCA lose one of my groups, and what does it cost to repair that?", width),

@@ -12,6 +12,7 @@ from fairspan.cli.progress_line import ProgressLine
 from fairspan.cli.reading import Reading
 from fairspan.cli.terminal import complain
 from fairspan.errors import InvalidInput
+from fairspan.formatting.names import first_of
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.engines import located
@@ -108,9 +109,7 @@ def _warn_of_tiny_groups(moments: GroupMoments) -> None:
     ]
     if not tiny:
         return
-    more = len(tiny) - _MOST_NAMED
-    named = ", ".join(f"'{name}'" for name in tiny[:_MOST_NAMED])
-    named += f" and {more} more" if more > 0 else ""
+    named = first_of([f"'{name}'" for name in tiny], _MOST_NAMED)
     complain(
         "warning",
         f"Groups of 1 or 2 rows ({named}): their rows can be read off these moments; "

@@ -8,6 +8,7 @@ import click
 from fairspan.cli import options
 from fairspan.cli.outputs import refuse_overwriting
 from fairspan.cli.reading import Reading
+from fairspan.formatting.numbers import count, in_ascii
 
 if TYPE_CHECKING:
     from fairspan.moments.group_moments import GroupMoments
@@ -47,7 +48,7 @@ def moments(data: Path, out: Path, reading: Reading, min_group_size: int, as_jso
         return
     click.echo(_in_words(made))
     if n_left_out:
-        groups = "1 group" if n_left_out == 1 else f"{n_left_out} groups"
+        groups = in_ascii(count(n_left_out, "group"))
         click.echo(f"Left out: {groups} of fewer than {min_group_size} rows")
     click.echo(f"Saved to {out}")
 
@@ -69,7 +70,7 @@ def merge(files: tuple[Path, ...], out: Path, as_json: bool) -> None:
     if as_json:
         echo_json({**_facts(merged, out), "files": list(map(str, files))})
     else:
-        counted = "1 file" if len(files) == 1 else f"{len(files)} files"
+        counted = in_ascii(count(len(files), "file"))
         click.echo(f"{_in_words(merged)}\nMerged {counted} into {out}")
 
 
@@ -99,10 +100,10 @@ def _facts(moments: "GroupMoments", out: Path) -> dict[str, Any]:
 
 def _in_words(moments: "GroupMoments") -> str:
     """One line for each group under a heading, and what is not in."""
-    from fairspan.rows.groups import printable, spelled
-    from fairspan.terminal_text import cut_names, terminal_width, wrapped
+    from fairspan.auditing.wording import group_name
+    from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
 
-    whole = [printable(spelled(label)) for label in moments.labels]
+    whole = [group_name(label) for label in moments.labels]
     cut = cut_names(whole, _LONGEST_NAME)
     figures = [
         (f"{count:,}", f"{weight:,.10g}")
@@ -118,7 +119,6 @@ def _in_words(moments: "GroupMoments") -> str:
         padded = name + " " * (widths[0] - terminal_width(name))
         text.append(f"{padded}  {rows:>{widths[1]}}  {weight:>{widths[2]}}")
     n_rows = int(moments.counts.sum())
-    counted = f"{n_rows:,} row{'s' if n_rows > 1 else ''}"
-    features = f"{moments.n_features} feature{'s' if moments.n_features > 1 else ''}"
+    counted, features = count(n_rows, "row"), count(moments.n_features, "feature")
     intake = f"; {moments.intake}" if str(moments.intake) else ""
-    return "\n".join([*text, "", *wrapped(f"{counted}, {features}{intake}", _WIDTH)])
+    return "\n".join([*text, "", *wrapped(in_ascii(f"{counted}, {features}") + intake, _WIDTH)])

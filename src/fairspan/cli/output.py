@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairspan.cli.terminal import paint_on, width_of
-from fairspan.problem.criteria import EqualError
+from fairspan.formatting.names import spoken
+from fairspan.formatting.numbers import count, in_ascii
+from fairspan.formatting.plain_values import plain
+from fairspan.formatting.terminal_text import Role, wrapped
 from fairspan.problem.used_parameters import used_parameters
 from fairspan.rows.groups import printable
-from fairspan.terminal_text import Role, wrapped
 
 if TYPE_CHECKING:
     from fairspan.auditing.audit import Audit
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 def echo_json(facts: dict[str, Any]) -> None:
     """Print facts as JSON, in ASCII for any terminal; figures that do not exist are null."""
-    click.echo(json.dumps(_without_nan(facts), indent=2, allow_nan=False))
+    click.echo(json.dumps(plain(facts), indent=2, allow_nan=False))
 
 
 def certificate_facts(fit: "Fit") -> dict[str, Any]:
@@ -62,11 +64,13 @@ def certificate_in_words(fit: "Fit") -> str:
         f"{name}={printable(str(value))}" for name, value in used_parameters(fit.problem).items()
     )
     criterion = fit.problem.criterion.name
-    steps = _counted(solution.n_eigenproblems, "eigenproblem")
-    among = " with equal errors" if criterion == EqualError.name else ""
-    subspace = f"subspace of {_counted(d, 'dimension')}{among}"
+    steps = in_ascii(count(solution.n_eigenproblems, "eigenproblem"))
+    among = (
+        " with equal errors" if getattr(fit.problem.criterion, "wants_equal_errors", False) else ""
+    )
+    subspace = f"subspace of {in_ascii(count(d, 'dimension'))}{among}"
     sentences = [
-        f"Certificate: {criterion}{values and f' ({values})'} is {solution.objective:.6g};"
+        f"Certificate: {spoken(criterion)}{values and f' ({values})'} is {solution.objective:.6g};"
     ]
     if math.isfinite(solution.lower_bound):
         sentences += [
@@ -112,17 +116,3 @@ def _with_coloured_status(text: str, status: str) -> str:
         lambda found: found[1] + re.sub(r"\S+", lambda word: paint(word[0], role), found[2]),
         text,
     )
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nan(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

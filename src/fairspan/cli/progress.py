@@ -15,21 +15,10 @@ from fairspan.rows.protocol import Fold, NamedGroups, RowBlock, RowsInParts, Row
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class WithProgress:
-    """The same rows, telling how many have been read.
-
-    Attributes
-    ----------
-    source : RowSource
-    what : str
-        What is being done, such as "reading".
-    """
+class _SameRows:
+    """The features and the number of rows that a source has."""
 
     source: RowSource
-    what: str
-    stream: TextIO | None = None
-    clock: Callable[[], float] = time.monotonic
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -45,6 +34,23 @@ class WithProgress:
     def n_rows(self) -> int | None:
         """Number of rows, if it is known before reading."""
         return self.source.n_rows
+
+
+@dataclass(frozen=True)
+class WithProgress(_SameRows):
+    """The same rows, telling how many have been read.
+
+    Attributes
+    ----------
+    source : RowSource
+    what : str
+        What is being done, such as "reading".
+    """
+
+    source: RowSource
+    what: str
+    stream: TextIO | None = None
+    clock: Callable[[], float] = time.monotonic
 
     @property
     def group_columns(self) -> tuple[Any, ...]:
@@ -128,33 +134,21 @@ class EngineWithProgress:
 
 
 @dataclass(frozen=True)
-class _CountedPart:
+class _CountedPart(_SameRows):
     """A part that is read here, counted block by block."""
 
-    part: Part
+    source: Part
     line: ProgressLine
 
     @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        return self.part.feature_names
-
-    @property
-    def n_features(self) -> int:
-        return self.part.n_features
-
-    @property
-    def n_rows(self) -> int | None:
-        return self.part.n_rows
-
-    @property
     def where(self) -> str:
-        return self.part.where
+        return self.source.where
 
     def selected(self, names: tuple[str, ...]) -> RowSource:
-        return self.part.selected(names)
+        return self.source.selected(names)
 
     def blocks(self) -> Iterator[RowBlock]:
-        return _counted(self.part.blocks(), self.line)
+        return _counted(self.source.blocks(), self.line)
 
 
 def _counted(blocks: Iterator[RowBlock], line: ProgressLine) -> Iterator[RowBlock]:

@@ -77,7 +77,7 @@ class ProgressLine:
             counted, brief, left = f"{self.done:,} {self.unit}", f"{self.done:,} {self.unit}", []
         else:
             about = "about " if self.is_estimate else ""
-            brief = f"{min(self.done / self.total, 1.0):.0%}"
+            brief = f"{100 * min(self.done / self.total, 1.0):.0f} %"
             counted = f"{self.done:,} of {about}{self.total:,} {self.unit} ({brief})"
             left = [f"{duration((self.total - self.done) / rate)} left"] if rate else []
         for parts in ([counted, *speed, *left], [brief, *speed, *left], [brief, *left]):

@@ -1,6 +1,8 @@
 """The command that writes the audit page."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -44,17 +46,23 @@ def report(
         refuse_overwriting(page, data)
     from fairspan.cli.inputs import open_input
     from fairspan.cli.output import echo_json
-    from fairspan.cli.reporting import Settings, facts_of_table, summary
+    from fairspan.cli.reporting import facts_of_table, summary
+    from fairspan.problem.by_name import criterion_of
+    from fairspan.report.facts.settings import ReportSettings
     from fairspan.report.writing import check_can_write, write_page
     from fairspan.rows.groups import printable
 
     if page is not None:
         check_can_write(page)
-    settings = Settings(n_components, center, standardize, criterion, parameters)
+
+    def settings_with(values: Mapping[str, Any]) -> ReportSettings:
+        chosen = criterion_of(criterion, **values)
+        return ReportSettings.of(chosen, None, n_components, center, standardize)
+
     typed = click.get_current_context().find_root().obj
     command = shell_text(["fairspan", *(typed or ())])
     table = open_input(data, reading)
-    facts = facts_of_table(table, data, reading, settings, command)
+    facts = facts_of_table(table, data, reading, command, settings_with, parameters)
     if page is not None:
         write_page(page, facts)
     if as_json:

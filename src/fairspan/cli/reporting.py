@@ -1,55 +1,31 @@
 """The facts of a report of a file, and what the terminal shows of them."""
 
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from fairspan.auditing.text import finding_lines
 from fairspan.cli.inputs import Table, with_labels
 from fairspan.cli.parameters import Value
 from fairspan.cli.reading import Reading
 from fairspan.cli.shell_text import shell_text
 from fairspan.cli.terminal import paint_on, width_of
-from fairspan.problem.by_name import criterion_of
+from fairspan.formatting.terminal_text import wrapped
 from fairspan.report.facts.answers import PCA
-from fairspan.report.facts.asked import Asked
+from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.fingerprints import fingerprint_of, of_files
-from fairspan.report.facts.made import Origin, title_of
-from fairspan.report.facts.of_rows import check_size, facts_of
-from fairspan.terminal_text import Paint, wrapped
-
-_INDENT = " " * len("FS101 ")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The options of the command that say what is compared.
-
-    Attributes
-    ----------
-    n_components : int or None
-    center : {"global", "group", "none"}
-    standardize : bool
-    criterion : str
-    parameters : mapping
-        Of the criterion; texts name groups.
-    """
-
-    n_components: int | None
-    center: str
-    standardize: bool
-    criterion: str
-    parameters: Mapping[str, Value]
-
-    def asked(self, parameters: Mapping[str, Any]) -> Asked:
-        """The same, with these parameters of the criterion."""
-        criterion = criterion_of(self.criterion, **parameters)
-        return Asked.of(criterion, None, self.n_components, self.center, self.standardize)
+from fairspan.report.facts.origin import Origin, title_of
+from fairspan.report.facts.settings import ReportSettings
 
 
 def facts_of_table(
-    table: Table, path: Path, reading: Reading, settings: Settings, command: str
+    table: Table,
+    path: Path,
+    reading: Reading,
+    command: str,
+    settings_with: Callable[[Mapping[str, Any]], ReportSettings],
+    parameters: Mapping[str, Value],
 ) -> dict[str, Any]:
     """Everything there is to say about a file.
 
@@ -60,21 +36,24 @@ def facts_of_table(
     path : Path
         As it was typed.
     reading : Reading
-    settings : Settings
     command : str
         What was typed.
+    settings_with : callable
+        The settings of the report with some parameters of the criterion.
+    parameters : mapping
+        Of the criterion; texts name groups.
 
     Raises
     ------
     FairspanError
         Rows or settings that cannot be used; settings are looked at before the rows.
     """
-    asked = settings.asked(settings.parameters)
+    settings = settings_with(parameters)
     if table.source is not None:
-        check_size(table.source.n_features, asked)
+        check_size(table.source.n_features, settings)
     moments = table.moments
-    if settings.parameters:
-        asked = settings.asked(with_labels(settings.parameters, moments.labels))
+    if parameters:
+        settings = settings_with(with_labels(parameters, moments.labels))
     if table.source is None:
         fingerprint: str | None = of_files(path, [path])
         line = f"moments = GroupMoments.load({str(path)!r})"
@@ -85,7 +64,7 @@ def facts_of_table(
         line = f'# {making} -o moments.npz\nmoments = GroupMoments.load("moments.npz")'
     origin = Origin(path.name, title_of(path.name), fingerprint, command, line)
     rows = None if table.source is None else table.rows("auditing")
-    return facts_of(moments, rows, asked, origin)
+    return facts_of(moments, rows, settings, origin)
 
 
 def summary(facts: Mapping[str, Any]) -> str:
@@ -95,7 +74,8 @@ def summary(facts: Mapping[str, Any]) -> str:
     main = next(model["name"] for model in facts["models"] if model["is_main"])
     for finding in facts["findings"]:
         if finding["model"] in (None, PCA, main):
-            lines += _lines_of(finding, width, paint)
+            code, severity = finding["code"], finding["severity"]
+            lines += finding_lines(code, severity, finding["message"], width, paint)
     return "\n".join(lines)
 
 
@@ -106,14 +86,6 @@ def _what(facts: Mapping[str, Any]) -> str:
         f"{data['n_rows']:,} rows ({sizes}) of {data['n_features']} features; PCA and "
         f"{len(facts['models']) - 1} criteria, each with {settings['n_components']} dimensions."
     )
-
-
-def _lines_of(finding: Mapping[str, Any], width: int, paint: Paint) -> Iterator[str]:
-    code = finding["code"]
-    first, *others = wrapped(f"{code} {finding['message']}", width, _INDENT)
-    if finding["severity"] == "warning":
-        first = paint(code, "warning") + first.removeprefix(code)
-    yield from (first, *others)
 
 
 def _options_of(reading: Reading) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TextIO
 
 import click
 
-from fairspan.terminal_text import Paint, Role, plain
+from fairspan.formatting.terminal_text import Paint, Role, plain
 
 # Text is wrapped here, and earlier on a narrower terminal.
 _WIDTH = 80

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.displays.fitted import (
     criterion_name,
@@ -19,8 +18,7 @@ from fairspan.drawing.disparity_path import DisparityPathPicture
 from fairspan.drawing.statuses import NONE
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.problem.disparity import signed_disparity
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Parameters that are shares; all others may be any number from zero on.
 _SHARES = ("criterion__trade_off",)

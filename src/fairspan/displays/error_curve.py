@@ -26,8 +26,7 @@ from fairspan.problem.parameters import check_choice
 from fairspan.problem.problem import check_n_components
 from fairspan.rows.protocol import Rows
 from fairspan.subspace import FairSubspace
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # As many dimensions as are shown by default.
 _MOST = 20

@@ -4,18 +4,16 @@ import warnings
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 
 from fairspan.auditing.models import plain_pca
+from fairspan.auditing.wording import group_name
 from fairspan.errors import FairspanWarning, InvalidParameter, InvalidType, kind_of
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.by_name import criterion_of
-from fairspan.rows.groups import printable, spelled
 from fairspan.subspace import FairSubspace
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Of float64's sixteen digits the last four are left to rounding, as in audits.
 _ROUNDING = 1e-12
@@ -42,7 +40,7 @@ def moments_of_fit(estimator: Any, purpose: str) -> Any:
 
 def names_of(labels: Any) -> tuple[str, ...]:
     """Groups as they are spelled in tables."""
-    return tuple(printable(spelled(label)) for label in labels)
+    return tuple(group_name(label) for label in labels)
 
 
 def criterion_name(estimator: Any) -> str:

@@ -15,8 +15,8 @@ from fairspan.errors import InvalidInput
 from fairspan.rows.groups import Label, LabelCoder
 from fairspan.rows.protocol import RowBlock, RowSource
 from fairspan.subspace import FairSubspace
+from fairspan.typing import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
 
 

@@ -3,14 +3,12 @@
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.displays.fitted import criterion_name, moments_of_fit, names_of, plain_of_fit
 from fairspan.displays.rows import moments_for, rows_for
 from fairspan.drawing.variance_kept import VarianceKeptPicture
 from fairspan.metrics import GroupFigures, group_figures
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 class VarianceKeptDisplay(VarianceKeptPicture):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.drawing.heading import head
 from fairspan.drawing.layout import plain_numbers
@@ -15,11 +14,11 @@ from fairspan.drawing.measures import labels_within, width_of
 from fairspan.drawing.palette import PLAIN, other_look
 from fairspan.drawing.picture import Picture
 from fairspan.drawing.rows import rows_size, set_rows
+from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FloatArray = npt.NDArray[np.float64]
 
 AuditQuantity = Literal["error", "loss", "variance kept"]
 
@@ -85,7 +84,7 @@ class AuditPicture(Picture):
         handles = [self._draw_model(axes, i) for i in range(len(self.models))]
         if self.quantity == "variance kept":
             axes.set_xlim(-0.02, 1.02)
-            axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+            axes.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
         else:
             # Their size is seen, not only their difference.
             axes.set_xlim(left=min(0.0, axes.get_xlim()[0]) if self.quantity == "error" else None)

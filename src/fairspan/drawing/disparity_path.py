@@ -6,21 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 from fairspan.drawing.heading import head
-from fairspan.drawing.layout import label_bounds, number, plain_numbers, stacked
+from fairspan.drawing.layout import label_bounds, plain_numbers, stacked
 from fairspan.drawing.measures import labels_within, width_of
-from fairspan.drawing.names import label_of
 from fairspan.drawing.palette import FAINT, FAIR, INK, PLAIN
 from fairspan.drawing.picture import Picture
 from fairspan.drawing.statuses import unproven
+from fairspan.formatting.names import label_of, spoken
+from fairspan.formatting.numbers import axis_number
+from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False)
@@ -85,24 +82,26 @@ class DisparityPathPicture(Picture):
                 self.values, path, FAIR.marker, linestyle="-", color=FAIR.colour, markersize=4.5
             )
         handles: list[Any] = [pca, line]
-        labels = ["PCA", label_of(self.name)]
+        labels = ["PCA", label_of(spoken(self.name))]
         if self.current is not None:
             for panel in (upper, lower):
                 mark = panel.axvline(self.current, color=FAINT, linewidth=1)
             handles.append(mark)
-            labels.append(f"{number(self.current)}, the fitted one")
+            labels.append(f"{axis_number(self.current)}, the fitted one")
         upper.axhline(0, color=INK, linewidth=0.8, zorder=1)
         if self.logarithmic:
             _set_logarithmic(lower, self.values)
         plain_numbers((upper, lower), "y" if self.logarithmic else "both")
         upper.set_ylabel("disparity")
         lower.set_ylabel("total error")
-        label_bounds(axes, (upper, lower), label_of(self.parameter))
+        label_bounds(axes, (upper, lower), label_of(spoken(self.parameter)))
         head(axes, self._title(), handles, labels, note=self._note(axes))
         return upper, lower
 
     def _title(self) -> str:
-        return f"What the {label_of(self.parameter)} does to the disparity, and what it costs"
+        return (
+            f"What the {label_of(spoken(self.parameter))} does to the disparity, and what it costs"
+        )
 
     def _note(self, axes: Axes) -> str:
         what = "the largest difference of two groups' errors"
@@ -120,5 +119,5 @@ def _set_logarithmic(axes: Axes, values: FloatArray) -> None:
         return
     least = float(positive.min())
     axes.set_xscale("symlog", linthresh=least, linscale=0.5)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: axis_number(value)))
     axes.set_xlim(float(values.min()) if values.min() > 0 else -0.1 * least, positive.max() * 1.1)

@@ -12,15 +12,15 @@ import numpy.typing as npt
 from fairspan.drawing.heading import head
 from fairspan.drawing.layout import label_bounds, panelled_size, panels, plain_numbers
 from fairspan.drawing.measures import labels_within, width_of
-from fairspan.drawing.names import label_of
-from fairspan.drawing.palette import BEST, FAINT, FAIR, INK, PLAIN, Look, ModelLook, look
+from fairspan.drawing.palette import BEST, FAINT, FAIR, INK, PLAIN, Look, look
 from fairspan.drawing.picture import Picture
 from fairspan.drawing.statuses import unproven
+from fairspan.formatting.names import label_of, spoken
+from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FloatArray = npt.NDArray[np.float64]
 
 # Beyond this many groups each has a panel: its lines and bands are then still told apart.
 _MOST_TOGETHER = 2
@@ -135,9 +135,9 @@ class ErrorCurvePicture(Picture):
             line = Line2D([], [], color=colour, linestyle=model.style.line)
             if model.style is not BEST:
                 line.set_marker("o" if self._together else model.style.marker)
-                line.set_markerfacecolor(colour if model.style.filled else "white")
+                line.set_markerfacecolor(colour if model.style.is_filled else "white")
             handles.append(line)
-            labels.append(label_of(model.name))
+            labels.append(label_of(spoken(model.name)))
         if self.marked is not None:
             handles.append(Line2D([], [], color=FAINT, linewidth=1))
             labels.append(f"{self.marked}, the fitted one")
@@ -156,7 +156,7 @@ class _Model(NamedTuple):
     name: str
     values: FloatArray
     interval: FloatArray | None
-    style: ModelLook
+    style: Look
 
 
 def _draw_line(
@@ -171,7 +171,7 @@ def _draw_line(
     else:
         size = 5.5 if own is not None or len(dimensions) <= _MOST_MARKED else 4
         line.set(marker=style.marker if own is None else own.marker, markersize=size)
-        line.set(markerfacecolor=colour if style.filled else "white")
+        line.set(markerfacecolor=colour if style.is_filled else "white")
         line.set_zorder(3 if style is FAIR else 2.5)
     if own is not None and g == 0 and style is FAIR:
         # Where the other group's line covers it, as equal losses do, it is seen on both sides.

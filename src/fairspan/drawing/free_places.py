@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.drawing.measures import height_of, text_width, width_of
+from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FloatArray = npt.NDArray[np.float64]
 
 _SIZE = 10.0
 # Room around the words, in points, and how many places are tried along each axis.

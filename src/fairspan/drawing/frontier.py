@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.drawing.free_places import free_place
 from fairspan.drawing.heading import for_legend, head
 from fairspan.drawing.layout import plain_numbers
 from fairspan.drawing.measures import height_of, labels_within, width_of
-from fairspan.drawing.names import label_of
 from fairspan.drawing.palette import (
     FAINT,
     INK,
@@ -22,11 +20,13 @@ from fairspan.drawing.palette import (
     other_look,
 )
 from fairspan.drawing.picture import Picture
+from fairspan.formatting.names import label_of, spoken
+from fairspan.formatting.numbers import count
+from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FloatArray = npt.NDArray[np.float64]
 
 # Room around the frontier and the answers, as a share of their extent.
 _MARGIN = 0.12
@@ -89,13 +89,13 @@ class FrontierPicture(Picture):
                 gid=f"answer-{i}",
             )
             handles.append(mark)
-            labels.append(label_of(name))
+            labels.append(label_of(spoken(name)))
         self._name_areas(axes, low, high)
         plain_numbers((axes,))
         names = labels_within(axes, self.groups, 0.7 * min(width_of(axes), height_of(axes)), 11)
         axes.set_xlabel(f"error of {names[0]}")
         axes.set_ylabel(f"error of {names[1]}")
-        dimensions = "1 dimension" if self.n_components == 1 else f"{self.n_components} dimensions"
+        dimensions = count(self.n_components, "dimension")
         title = f"What {dimensions} can do for the two groups"
         head(axes, title, for_legend(handles), labels)
         return (axes,)

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.drawing.heading import head
-from fairspan.drawing.layout import number, plain_numbers
-from fairspan.drawing.names import label_of
+from fairspan.drawing.layout import plain_numbers
 from fairspan.drawing.palette import FAIR, INK, PLAIN
 from fairspan.drawing.picture import Picture
 from fairspan.drawing.rows import rows_size, set_rows
+from fairspan.formatting.names import label_of, spoken
+from fairspan.formatting.numbers import axis_number
+from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FloatArray = npt.NDArray[np.float64]
 
 _ROW, _BAR = 0.46, 0.38
 
@@ -78,7 +78,7 @@ class GroupLossPicture(Picture):
             rows + _BAR / 2, self.fair, _BAR, facecolor=FAIR.colour, edgecolor=FAIR.colour
         )
         handles: list[Any] = [plain, fair]
-        labels = ["PCA", label_of(self.name)]
+        labels = ["PCA", label_of(spoken(self.name))]
         if self.bound is not None:
             handles.append(axes.axvline(self.bound, color=INK, linewidth=1.6, gid="bound"))
             is_proven = self.status != "estimated"
@@ -97,7 +97,7 @@ class GroupLossPicture(Picture):
 
     def _note(self) -> str:
         """What is proven of the largest loss."""
-        name = label_of(self.name)
+        name = label_of(spoken(self.name))
         if self.bound is None:
             return f"{name} minimises something else, so it proves nothing about the largest loss."
         if self.status == "optimal":
@@ -106,5 +106,5 @@ class GroupLossPicture(Picture):
             return "The line is an estimate: eigenvectors found by iteration prove no bound."
         if self.status == "unresolved":
             return "The gap to the line is no larger than double precision can tell of these data."
-        above = number(float(f"{self.fair.max() - self.bound:.3g}"))
+        above = axis_number(float(f"{self.fair.max() - self.bound:.3g}"))
         return f"Open gap: a largest loss smaller by up to {above} is not ruled out."

@@ -20,6 +20,7 @@ from fairspan.drawing.measures import (
     text_width,
     width_of,
 )
+from fairspan.formatting.numbers import axis_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,7 +131,7 @@ def plain_numbers(drawn: Sequence[Axes], which: str = "both") -> None:
             if high - low < least:
                 middle = (low + high) / 2
                 getattr(panel, f"set_{name}lim")(middle - least / 2, middle + least / 2)
-            axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+            axis.set_major_formatter(FuncFormatter(lambda value, _: axis_number(value)))
             if name == "x":
                 _thin_ticks(panel)
 
@@ -139,25 +140,12 @@ def _thin_ticks(axes: Axes) -> None:
     """As few numbers below axes as fit beside each other."""
     from matplotlib.ticker import MaxNLocator
 
-    labels = [number(float(tick)) for tick in axes.get_xticks()]
+    labels = [axis_number(float(tick)) for tick in axes.get_xticks()]
     widest = max((text_width(axes, label, _NUMBER_SIZE) for label in labels), default=0.0)
     n_most = int(width_of(axes) / (widest + _APART))
     axes.xaxis.set_major_locator(
         MaxNLocator(nbins=min(max(n_most, 1), 9), steps=[1, 2, 2.5, 5, 10])
     )
-
-
-def number(value: float) -> str:
-    """Up to six digits, with a short exponent.
-
-    Examples
-    --------
-    >>> number(0.1 + 0.2), number(-0.0), number(2.5e12), number(30000000)
-    ('0.3', '0', '2.5e12', '3e7')
-    """
-    digits, _, exponent = f"{value + 0.0:.6g}".partition("e")
-    text = f"{digits}e{int(exponent)}" if exponent else digits
-    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def _insets(

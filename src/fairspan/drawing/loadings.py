@@ -16,11 +16,13 @@ from fairspan.drawing.measures import figure_of, height_of, labels_within, width
 from fairspan.drawing.palette import DIVERGING, INK
 from fairspan.drawing.picture import Picture
 from fairspan.drawing.rows import rows_size, set_rows
+from fairspan.formatting.names import spoken
+from fairspan.formatting.numbers import loading
+from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FloatArray = npt.NDArray[np.float64]
 
 # Inches of a row, and of the widest figure that is made by itself.
 _ROW, _WIDEST = 0.3, 12.0
@@ -102,8 +104,15 @@ class LoadingsPicture(Picture):
         if room[0] >= _CELL[0] and room[1] >= _CELL[1]:
             for (row, column), value in np.ndenumerate(values):
                 colour = "white" if _is_dark(image.to_rgba(np.asarray(value))) else INK
-                text = f"{round(float(value), 2) + 0.0:.2f}".replace("-", "\N{MINUS SIGN}")
-                axes.text(column, row, text, color=colour, ha="center", va="center", fontsize=9)
+                axes.text(
+                    column,
+                    row,
+                    loading(float(value)),
+                    color=colour,
+                    ha="center",
+                    va="center",
+                    fontsize=9,
+                )
         else:
             figure_of(axes).colorbar(image, ax=axes, label="loading")
         n_left = len(self.features) - len(values)
@@ -143,7 +152,7 @@ class LoadingsPicture(Picture):
 
     def _titled(self, axes: Axes, room: float) -> list[list[tuple[str, FloatArray]]]:
         """Each image of each block with what stands above it."""
-        names = ["PCA", self.name] if self.plain is not None else ["component"]
+        names = ["PCA", spoken(self.name)] if self.plain is not None else ["component"]
         short = labels_within(axes, names, room - 30, 10)
         return [
             [(f"{name} {i + 1}", row) for i, row in enumerate(block[:_MOST_IMAGES])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fairspan.drawing.names import labels_of
+from fairspan.formatting.names import labels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

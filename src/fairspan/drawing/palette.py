@@ -60,11 +60,17 @@ class Look:
     colour : str
     marker : str
     line : line style of matplotlib
+    hatch : str
+        Of bars.
+    is_filled : bool
+        Whether markers are.
     """
 
     colour: str
     marker: str
     line: Any
+    hatch: str = ""
+    is_filled: bool = True
 
 
 def look(i: int) -> Look:
@@ -77,29 +83,7 @@ def other_look(i: int) -> Look:
     return Look(_OTHER_COLOURS[i % 5], _MARKERS[1 + i % 11], "-")
 
 
-@dataclass(frozen=True)
-class ModelLook:
-    """How a model is drawn where groups stand on an axis.
-
-    Attributes
-    ----------
-    colour : str
-    marker : str
-    line : line style of matplotlib
-    hatch : str
-        Of bars.
-    filled : bool
-        Whether markers are.
-    """
-
-    colour: str
-    marker: str
-    line: Any
-    hatch: str
-    filled: bool
-
-
 # Ordinary PCA is drawn dashed, hollow and hatched throughout; what repairs it solid.
-PLAIN = ModelLook(VERMILION, "o", (0, (4, 2)), "////", filled=False)
-FAIR = ModelLook(BLUE, "s", "-", "", filled=True)
-BEST = ModelLook(FAINT, "|", (0, (1, 1.5)), "", filled=False)
+PLAIN = Look(VERMILION, "o", (0, (4, 2)), "////", is_filled=False)
+FAIR = Look(BLUE, "s", "-")
+BEST = Look(FAINT, "|", (0, (1, 1.5)), is_filled=False)

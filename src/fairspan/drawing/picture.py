@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from fairspan.data_frames import data_frame
 from fairspan.drawing.fonts import fallback_fonts
 from fairspan.drawing.palette import INK, STYLE
 from fairspan.errors import MissingDependency
+from fairspan.formatting.data_frames import data_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,11 +14,11 @@ from fairspan.drawing.layout import fill_evenly, label_bounds, panelled_size, pa
 from fairspan.drawing.measures import labels_within, width_of
 from fairspan.drawing.palette import FAINT, Look, look
 from fairspan.drawing.picture import Picture
+from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FloatArray = npt.NDArray[np.float64]
 
 _MOST_TOGETHER = 4
 # Standard deviations that an ellipse and its axes reach.

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.drawing.heading import for_legend, head
-from fairspan.drawing.names import label_of
 from fairspan.drawing.palette import BEST, FAINT, FAIR, PLAIN
 from fairspan.drawing.picture import Picture
 from fairspan.drawing.rows import rows_size, set_rows
+from fairspan.formatting.names import label_of, spoken
+from fairspan.formatting.numbers import count
+from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False)
@@ -74,10 +73,10 @@ class VarianceKeptPicture(Picture):
             markeredgewidth=2.2,
         )
         axes.set(xlim=(-0.02, 1.02), xlabel="share of the group's variance that is kept")
-        axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
         beside = set_rows(axes, self.groups)
-        labels = ["PCA", label_of(self.name), "best possible for the group alone"]
-        dimensions = "1 dimension" if self.n_components == 1 else f"{self.n_components} dimensions"
+        labels = ["PCA", label_of(spoken(self.name)), "best possible for the group alone"]
+        dimensions = count(self.n_components, "dimension")
         title = f"The share of each group's variance that {dimensions} can keep"
         head(axes, title, for_legend([plain, fair, best]), labels, beside=beside)
         return (axes,)

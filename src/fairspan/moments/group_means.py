@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.html_table import Row, first_and_last, html_table
+from fairspan.formatting.html_table import Row, first_and_last, html_table
 from fairspan.moments.center import Center, check_center
 from fairspan.moments.group_statistics import Intake
 from fairspan.rows.groups import Label, plain_labels, printable, spelled

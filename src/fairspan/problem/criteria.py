@@ -7,15 +7,17 @@ of the features.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import Incompatible, UnknownGroup
+from fairspan.problem import verification_formulas
 from fairspan.problem.parameters import check_number
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.proof_formulas import LargestProof, LinearProof
+from fairspan.problem.verification_formulas import Formula
 from fairspan.rows.groups import Label, listed
 
 if TYPE_CHECKING:
@@ -29,7 +31,11 @@ _SAME = 1e-14
 
 
 class Criterion(Protocol):
-    """A function of the groups' errors, to be minimised."""
+    """A function of the groups' errors, to be minimised.
+
+    A criterion may also declare its ``sentence``, what it asks for in plain words; and its
+    ``formula`` with ``formula_parameters(problem)``, by which a report lets a reader compute it.
+    """
 
     @property
     def name(self) -> str:
@@ -70,7 +76,11 @@ def declares(criterion: object, what: str) -> bool:
 
 
 class _AnyGroups:
-    """A criterion that is defined whatever the groups."""
+    """A criterion that is defined whatever the groups, and has no parameters."""
+
+    def formula_parameters(self, problem: "Problem") -> dict[str, Any]:
+        """None."""
+        return {}
 
     def check(self, labels: list[Label]) -> None:
         """Accept any groups."""
@@ -92,6 +102,8 @@ class TotalError(_AnyGroups, LinearProof):
     """
 
     name: ClassVar[str] = "total_error"
+    sentence: ClassVar[str] = "The least error over all rows together, whichever group they are of."
+    formula: ClassVar[Formula] = verification_formulas.TOTAL_ERROR
     moves_with_errors: ClassVar[float] = 1.0
     is_never_negative: ClassVar[bool] = True
 
@@ -124,6 +136,11 @@ class MinimaxLoss(_AnyGroups, LargestProof):
 
     name: ClassVar[str] = "minimax_loss"
     measures_losses: ClassVar[bool] = True
+    sentence: ClassVar[str] = (
+        "The largest excess loss of a group is as small as it can be. A group's excess loss "
+        "is its error above what as many dimensions could do for that group alone."
+    )
+    formula: ClassVar[Formula] = verification_formulas.MINIMAX_LOSS
     moves_with_errors: ClassVar[float] = 1.0
     is_never_negative: ClassVar[bool] = True
 
@@ -158,6 +175,8 @@ class MinimaxError(_AnyGroups, LargestProof):
     """
 
     name: ClassVar[str] = "minimax_error"
+    sentence: ClassVar[str] = "The largest error of a group is as small as it can be."
+    formula: ClassVar[Formula] = verification_formulas.MINIMAX_ERROR
     moves_with_errors: ClassVar[float] = 1.0
     is_never_negative: ClassVar[bool] = True
 
@@ -209,9 +228,18 @@ class Disparity(LinearProof):
     trade_off: float = 0.5
     protected: Label | None = None
     name: ClassVar[str] = "disparity"
+    sentence: ClassVar[str] = (
+        "A mixture of the error over all rows and the protected group's error minus the "
+        "other's is as small as it can be; it does not stop where the two are equal."
+    )
+    formula: ClassVar[Formula] = verification_formulas.DISPARITY
 
     def __post_init__(self) -> None:
         check_number("trade_off", self.trade_off, 0, 1)
+
+    def formula_parameters(self, problem: "Problem") -> dict[str, Any]:
+        """The trade-off, and the position of the protected group."""
+        return {"trade_off": self.trade_off, "b": self._protected(problem)}
 
     @property
     def moves_with_errors(self) -> float:
@@ -242,10 +270,13 @@ class Disparity(LinearProof):
         """One piece, which may weigh a group negatively."""
         if problem.n_groups == 1:
             return Pieces.single(problem.proportions)
-        labels, worse = problem.labels, problem.served_worse_by_pca
-        protected = worse if self.protected is None else labels.index(self.protected)
-        gap = np.where(np.arange(2) == protected, 1.0, -1.0)
+        gap = np.where(np.arange(2) == self._protected(problem), 1.0, -1.0)
         return Pieces.single(self.trade_off * problem.proportions + (1 - self.trade_off) * gap)
+
+    def _protected(self, problem: "Problem") -> int:
+        if self.protected is None:
+            return problem.served_worse_by_pca
+        return problem.labels.index(self.protected)
 
 
 @dataclass(frozen=True)
@@ -269,6 +300,11 @@ class EqualError(_AnyGroups):
     """
 
     name: ClassVar[str] = "equal_error"
+    sentence: ClassVar[str] = (
+        "All groups have the same error; among such projections the error over all rows is "
+        "the least."
+    )
+    formula: ClassVar[Formula] = verification_formulas.EQUAL_ERROR
     moves_with_errors: ClassVar[float] = 1.0
     is_never_negative: ClassVar[bool] = True
     wants_equal_errors: ClassVar[bool] = True
@@ -338,11 +374,20 @@ class ErrorGap(_AnyGroups):
 
     penalty: float = 0.5
     name: ClassVar[str] = "error_gap"
+    sentence: ClassVar[str] = (
+        "The error over all rows, plus a penalty for the largest difference in error between "
+        "two groups, is as small as it can be."
+    )
+    formula: ClassVar[Formula] = verification_formulas.ERROR_GAP
     moves_with_errors: ClassVar[float] = 1.0
     is_never_negative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_number("penalty", self.penalty, 0)
+
+    def formula_parameters(self, problem: "Problem") -> dict[str, Any]:
+        """The penalty."""
+        return {"penalty": self.penalty}
 
     def value(self, errors: FloatArray, problem: "Problem") -> float:
         """sum_g q_g e_g + penalty * (largest error - least error)."""
@@ -406,6 +451,10 @@ class NashWelfare(_AnyGroups):
     """
 
     name: ClassVar[str] = "nash_welfare"
+    sentence: ClassVar[str] = (
+        "The product of the variances that the groups keep is as large as it can be."
+    )
+    formula: ClassVar[Formula] = verification_formulas.NASH_WELFARE
     is_logarithmic: ClassVar[bool] = True
 
     def value(self, errors: FloatArray, problem: "Problem") -> float:

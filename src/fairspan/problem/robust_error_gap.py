@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import UnknownGroup
+from fairspan.problem import verification_formulas
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.parameters import check_number
 from fairspan.problem.pieces import Pieces, pairwise_weights
+from fairspan.problem.verification_formulas import Formula
 from fairspan.rows.groups import Label, listed
 
 if TYPE_CHECKING:
@@ -64,6 +66,10 @@ class RobustErrorGap:
     name: ClassVar[str] = "robust_error_gap"
     powers_of_unit: ClassVar[dict[str, int]] = {"radius": 2}
     has_concave_scores: ClassVar[bool] = True
+    sentence: ClassVar[str] = (
+        "The same as of the error gap, for the worst rows near those that were seen."
+    )
+    formula: ClassVar[Formula] = verification_formulas.ROBUST_ERROR_GAP
     is_never_negative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -84,6 +90,10 @@ class RobustErrorGap:
                 f"The rows have the groups {listed(labels)}",
                 "Give each group a radius, or one number for all",
             )
+
+    def formula_parameters(self, problem: "Problem") -> dict[str, Any]:
+        """The penalty, and the radius of each group."""
+        return {"penalty": self.penalty, "radius": self.radii(problem)}
 
     def value(self, errors: FloatArray, problem: "Problem") -> float:
         """The largest score of an ordered pair of groups."""

@@ -9,10 +9,10 @@ from typing import Any
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency, kind_of
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
-from fairspan.report.facts.asked import Asked
-from fairspan.report.facts.call import Call
+from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.fingerprints import fingerprint_of, of_bytes
-from fairspan.report.facts.of_rows import check_size, facts_of
+from fairspan.report.facts.origin import origin_of_call
+from fairspan.report.facts.settings import ReportSettings
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import rows_of
@@ -101,19 +101,29 @@ def write_report(
     >>> facts["settings"]["n_components"], facts["models"][1]["certificate"]["status"]
     (2, 'optimal')
     """
-    asked = Asked.of(criterion, criteria, n_components, center, scale)
+    settings = ReportSettings.of(criterion, criteria, n_components, center, scale)
     _check_names(name, title)
     limit = GroupLimit(max_groups)
     check_can_write(path, X)
-    call = Call(X, sensitive_features, sample_weight, asked, criteria, name, title, max_groups)
+    fingerprint: str | None
+    rows = None
     if moments is None:
         rows = _opened(X, sensitive_features, sample_weight)
-        check_size(rows.n_features, asked)
-        found = accumulate(rows, limit)
-        facts = facts_of(found, rows, asked, call.origin(fingerprint_of(rows)))
+        check_size(rows.n_features, settings)
+        moments, fingerprint = accumulate(rows, limit), fingerprint_of(rows)
     else:
         _check_moments(X, sensitive_features, sample_weight, moments)
-        facts = facts_of(moments, None, asked, call.origin(of_bytes(moments.to_bytes())))
+        fingerprint = of_bytes(moments.to_bytes())
+    origin = origin_of_call(
+        (X, sensitive_features, sample_weight),
+        settings,
+        fingerprint,
+        criteria=criteria,
+        name=name,
+        title=title,
+        max_groups=max_groups,
+    )
+    facts = facts_of(moments, rows, settings, origin)
     write_page(path, facts)
     return facts
 

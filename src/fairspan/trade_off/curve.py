@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairspan.certificates.optimality import by_pooled_variance
-from fairspan.data_frames import data_frame
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.fitting import Fit
-from fairspan.html_table import html_table
+from fairspan.formatting.data_frames import data_frame
+from fairspan.formatting.html_table import html_table
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
 from fairspan.problem.by_name import criterion_of

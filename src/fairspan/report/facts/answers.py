@@ -10,7 +10,7 @@ from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.nested_parameters import field_values
-from fairspan.report.facts.asked import PLAIN, Asked
+from fairspan.report.facts.settings import PLAIN, ReportSettings
 from fairspan.rows.groups import printable
 
 PCA = "PCA"
@@ -83,7 +83,7 @@ class Answers:
         return [plain, *(replace(each, baseline=PCA) for each in others)]
 
 
-def answers_of(moments: GroupMoments, asked: Asked, n_components: int) -> Answers:
+def answers_of(moments: GroupMoments, settings: ReportSettings, n_components: int) -> Answers:
     """Fit ordinary PCA, and every criterion that was asked for.
 
     Raises
@@ -91,15 +91,15 @@ def answers_of(moments: GroupMoments, asked: Asked, n_components: int) -> Answer
     Incompatible, InvalidInput, UnknownGroup
         The main criterion has no answer for these groups at this dimension.
     """
-    about: Center = "none" if asked.center == "none" else "global"
-    pca = fit_subspace(moments, n_components, criterion=PLAIN, center=about, scale=asked.scale)
+    about: Center = "none" if settings.center == "none" else "global"
+    pca = fit_subspace(moments, n_components, criterion=PLAIN, center=about, scale=settings.scale)
     answers, without = [], []
-    for criterion, name in zip(asked.criteria, names_of(asked.criteria), strict=True):
-        is_main = criterion is asked.criterion
+    for criterion, name in zip(settings.criteria, names_of(settings.criteria), strict=True):
+        is_main = criterion is settings.criterion
         if (
             moments.n_groups > MANY_GROUPS
             and criterion.name in _SLOW
-            and not (is_main or asked.are_chosen)
+            and not (is_main or settings.are_chosen)
         ):
             without.append((name, _NOT_COMPARED))
             continue
@@ -108,8 +108,8 @@ def answers_of(moments: GroupMoments, asked: Asked, n_components: int) -> Answer
                 moments,
                 n_components,
                 criterion=criterion,
-                center=asked.center,
-                scale=asked.scale,
+                center=settings.center,
+                scale=settings.scale,
             )
         except (Incompatible, InvalidInput) as error:
             if is_main:
@@ -117,8 +117,8 @@ def answers_of(moments: GroupMoments, asked: Asked, n_components: int) -> Answer
             without.append((name, _reason(error)))
             continue
         answers.append(Answer(name, fit, is_main))
-    plain = Answer(PCA, pca, asked.is_plain)
-    return Answers(plain, tuple(answers), tuple(without), asked.center)
+    plain = Answer(PCA, pca, settings.is_plain)
+    return Answers(plain, tuple(answers), tuple(without), settings.center)
 
 
 def names_of(criteria: Sequence[Criterion]) -> list[str]:

@@ -5,15 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.solution import Solution
 from fairspan.errors import Incompatible
 from fairspan.problem.problem import Problem
 from fairspan.report.facts.answers import MANY_GROUPS, Answers
 from fairspan.solvers.choose import Auto
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 MOST = 40
 # Beyond so many features, or with many groups, each dimension takes its time.

@@ -8,11 +8,12 @@ from fairspan.auditing.findings import Finding
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.remedies import remedy_of
 from fairspan.auditing.results import GroupAudit, ModelAudit
+from fairspan.auditing.wording import group_name
 from fairspan.fitting import Fit
 from fairspan.problem.used_parameters import used_parameters
 from fairspan.report.facts.answers import Answer, Answers
-from fairspan.report.facts.sentences import asked_of
-from fairspan.rows.groups import Label, printable, spelled
+
+_OF_ANOTHER_PACKAGE = "What this criterion asks for is told by the package that it comes from."
 
 
 def models_facts(answers: Answers, audit: Audit) -> list[dict[str, Any]]:
@@ -53,11 +54,6 @@ def certificate_facts(fit: Fit) -> dict[str, Any]:
     }
 
 
-def shown(label: Label) -> str:
-    """A label as tables print it."""
-    return printable(spelled(label))
-
-
 def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[str, Any]:
     change = None
     if plain.total_error > plain.rounding:
@@ -67,7 +63,7 @@ def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[s
         "name": answer.name,
         "criterion": answer.criterion.name,
         "parameters": used_parameters(answer.fit.problem),
-        "asks": asked_of(answer.criterion),
+        "asks": getattr(answer.criterion, "sentence", _OF_ANOTHER_PACKAGE),
         "is_main": answer.is_main,
         "is_plain_pca": model.is_plain_pca,
         "n_components": model.n_components,
@@ -76,14 +72,14 @@ def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[s
         "total_change": change,
         "largest_loss": _without_rounding(model.largest_loss, model),
         "disparity": _disparity_facts(model.disparity, model),
-        "pair": [shown(low), shown(high)],
+        "pair": [group_name(low), group_name(high)],
         "certificate": certificate_facts(answer.fit),
     }
 
 
 def _group_facts(group: GroupAudit, model: ModelAudit) -> dict[str, Any]:
     return {
-        "group": shown(group.group),
+        "group": group_name(group.group),
         "error": _without_rounding(group.error.value, model),
         "error_low": _without_rounding(group.error.low, model),
         "error_high": _without_rounding(group.error.high, model),
@@ -109,6 +105,6 @@ def _finding_facts(finding: Finding) -> dict[str, Any]:
         "severity": finding.severity,
         "message": finding.message,
         "model": finding.model,
-        "groups": [shown(label) for label in finding.groups],
+        "groups": [group_name(label) for label in finding.groups],
         "remedy": remedy_of(finding.code),
     }

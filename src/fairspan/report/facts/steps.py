@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.report.facts.dimensions import without_rounding
 from fairspan.report.facts.walks import Step, Walk, aligned
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 MOST_COMPONENTS, MOST_FEATURES = 5, 20
 # Decimals of a loading, which is at most one; and digits that decide which are the largest.

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from fairspan.fitting import Fit
-from fairspan.problem.criteria import EqualError
+from fairspan.problem.verification_formulas import Formula
 from fairspan.report.facts.answers import Answer
-from fairspan.report.facts.made import Origin
+from fairspan.report.facts.origin import Origin
 from fairspan.report.facts.programs import (
-    Formula,
     formula_of,
     has_bound,
     program,
@@ -104,7 +103,11 @@ def _words(fit: Fit, formula: Formula, *, has_objective: bool) -> list[str]:
     rest = f"the sum of all eigenvalues but the {largest}"
     bound = "no bound is known"
     if math.isfinite(solution.lower_bound):
-        among = " with equal errors" if fit.problem.criterion.name == EqualError.name else ""
+        among = (
+            " with equal errors"
+            if getattr(fit.problem.criterion, "wants_equal_errors", False)
+            else ""
+        )
         bound = f"no subspace of as many dimensions{among} is below {solution.lower_bound:.6g}"
     words = [
         f"The objective is {formula.objective_in_words} Here it is {solution.objective:.6g}, and "

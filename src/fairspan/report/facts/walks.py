@@ -4,14 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
+from fairspan.formatting.numbers import in_ascii, share
 from fairspan.report.facts.answers import PCA, Answers
 from fairspan.report.facts.dimensions import AtDimension
 from fairspan.trade_off.curve import Frontier
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 MOST_STEPS = 40
 # Steps with errors this near, as a share of the total variance, are one.
@@ -74,8 +73,7 @@ def along_frontier(
     kept = spread_along(curve.errors, MOST_STEPS - len(named))
     others = [
         Step(
-            f"weight {curve.weights[i, 0]:.1%} on {groups[0]}, {curve.weights[i, 1]:.1%} on "
-            f"{groups[1]}",
+            _label(curve.weights[i], groups),
             curve.subspace(i).components,
             curve.errors[i],
             best,
@@ -87,6 +85,11 @@ def along_frontier(
     # Along the curve, and past its ends, the first error rises beside the second one.
     steps = sorted([*named, *others], key=lambda step: float(step.errors[0] - step.errors[1]))
     return Walk("frontier", tuple(steps), steps.index(named[-1]), steps.index(named[0]))
+
+
+def _label(weights: FloatArray, groups: Sequence[str]) -> str:
+    first, second = (in_ascii(share(each)) for each in weights.tolist())
+    return f"weight {first} on {groups[0]}, {second} on {groups[1]}"
 
 
 def along_found(found: Iterable[AtDimension], start: int) -> Walk:

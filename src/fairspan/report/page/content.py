@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fairspan.report.page import figures, leads, tables
-from fairspan.report.page.parts import Facts, findings_about_the_answer, main_of, spoken
-from fairspan.report.page.shown import count, settings, whole
+from fairspan.formatting.names import settings, spoken
+from fairspan.formatting.numbers import count, whole
+from fairspan.report.page import figures, sentences, tables
+from fairspan.report.page.lookups import Facts, findings_about_the_answer, main_of
+from fairspan.report.page.slider import slider_of
 from fairspan.report.page.table import Table
-from fairspan.report.page.walking import walking_of
 
 _CENTERS = {
     "global": "about the mean of all rows",
@@ -24,12 +25,12 @@ def content_of(facts: Facts) -> dict[str, Any]:
     along_frontier = facts["steps"]["walk"] == "frontier"
     by_dimension = figures.of_dimensions(facts, with_marks=not along_frontier)
     walked = figures.of_frontier(facts) if along_frontier else by_dimension
-    walk = walking_of(facts, walked.places)
+    walk = slider_of(facts, walked.places)
     return {
         "facts": facts,
         "byline": _byline(facts),
         "leads": {
-            name: getattr(leads, name)(facts)
+            name: getattr(sentences, name)(facts)
             for name in (
                 "summary",
                 "data",
@@ -41,8 +42,8 @@ def content_of(facts: Facts) -> dict[str, Any]:
                 "made",
             )
         },
-        "answers": leads.answers(facts),
-        "tables": _tables(facts, [step["label"] for step in walk.data["steps"]]),
+        "answers": sentences.answers(facts),
+        "tables": _tables(facts, [step["label"] for step in walk["data"]["steps"]]),
         "plain_figure": figures.of_plain(facts),
         "losses_figure": None if main_of(facts)["is_plain_pca"] else figures.of_losses(facts),
         "walk_figure": walked,
@@ -50,7 +51,7 @@ def content_of(facts: Facts) -> dict[str, Any]:
         "walk": walk,
         "findings": _by_code(about_answer),
         "other_findings": _by_code(about_others),
-        "disparity": leads.disparity(facts),
+        "disparity": sentences.disparity(facts),
         "main": spoken(main_of(facts)["name"]),
         "measured": _measured(facts),
         "made": _made(facts),

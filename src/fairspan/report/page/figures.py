@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.drawing.audit import AuditPicture
 from fairspan.drawing.error_curve import ErrorCurvePicture
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.group_loss import GroupLossPicture
-from fairspan.report.page.drawn import Drawn, Point, draw
-from fairspan.report.page.parts import Facts, main_of, plain_of, spoken
-from fairspan.report.page.shown import called, interval, number
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.formatting.names import called, spoken
+from fairspan.formatting.numbers import interval, number
+from fairspan.report.page.inline_figures import Drawn, Point, draw
+from fairspan.report.page.lookups import Facts, main_of, plain_of
+from fairspan.typing import FloatArray
 
 # Groups with a curve of their own.
 _MOST_PANELS = 12
@@ -100,10 +99,7 @@ def of_frontier(facts: Facts) -> Drawn:
         groups=(first, second),
         region=_region(_table(curve["region"]), errors, reached),
         plain=np.array(curve["plain"], dtype=np.float64),
-        answers={
-            spoken(name): np.array(each, dtype=np.float64)
-            for name, each in curve["answers"].items()
-        },
+        answers={name: np.array(each, dtype=np.float64) for name, each in curve["answers"].items()},
         n_components=facts["settings"]["n_components"],
     )
     told = "; ".join(f"{spoken(name)} {_pair(each)}" for name, each in answers.items())

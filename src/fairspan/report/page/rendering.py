@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairspan.errors import MissingDependency
-from fairspan.report.page.parts import Facts
-from fairspan.report.page.shown import called, parts
+from fairspan.formatting.names import called, parts
+from fairspan.report.page.lookups import Facts
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairspan.report.page.parts import Facts
-from fairspan.report.page.shown import called
+from fairspan.formatting.names import called
+from fairspan.report.page.lookups import Facts
 
 # These are to be copied and run as they are.
 _WHOLE = ("verification", "made")

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fairspan.report.page.parts import Facts, plain_of, rounding_of, sharing_largest, spoken
-from fairspan.report.page.shown import (
-    called,
-    change,
-    count,
-    interval,
-    number,
-    relative,
-    settings,
-    share,
-    sharers,
-    whole,
-)
+from fairspan.formatting.names import called, settings, sharers, spoken
+from fairspan.formatting.numbers import change, count, interval, number, relative, share, whole
+from fairspan.report.page.lookups import Facts, plain_of, rounding_of, sharing_largest
 from fairspan.report.page.table import Cell, Heading, Row, Table
 
 # As a share of the total variance: less than fits resolve.

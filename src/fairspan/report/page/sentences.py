@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from fairspan.report.page.parts import (
+from fairspan.formatting.names import called, spoken
+from fairspan.formatting.numbers import change, count, number, relative, share
+from fairspan.report.page.lookups import (
     ALIKE,
     Facts,
     findings_about_the_answer,
@@ -12,9 +14,7 @@ from fairspan.report.page.parts import (
     most_lost,
     plain_of,
     sharing_largest,
-    spoken,
 )
-from fairspan.report.page.shown import called, change, count, number, relative, share
 
 # What is said of an answer, by its status.
 _PROVEN = {"optimal": "Proven", "unresolved": "Unresolved"}

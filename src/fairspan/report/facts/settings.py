@@ -15,7 +15,7 @@ PLAIN = "total_error"
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReportSettings:
     """Which criteria are compared, at which dimension, about which centre.
 
     Attributes
@@ -47,7 +47,7 @@ class Asked:
         n_components: int | None,
         center: Any,
         scale: Any,
-    ) -> "Asked":
+    ) -> "ReportSettings":
         """Read and check settings.
 
         Raises
@@ -57,7 +57,7 @@ class Asked:
 
         Examples
         --------
-        >>> asked = Asked.of("error_gap", ["minimax_loss"], None, "global", False)
+        >>> asked = ReportSettings.of("error_gap", ["minimax_loss"], None, "global", False)
         >>> [each.name for each in asked.criteria]
         ['error_gap', 'minimax_loss']
         """

@@ -2,72 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-from fairspan.report.page.drawn import Place
-from fairspan.report.page.parts import Facts, main_of, rounding_of, sharing_largest, spoken
-from fairspan.report.page.shown import above, called, loading, number, share, sharers, whole
+from fairspan.formatting.names import called, sharers, spoken
+from fairspan.formatting.numbers import above, loading, number, share, whole
+from fairspan.report.page.inline_figures import Place
+from fairspan.report.page.lookups import Facts, main_of, rounding_of, sharing_largest
 
 # Figures of each group at a step.
 _PER_GROUP = 3
 _DECIMALS = 2
 
 
-@dataclass(frozen=True)
-class Loading:
-    """One entry of a component as a cell of the table.
-
-    Attributes
-    ----------
-    text : str
-    direction : {"up", "down", ""}
-    strength : float
-    """
-
-    text: str
-    direction: str
-    strength: float
-
-
-@dataclass(frozen=True)
-class Walking:
-    """The slider: what it shows first, and what the page's script shows after.
-
-    Attributes
-    ----------
-    data : dict
-        Of all steps, for the page's script.
-    groups : list of (str, list of (int, str))
-        Name of each group, and the number and text of each of its figures at the first step.
-    total : (int, str)
-    variances : list of (int, str)
-        Of each component.
-    features : list of (str, list of Loading or None)
-        None where the first step has fewer components.
-    jumps : list of (str, str)
-        Key and label of each button.
-    about_components : str
-        Which components and features the table of loadings shows.
-    """
-
-    data: dict[str, Any]
-    groups: list[tuple[str, list[tuple[int, str]]]]
-    total: tuple[int, str]
-    variances: list[tuple[int, str]]
-    features: list[tuple[str, list[Loading | None]]]
-    jumps: list[tuple[str, str]]
-    about_components: str
-
-    @property
-    def first(self) -> Mapping[str, Any]:
-        """The step that is shown first."""
-        found: Mapping[str, Any] = self.data["steps"][self.data["start"]]
-        return found
-
-
-def walking_of(facts: Facts, places: Sequence[Sequence[Place]]) -> Walking:
+def slider_of(facts: Facts, places: Sequence[Sequence[Place]]) -> dict[str, Any]:
     """Make the texts of every step.
 
     Parameters
@@ -75,11 +23,20 @@ def walking_of(facts: Facts, places: Sequence[Sequence[Place]]) -> Walking:
     facts : mapping
     places : sequence of sequences of places
         Of the marks at each step.
+
+    Returns
+    -------
+    dict
+        `data` holds all steps, for the page's script, and `first` the step that is shown first. Of
+        that step: `groups`, the name of each with the number and text of each of its figures;
+        `total` and `variances` likewise; `features`, the name of each with its loadings, None where
+        there are fewer components; `jumps`, key and label of each button; and
+        `about_components`, which components and features the loadings are of.
     """
     steps, rounding = facts["steps"], rounding_of(facts)
     names = [called(group["group"]) for group in facts["data"]["groups"]]
     start = steps["start"]
-    data = {
+    data: dict[str, Any] = {
         "start": start,
         "jumps": {
             key: at for key, at in (("plain", steps["plain"]), ("main", start)) if at is not None
@@ -98,24 +55,25 @@ def walking_of(facts: Facts, places: Sequence[Sequence[Place]]) -> Walking:
     texts = data["steps"][start]["texts"]
     first_total = _PER_GROUP * len(names)
     n_components = max(len(point["components"]) for point in steps["points"])
-    return Walking(
-        data=data,
-        groups=[
+    return {
+        "data": data,
+        "first": data["steps"][start],
+        "groups": [
             (name, [(i, texts[i]) for i in range(_PER_GROUP * g, _PER_GROUP * (g + 1))])
             for g, name in enumerate(names)
         ],
-        total=(first_total, texts[first_total]),
-        variances=[
+        "total": (first_total, texts[first_total]),
+        "variances": [
             (
                 first_total + 1 + i,
                 texts[first_total + 1 + i] if first_total + 1 + i < len(texts) else "",
             )
             for i in range(n_components)
         ],
-        features=_features(steps["features"], data["steps"][start]["loadings"], n_components),
-        jumps=_jumps(facts),
-        about_components=_about_components(facts, n_components),
-    )
+        "features": _features(steps["features"], data["steps"][start]["loadings"], n_components),
+        "jumps": _jumps(facts),
+        "about_components": _about_components(facts, n_components),
+    }
 
 
 def _texts(point: Facts, rounding: float) -> list[str]:
@@ -159,7 +117,7 @@ def _rounded(components: Sequence[Sequence[float]]) -> list[list[float]]:
 
 def _features(
     names: Sequence[str], loadings: Sequence[Sequence[float]], n_components: int
-) -> list[tuple[str, list[Loading | None]]]:
+) -> list[tuple[str, list[Facts | None]]]:
     return [
         (
             name,
@@ -169,9 +127,9 @@ def _features(
     ]
 
 
-def _loading(value: float) -> Loading:
+def _loading(value: float) -> Facts:
     direction = "up" if value > 0 else "down" if value < 0 else ""
-    return Loading(loading(value), direction, abs(value))
+    return {"text": loading(value), "direction": direction, "strength": abs(value)}
 
 
 def _labels(facts: Facts) -> list[str]:

@@ -58,14 +58,3 @@ def findings_about_the_answer(facts: Facts) -> tuple[list[Facts], list[Facts]]:
     for each in facts["findings"]:
         (first if each["model"] in asked else others).append(each)
     return first, others
-
-
-def spoken(name: str) -> str:
-    """A criterion's or model's name in running text.
-
-    Examples
-    --------
-    >>> spoken("minimax_loss")
-    'minimax loss'
-    """
-    return name.replace("_", " ").replace("nash", "Nash")

@@ -1,12 +1,12 @@
-"""Figures as the audit page shows them: four significant digits, powers of ten written out."""
+"""How numbers and shares are written: four digits, powers of ten written out, one per-cent style.
+
+The page, the figures and the terminal use these spellings; :func:`in_ascii` writes them with the
+characters that every terminal has.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from fairspan.auditing.table import figure
 
 _MINUS, _TIMES, _DASH, _FIXED_SPACE, _THIN_SPACE = "\u2212", "\u00d7", "\u2013", "\u00a0", "\u202f"
 _RAISED = dict(
@@ -16,36 +16,28 @@ _RAISED = dict(
         strict=True,
     )
 )
-_BREAKS = re.compile(r"(?<=[_/])(?![_/])|(?<==)(?=[^\W\d])")
+_IN_ASCII = (
+    (f">{_FIXED_SPACE}{_MINUS}", "less than -"),
+    ("<", "less than"),
+    (_MINUS, "-"),
+    (_DASH, "-"),
+    (_THIN_SPACE, ","),
+    (_FIXED_SPACE, " "),
+)
 # Shares below these are rounding, and would be shown as none.
 _ROUNDING, _TINY, _TINY_SHARE = 1e-9, 5e-5, 5e-4
-# Letters of a name: the facts have them all.
-_LONGEST = 100
 _EXPONENT = re.compile(r"e([+-]\d+)$")
 
 
-def called(name: str) -> str:
-    """A name from the data, without its middle if it is very long; or what stands for none.
+def figure(value: float) -> str:
+    """Four significant digits, without an exponent where that stays short.
 
     Examples
     --------
-    >>> called("old"), called(" "), len(called("x" * 10_000))
-    ('old', '(no name)', 100)
+    >>> figure(13.94617), figure(0.0), figure(0.00021), figure(1234567.0)
+    ('13.95', '0', '0.00021', '1.235e+06')
     """
-    if not name.strip():
-        return "(no name)"
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 31]}\u2026{name[-30:]}"
-
-
-def parts(name: str) -> list[str]:
-    """A name in the parts after which it may be broken: underscores, slashes, and what is equal.
-
-    Examples
-    --------
-    >>> parts("a_b/c"), parts("status=Never-married"), parts("radius=0.15")
-    (['a_', 'b/', 'c'], ['status=', 'Never-married'], ['radius=0.15'])
-    """
-    return [part for part in _BREAKS.split(name) if part]
+    return f"{value:.4g}"
 
 
 def number(value: float | None) -> str:
@@ -72,6 +64,19 @@ def above(value: float, rounding: float) -> str:
     ('0', '2.5')
     """
     return number(0.0 if abs(value) <= rounding else value)
+
+
+def axis_number(value: float) -> str:
+    """A number beside an axis: up to six digits, with a short exponent.
+
+    Examples
+    --------
+    >>> axis_number(0.1 + 0.2), axis_number(-0.0), axis_number(2.5e12), axis_number(30000000)
+    ('0.3', '0', '2.5e12', '3e7')
+    """
+    digits, _, exponent = f"{value + 0.0:.6g}".partition("e")
+    text = f"{digits}e{int(exponent)}" if exponent else digits
+    return text.replace("-", _MINUS)
 
 
 def share(value: float | None) -> str:
@@ -141,18 +146,6 @@ def whole(value: int) -> str:
     return f"{value:,}".replace(",", _THIN_SPACE)
 
 
-def sharers(names: Sequence[str], positions: Sequence[int]) -> str:
-    """The first of those that share a figure, and how many more do.
-
-    Examples
-    --------
-    >>> sharers(["a", "b", "c"], [1]), sharers(["a", "b", "c"], [0, 1, 2])
-    ('b', 'a and 2 more')
-    """
-    others = len(positions) - 1
-    return names[positions[0]] + (f" and {whole(others)} more" if others else "")
-
-
 def count(value: int, one: str, many: str = "") -> str:
     """How many there are.
 
@@ -172,18 +165,21 @@ def loading(value: float) -> str:
     >>> loading(0.5), ascii(loading(-0.25))
     ('0.50', "'\\u22120.25'")
     """
-    return f"{value:.2f}".replace("-", _MINUS)
+    # Adding zero leaves no minus zero.
+    return f"{round(value, 2) + 0.0:.2f}".replace("-", _MINUS)
 
 
-def settings(values: Mapping[str, Any]) -> str:
-    """Parameters in a row.
+def in_ascii(text: str) -> str:
+    """The same spelling for a terminal or a message, with words for the sign of what is tiny.
 
     Examples
     --------
-    >>> settings({"penalty": 0.5, "norm": "l1"})
-    'penalty=0.5, norm=l1'
+    >>> in_ascii(share(2e-5)), in_ascii(change(-0.25)), in_ascii(count(1234, "row"))
+    ('less than 0.1 %', '-25.0 %', '1,234 rows')
     """
-    return ", ".join(f"{name}={value}" for name, value in values.items())
+    for sign, plain in _IN_ASCII:
+        text = text.replace(sign, plain)
+    return text
 
 
 def _power(found: re.Match[str]) -> str:

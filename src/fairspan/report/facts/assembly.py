@@ -3,21 +3,21 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.auditing.audit import Audit, audit_moments, audit_rows
+from fairspan.auditing.wording import group_name
 from fairspan.errors import InvalidInput
 from fairspan.fitting import smallest_dimension
+from fairspan.formatting.plain_values import plain
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.problem import check_n_components
 from fairspan.problem.used_parameters import used_parameters
 from fairspan.report.facts.answers import Answers, answers_of
-from fairspan.report.facts.asked import Asked
 from fairspan.report.facts.dimensions import along_dimensions, dimensions_facts
-from fairspan.report.facts.made import Origin, made_facts
-from fairspan.report.facts.models import findings_facts, models_facts, shown
-from fairspan.report.facts.plain_values import plain
+from fairspan.report.facts.models import findings_facts, models_facts
+from fairspan.report.facts.origin import Origin, provenance_facts
+from fairspan.report.facts.settings import ReportSettings
 from fairspan.report.facts.steps import steps_facts
 from fairspan.report.facts.verifying import verification_facts
 from fairspan.report.facts.walks import along_found, along_frontier, spread_along
@@ -25,10 +25,11 @@ from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
 from fairspan.trade_off.curve import Frontier
 from fairspan.trade_off.tracing import frontier_to_look_at
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 FORMAT = 1
+# Of float64's sixteen digits the last four are left to rounding.
+_DIGITS = 12
 SHARE_KEPT = 0.9
 _CHOSEN_BY_SHARE = "the least that keep 90 % of the variance over all rows"
 # Matrices of more features, one for each group, are too large to compare so many answers.
@@ -40,7 +41,7 @@ _MOST_CORNERS = 120
 def facts_of(
     moments: GroupMoments,
     rows: Rows | None,
-    asked: Asked,
+    asked: ReportSettings,
     origin: Origin,
     *,
     weighted: bool = False,
@@ -53,7 +54,7 @@ def facts_of(
         Of the rows.
     rows : RowSource, PartedRows or None
         The rows again, read once for intervals; None for none.
-    asked : Asked
+    asked : ReportSettings
     origin : Origin
 
     Returns
@@ -92,13 +93,14 @@ def facts_of(
             **curves,
             "findings": findings_facts(audit),
             "verification": verification_facts(answers.main, origin),
-            "made": made_facts(origin, settings),
-        }
+            "made": provenance_facts(origin, settings),
+        },
+        _DIGITS,
     )
     return facts
 
 
-def check_size(n_features: int, asked: Asked) -> None:
+def check_size(n_features: int, asked: ReportSettings) -> None:
     """Make sure that these are not too many features, nor too few for d.
 
     Raises
@@ -124,7 +126,7 @@ def _check_groups(moments: GroupMoments) -> None:
         )
 
 
-def _settings_facts(answers: Answers, asked: Asked, n_components: int) -> dict[str, Any]:
+def _settings_facts(answers: Answers, asked: ReportSettings, n_components: int) -> dict[str, Any]:
     return {
         "n_components": n_components,
         "chosen_by": _CHOSEN_BY_SHARE if asked.n_components is None else "asked",
@@ -148,7 +150,7 @@ def _data_facts(moments: GroupMoments, audit: Audit, name: str) -> dict[str, Any
         "weighted": not np.array_equal(moments.weights, moments.counts),
         "groups": [
             {
-                "group": shown(each.group),
+                "group": group_name(each.group),
                 "n": each.n,
                 "proportion": each.proportion,
                 "total_variance": each.total_variance,
@@ -165,13 +167,13 @@ def _feature_names(moments: GroupMoments) -> list[str]:
 
 
 def _curves(
-    moments: GroupMoments, answers: Answers, audit: Audit, asked: Asked, n_components: int
+    moments: GroupMoments, answers: Answers, audit: Audit, asked: ReportSettings, n_components: int
 ) -> dict[str, Any]:
     """Curves by dimension, the frontier of two groups, and a walk along one of them."""
     rounding = audit.models[0].rounding
     found = along_dimensions(answers)
     plain_errors = np.array([each.error.value for each in audit.models[0].groups])
-    groups = [shown(label) for label in moments.labels]
+    groups = [group_name(label) for label in moments.labels]
     curve: Frontier | None = None
     if moments.n_groups == 2:
         curve = frontier_to_look_at(moments, n_components, asked.center, scale=asked.scale)

@@ -14,6 +14,8 @@ Paint = Callable[[str, Role], str]
 
 # Stands beside a wide character while text is wrapped; names are shown without private characters.
 _SECOND_HALF = "\ue000"
+# Stands for the space before a per-cent sign, where no line ends.
+_BOUND = "\ue001"
 
 
 def plain(text: str, role: Role) -> str:
@@ -46,12 +48,13 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
     >>> wrapped("FS102 a single row", 12, "  ")
     ['FS102 a', '  single row']
     """
+    text = text.replace(" %", f"{_BOUND}%")
     spread = "".join(char + _SECOND_HALF * (_columns(char) - 1) for char in text)
     lines = wrap(spread, width, subsequent_indent=indent)
     if any(line.lstrip().startswith(_SECOND_HALF) for line in lines):
         # A line ended inside a wide character, and takes one column more than it should.
         lines = wrap(spread, width - 1, subsequent_indent=indent)
-    return [line.replace(_SECOND_HALF, "") for line in lines]
+    return [line.replace(_SECOND_HALF, "").replace(_BOUND, " ") for line in lines]
 
 
 def cut_names(names: Sequence[str], width: int) -> list[str] | None:
@@ -69,13 +72,20 @@ def cut_names(names: Sequence[str], width: int) -> list[str] | None:
     True
     """
     for tail in (0, (width - 1) // 2):
-        cut = [_cut(name, width, tail) for name in names]
+        cut = [shortened(name, width, tail) for name in names]
         if len(set(cut)) == len(set(names)):
             return cut
     return None
 
 
-def _cut(name: str, width: int, tail: int) -> str:
+def shortened(name: str, width: int, tail: int = 0) -> str:
+    """A name of at most `width` columns, of which `tail` are its end where it is cut.
+
+    Examples
+    --------
+    >>> shortened("university degree", 11), shortened("university degree", 11, 3)
+    ('university…', 'univers…ree')
+    """
     if terminal_width(name) <= width:
         return name
     end = _head(name[::-1], tail)[::-1]

@@ -1,0 +1,31 @@
+"""Results as plain values that JSON can hold."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+
+def plain(value: Any, digits: int = 17) -> Any:
+    """The same in str, int, float, bool, None, list and dict; None for NaN and infinity.
+
+    Parameters
+    ----------
+    value : object
+    digits : int
+        Significant digits of floats; 17 are all.
+
+    Examples
+    --------
+    >>> plain({"a": (np.float64(1 / 3), float("nan"))}, digits=12)
+    {'a': [0.333333333333, None]}
+    """
+    if isinstance(value, dict):
+        return {str(key): plain(each, digits) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each, digits) for each in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}") + 0.0 if math.isfinite(value) else None
+    return value
