@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.rows.checks import check_columns, check_on_missing, row_block
-from fairspan.rows.frames import matrix_of
+from fairspan.rows.frames import number_columns, side_by_side
 from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone, Labels
 from fairspan.rows.protocol import OnMissing, RowBlock, block_rows
@@ -153,14 +153,15 @@ class ChosenColumns:
         for place in range(0, batch.num_rows, BLOCKS_AT_A_TIME * size):
             piece = batch.slice(place, BLOCKS_AT_A_TIME * size)
             frame = nw.from_native(pa.Table.from_batches([piece]), eager_only=True)
-            matrix = matrix_of(nw.from_native(self._features_of(piece), eager_only=True))
+            features = nw.from_native(self._features_of(piece), eager_only=True)
+            columns = number_columns(features)
             labels = self._labels_of(frame)
             weights = None if self.weight is None else weights_of_column(frame[self.weight])
-            for start in range(0, len(matrix), size):
-                stop = min(start + size, len(matrix))
+            for start in range(0, len(frame), size):
+                stop = min(start + size, len(frame))
                 yield row_block(
                     first_row + place + start,
-                    matrix[start:stop],
+                    side_by_side(columns, start, stop),
                     None if labels is None else labels.between(start, stop),
                     None if weights is None else weights[start:stop],
                     names,

@@ -1,10 +1,12 @@
 """Rows in a data frame: pandas, polars, pyarrow, or anything else narwhals reads eagerly."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import numpy.typing as npt
 from narwhals.exceptions import DuplicateError
 
 from fairspan.errors import InvalidInput, InvalidType
@@ -190,21 +192,37 @@ def matrix_of(frame: nw.DataFrame[Any]) -> FloatArray:
     InvalidInput
         A column that holds no numbers.
     """
+    return side_by_side(number_columns(frame), 0, len(frame))
+
+
+def number_columns(frame: nw.DataFrame[Any]) -> list[npt.NDArray[Any]]:
+    """Each column as numbers, (r,), or as vectors below each other, (r, length).
+
+    Raises
+    ------
+    InvalidInput
+        A column that holds no numbers.
+    """
     check_numeric(frame.schema)
-    lengths = vector_lengths(frame.schema)
-    if len(frame.columns) == 1 and lengths:  # all features in one column: no copy
-        return vectors_of(frame[frame.columns[0]])
-    matrix = np.empty((len(frame), _width(frame)), dtype=np.float64)
-    start = 0
-    for column in frame.iter_columns():
-        stop = start + lengths.get(column.name, 1)
-        if column.name in lengths:
-            matrix[:, start:stop] = vectors_of(column)
-        elif column.dtype == nw.Object:
-            matrix[:, start] = _numbers(column)
-        else:
-            matrix[:, start] = float64_of(column)
-        start = stop
+    vectors = vector_lengths(frame.schema)
+    return [
+        vectors_of(column)
+        if column.name in vectors
+        else (_numbers if column.dtype == nw.Object else float64_of)(column)
+        for column in frame.iter_columns()
+    ]
+
+
+def side_by_side(columns: Sequence[npt.NDArray[Any]], start: int, stop: int) -> FloatArray:
+    """Some rows of columns as an (r, p) array."""
+    if len(columns) == 1 and columns[0].ndim == 2:  # all features in one column: no copy
+        return columns[0][start:stop]
+    widths = [column.shape[1] if column.ndim == 2 else 1 for column in columns]
+    matrix = np.empty((stop - start, sum(widths)))
+    place = 0
+    for column, width in zip(columns, widths, strict=True):
+        matrix[:, place : place + width] = column[start:stop].reshape(-1, width)
+        place += width
     return matrix
 
 
