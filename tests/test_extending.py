@@ -13,8 +13,8 @@ from extending import sqlite_rows
 from extending.sqlite_rows import SqliteRows, SqliteTable
 from fairspan import FairPCA, GroupMoments, audit, registry
 from fairspan.errors import Incompatible, InvalidInput
+from fairspan.extending import register
 from fairspan.problem.criteria import MinimaxError, MinimaxLoss, NashWelfare
-from fairspan.registry import register
 from fairspan.solvers.choose import Auto
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import problem_of, random_moments

@@ -18,7 +18,7 @@ from somebody_elses_parts.weight_grid import WeightGrid
 import fairspan as fs
 from fairspan import registry
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType
-from fairspan.registry import register
+from fairspan.extending import register
 
 SOURCES = Path(__file__).parent / "plugin" / "src"
 PARTS = {"criterion": LargestShareLost, "restriction": FirstFeatures, "solver": WeightGrid}

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fairspan.problem.restrictions import MeanParity as MeanParity
     from fairspan.problem.robust_error_gap import RobustErrorGap as RobustErrorGap
     from fairspan.report.writing import write_report as write_report
+    from fairspan.rows.files.file_rows import FileRows as FileRows
     from fairspan.solvers.many_groups.dual_newton import DualNewton as DualNewton
     from fairspan.solvers.published.multiplicative import (
         MultiplicativeWeights as MultiplicativeWeights,

@@ -1,6 +1,6 @@
 """Parts for fairspan, each of which can be asked for by name once this package is installed."""
 
-from fairspan.registry import register
+from fairspan.extending import register
 from somebody_elses_parts.first_features import FirstFeatures
 from somebody_elses_parts.largest_share_lost import LargestShareLost
 from somebody_elses_parts.weight_grid import WeightGrid

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairspan.errors import Incompatible
-from fairspan.problem.criteria import Criterion
+from fairspan.extending import Criterion
 
 
 @dataclass(frozen=True)

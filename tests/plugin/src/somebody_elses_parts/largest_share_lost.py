@@ -5,8 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairspan.problem.pieces import Pieces
-from fairspan.problem.problem import Problem
+from fairspan.extending import Pieces, Problem
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairspan import Solution
-from fairspan.certificates.optimality import certified
-from fairspan.certificates.solution import TracePoint
 from fairspan.errors import InvalidParameter
-from fairspan.problem.problem import Problem
+from fairspan.extending import Problem, TracePoint, certified
 
 
 @dataclass(frozen=True)
