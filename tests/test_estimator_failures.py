@@ -48,7 +48,7 @@ SETTINGS = {
     "d = 1.0": ({"n_components": 1.0}, InvalidParameter, "a share above 0 and below 1"),
     "d = 0.0": ({"n_components": 0.0}, InvalidParameter, "a share above 0 and below 1"),
     "d = NaN": ({"n_components": np.nan}, InvalidParameter, "a share above 0 and below 1"),
-    "a restriction's name": ({"restriction": "mean_parity"}, InvalidType, "MeanParity(...)"),
+    "no restriction's name": ({"restriction": "parity"}, InvalidParameter, "'mean_parity'"),
     "allow_extra = 1": ({"allow_extra": 1}, InvalidParameter, "Allowed are True and False"),
     "missing groups": ({"missing_groups": "drop"}, InvalidParameter, "'error' and 'ignore'"),
 }

@@ -121,7 +121,7 @@ def test_the_words_say_what_the_json_says(run, data, tmp_path):
     arguments = ("fit", data, "--group", "age", "-d", 2, "-o", tmp_path / "m")
     facts, result = run(*arguments, "--json").facts, run(*arguments)
     certificate = facts["certificate"]
-    assert f"minimax_loss is {certificate['objective']:.6g}" in result.out
+    assert f"minimax loss is {certificate['objective']:.6g}" in result.out
     assert "Status: optimal" in result.out
     assert result.out.rstrip().endswith(f"Saved to {tmp_path / 'm'}")
     assert result.err == ""

@@ -277,4 +277,4 @@ def test_nash_welfare_is_negative_where_much_is_kept(run, data, tmp_path):
     assert certificate["lower_bound"] <= certificate["objective"] < 0
     assert certificate["status"] == "optimal"
     words = unwrapped(run(*command, "-o", tmp_path / "m").out)
-    assert f"nash_welfare is {certificate['objective']:.6g}; no subspace" in words
+    assert f"Nash welfare is {certificate['objective']:.6g}; no subspace" in words

@@ -115,7 +115,7 @@ def test_colours_say_what_deserves_a_look(on_terminal, table, features, tmp_path
     assert "FS302" in shown
     assert "mFS302" not in shown
     plain = shown.split("PCA: ")[1].split("---")[0]
-    losses = {float(line.split()[-2]) for line in COLOUR.sub("", plain).splitlines()[1:4]}
+    losses = {float(line.split()[-3]) for line in COLOUR.sub("", plain).splitlines()[1:4]}
     assert float(re.search(r"\x1b\[31m\x1b\[1m(\S+?)\x1b\[0m", plain)[1]) == max(losses)
 
 
