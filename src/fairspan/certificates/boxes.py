@@ -14,7 +14,6 @@ which moves a side of the box inwards.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.proof import Proof
 from fairspan.linalg import smallest_sum
@@ -22,8 +21,7 @@ from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap, worst_case
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Sides closer than this share of the error are one, and the chord there is the tangent.
 _NARROW = 1e-12

@@ -5,13 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.optimality import Judged
 from fairspan.certificates.solution import Status
 from fairspan.subspace import FairSubspace, Provenance
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Products of components are one or zero up to this, and dimensions whole numbers.
 _ORTHONORMAL, _WHOLE = 1e-10, 1e-6

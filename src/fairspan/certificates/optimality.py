@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.proof import Proof
 from fairspan.certificates.solution import Solution, Status, TracePoint
@@ -29,8 +28,7 @@ from fairspan.problem.limits import is_within
 from fairspan.problem.problem import Problem
 from fairspan.problem.proof_formulas import proof_formula_of
 from fairspan.soft_projection import softened
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
 # Without matrices, errors are taken to be uncertain by this share of the variance.

@@ -7,7 +7,6 @@ out anew from second moments alone.
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.supporting_polygon import least_beyond_lines
 from fairspan.linalg import smallest_sum
@@ -16,8 +15,7 @@ from fairspan.problem.limits import CovariancesWithin, Limit, MeansWithin, is_wi
 from fairspan.problem.problem import Problem
 from fairspan.problem.proof_formulas import proof_formula_of
 from fairspan.problem.robust_error_gap import RobustErrorGap
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # How near the bound comes to the least value on the polygon of supporting lines.
 _PRECISION = 1e-11

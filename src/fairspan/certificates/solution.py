@@ -4,13 +4,9 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
-import numpy.typing as npt
-
 from fairspan.certificates.proof import Proof
 from fairspan.formatting.html_table import html_table
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 class Status(StrEnum):

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.boxes import BoxesProof, Shrinking, Side
 from fairspan.certificates.proof import CovariancesProof, LinesProof, MeansProof, Proof
@@ -14,8 +13,7 @@ from fairspan.problem.nested_parameters import field_values
 from fairspan.problem.restrictions import Restriction
 from fairspan.rows.groups import plain_labels
 from fairspan.subspace import Evidence
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # A mapping by group is stored as pairs, since names in JSON are text.
 _BY_GROUP = "by_group"

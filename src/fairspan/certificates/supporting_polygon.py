@@ -10,9 +10,8 @@ from heapq import heapify, heappop, heappush
 from itertools import combinations, pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _MOST_SPLITS = 400
 

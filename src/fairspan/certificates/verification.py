@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates import claims
 from fairspan.certificates.optimality import Judged, judged
@@ -27,8 +26,7 @@ from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone
 from fairspan.rows.registry import rows_of
 from fairspan.subspace import FairSubspace, Provenance
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Components lie in the directions up to this, and the mean is that of the rows.
 _INSIDE_OF, _SAME_MEAN = 1e-10, 1e-9

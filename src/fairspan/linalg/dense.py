@@ -4,14 +4,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.linalg.graded import graded_eigh, is_graded
 from fairspan.linalg.threads import threads_of
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Eigenvalues closer than this share of the matrix's norm cannot be told apart in float64.
 TIE_TOLERANCE = 1e-13

@@ -8,9 +8,8 @@ over the gap alone (:mod:`fairspan.linalg.smallest_sums`).
 """
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # An eigenvalue this share of the largest one has lost so many digits that it is worth a second
 # decomposition: with less, about nine digits of a gap could not be told.

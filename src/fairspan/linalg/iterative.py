@@ -12,11 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.linalg.dense import TIE_TOLERANCE, LeadingSubspace, with_positive_signs
+from fairspan.typing import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
 # From a (p, m) block to the operator's image of it.
 Operator = Callable[[FloatArray], FloatArray]
 

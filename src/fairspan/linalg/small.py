@@ -5,9 +5,8 @@ are; :func:`fairspan.linalg.leading_subspace` settles signs and ties.
 """
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 def eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:

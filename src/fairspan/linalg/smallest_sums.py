@@ -10,12 +10,10 @@ is at least that of N less tr R'(X'MX - lambda_1(N) I)^-1 R, for any s with thet
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
 from fairspan.linalg.graded import graded_eigh
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 EPSILON = float(np.finfo(np.float64).eps)
 # What float64 does to the entries of a second moment, in units of epsilon times the root mean

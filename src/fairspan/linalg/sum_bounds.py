@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.linalg.threads import threads_of
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
 # Multiples of the residual at which Young's inequality is tried where nothing lies between.

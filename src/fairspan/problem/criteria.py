@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import Incompatible, UnknownGroup
 from fairspan.problem import verification_formulas
@@ -19,11 +18,11 @@ from fairspan.problem.pieces import Pieces
 from fairspan.problem.proof_formulas import LargestProof, LinearProof
 from fairspan.problem.verification_formulas import Formula
 from fairspan.rows.groups import Label, listed
+from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from fairspan.problem.problem import Problem
 
-FloatArray = npt.NDArray[np.float64]
 
 _EPSILON = float(np.finfo(np.float64).eps)
 # Weights that use up this much of a penalty use all of it.

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # A limit is met up to this share of it, and of what it limits.
 _MET, _ROUNDING = 1e-8, 1e-14

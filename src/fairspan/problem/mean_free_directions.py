@@ -1,11 +1,9 @@
 """The directions along which the means of all groups agree: where exact mean parity holds."""
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import Incompatible
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Differences of means below this share of a feature's spread, or of the means, are rounding.
 _ROUNDING_OF_SPREAD = 1e-12

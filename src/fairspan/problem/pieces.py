@@ -6,7 +6,8 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
+
 IntArray = npt.NDArray[np.intp]
 
 

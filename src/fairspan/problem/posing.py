@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import warn
 from fairspan.moments.center import Center
@@ -18,8 +17,7 @@ from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.problem.restrictions_in_coordinates import in_coordinates
 from fairspan.rows.groups import listed
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Sums of squares in the directions that a restriction forbids are rounded by this share.
 _ROUNDINGS = 8 * float(np.finfo(np.float64).eps)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidParameter
 from fairspan.linalg import LeadingSubspace
@@ -15,8 +14,7 @@ from fairspan.problem.limits import Limit
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.spectrum import Spectra
 from fairspan.rows.groups import Label
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Errors within this share of the variance are the same, to eigenvectors found by iteration.
 _ALIKE = 1e-9

@@ -10,15 +10,13 @@ over the best one for its own mixture, and by how much the criterion exceeds the
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import scipy.optimize
 
 from fairspan.problem.pieces import Pieces
+from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from fairspan.problem.problem import Problem
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class ProofFormula(Protocol):

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import Incompatible
 from fairspan.linalg import graded_eigh
@@ -22,8 +21,7 @@ from fairspan.problem.limits import CovariancesWithin, Limit, MeansWithin
 from fairspan.problem.mean_free_directions import mean_free_directions
 from fairspan.problem.parameters import check_count, check_number
 from fairspan.rows.groups import Label
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Without n_directions, covariance parity keeps this share of the directions.
 _SHARE_OF_DIRECTIONS = 0.85

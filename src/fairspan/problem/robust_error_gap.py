@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import UnknownGroup
 from fairspan.problem import verification_formulas
@@ -14,11 +13,11 @@ from fairspan.problem.parameters import check_number
 from fairspan.problem.pieces import Pieces, pairwise_weights
 from fairspan.problem.verification_formulas import Formula
 from fairspan.rows.groups import Label, listed
+from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from fairspan.problem.problem import Problem
 
-FloatArray = npt.NDArray[np.float64]
 
 _EPSILON = float(np.finfo(np.float64).eps)
 

@@ -7,13 +7,11 @@ dimension at once, and shows how the leading subspace turns as the weights chang
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
 from fairspan.linalg import TIE_TOLERANCE, LeadingSubspace, graded_eigh, with_positive_signs
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Beyond these LAPACK's partial decomposition takes so much less that more steps, without slopes,
 # are faster. Measured for minimax loss: 0.8 to 1 times the time of partial ones at (p, d) =

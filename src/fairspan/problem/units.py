@@ -10,13 +10,12 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.center import Center
 from fairspan.moments.of_rows import Moments
+from fairspan.typing import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
 Settings = TypeVar("Settings")
 
 # Powers of two beyond which a table is solved in another unit: about 1e-30 and 1e30.

@@ -11,12 +11,10 @@ direction of negative curvature.
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.descent_model import Model, Scores, Step
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _MAX_STEPS = 200
 # A step that keeps less than this share of its promise is corrected; less than that, damped.

@@ -15,15 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.linalg import eigh, graded_eigh
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.pieces import ONE_BLOCK, Blocks
 from fairspan.problem.problem import Problem
 from fairspan.solvers.many_groups.simplex_program import least_on_simplex
+from fairspan.typing import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
 # Curvatures below this share of the largest are not divided by.
 _FLAT = 1e-3
 # Without any curvature a step is no longer than the inverse of this.

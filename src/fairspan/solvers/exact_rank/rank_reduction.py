@@ -9,14 +9,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
 from fairspan.linalg import eigh, eigvalsh
 from fairspan.moments.operators import SecondMoments
 from fairspan.solvers.many_groups.dual import Dual
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Eigenvalues of P closer to 0 or 1 than this are taken as 0 or 1.
 _WHOLE = 1e-9

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.linalg import eigh
 from fairspan.problem.criteria import NashWelfare
@@ -14,8 +13,7 @@ from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.exact_rank.descent import descend
 from fairspan.solvers.exact_rank.descent_model import Scores
 from fairspan.solvers.many_groups.newton import Relaxation
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Descents in a row that bring nothing, after which a gap is left open; those that lead to the best
 # optimum again count twice.

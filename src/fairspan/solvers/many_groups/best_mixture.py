@@ -1,12 +1,10 @@
 """The best mixture of subspaces found so far, and the multipliers that forbid a better one."""
 
 import numpy as np
-import numpy.typing as npt
 import scipy.optimize
 
 from fairspan.problem.pieces import ONE_BLOCK, Blocks
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # HiGHS stops at 1e-7 by default, which would stall the gap there.
 _LINEAR_PROGRAM = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}

@@ -11,15 +11,13 @@ by m. So it is worked out from errors, which do not cancel, and never from t_d.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
 from fairspan.linalg import graded_eigh
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,6 @@ error subject to no gap, if there is a subspace without one; its bound holds for
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.optimality import certified, rounding_at
 from fairspan.certificates.solution import Solution
@@ -17,8 +16,7 @@ from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.many_groups.piecewise import PiecewiseSearch
 from fairspan.solvers.two_groups.equal_errors import proven_gap
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _PENALTIES = (1.0, 4.0, 16.0, 64.0, 256.0)
 # Nearly identical groups take a penalty of one over what they differ by.

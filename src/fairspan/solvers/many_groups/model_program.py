@@ -10,14 +10,12 @@ of their block join, until there are none, which is what proves it for all.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.linalg import eigh, eigvalsh
 from fairspan.problem.pieces import Blocks, IntArray
 from fairspan.solvers.many_groups.simplex_program import least_on_simplex
 from fairspan.solvers.many_groups.spectral_program import SpectralProgram
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Up to so many pieces all are taken at once.
 _ALL = 64

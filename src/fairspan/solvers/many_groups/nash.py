@@ -9,7 +9,6 @@ relaxed problem is solved by the method of Frank and Wolfe, whose gap this bound
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.solution import Solution, TracePoint
@@ -27,8 +26,7 @@ from fairspan.solvers.exact_rank.rounding import (
 from fairspan.solvers.many_groups.dual import Dual
 from fairspan.solvers.many_groups.newton import Relaxation
 from fairspan.solvers.many_groups.simplex_program import least_on_simplex
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _ROUNDS = 200
 _NEWTON_STEPS = 30

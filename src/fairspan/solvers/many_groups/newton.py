@@ -13,14 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.solution import TracePoint
 from fairspan.solvers.many_groups.best_mixture import best_mixture
 from fairspan.solvers.many_groups.dual import Atom, Dual, DualPoint, DualSpectrum
 from fairspan.solvers.many_groups.tied_eigenvalues import SpectralModel, block_around
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _MAX_ROUNDS = 1000
 # A step is taken if the bound rises by this share of what the model promised.

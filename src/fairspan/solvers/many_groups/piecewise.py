@@ -8,7 +8,6 @@ from above.
 from itertools import chain
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.optimality import certified
 from fairspan.certificates.solution import Solution, TracePoint
@@ -26,8 +25,7 @@ from fairspan.solvers.exact_rank.rounding import (
 )
 from fairspan.solvers.many_groups.dual import Dual
 from fairspan.solvers.many_groups.newton import Relaxation
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # The relaxation converges so fast that this share of the tolerance takes one step more.
 _AIM = 1e-3

@@ -10,7 +10,6 @@ anew, shrinks it; the gap shrinks with the square of its width.
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.boxes import BoxesProof, Shrinking, Side, chords_of, first_box
 from fairspan.certificates.optimality import certified, goal
@@ -21,8 +20,7 @@ from fairspan.solvers.exact_rank.descent import LocalOptimum, descend
 from fairspan.solvers.exact_rank.rounding import scores_of
 from fairspan.solvers.many_groups.dual import Atom, Dual
 from fairspan.solvers.many_groups.newton import Relaxation
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _ROUNDS = 12
 _RANDOM_STARTS = 8

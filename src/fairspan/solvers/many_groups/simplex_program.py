@@ -1,11 +1,9 @@
 """Quadratic programs over a simplex, or a product of several; small and dense."""
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.problem.pieces import ONE_BLOCK, Blocks
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _ROUNDING = 1e-13
 # Less is nothing.

@@ -14,8 +14,7 @@ import scipy.linalg
 
 from fairspan.linalg import eigh, eigvalsh
 from fairspan.problem.pieces import ONE_BLOCK, Blocks
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _STEPS = 40
 # Complementarity that float64 can still reach, in the scaled program.

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.linalg import eigh
 from fairspan.solvers.many_groups.dual import Atom, Dual, DualSpectrum
 from fairspan.solvers.many_groups.model_program import ModelProgram
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Gaps of eigenvalues below this share of both are not divided by.
 _NO_GAP = 1e-14

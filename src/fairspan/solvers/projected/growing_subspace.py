@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.solution import Solution, Status
 from fairspan.errors import Incompatible
@@ -33,8 +32,7 @@ from fairspan.solvers.projected.in_all_features import (
 )
 from fairspan.solvers.projected.subspace_proof import GOOD_ENOUGH, SubspaceProof
 from fairspan.solvers.protocol import Solver
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _MOST_ROUNDS = 60
 # After so many LAPACK takes over, where it can; and where so many in a row left a gap open within.

@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.linalg import (
     IterativeSubspace,
@@ -15,8 +14,7 @@ from fairspan.linalg import (
     top_sum_bound,
 )
 from fairspan.moments.operators import CANCELLING, DenseSecondMoments, SecondMoments
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Up to so many groups, products of all pairs' residuals serve any number of mixtures.
 _FEW_GROUPS = 3

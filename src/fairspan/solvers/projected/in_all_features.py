@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.optimality import certified
 from fairspan.certificates.solution import Solution, Status
@@ -17,8 +16,7 @@ from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.soft_projection import is_soft, retained
 from fairspan.solvers.projected.grown_space import GrownSpace
 from fairspan.solvers.projected.subspace_proof import SubspaceProof
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # What float64 can resolve, as a share of the trace.
 _ROUNDING = 1e-13

@@ -8,15 +8,13 @@ W misses an eigenvector, and LAPACK finds it.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.linalg import IterativeSubspace, leading_subspace
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import declares
 from fairspan.problem.problem import Problem
 from fairspan.solvers.projected.grown_space import GrownSpace, MixtureWithin
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Bounds are looked for this share below eigenvalue d at least, so that rounding has room.
 _ROOM = 1e-6

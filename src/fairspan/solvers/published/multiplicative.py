@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.solution import Solution, TracePoint
@@ -18,8 +17,7 @@ from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis
 from fairspan.solvers.exact_rank.rounding import best_rounding
 from fairspan.solvers.many_groups.dual import Atom, Dual, DualPoint
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _SMALLEST_STEP = 1e-12
 

@@ -11,9 +11,9 @@ Everything takes stacks: any leading axes hold independent points.
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
+
 Retraction = Callable[[FloatArray, FloatArray], FloatArray]
 
 

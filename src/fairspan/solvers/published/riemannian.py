@@ -23,8 +23,7 @@ from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.published.retractions import RETRACTIONS, horizontal
 from fairspan.solvers.published.stationarity import ROUNDING, robust_form
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True)

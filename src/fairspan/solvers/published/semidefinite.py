@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import scipy.optimize
 
 from fairspan.certificates.optimality import certified
@@ -22,8 +21,7 @@ from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis
 from fairspan.solvers.exact_rank.rounding import best_rounding
 from fairspan.solvers.many_groups.dual import Dual
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # The time grows with the sixth power: 0.1 s for 20 features, 1 s for 40, 7 s for 60.
 _MOST_FEATURES = 100

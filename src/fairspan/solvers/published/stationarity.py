@@ -4,15 +4,13 @@ The measures by which the paper judges Riemannian descent, for any subspace what
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.many_groups.simplex_program import least_on_simplex
 from fairspan.solvers.published.retractions import horizontal
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # An error below this share of the group's variance is rounding.
 ROUNDING = 1e-14

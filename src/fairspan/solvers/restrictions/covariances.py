@@ -18,8 +18,7 @@ import scipy.optimize
 from fairspan.certificates.proof import positive_part
 from fairspan.errors import Incompatible, MissingDependency
 from fairspan.linalg import eigh, eigvalsh, leading_subspace
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # The time grows with the sixth power: 0.2 s for 20 features, 5 s for 40, a minute for 60.
 _MOST_FEATURES = 60

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.proof import CovariancesProof, MeansProof
@@ -22,8 +21,7 @@ from fairspan.problem.restrictions import Restriction
 from fairspan.solvers.protocol import Solver
 from fairspan.solvers.restrictions.covariances import best_within, program
 from fairspan.solvers.two_groups.root_search import Reached, RootSearch
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # A limit of zero is met up to this share of the means' squared distance.
 _MET = 1e-15

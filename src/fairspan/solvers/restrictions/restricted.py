@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.solution import Solution
 from fairspan.linalg import with_positive_signs
@@ -20,8 +19,7 @@ from fairspan.soft_projection import is_soft, retained
 from fairspan.solvers.choose import check_accepted
 from fairspan.solvers.protocol import Solver
 from fairspan.solvers.restrictions.parity import tolerant_solver
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

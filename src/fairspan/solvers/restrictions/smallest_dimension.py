@@ -5,8 +5,7 @@ import numpy.typing as npt
 
 from fairspan.errors import Incompatible
 from fairspan.solvers.restrictions.restricted import Solved, Task
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # A share that is met up to rounding is met.
 _ROUNDING = 1e-12

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.proof import LinesProof
@@ -22,8 +21,7 @@ from fairspan.solvers.projected.eigen_path import check_eigen, projected_solver
 from fairspan.solvers.two_groups.branch_and_bound import BranchAndBound
 from fairspan.solvers.two_groups.equal_errors import solve_equal_errors
 from fairspan.solvers.two_groups.root_search import Reached, RootSearch
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from heapq import heappop, heappush
 from itertools import count, pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.optimality import goal, rounding_at
 from fairspan.certificates.solution import TracePoint
@@ -29,8 +28,7 @@ from fairspan.solvers.two_groups.sectors import (
     sectors_through,
 )
 from fairspan.solvers.two_groups.splitting import Near, Splitting, errors_of
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _QUARTER, _EIGHTH = np.pi / 2, np.pi / 4
 _TIE_SHARE = 1 / 16

@@ -13,13 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import brentq
 
 from fairspan.linalg import LeadingSubspace, eigh
 from fairspan.moments.operators import SecondMoments
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _MOST_STEPS = 80
 # Shares of a path nearer to each other than this are one.

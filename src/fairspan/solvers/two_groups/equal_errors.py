@@ -8,7 +8,6 @@ among those tied at it, and the best choice is a smaller problem of its own.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.solution import Solution, Status
@@ -17,8 +16,7 @@ from fairspan.linalg import graded_eigh, leading_subspace, smallest_sum
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.root_search import Reached, RootSearch
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
 

@@ -12,7 +12,6 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.sectors import (
@@ -21,8 +20,7 @@ from fairspan.solvers.two_groups.sectors import (
     points_at,
     sectors_through,
 )
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 _QUARTER = np.pi / 2
 # Angles of weights of which one is negative at least.

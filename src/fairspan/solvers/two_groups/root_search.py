@@ -18,14 +18,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import brentq
 
 from fairspan.certificates.solution import TracePoint
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.solvers.two_groups.contact import Face, PathBetween
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Bisection alone would reach float64's resolution in 53 steps.
 _MAX_STEPS = 120

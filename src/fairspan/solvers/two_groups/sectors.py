@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.problem.problem import Problem
 from fairspan.problem.spectrum import SMALL, Spectrum, mixture_of
 from fairspan.solvers.two_groups.contact import Face
-
-FloatArray = npt.NDArray[np.float64]
+from fairspan.typing import FloatArray
 
 # Lines closer in angle than this (radians) are taken as one: their crossing is rounding.
 _SAME_ANGLE = 1e-12
