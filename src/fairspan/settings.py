@@ -40,7 +40,7 @@ def check_settings(estimator: Any) -> None:
     if not real or not 0 <= estimator.tol < 1:
         raise InvalidParameter(
             f"tol is {estimator.tol!r}",
-            "Allowed is a number from 0 to below 1, a share of the total variance",
+            "Allowed is a number from 0 to below 1, a share of the objective",
             "Use the default, 1e-9",
         )
     check_flag("scale", estimator.scale)

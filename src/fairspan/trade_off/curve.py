@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _PLAIN = "total_error"
-# Largest gap of a criterion's answer, as a share of the total variance.
+# Largest gap of a criterion's answer, as a share of its objective.
 _TOLERANCE = 1e-9
 # How near the curve a criterion's answer must be to lie on it, as a share of the total variance.
 _ON_CURVE = 1e-8

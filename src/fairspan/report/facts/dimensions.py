@@ -16,7 +16,7 @@ from fairspan.typing import FloatArray
 MOST = 40
 # Beyond so many features, or with many groups, each dimension takes its time.
 _MANY_FEATURES, _MOST_OF_MANY = 300, 16
-# As a share of the total variance, as fits have it by default.
+# As a share of the objective, as fits have it by default.
 _TOLERANCE = 1e-9
 
 

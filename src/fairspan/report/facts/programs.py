@@ -35,7 +35,7 @@ _BY_BOXES = (
 
 def formula_of(fit: Fit) -> Formula:
     """How the criterion of a fit is computed, and its bound from the proof that was found."""
-    formula = getattr(fit.problem.criterion, "formula", None) or OF_PIECES
+    formula: Formula = getattr(fit.problem.criterion, "formula", OF_PIECES)
     proof = fit.solution.proof
     if proof is None or type(proof) is Proof:
         return formula
@@ -168,13 +168,13 @@ def _parameters(fit: Fit) -> list[str]:
     """Lines that set the criterion's parameters, and what its formula needs beside them."""
     problem, criterion = fit.problem, fit.problem.criterion
     formula: Formula = getattr(criterion, "formula", OF_PIECES)
-    values: dict[str, Any] = {}
+    # A formula of another package may have no parameters.
+    parameters_of = getattr(criterion, "formula_parameters", None)
+    values: dict[str, Any] = {} if parameters_of is None else parameters_of(problem)
     if formula is OF_PIECES:
         pieces, multipliers = PiecewiseProof(criterion).multipliers(fit.solution.weights, problem)
-        values |= {"slopes": pieces.coefficients, "offsets": pieces.offsets}
+        values = {"slopes": pieces.coefficients, "offsets": pieces.offsets}
         values |= {"starts": list(pieces.blocks.starts), "multipliers": multipliers}
-    else:
-        values = getattr(criterion, "formula_parameters")(problem)  # noqa: B009
     lines = [
         f"{name} = {_numbers(value) if isinstance(value, np.ndarray) else repr(value)}"
         for name, value in values.items()
