@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairspan.datasets import load
 from fairspan.drawing.palette import BLUE, FAINT, VERMILION
-from fairspan.fitting import fit_subspace
+from fairspan.estimator.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, largest_rank, reduced
 from fairspan.solvers.many_groups.dual import Dual

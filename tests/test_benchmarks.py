@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fairspan import FairPCA, GroupMoments, RobustErrorGap
-from fairspan.fitting import fit_subspace
+from fairspan.estimator.fitting import fit_subspace
 from fairspan.rows.files.file_rows import FileRows
 
 ROOT = Path(__file__).parents[1]

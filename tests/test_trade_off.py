@@ -16,7 +16,7 @@ from fairspan.errors import (
     InvalidType,
     MissingDependency,
 )
-from fairspan.fitting import fit_subspace
+from fairspan.estimator.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Disparity, ErrorGap
 from fairspan.registry import names_of

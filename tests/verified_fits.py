@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairspan import fitting
 from fairspan.certificates.verification import verify
+from fairspan.estimator import fitting
 from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.registry import names_of

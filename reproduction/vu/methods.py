@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairspan.fitting import Fit, fit_subspace
+from fairspan.estimator.fitting import Fit, fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.restrictions import CovarianceParity, MeanParity
 from fairspan.problem.robust_error_gap import RobustErrorGap

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairspan.drawing.palette import BLUE
-from fairspan.fitting import fit_subspace
+from fairspan.estimator.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.rows.groups import Label

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairspan.drawing.palette import GREEN, INK, ORANGE, SKY, VERMILION
-from fairspan.fitting import Fit, fit_subspace
+from fairspan.estimator.fitting import Fit, fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.robust_error_gap import RobustErrorGap

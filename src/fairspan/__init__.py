@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairspan.certificates.solution import Status as Status
     from fairspan.certificates.verification import Verification as Verification
     from fairspan.certificates.verification import verify as verify
-    from fairspan.estimators import FairPCA as FairPCA
+    from fairspan.estimator.fair_pca import FairPCA as FairPCA
     from fairspan.moments.group_moments import GroupMoments as GroupMoments
     from fairspan.problem.criteria import Disparity as Disparity
     from fairspan.problem.criteria import EqualError as EqualError
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 # Public names and where they live. Importing fairspan stays fast: nothing is loaded before use.
 _HOMES = {
     "Audit": "fairspan.auditing.audit",
-    "FairPCA": "fairspan.estimators",
+    "FairPCA": "fairspan.estimator.fair_pca",
     "FairSubspace": "fairspan.subspace",
     "GroupMoments": "fairspan.moments.group_moments",
     "FileRows": "fairspan.rows.files.file_rows",

@@ -10,7 +10,7 @@ from cli.command_lines import FIT
 from fairspan.cli import inputs
 from fairspan.cli.output import certificate_in_words
 from fairspan.cli.parameters import BY_GROUP, GROUPS, NUMBERS, parameters_of
-from fairspan.fitting import fit_subspace
+from fairspan.estimator.fitting import fit_subspace
 from fairspan.problem.by_name import criterion_of
 from fairspan.registry import names_of
 

@@ -14,7 +14,7 @@ from fairspan import Disparity, ErrorGap, GroupMoments, RobustErrorGap
 from fairspan.auditing import findings
 from fairspan.auditing.remedies import remedy_of
 from fairspan.errors import UnknownGroup
-from fairspan.fitting import fit_subspace
+from fairspan.estimator.fitting import fit_subspace
 from report_rows import ORIGIN, facts_by, made_rows
 
 CRITERIA = (

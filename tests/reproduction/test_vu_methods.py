@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairspan.fitting import fit_subspace
+from fairspan.estimator.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.robust_error_gap import RobustErrorGap
 from reproduction.experiment import Effort

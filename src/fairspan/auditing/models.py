@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, UnknownGroup
-from fairspan.fitting import fit_subspace
+from fairspan.estimator.fitting import fit_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.of_rows import Moments
 from fairspan.rows.groups import Label, listed, printable

@@ -12,7 +12,7 @@ from fairspan.cli.output import certificate_in_words
 from fairspan.cli.terminal import paint_on, width_of
 from fairspan.datasets import Dataset, diabetes_by_sex
 from fairspan.errors import MissingDependency
-from fairspan.fitting import Fit, fit_subspace
+from fairspan.estimator.fitting import Fit, fit_subspace
 from fairspan.formatting.numbers import in_ascii, relative
 from fairspan.formatting.terminal_text import wrapped
 from fairspan.moments.group_moments import GroupMoments

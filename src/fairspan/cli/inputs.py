@@ -11,7 +11,7 @@ from fairspan.cli.parameters import Value
 from fairspan.cli.progress import WithProgress
 from fairspan.cli.reading import Reading
 from fairspan.errors import Incompatible, InvalidInput, UnknownGroup
-from fairspan.fitting import Fit, fit_subspace, smallest_dimension
+from fairspan.estimator.fitting import Fit, fit_subspace, smallest_dimension
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
 from fairspan.problem.by_name import criterion_of

@@ -19,7 +19,7 @@ from fairspan.rows.groups import printable
 if TYPE_CHECKING:
     from fairspan.auditing.audit import Audit
     from fairspan.certificates.solution import Solution
-    from fairspan.fitting import Fit
+    from fairspan.estimator.fitting import Fit
 
 
 def echo_json(facts: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fairspan.errors import Incompatible, InvalidType, kind_of
-from fairspan.fitting import fit_subspace
+from fairspan.estimator.fitting import fit_subspace
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from fairspan.auditing.models import Audited, read_model
 from fairspan.errors import FairspanError, Incompatible, InvalidInput
-from fairspan.fitting import Fit, fit_subspace
+from fairspan.estimator.fitting import Fit, fit_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Criterion

@@ -7,7 +7,7 @@ import numpy as np
 from fairspan.auditing.audit import Audit, audit_moments, audit_rows
 from fairspan.auditing.wording import group_name
 from fairspan.errors import InvalidInput
-from fairspan.fitting import smallest_dimension
+from fairspan.estimator.fitting import smallest_dimension
 from fairspan.formatting.plain_values import plain
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.group_moments import GroupMoments

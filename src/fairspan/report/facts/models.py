@@ -9,7 +9,7 @@ from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.remedies import remedy_of
 from fairspan.auditing.results import GroupAudit, ModelAudit
 from fairspan.auditing.wording import group_name
-from fairspan.fitting import Fit
+from fairspan.estimator.fitting import Fit
 from fairspan.problem.used_parameters import used_parameters
 from fairspan.report.facts.answers import Answer, Answers
 

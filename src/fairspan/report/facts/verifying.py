@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.fitting import Fit
+from fairspan.estimator.fitting import Fit
 from fairspan.problem.verification_formulas import Formula
 from fairspan.report.facts.answers import Answer
 from fairspan.report.facts.origin import Origin

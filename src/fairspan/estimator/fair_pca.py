@@ -8,11 +8,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
 from fairspan.errors import InvalidInput, InvalidType, kind_of, warn
-from fairspan.fitting import Fit, check_dimension, fit_subspace
+from fairspan.estimator.fitting import Fit, check_dimension, fit_subspace
+from fairspan.estimator.projecting import ProjectsRows, set_features, take_features
+from fairspan.estimator.settings import changed_settings, check_settings, nested_settings
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, accumulate, moments_of
 from fairspan.problem.disparity import signed_disparity
-from fairspan.projecting import ProjectsRows, set_features, take_features
 from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.frames import columns_aside
 from fairspan.rows.group_limit import GroupLimit
@@ -22,7 +23,6 @@ from fairspan.rows.registry import (
     is_opened,
     rows_of,
 )
-from fairspan.settings import changed_settings, check_settings, nested_settings
 
 # The one label when groups are missing on purpose.
 _EVERYONE = "all"

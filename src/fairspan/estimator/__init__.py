@@ -1,0 +1,1 @@
+"""FairPCA: a thin scikit-learn shell around one fit."""
