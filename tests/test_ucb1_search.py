@@ -127,7 +127,9 @@ def test_delegation_before_fit_and_without_refit():
     with pytest.raises(NotFittedError):
         unfitted.transform(X)
     plain = search(refit=False).fit(X, sensitive_features=GROUPS)
-    for name in ("transform", "score", "n_features_in_", "best_estimator_", "refit_time_"):
+    with pytest.raises(AttributeError, match="refit=False"):
+        plain.score(X)
+    for name in ("transform", "n_features_in_", "best_estimator_", "refit_time_"):
         assert not hasattr(plain, name)
     with pytest.raises(AttributeError, match="transform") as failure:
         plain.transform(X)
@@ -312,7 +314,7 @@ def test_weights_are_split_with_the_rows_and_routed_to_the_scorer():
         assert whole == pytest.approx(
             -np.average((y - fitted.predict(X)) ** 2, weights=WEIGHTS), rel=1e-12
         )
-    with pytest.raises(InvalidParameter, match="enable_metadata_routing=True"):
+    with pytest.raises(ValueError, match="enable_metadata_routing=True"):
         fitted.score(X, y, sample_weight=WEIGHTS)
 
 

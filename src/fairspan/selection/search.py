@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils import check_random_state, get_tags, indexable
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.metadata_routing import process_routing
 
-from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.errors import InvalidInput
 from fairspan.problem.parameters import check_count, check_flag
 from fairspan.selection.checkpoint import Checkpoint, check_same_search
-from fairspan.selection.delegation import BestEstimatorMethods, best_has
 from fairspan.selection.evaluation import candidates_of, check_share, evaluate, scorer_of
 from fairspan.selection.fingerprint import fingerprint
 from fairspan.selection.pulls import Pull, Tally
@@ -24,7 +22,7 @@ from fairspan.selection.results import best_index, report_failures, results_tabl
 from fairspan.selection.splits import random_split, strata_of
 
 
-class UCB1SearchCV(BestEstimatorMethods, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
     """Search over a grid of parameter settings with a budget of fits, by the bandit policy UCB1.
 
     Like scikit-learn's GridSearchCV, but instead of fitting every setting on every split it treats
@@ -113,6 +111,10 @@ class UCB1SearchCV(BestEstimatorMethods, MetaEstimatorMixin, BaseEstimator):  # 
     array([2, 4, 6])
     """
 
+    # What GridSearchCV's own methods ask for: splits are ours, and there is one score.
+    cv = None
+    multimetric_ = False
+
     def __init__(
         self,
         estimator: Any,
@@ -197,41 +199,6 @@ class UCB1SearchCV(BestEstimatorMethods, MetaEstimatorMixin, BaseEstimator):  # 
             self._refit(X, y, fit_params)
         return self
 
-    @available_if(best_has("score"))  # type: ignore[untyped-decorator]
-    def score(self, X: Any, y: Any = None, **params: Any) -> float:
-        """Score of the best estimator on these rows, by `scoring`.
-
-        Parameters
-        ----------
-        X, y : as for `fit`
-        **params
-            For the scorer, with metadata routing on.
-
-        Returns
-        -------
-        float
-        """
-        check_is_fitted(self)
-        if params and not get_config()["enable_metadata_routing"]:
-            raise InvalidParameter(
-                f"score received {', '.join(sorted(params))}",
-                "Allowed are further arguments with metadata routing on",
-                "Leave them out, or call sklearn.set_config(enable_metadata_routing=True)",
-            )
-        routed = process_routing(self, "score", **params).scorer.score if params else {}
-        rows = (X,) if y is None else (X, y)
-        return float(self.scorer_(self.best_estimator_, *rows, **routed))
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """What `fit` and `score` pass on to the estimator and to the scorer."""
-        to_estimator = MethodMapping().add(caller="fit", callee="fit")
-        to_scorer = MethodMapping().add(caller="fit", callee="score")
-        to_scorer.add(caller="score", callee="score")
-        router = MetadataRouter(owner=self).add(
-            estimator=self.estimator, method_mapping=to_estimator
-        )
-        return router.add(scorer=scorer_of(self.estimator, self.scoring), method_mapping=to_scorer)
-
     def _checked_settings(self) -> list[dict[str, Any]]:
         check_share("test_size", self.test_size)
         check_flag("warm_start", self.warm_start)
@@ -270,7 +237,7 @@ class UCB1SearchCV(BestEstimatorMethods, MetaEstimatorMixin, BaseEstimator):  # 
         """Set the attributes that do not need a refit."""
         results = results_table(candidates, tally)
         best = best_index(results, self.refit)
-        for name in ("best_estimator_", "refit_time_", "best_score_"):
+        for name in ("best_estimator_", "refit_time_", "best_score_", "feature_names_in_"):
             self.__dict__.pop(name, None)
         self.cv_results_ = results
         self.best_index_ = best
@@ -292,15 +259,13 @@ class UCB1SearchCV(BestEstimatorMethods, MetaEstimatorMixin, BaseEstimator):  # 
             best.fit(X, y, **fit_params)
         self.refit_time_ = time.perf_counter() - start
         self.best_estimator_ = best
+        if hasattr(best, "feature_names_in_"):
+            self.feature_names_in_ = best.feature_names_in_
 
     def __sklearn_tags__(self) -> Any:
-        tags, theirs = super().__sklearn_tags__(), get_tags(self.estimator)
-        tags.estimator_type = theirs.estimator_type
-        tags.classifier_tags = deepcopy(theirs.classifier_tags)
-        tags.regressor_tags = deepcopy(theirs.regressor_tags)
-        tags.transformer_tags = deepcopy(theirs.transformer_tags)
-        tags.input_tags.pairwise = theirs.input_tags.pairwise
-        tags.input_tags.sparse = theirs.input_tags.sparse
+        tags = super().__sklearn_tags__()
+        # GridSearchCV does not pass these on.
+        tags.transformer_tags = deepcopy(get_tags(self.estimator).transformer_tags)
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
