@@ -27,6 +27,9 @@ def pytest_configure(config):
         "markers",
         "unverified: fits something that is wrong on purpose, so its fits are not verified",
     )
+    config.addinivalue_line(
+        "markers", "long: takes more than about two seconds of a core; ./run long runs these"
+    )
     note_fits(NOTES)
     if config.getoption("--path") == "projected":
         eigen_path.pays = lambda problem, tolerance: eigen_path.proves(problem)

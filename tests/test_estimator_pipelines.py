@@ -171,6 +171,7 @@ def test_a_fitted_estimator_survives_storage(copied):
     assert again.moments_.counts.sum() == 180
 
 
+@pytest.mark.long
 def test_errors_from_other_processes_keep_their_message():
     with (
         ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,

@@ -73,6 +73,7 @@ def test_a_registered_criterion_is_asked_for_by_name():
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("criterion", [MinimaxLoss(), MinimaxError(), LargestShareLost()])
 def test_the_solver_brackets_the_exact_answer_and_never_claims_more(criterion):
     matrices = random_moments(np.random.default_rng(4), 2, 6)

@@ -110,6 +110,7 @@ def test_frames_are_matched_by_name_and_lists_are_taken():
     assert leakage(Z[:100].tolist(), groups[:100], Z[100:].tolist(), groups[100:]) == expected
 
 
+@pytest.mark.long
 def test_scikit_learn_is_loaded_on_call_only():
     code = (
         "import sys, fairspan.metrics as m; print('sklearn' in sys.modules);"

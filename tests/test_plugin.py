@@ -128,6 +128,7 @@ def test_a_share_of_variance_within_its_restriction(table):
     assert fair.n_components_ <= 3
 
 
+@pytest.mark.long
 def test_the_command_line(table, tmp_path):
     table.to_csv(tmp_path / "rows.csv", index=False)
     information = tmp_path / "somebody_elses_parts-1.0.dist-info"

@@ -370,6 +370,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.long
 def test_many_rows_and_features_in_little_memory():
     ran = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, check=True)
     told = json.loads(ran.stdout)

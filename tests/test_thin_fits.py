@@ -490,6 +490,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.long
 def test_many_features_in_little_memory():
     ran = subprocess.run([sys.executable, "-c", WIDE], capture_output=True, text=True, check=True)
     told = json.loads(ran.stdout)

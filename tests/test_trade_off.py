@@ -211,6 +211,7 @@ def test_each_vertex_is_a_subspace_of_d_dimensions(center, scale):
             np.testing.assert_allclose(subspace.scale, divisor, rtol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("criterion", PARETO)
 @pytest.mark.parametrize(("seed", "d"), SHAPES)
 def test_criteria_that_grow_with_both_errors_lie_on_it(seed, d, criterion):

@@ -79,6 +79,7 @@ def test_regret_and_its_bound_by_hand():
     assert policy.regret_bound([0.5, 0.5, 0.5], 100) == 0.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_regret_stays_below_the_bound(seed):
     n_rounds = 100_000

@@ -59,6 +59,7 @@ def shortfall(name, seed):
     return (means.max() - means[search.best_index_]) / -means.max()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["wine_quality:group__colour", "biodeg:group__ready_biodegradable"]
 )

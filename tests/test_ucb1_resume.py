@@ -119,6 +119,7 @@ UCB1SearchCV(
 """
 
 
+@pytest.mark.long
 @pytest.mark.counts  # the other process takes the dense path, whose digits are compared
 def test_a_killed_search_goes_on_in_another_process(tmp_path, fits):
     path, rows = tmp_path / "search.json", tmp_path / "rows.npy"
@@ -227,6 +228,7 @@ def test_files_that_cannot_be(tmp_path):
         fit(search(5, checkpoint=tmp_path / "missing" / "search.json"))
 
 
+@pytest.mark.long
 def test_fingerprints():
     same = [
         (X, X.copy(order="F")),

@@ -91,6 +91,7 @@ def test_with_equal_pulls_the_table_is_that_of_a_grid_search():
     assert fitted.refit_time_ > 0
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_search():
     first, second = (search().fit(X, sensitive_features=GROUPS) for _ in "ab")
     np.testing.assert_array_equal(first.arms_, second.arms_)
@@ -216,6 +217,7 @@ def test_an_arm_is_not_punished_for_hard_splits_that_only_it_was_tried_on():
     assert means[0] - means[2] == pytest.approx(10)
 
 
+@pytest.mark.long
 def test_units_of_the_score_do_not_matter():
     def scaled(factor, offset):
         return lambda model, rows, y=None: factor * model.score(rows) + offset
@@ -266,6 +268,7 @@ def test_rows_are_split_within_groups_and_classes(name):
 # Metadata
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("routing", [False, True])
 def test_groups_in_all_forms(routing):
     expected = search().fit(X, sensitive_features=GROUPS)

@@ -127,6 +127,7 @@ def test_one_all_and_a_share_of_dimensions(d):
     assert_holds(fitted(d), X, LABELS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("center", ["global", "group", "none"])
 @pytest.mark.parametrize("criterion", ["minimax_loss", "error_gap", fs.RobustErrorGap()], ids=str)
 def test_rows_fewer_than_their_features(criterion, center):

@@ -34,6 +34,7 @@ def test_outputs_of_transform(refused):
     assert "both write to standard output" in refused(*replacing(TRANSFORM, out="-"), "--json")
 
 
+@pytest.mark.long
 @WRITING
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])

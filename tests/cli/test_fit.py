@@ -146,6 +146,7 @@ def test_credit_data_lose_equally_in_both_groups(run, tmp_path):
     assert losses == pytest.approx(losses_of(by_hand), rel=1e-6)
 
 
+@pytest.mark.long
 def test_labels_that_the_terminal_cannot_show_stop_nothing(installed, table, features, tmp_path):
     path = tmp_path / "named.csv"
     named = table[[*features, "age"]].replace({"age": {"old": "\u00e9\u6f22"}})

@@ -24,6 +24,7 @@ def loaded(path):
     return fs.GroupMoments.load(path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jobs", [[], ["--jobs", 2]], ids=["here", "two processes"])
 def test_the_moments_are_those_of_the_rows(run, folder, frame, tmp_path, jobs):
     out = tmp_path / "m"

@@ -125,6 +125,7 @@ def test_a_folder_that_was_moved_is_the_same(run, command, folder, frame, tmp_pa
     assert_moments(fs.GroupMoments.load(tmp_path / "m"), expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jobs", [[], ["--jobs", 2]], ids=["here", "two processes"])
 def test_nan_is_named_by_file_row_group_and_column(run, frame, tmp_path, jobs):
     frame.loc[400 + 17 * 20 + 3, "y"] = np.nan

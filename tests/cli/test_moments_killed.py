@@ -80,6 +80,7 @@ def parts_done(partial, folder):
     return Record(partial, Plan.of(rows)).read(MomentsFold())[0]
 
 
+@pytest.mark.long
 def test_runs_that_are_killed_at_random_go_on_to_the_same_bytes(
     warm, command, folder, whole, tmp_path
 ):
@@ -103,6 +104,7 @@ def test_runs_that_are_killed_at_random_go_on_to_the_same_bytes(
             furthest = 0
 
 
+@pytest.mark.long
 def test_a_kill_between_the_output_and_the_end_of_its_record(run, command, whole, tmp_path):
     out, partial = tmp_path / "out", tmp_path / "out.partial"
     assert run(*command, "--min-group-size", 10_000).status == 2
@@ -114,6 +116,7 @@ def test_a_kill_between_the_output_and_the_end_of_its_record(run, command, whole
     assert not partial.exists()
 
 
+@pytest.mark.long
 def test_any_number_of_processes_may_go_on(command, folder, whole, tmp_path):
     random, jobs = np.random.default_rng(3), (2, 1, 2)
     partial = tmp_path / "out.partial"
@@ -130,12 +133,14 @@ def test_any_number_of_processes_may_go_on(command, folder, whole, tmp_path):
     assert not partial.exists()
 
 
+@pytest.mark.long
 def test_two_at_once_write_the_same(command, whole, tmp_path):
     both = [subprocess.Popen([FAIRSPAN, *map(str, command)]) for _ in range(2)]
     assert [process.wait() for process in both] == [0, 0]
     assert (tmp_path / "out").read_bytes() == whole
 
 
+@pytest.mark.long
 def test_a_full_disk(installed, warm, command, folder, whole, tmp_path):
     room = 300  # bytes: the next record begins, and breaks off
     out, partial = tmp_path / "out", tmp_path / "out.partial"
@@ -174,6 +179,7 @@ def children_of(process):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs to see child processes")
 @pytest.mark.parametrize(
     ("engine", "seconds"),

@@ -185,6 +185,7 @@ def folder(tmp_path):
     return tmp_path / "folder"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", [InThisProcess(), Processes(2)], ids=["here", "processes"])
 def test_parts_are_counted_wherever_they_are_read(folder, engine):
     rows = replace(FileRows.open(folder, ["g"]), engine=engine)
@@ -196,6 +197,7 @@ def test_parts_are_counted_wherever_they_are_read(folder, engine):
     assert terminal.getvalue().endswith(" \r")
 
 
+@pytest.mark.long
 def test_parts_of_unknown_size_are_counted_themselves(folder):
     for number in range(3):
         (folder / f"{number}.parquet").unlink()

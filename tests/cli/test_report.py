@@ -26,6 +26,7 @@ def test_it_says_what_python_says(run, data, table, features, tmp_path):
     assert certificate["objective"] == pytest.approx(fair.solution_.objective, rel=1e-9)
 
 
+@pytest.mark.long
 def test_the_page_is_the_same_whether_it_is_asked_for_facts_or_not(run, data, tmp_path):
     page = tmp_path / "report.html"
     command = ("report", data, "--group", "age", "-d", 2, "-o", page)
@@ -108,6 +109,7 @@ def test_a_sample_and_dropped_rows_are_told(run, table, tmp_path):
     assert np.isfinite(column(facts["models"][0], "error")).all()
 
 
+@pytest.mark.long
 def test_facts_alone_need_neither_jinja2_nor_matplotlib(installed, data):
     code = (
         "import sys; sys.modules['jinja2'] = sys.modules['matplotlib'] = None\n"

@@ -77,6 +77,7 @@ def test_help_names_every_command_and_the_exit_statuses(run):
     assert "..." not in result.out.split("Commands:")[1]
 
 
+@pytest.mark.long
 def test_the_installed_command_ends_with_the_status_of_what_happened(
     installed, data, table, features, tmp_path
 ):
@@ -95,6 +96,7 @@ def test_the_installed_command_ends_with_the_status_of_what_happened(
     assert "Error: Name the group column with --group" in bad_usage.err
 
 
+@pytest.mark.long
 def test_a_fault_of_our_own_ends_with_status_1_and_a_traceback(installed, data, tmp_path):
     code = (
         "import sys; from fairspan.cli import inputs, main\n"
@@ -113,6 +115,7 @@ WITHOUT_PYARROW = (
 )
 
 
+@pytest.mark.long
 def test_without_pyarrow_the_message_says_how_to_install_it(installed, data, model, tmp_path):
     for arguments in (
         ("audit", "data.csv", "--group", "age"),
@@ -125,6 +128,7 @@ def test_without_pyarrow_the_message_says_how_to_install_it(installed, data, mod
     assert not (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.long
 def test_saved_moments_need_no_pyarrow(installed, table, features, tmp_path):
     fs.GroupMoments.from_rows(table[features], table["age"]).save(tmp_path / "m")
     facts = installed("audit", "m", "-d", 2, "--json", code=WITHOUT_PYARROW).facts

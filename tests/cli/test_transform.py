@@ -124,6 +124,7 @@ def test_an_interruption_leaves_no_output(run, model, data, tmp_path, monkeypatc
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
 def test_a_reader_that_stops_early_is_no_error_message(installed, model, features, tmp_path):
     rows = pd.DataFrame(np.ones((200_000, 5)), columns=features)

@@ -146,6 +146,7 @@ def test_an_internal_failure_is_neither(run, model, data, monkeypatch):
     assert "a fault of ours" in result.err
 
 
+@pytest.mark.long
 def test_a_process_of_its_own(installed, model, data):
     result = installed("verify", model, data, *GROUP)
     assert (result.status, result.err) == (0, "")

@@ -30,6 +30,7 @@ def assert_same_figures(ours, expected):
     assert ours["rows"] == expected["rows"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "engine"),
     [

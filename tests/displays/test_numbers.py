@@ -199,6 +199,7 @@ def test_one_group_is_ordinary_pca():
     assert GroupLossDisplay.from_estimator(alone).fair.tolist() == [0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["thin", "sparse"])
 def test_moments_that_refer_to_the_rows_will_do(kind):
     rng = np.random.default_rng(0)

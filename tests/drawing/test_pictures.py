@@ -25,6 +25,7 @@ def drawn(picture, layout="constrained"):
         return picture, written_in(figure)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "names"),
     [(kind, HOSTILE[6:8]) for kind in KINDS if kind != "losses"]
@@ -52,6 +53,7 @@ def test_every_group_is_named_apart(kind):
     assert len(ends) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["errors", "kept", "path", "many loadings", "frontier"])
 def test_pictures_stay_in_the_axes_they_are_given(kind):
     figure = Figure(figsize=(16, 7), layout="constrained")
@@ -71,6 +73,7 @@ def test_pictures_stay_in_the_axes_they_are_given(kind):
     assert set(pyplot.get_fignums()) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", [None, "tight"])
 @pytest.mark.parametrize("kind", ["errors", "kept"])
 def test_other_layouts_are_drawn_too(kind, layout):
@@ -89,6 +92,7 @@ def test_a_table_tells_what_is_drawn(kind):
     assert len(frame) > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["errors", "rows", "frontier"])
 def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
     def once():
@@ -191,6 +195,7 @@ def test_principal_axes_are_those_of_the_group():
         assert long @ long >= short @ short
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("k", [2, 6])
 def test_right_angles_are_seen_as_such(k):
     picture, _ = drawn(pictures_of(LONG[:k])["rows"])

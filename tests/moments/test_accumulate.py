@@ -142,6 +142,7 @@ def test_the_rows_are_never_written_to(weights):
     np.testing.assert_array_equal(rows.X, before)
 
 
+@pytest.mark.long
 def test_memory_beyond_the_input_does_not_grow_with_the_rows():
     n, p = 3_000_000, 50
     numbers = np.random.default_rng(0).standard_normal(n + p - 1)

@@ -16,6 +16,7 @@ from fairspan.report.facts.settings import ReportSettings
 from report_rows import ORIGIN, column, facts_by, made_rows, model_of
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("k", "p", "d"), [(2, 1, 1), (2, 4, 4), (2, 6, 2), (3, 5, 2), (6, 4, 1)])
 def test_facts_are_plain_and_the_same_twice(k, p, d):
     X, labels = made_rows(k, p)

@@ -13,6 +13,7 @@ from report_rows import column, facts_by, made_rows
 FEW = ["minimax_error"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("k", "p", "d"), [(2, 30, 8), (2, 2, 1), (3, 30, 8), (12, 6, 2)])
 def test_it_is_never_larger_than_a_page_can_show(k, p, d):
     steps = facts_by(*made_rows(k, p), d, criteria=FEW)["steps"]

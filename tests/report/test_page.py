@@ -28,6 +28,7 @@ ALLOWED = {
 }
 
 
+@pytest.mark.long
 @PAGES
 def test_is_well_formed_html_with_landmarks_and_headings_in_order(made):
     page = made()[1]
@@ -124,6 +125,7 @@ def test_hostile_names_are_text_everywhere():
     assert any(name in told for name in HOSTILE)
 
 
+@pytest.mark.long
 def test_hostile_names_in_every_step_end_no_script():
     facts, page = hostile_pair()
     tree = tree_of(page)
@@ -150,6 +152,7 @@ def test_json_of_the_walk_has_what_the_facts_have():
             assert told == pytest.approx(known, abs=0.00501)
 
 
+@pytest.mark.long
 def test_same_facts_give_the_same_bytes_in_another_process(tmp_path):
     (facts, page), (more_facts, other_page) = two_groups(), twelve_groups()
     (tmp_path / "facts.json").write_text(json.dumps([facts, more_facts]), encoding="utf-8")
@@ -164,6 +167,7 @@ def test_same_facts_give_the_same_bytes_in_another_process(tmp_path):
     assert other.stdout.decode() == page + other_page
 
 
+@pytest.mark.long
 def test_page_stays_small_with_many_groups_steps_and_features():
     facts = json.loads(json.dumps(twelve_groups()[0]))
     k, n_steps, dimensions = 12, 40, list(range(1, 80, 2))

@@ -61,6 +61,7 @@ def test_table_of_criteria_has_every_model_and_what_it_asks(made):
         assert each["why"] in tree_of(page).text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_alike", [1, 2, 5])
 def test_groups_that_share_the_largest_loss_are_told_alike_everywhere(n_alike):
     facts = copy_of(twelve_groups)
@@ -161,6 +162,7 @@ def test_marks_of_the_walk_lie_on_the_drawn_frontier():
     assert [float(first.attributes[each]) for each in ("cx", "cy")] == marks[start].tolist()
 
 
+@pytest.mark.long
 def test_no_answer_is_drawn_below_the_frontier():
     facts = copy_of(two_groups)
     errors = facts["frontier"]["errors"]
@@ -175,6 +177,7 @@ def test_no_answer_is_drawn_below_the_frontier():
         assert np.abs(corners - mark).max(axis=1).min() < 0.1
 
 
+@pytest.mark.long
 def test_every_answer_is_drawn_inside_what_can_be_reached():
     # Ends of the region alone: answers still lie inside what is drawn of it.
     facts = copy_of(two_groups)
@@ -214,6 +217,7 @@ def test_every_group_has_a_mark_in_its_own_panel():
     assert len({tuple(place) for place in marks[0]}) == 12
 
 
+@pytest.mark.long
 def test_without_intervals_none_is_shown():
     facts = copy_of(two_groups)
     facts["data"]["has_intervals"] = False
@@ -226,6 +230,7 @@ def test_without_intervals_none_is_shown():
     assert "chance" not in page.split("<main>")[1].split('id="findings"')[0]
 
 
+@pytest.mark.long
 def test_dimensions_without_a_fair_answer_are_left_out_of_the_curve():
     facts = copy_of(two_groups)
     fair = facts["by_dimension"]["fair"]
@@ -239,6 +244,7 @@ def test_dimensions_without_a_fair_answer_are_left_out_of_the_curve():
     assert "and none at d = 1;" in label
 
 
+@pytest.mark.long
 def test_what_is_not_proven_is_not_called_proven():
     facts = copy_of(two_groups)
     proof = facts["models"][1]["certificate"]
@@ -251,6 +257,7 @@ def test_what_is_not_proven_is_not_called_proven():
     assert "Not proven" in tree_of(page_of(facts)).with_id("summary").text
 
 
+@pytest.mark.long
 def test_summary_where_pca_costs_nothing():
     facts = copy_of(two_groups)
     for model in facts["models"][:2]:
@@ -311,6 +318,7 @@ def test_compact_svg_leaves_names_alone():
     assert compact(svg) == (f'<g><text x="1.23" style="font: 11px sans-serif">{name}</text></g>')
 
 
+@pytest.mark.long
 def test_names_of_ten_thousand_letters_leave_the_page_small_and_the_facts_whole():
     X, labels = made_rows(2, 4)
     names = {"group 00": "a" * 10_000, "group 01": "b" * 10_000}
@@ -321,6 +329,7 @@ def test_names_of_ten_thousand_letters_leave_the_page_small_and_the_facts_whole(
     assert max(map(len, re.findall("a+|b+", tree_of(page).text))) <= 100
 
 
+@pytest.mark.long
 def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to_be_asked_for():
     X, labels = made_rows(18, 4, n=8)
     facts = facts_by(X, labels, 2)

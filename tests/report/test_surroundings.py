@@ -20,6 +20,7 @@ STYLES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("style", STYLES)
 def test_the_reader_s_own_style_changes_no_byte(style):
     facts, page = two_groups()
@@ -34,6 +35,7 @@ def test_words_for_those_who_do_not_see_a_figure_are_not_made_shorter():
     assert compact(f"<svg {told}>\n<g/></svg>") == f"<svg {told}><g/></svg>"
 
 
+@pytest.mark.long
 def test_half_a_pair_of_surrogates_in_a_group_s_name_is_shown_as_a_question_mark(tmp_path):
     X, labels = made_rows(2, 3)
     labels = labels.astype(object)

@@ -43,6 +43,7 @@ def certificate_of(facts):
     return next(each["certificate"] for each in facts["models"] if each["is_main"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("criterion", CRITERIA, ids=str)
 @pytest.mark.parametrize(
     ("k", "d", "center", "scale"),
@@ -83,6 +84,7 @@ def test_no_subspace_is_below_the_bound(criterion):
         assert value >= certificate["lower_bound"] - 1e-9 * problem.total_variance
 
 
+@pytest.mark.long
 def test_the_bound_of_many_groups_is_recomputed_also_where_a_gap_stays_open():
     X, labels = made_rows(12, 8)
     facts = facts_by(X, labels, 3, criteria=[])
@@ -131,6 +133,7 @@ def test_every_finding_has_a_remedy():
     assert all(remedy_of(code).endswith(".") for code in codes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "d"), [("default_credit:group__education", 5), ("compas:group__race", 3)]
 )

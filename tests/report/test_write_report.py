@@ -34,6 +34,7 @@ def figures(facts):
     return [model["groups"] for model in facts["models"]]
 
 
+@pytest.mark.long
 def test_the_page_shows_the_facts_that_are_returned(tmp_path):
     path = tmp_path / "report.html"
     path.write_text("an earlier page")
@@ -47,6 +48,7 @@ def test_the_page_shows_the_facts_that_are_returned(tmp_path):
     )
 
 
+@pytest.mark.long
 def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path):
     csv, parquet, page = tmp_path / "rows.csv", tmp_path / "rows.parquet", tmp_path / "page.html"
     frame.to_csv(csv, index=False, float_format="%.17g")
@@ -109,6 +111,7 @@ def test_moments_stand_in_for_rows_without_intervals(tmp_path):
     assert facts["made"]["command"].startswith("fairspan.write_report(path, moments=moments, ")
 
 
+@pytest.mark.long
 def test_rows_that_were_opened_bring_their_groups_and_what_was_dropped(frame, tmp_path):
     holes = frame.assign(age=frame["age"].where(frame.index % 10 > 0))
     holes.to_csv(tmp_path / "rows.csv", index=False)
@@ -137,6 +140,7 @@ class Counted:
         return self.rows.blocks()
 
 
+@pytest.mark.long
 def test_rows_are_read_twice_and_once_more_for_their_hash(tmp_path):
     rows = Counted(rows_of(X, LABELS), [])
     fs.write_report(tmp_path / "page.html", rows, **FEW)
@@ -153,6 +157,7 @@ fs.write_report(sys.argv[2], X, rng.choice(["a", "b", "c", "d"], 300), **asked)
 """
 
 
+@pytest.mark.long
 def test_made_again_it_is_the_same_bytes(tmp_path):
     pages = []
     for seed in ("1", "2"):

@@ -193,6 +193,7 @@ main(sys.argv[2:])
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 def test_killed_in_the_middle_of_a_write_it_gives_the_same_bytes(
     reproduce, written, tmp_path, monkeypatch

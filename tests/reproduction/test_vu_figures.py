@@ -91,6 +91,7 @@ def test_components_reduce_errors_to_nothing():
     np.testing.assert_allclose(twice["training"]["PCA"], table / 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("experiment", [FIGURE_1, RADIUS], ids=lambda each: each.name)
 def test_toys_run_and_draw(experiment):
     figure = pytest.importorskip("matplotlib.figure").Figure()

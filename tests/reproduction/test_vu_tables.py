@@ -34,6 +34,7 @@ def by_figure(result):
     return {(row["data set"], row["method"], row["figure"]): row for row in rows}
 
 
+@pytest.mark.long
 def test_quick_figures_are_near_the_printed(quick):
     rows = by_figure(quick[1])
     assert {name for name, _, _ in rows} == set(_QUICK)

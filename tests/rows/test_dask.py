@@ -60,6 +60,7 @@ BESIDE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("beside", BESIDE)
 @pytest.mark.parametrize("kind", ["chunks", "one chunk", "an empty block"])
 def test_arrays_with_labels_and_weights_beside_them(client, kind, beside):
@@ -69,6 +70,7 @@ def test_arrays_with_labels_and_weights_beside_them(client, kind, beside):
     assert moments.feature_names is None
 
 
+@pytest.mark.long
 def test_an_array_of_unknown_chunks(client):
     moments = GroupMoments.from_rows(ARRAYS["unknown chunks"], GROUPS.tolist(), WEIGHTS)
     assert_moments(moments, moments_by_hand(X, GROUPS, WEIGHTS))
@@ -175,6 +177,7 @@ def test_partial_fit_adds_partitions_to_those_before(client):
         model.partial_fit(collection(["b", "a", "c", "d", "sex"]), sensitive_features="sex")
 
 
+@pytest.mark.long
 def test_an_audit_on_a_cluster_is_the_audit_on_the_rows_with_its_intervals(client):
     model = FairPCA().fit(frame()[[*NAMES, "sex"]], sensitive_features="sex")
     # Columns in another order, and more of them: they are matched by name.

@@ -52,6 +52,7 @@ def undisturbed(array, labels):
         return GroupMoments.from_rows(array, labels).to_bytes()
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_changes_no_bit(client, tmp_path):
     n_blocks = 30
     array = da.from_array(X, chunks=len(X) // n_blocks)
@@ -83,6 +84,7 @@ def test_a_task_that_fails_once_is_run_again(client, tmp_path):
     assert moments.to_bytes() == undisturbed(array, GROUPS)
 
 
+@pytest.mark.long
 def test_a_task_that_kills_every_worker_is_an_error_in_plain_words(client):
     client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
     array = da.from_array(X, chunks=600).map_blocks(
@@ -94,6 +96,7 @@ def test_a_task_that_kills_every_worker_is_an_error_in_plain_words(client):
     client.wait_for_workers(2, timeout=30)
 
 
+@pytest.mark.long
 def test_the_error_about_nan_names_partition_row_and_column(client):
     holes = frame()
     holes.loc[17 * 30 + 3, "c"] = np.nan
@@ -108,6 +111,7 @@ def test_the_error_about_nan_names_partition_row_and_column(client):
 PARTS = [frame().iloc[:200], frame().iloc[200:400], frame().iloc[400:]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("odd", "message"),
     [
@@ -190,6 +194,7 @@ def test_weights_that_are_no_column_or_no_numbers(client, weight):
         GroupMoments.from_rows(dd.from_pandas(frame(g=GROUPS), npartitions=3), "g", weight)
 
 
+@pytest.mark.long
 def test_no_rows_at_all(client):
     empty = dd.from_pandas(frame(), npartitions=3)
     with pytest.raises(InvalidInput, match="There are no rows"):

@@ -86,6 +86,7 @@ def test_errors_name_the_partition():
         NAMED.transform(odd).compute()
 
 
+@pytest.mark.long
 def test_on_a_cluster():
     with running_cluster():
         whole = dd.from_pandas(FRAME, npartitions=5)

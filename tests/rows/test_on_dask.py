@@ -43,12 +43,14 @@ def on(address, path):
     return FileRows(opened.table, opened.chosen, OnDask(address))
 
 
+@pytest.mark.long
 def test_no_cluster_at_hand_means_processes_of_this_machine(tmp_path):
     # The first test, as those below connect this process to a cluster.
     path = folder_of(tmp_path / "rows")
     assert_moments(accumulate(on(None, path)), moments_by_hand(X, GROUPS, WEIGHTS))
 
 
+@pytest.mark.long
 def test_a_folder_of_parquet_gives_what_one_process_gives(client, tmp_path):
     path = folder_of(tmp_path / "rows")
     here = GroupMoments.from_rows(path, "g", "w")

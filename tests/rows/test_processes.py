@@ -24,6 +24,7 @@ def path(tmp_path):
     return tmp_path / "rows.parquet"
 
 
+@pytest.mark.long
 def test_any_number_of_processes_gives_the_same_bits(path):
     rows = FileRows.open(path, ["g"])
     alone = accumulate(rows).to_bytes()
@@ -31,6 +32,7 @@ def test_any_number_of_processes_gives_the_same_bits(path):
         assert accumulate(replace(rows, engine=Processes(jobs))).to_bytes() == alone
 
 
+@pytest.mark.long
 def test_an_error_comes_back_with_the_place_it_is_about(path):
     frame = pd.read_parquet(path)
     frame.loc[17 * 50 + 3, "y"] = np.nan
@@ -48,6 +50,7 @@ class Killing(MomentsFold):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_is_an_error_that_says_so(path):
     rows = replace(FileRows.open(path, ["g"]), engine=Processes(2))
     with pytest.raises(FairspanError, match="processes that read files was killed"):

@@ -160,6 +160,7 @@ def test_a_source_gives_the_moments_and_the_fit_of_its_rows(source, case, tmp_pa
     CASES[case].check(*source(CASES[case], tmp_path))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["rows without a feature", "groups absent from parts"])
 def test_so_do_several_processes(case, tmp_path):
     CASES[case].check(*as_processes(CASES[case], tmp_path))

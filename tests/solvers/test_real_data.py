@@ -33,6 +33,7 @@ COLLINEAR = {("parkinsons:group__sex", 18), ("parkinsons:group__sex", 19)}
 
 # Standardised and raw: the raw ones have variances that differ by ten orders of magnitude, and what
 # is left of the small ones may be beyond double precision.
+@pytest.mark.long
 @pytest.mark.parametrize(("standardised", "center"), [(True, "global"), (False, "group")])
 @pytest.mark.parametrize("name", TWO_GROUPS)
 def test_gap_is_closed_at_all_dimensions(name, standardised, center):

@@ -1,15 +1,27 @@
-"""How many examples are tried: few by default, all with FAIRSPAN_TORTURE=1 (./run torture)."""
+"""How many examples are tried: few by default, all with FAIRSPAN_TORTURE=1 (./run torture).
+
+Also the few take long.
+"""
 
 import os
+from pathlib import Path
 
 import pytest
+
+HERE = Path(__file__).parent
 
 ALL = os.environ.get("FAIRSPAN_TORTURE", "") not in ("", "0")
 
 
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture
 def how_many():
-    """Of two numbers of examples, the first for ./run test, the second for ./run torture."""
+    """Of two numbers of examples, the first for ./run long, the second for ./run torture."""
     return lambda few, many: many if ALL else few
 
 

@@ -80,6 +80,7 @@ def test_exactly_d_components_reach_the_published_relaxation(real, d):
     assert fair.group_losses_.max() == pytest.approx(value, rel=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("d", DIMENSIONS)
 @pytest.mark.parametrize(
     "criterion",
@@ -100,6 +101,7 @@ def problem_from(moments, d, criterion):
     return Problem(second, moments.labels, moments.weights, d, criterion)
 
 
+@pytest.mark.long
 def test_equal_error_of_many_groups(real):
     _, moments = real
     problem = problem_from(moments, 10, EqualError())
@@ -236,6 +238,7 @@ def test_nash_welfare_of_a_group_without_variance_is_refused():
         DualNewton().solve(problem, 1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_no_subspace_beats_the_bound_of_the_robust_error_gap(seed):
     rng = np.random.default_rng(seed)
@@ -347,6 +350,7 @@ def test_newtons_step_where_ties_leave_little_curvature_anywhere():
     np.testing.assert_allclose(step.multipliers.sum(), 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unit", [1e-13, 1.0, 1e13])
 @pytest.mark.parametrize("criterion", [MinimaxLoss(), MinimaxError()], ids=str)
 def test_weights_prove_the_bound_in_any_unit(criterion, unit):

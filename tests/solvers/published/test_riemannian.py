@@ -186,6 +186,7 @@ def test_stationarity_is_the_gradient_far_from_a_tie_and_zero_at_the_optimum(see
         assert stationarity(problem, basis) <= numerical * (1 + 1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("k", [2, 3, 4])
 @SEEDS
 def test_solution_is_judged_by_the_criterion(seed, k):

@@ -78,6 +78,7 @@ def least_on_polygon(problem, solution):
     return best
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TWO_GROUPS)
 def test_robust_error_gap_is_proven_on_every_data_set(name):
     moments = moments_of(name)
@@ -179,6 +180,7 @@ def test_where_theorem_3_2_fails_it_is_said():
     assert solve(problem_of(problem.second_moments.matrices, 3, TotalError())).theorem_3_2 is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TWO_GROUPS)
 def test_error_gap_and_equal_error_are_proven_on_every_data_set(name):
     moments = moments_of(name)
@@ -298,6 +300,7 @@ def test_heavy_penalties_do_not_give_the_minimax_loss():
     assert heavy.group_losses_.max() > 1.2 * fair.group_losses_.max()
 
 
+@pytest.mark.long
 def test_faces_robust_error_gap():
     rows = load_faces()
     moments = GroupMoments.from_rows(rows.X, rows.groups)
