@@ -16,8 +16,8 @@ from pyarrow import parquet
 
 import real_data
 from fairspan import datasets
-from fairspan.datasets.faces import resized
 from fairspan.datasets.folder import names
+from fairspan.datasets.loading import resized
 from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
 
 

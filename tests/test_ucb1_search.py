@@ -23,8 +23,8 @@ from by_hand import random_rows
 from fairspan import ErrorGap, FairPCA
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
 from fairspan.selection import UCB1SearchCV
+from fairspan.selection.evaluation import random_split, strata_of
 from fairspan.selection.pulls import Pull, Tally, split_effects
-from fairspan.selection.splits import random_split, strata_of
 from fairspan.selection.ucb1 import UCB1
 
 ROWS = random_rows(61, n=90, p=5)

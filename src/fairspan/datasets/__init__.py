@@ -1,9 +1,7 @@
 """Real data: shipped with scikit-learn, in a data folder, or fetched from OpenML."""
 
-from fairspan.datasets.dataset import Dataset
-from fairspan.datasets.diabetes import diabetes_by_sex
-from fairspan.datasets.faces import load_faces
-from fairspan.datasets.loading import load
+from fairspan.datasets.dataset import Dataset, diabetes_by_sex
+from fairspan.datasets.loading import load, load_faces
 from fairspan.datasets.openml import fetch_adult, fetch_compas, fetch_default_credit
 
 __all__ = [

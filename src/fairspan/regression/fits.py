@@ -10,8 +10,7 @@ import numpy as np
 from fairspan.errors import InvalidInput
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.regression.normal_equations import Factor, factored
-from fairspan.regression.results import LeastSquares, PrincipalComponentRegression
-from fairspan.regression.target import Target
+from fairspan.regression.results import LeastSquares, PrincipalComponentRegression, Target
 from fairspan.rows.groups import listed
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray, IntegerArray

@@ -15,11 +15,16 @@ from sklearn.utils.metadata_routing import process_routing
 from fairspan.errors import InvalidInput
 from fairspan.problem.parameters import check_count, check_flag
 from fairspan.selection.checkpoint import Checkpoint, check_same_search
-from fairspan.selection.evaluation import candidates_of, check_share, evaluate, scorer_of
+from fairspan.selection.evaluation import (
+    candidates_of,
+    check_share,
+    evaluate,
+    random_split,
+    scorer_of,
+    strata_of,
+)
 from fairspan.selection.fingerprint import fingerprint
-from fairspan.selection.pulls import Pull, Tally
-from fairspan.selection.results import best_index, report_failures, results_table
-from fairspan.selection.splits import random_split, strata_of
+from fairspan.selection.pulls import Pull, Tally, best_index, report_failures, results_table
 
 
 class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
