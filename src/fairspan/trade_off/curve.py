@@ -196,7 +196,7 @@ class Frontier:
         Returns
         -------
         (r, 2) array
-            Against the clock. Each corner is reached, and so is every pair between them.
+            Counterclockwise. Each corner is reached, and so is every pair between them.
         """
         with threads_of(None):
             return attainable_polygon(self._pca.problem, self._points)
