@@ -9,11 +9,10 @@ import narwhals.stable.v2 as nw
 
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.rows.checks import check_columns, check_on_missing, row_block
-from fairspan.rows.frames import number_columns, side_by_side
 from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone, Labels
+from fairspan.rows.numbers import collapsed, expanded, number_columns, side_by_side
 from fairspan.rows.protocol import OnMissing, RowBlock, block_rows
-from fairspan.rows.vector_columns import collapsed, expanded
 from fairspan.rows.weights import check_apart, weights_of_column
 
 # Blocks whose columns are decoded at once.
@@ -151,10 +150,9 @@ class ChosenColumns:
         size = block_rows(len(names))
         # Columns are decoded a few blocks at a time, which spreads their overhead.
         for place in range(0, batch.num_rows, BLOCKS_AT_A_TIME * size):
-            piece = batch.slice(place, BLOCKS_AT_A_TIME * size)
-            frame = nw.from_native(pa.Table.from_batches([piece]), eager_only=True)
-            features = nw.from_native(self._features_of(piece), eager_only=True)
-            columns = number_columns(features)
+            table = pa.Table.from_batches([batch.slice(place, BLOCKS_AT_A_TIME * size)])
+            frame = nw.from_native(table, eager_only=True)
+            columns = number_columns(nw.from_native(self._features_of(table), eager_only=True))
             labels = self._labels_of(frame)
             weights = None if self.weight is None else weights_of_column(frame[self.weight])
             for start in range(0, len(frame), size):
@@ -168,17 +166,17 @@ class ChosenColumns:
                     self.on_missing,
                 )
 
-    def _features_of(self, batch: Any) -> Any:
-        """The features as a pyarrow Table; a column of which nothing is known is of numbers.
+    def _features_of(self, table: Any) -> Any:
+        """The features of a pyarrow Table; a column of which nothing is known is of numbers.
 
         In a file it may lie beside others that hold its numbers.
         """
         import pyarrow as pa
 
-        nothing = pa.nulls(batch.num_rows, pa.float64())
-        columns = [batch.column(name) for name in self.features]
-        columns = [nothing if pa.types.is_null(each.type) else each for each in columns]
-        return pa.table(columns, names=list(self.features))
+        for place, name in enumerate(table.column_names):
+            if pa.types.is_null(table.schema.types[place]):
+                table = table.set_column(place, name, pa.nulls(len(table), pa.float64()))
+        return table.select(list(self.features))
 
     def _labels_of(self, frame: nw.DataFrame[Any]) -> Labels | None:
         if self.everyone is not None:

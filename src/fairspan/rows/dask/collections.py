@@ -29,8 +29,9 @@ from fairspan.rows.dask.partitions import (
     columns_of,
     result_of_partition,
 )
-from fairspan.rows.frames import check_numeric, frame_of, named_weight, vector_lengths
+from fairspan.rows.frames import frame_of, named_weight
 from fairspan.rows.labels import Everyone, named_columns, names_of
+from fairspan.rows.numbers import check_numeric, vector_lengths
 from fairspan.rows.protocol import Fold, OnMissing, Projection
 from fairspan.typing import FloatArray
 

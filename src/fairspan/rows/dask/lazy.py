@@ -11,9 +11,8 @@ from threadpoolctl import threadpool_limits
 from fairspan.rows.checks import check_width
 from fairspan.rows.dask.partitions import columns_of
 from fairspan.rows.engines import located
-from fairspan.rows.frames import check_numeric, vector_lengths
+from fairspan.rows.numbers import check_numeric, collapsed, expanded, vector_lengths
 from fairspan.rows.protocol import Projection
-from fairspan.rows.vector_columns import collapsed, expanded
 
 # What is computed of the rows of one partition.
 Function = Callable[[Any], npt.NDArray[Any]]
