@@ -19,8 +19,7 @@ from fairspan.rows.engines import located
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import printable, spelled
-from fairspan.rows.resuming.recording import recorded
-from fairspan.rows.resuming.records import write_whole
+from fairspan.rows.resuming import recorded, write_whole
 from fairspan.rows.sampling import SampledRows, sampled
 from fairspan.storage import is_archive, remove_abandoned
 

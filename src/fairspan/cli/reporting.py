@@ -14,9 +14,9 @@ from fairspan.cli.terminal import paint_on, width_of
 from fairspan.formatting.terminal_text import wrapped
 from fairspan.report.facts.answers import PCA
 from fairspan.report.facts.assembly import check_size, facts_of
-from fairspan.report.facts.fingerprints import fingerprint_of, of_files
 from fairspan.report.facts.origin import Origin, title_of
 from fairspan.report.facts.settings import ReportSettings
+from fairspan.rows.fingerprint import fingerprint_of, of_files
 
 
 def facts_of_table(

@@ -10,9 +10,9 @@ from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, Missing
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
 from fairspan.report.facts.assembly import check_size, facts_of
-from fairspan.report.facts.fingerprints import fingerprint_of, of_bytes
 from fairspan.report.facts.origin import origin_of_call
 from fairspan.report.facts.settings import ReportSettings
+from fairspan.rows.fingerprint import fingerprint_of, of_bytes
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import rows_of

@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.problem.parameters import check_count, check_flag
+from fairspan.rows.fingerprint import fingerprint
 from fairspan.selection.checkpoint import Checkpoint, check_same_search
 from fairspan.selection.delegation import BestEstimatorMethods, best_has
 from fairspan.selection.evaluation import candidates_of, check_share, evaluate, scorer_of
-from fairspan.selection.fingerprint import fingerprint
 from fairspan.selection.pulls import Pull, Tally
 from fairspan.selection.results import best_index, report_failures, results_table
 from fairspan.selection.splits import random_split, strata_of
