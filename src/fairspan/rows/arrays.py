@@ -10,7 +10,7 @@ from fairspan.errors import InvalidInput, InvalidType
 from fairspan.rows.checks import check_dtype, check_shape, checked_values
 from fairspan.rows.in_memory import RowsInMemory
 from fairspan.rows.labels import check_index, labels_of
-from fairspan.rows.protocol import OnMissing
+from fairspan.rows.protocol import OnMissing, Projection
 from fairspan.rows.weights import checked_weights
 from fairspan.typing import FloatArray
 
@@ -52,18 +52,28 @@ class ArrayRows(RowsInMemory):
         return np.asarray(self.array[start:stop])
 
 
-def open_rows(
-    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-) -> ArrayRows:
-    """Rows of an array, whose groups and weights are beside it."""
-    check_index(X, sample_weight, "sample_weight")
-    array = ArrayRows(X).array
-    return ArrayRows(
-        array,
-        labels=labels_of(sensitive_features, len(array), X),
-        weights=checked_weights(sample_weight, len(array)),
-        on_missing=on_missing,
-    )
+class Arrays:
+    """Arrays of numpy, and what numpy reads as one."""
+
+    def takes(self, X: Any) -> bool:
+        """Whether it is one."""
+        return hasattr(X, "__array__") or isinstance(X, list | tuple)
+
+    def open_rows(
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+    ) -> ArrayRows:
+        """Rows of an array, whose groups and weights are beside it."""
+        check_index(X, sample_weight, "sample_weight")
+        array = ArrayRows(X).array
+        return ArrayRows(
+            array,
+            labels=labels_of(sensitive_features, len(array), X),
+            weights=checked_weights(sample_weight, len(array)),
+            on_missing=on_missing,
+        )
+
+    def transformed(self, X: Any, projection: Projection) -> None:
+        """They are in memory."""
 
 
 def comes_from(X: Any, package: str) -> bool:

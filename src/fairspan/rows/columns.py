@@ -7,12 +7,12 @@ from typing import Any, Protocol, Self
 
 import narwhals.stable.v2 as nw
 
-from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.rows.checks import check_columns, check_on_missing, row_block
 from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone, Labels
 from fairspan.rows.numbers import collapsed, expanded, number_columns, side_by_side
-from fairspan.rows.protocol import OnMissing, RowBlock, block_rows
+from fairspan.rows.protocol import OnMissing, Projection, RowBlock, block_rows
 from fairspan.rows.weights import check_apart, weights_of_column
 
 # Blocks whose columns are decoded at once.
@@ -257,6 +257,36 @@ def named_columns_only(sensitive_features: Any, sample_weight: Any, what: str) -
             "Write labels and weights into columns of X, and pass their names",
         )
     return {"groups": tuple(names), "weight": sample_weight}
+
+
+class ReadInBatches:
+    """What files and streams have in common: rows that can only be read."""
+
+    def transformed(self, X: Any, projection: Projection) -> Any:
+        """Reduced rows have nowhere to go.
+
+        Raises
+        ------
+        InvalidType
+        """
+        raise InvalidType(
+            f"X is of type {type(X).__name__}, which reduced rows cannot be written into",
+            "Allowed are arrays, data frames, and Dask and Spark collections",
+            "Reduce a file with the command: fairspan transform MODEL DATA -o OUT",
+        )
+
+    def scored(self, X: Any, score: object) -> Any:
+        """A number each would have nowhere to go."""
+        raise not_scored(X)
+
+
+def not_scored(X: Any) -> InvalidType:
+    """What to raise where rows are too many, or have no order, to be given a number each."""
+    return InvalidType(
+        f"X is of type {type(X).__name__}, whose rows are read group by group only",
+        "Allowed are arrays, data frames and Dask collections",
+        "Read the rows into one of these, or let audit(model, X, ...) compare groups",
+    )
 
 
 def _nothing_matches(pattern: str, columns: Sequence[str]) -> InvalidInput:

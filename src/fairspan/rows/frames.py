@@ -12,7 +12,7 @@ from fairspan.rows.checks import check_columns, check_shape, checked_values
 from fairspan.rows.in_memory import RowsInMemory
 from fairspan.rows.labels import Labels, check_index, labels_of, named_columns
 from fairspan.rows.numbers import collapsed, expanded, matrix_of, vector_lengths
-from fairspan.rows.protocol import OnMissing
+from fairspan.rows.protocol import OnMissing, Projection
 from fairspan.rows.weights import check_apart, checked_weights, weights_of_column
 from fairspan.typing import FloatArray
 
@@ -71,33 +71,43 @@ class FrameRows(RowsInMemory):
         return matrix_of(self.frame[start:stop])
 
 
-def open_rows(
-    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-) -> FrameRows:
-    """Rows of a data frame, whose groups and weights are beside it or columns of it."""
-    frame = frame_of(X)
-    assert frame is not None
-    names = named_columns(frame, sensitive_features)
-    weight = named_weight(frame, sample_weight)
-    check_apart(names, *weight)
-    features = frame.drop([*names, *weight])
-    check_shape(features.shape)
-    if names:
-        labels = Labels.of_columns(frame, names)
-    else:
-        labels = labels_of(sensitive_features, len(frame), X)
-    if weight:
-        weights = checked_weights(weights_of_column(frame[weight[0]]), len(frame))
-    else:
-        check_index(X, sample_weight, "sample_weight")
-        weights = checked_weights(sample_weight, len(frame))
-    return FrameRows(
-        features,
-        labels=labels,
-        weights=weights,
-        on_missing=on_missing,
-        set_aside=frame.select(names) if names else None,
-    )
+class DataFrames:
+    """Data frames in memory, whose groups and weights are beside them or columns of them."""
+
+    def takes(self, X: Any) -> bool:
+        """Whether it is one."""
+        return frame_of(X) is not None
+
+    def open_rows(
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+    ) -> FrameRows:
+        """Rows of a data frame, whose groups and weights are beside it or columns of it."""
+        frame = frame_of(X)
+        assert frame is not None
+        names = named_columns(frame, sensitive_features)
+        weight = named_weight(frame, sample_weight)
+        check_apart(names, *weight)
+        features = frame.drop([*names, *weight])
+        check_shape(features.shape)
+        if names:
+            labels = Labels.of_columns(frame, names)
+        else:
+            labels = labels_of(sensitive_features, len(frame), X)
+        if weight:
+            weights = checked_weights(weights_of_column(frame[weight[0]]), len(frame))
+        else:
+            check_index(X, sample_weight, "sample_weight")
+            weights = checked_weights(sample_weight, len(frame))
+        return FrameRows(
+            features,
+            labels=labels,
+            weights=weights,
+            on_missing=on_missing,
+            set_aside=frame.select(names) if names else None,
+        )
+
+    def transformed(self, X: Any, projection: Projection) -> None:
+        """They are in memory."""
 
 
 def named_weight(frame: nw.DataFrame[Any], sample_weight: Any) -> list[str]:

@@ -133,6 +133,33 @@ class PartedRows(Protocol):
 Rows = RowSource | PartedRows
 
 
+class RowOpener(Protocol):
+    """A kind of data that rows are read from, such as data frames or files.
+
+    Besides, it may have methods that compute where the rows lie: ``transformed(X, projection)``
+    gives reduced rows as the same kind of object (or None where the rows are in memory as numpy or
+    a data frame), ``restored(Z, projection)`` rows from their coordinates, and ``scored(X, score)``
+    a number for each row. What it lacks is computed here, block by block.
+    """
+
+    def takes(self, X: Any) -> bool:
+        """Whether an object is of this kind; must not import what the object's package does not."""
+
+    def open_rows(
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+    ) -> Rows:
+        """The rows of an object that it takes.
+
+        Parameters
+        ----------
+        X : object
+        sensitive_features : array-like, name(s) of columns, or None
+            None where no groups are needed: blocks then have no labels.
+        sample_weight : array-like, name of a column, or None
+        on_missing : {"error", "drop"}
+        """
+
+
 class Projection(Protocol):
     """What an adapter needs to know of a subspace to reduce rows where they lie."""
 

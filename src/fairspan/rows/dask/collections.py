@@ -8,6 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.rows.arrays import comes_from
 from fairspan.rows.checks import check_dtype, check_shape
 from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.dask.graph import computed, literal, merged_in_pairs, task
@@ -106,76 +107,83 @@ class DaskRows:
         return result
 
 
-def open_rows(
-    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-) -> DaskRows:
-    """Rows of a Dask collection, whose groups and weights are columns of it or beside it.
+class DaskCollections:
+    """Dask arrays and data frames."""
 
-    Raises
-    ------
-    InvalidType
-        Another collection than an array or a data frame.
-    InvalidInput
-        No numbers, no features, a missing column, or lengths that are known to differ.
-    """
-    meta = _meta_frame(X)
-    if meta is not None:
-        return _open_frame(X, meta, sensitive_features, sample_weight, on_missing)
-    _check_array(X)
-    everyone = sensitive_features.label if isinstance(sensitive_features, Everyone) else None
-    opening = ArrayPartition(int(X.shape[1]), everyone, on_missing)
-    partitions, sizes = _partitions(opening.read_from(X)), row_sizes(X)
-    return DaskRows(
-        X,
-        opening,
-        None if everyone else labels_by_partition(sensitive_features, partitions, sizes),
-        None if sample_weight is None else weights_by_partition(sample_weight, partitions, sizes),
-        None if sizes is None else sum(sizes),
-        _names_of(sensitive_features),
-    )
+    def takes(self, X: Any) -> bool:
+        """Whether it is one."""
+        return comes_from(X, "dask")
 
+    def open_rows(
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+    ) -> DaskRows:
+        """Rows of a Dask collection, whose groups and weights are columns of it or beside it.
 
-def transformed(X: Any, projection: Projection) -> Any:
-    """Rows of a Dask collection reduced lazily, partition by partition, as the same kind.
+        Raises
+        ------
+        InvalidType
+            Another collection than an array or a data frame.
+        InvalidInput
+            No numbers, no features, a missing column, or lengths that are known to differ.
+        """
+        meta = _meta_frame(X)
+        if meta is not None:
+            return _open_frame(X, meta, sensitive_features, sample_weight, on_missing)
+        _check_array(X)
+        everyone = sensitive_features.label if isinstance(sensitive_features, Everyone) else None
+        opening = ArrayPartition(int(X.shape[1]), everyone, on_missing)
+        partitions, sizes = _partitions(opening.read_from(X)), row_sizes(X)
+        return DaskRows(
+            X,
+            opening,
+            None if everyone else labels_by_partition(sensitive_features, partitions, sizes),
+            None
+            if sample_weight is None
+            else weights_by_partition(sample_weight, partitions, sizes),
+            None if sizes is None else sum(sizes),
+            _names_of(sensitive_features),
+        )
 
-    Returns
-    -------
-    dask array (n, d)
-        Of the precision of X (float32 or float64), with its row chunks.
-    dask data frame
-        With the projection's component names as columns, and the index and divisions of X.
+    def transformed(self, X: Any, projection: Projection) -> Any:
+        """Rows of a Dask collection reduced lazily, partition by partition, as the same kind.
 
-    Raises
-    ------
-    InvalidType, InvalidInput
-        As `open_rows`; a missing column or another number of features, before anything is computed.
-    """
-    meta = _meta_frame(X)
-    if meta is not None:
-        return reduced_data_frame(X, meta, projection)
-    _check_array(X)
-    return reduced_array(X, projection)
+        Returns
+        -------
+        dask array (n, d)
+            Of the precision of X (float32 or float64), with its row chunks.
+        dask data frame
+            With the projection's component names as columns, and the index and divisions of X.
 
+        Raises
+        ------
+        InvalidType, InvalidInput
+            As `open_rows`; a missing column or another number of features, before anything is
+            computed.
+        """
+        meta = _meta_frame(X)
+        if meta is not None:
+            return reduced_data_frame(X, meta, projection)
+        _check_array(X)
+        return reduced_array(X, projection)
 
-def restored(Z: Any, projection: Projection) -> Any:
-    """Rows in the original features from their coordinates, lazily, as a Dask array (n, p).
+    def restored(self, Z: Any, projection: Projection) -> Any:
+        """Rows in the original features from their coordinates, lazily, as a Dask array (n, p).
 
-    Raises
-    ------
-    InvalidType, InvalidInput
-        As `transformed`.
-    """
-    array = Z if _meta_frame(Z) is None else Z.to_dask_array()
-    _check_array(array)
-    return restored_array(array, projection)
+        Raises
+        ------
+        InvalidType, InvalidInput
+            As `transformed`.
+        """
+        array = Z if _meta_frame(Z) is None else Z.to_dask_array()
+        _check_array(array)
+        return restored_array(array, projection)
 
-
-def scored(X: Any, score: Callable[[Any], FloatArray]) -> Any:
-    """What a function of rows in memory gives for each row, lazily, as a Dask array or series."""
-    if _meta_frame(X) is not None:
-        return scored_data_frame(X, score)
-    _check_array(X)
-    return scored_array(X, score)
+    def scored(self, X: Any, score: Callable[[Any], FloatArray]) -> Any:
+        """A number for each row by a function of rows in memory: a lazy Dask array or series."""
+        if _meta_frame(X) is not None:
+            return scored_data_frame(X, score)
+        _check_array(X)
+        return scored_array(X, score)
 
 
 def _open_frame(
