@@ -18,14 +18,13 @@ from fairspan.problem.restrictions import Restriction
 from fairspan.registry import register
 from fairspan.rows.checks import row_block
 from fairspan.rows.groups import CodedLabels
-from fairspan.rows.protocol import OnMissing, RowBlock, RowOpener, RowSource, block_rows
+from fairspan.rows.protocol import RowBlock, RowOpener, RowSource, block_rows
 from fairspan.solvers.protocol import Solver
 
 __all__ = [
     "CodedLabels",
     "Criterion",
     "Limit",
-    "OnMissing",
     "Pieces",
     "Problem",
     "Restriction",

@@ -4,11 +4,11 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fairspan.extending import CodedLabels, OnMissing, RowBlock, block_rows, row_block
+from fairspan.extending import CodedLabels, RowBlock, block_rows, row_block
 
 SCHEME = "sqlite:///"
 
@@ -48,7 +48,7 @@ class SqliteRows:
     source: SqliteTable
     feature_names: tuple[str, ...]
     group: str | None
-    on_missing: OnMissing = "error"
+    on_missing: Literal["error", "drop"] = "error"
 
     @property
     def n_features(self) -> int:
@@ -90,7 +90,7 @@ class SqliteTables:
         X: SqliteTable | str,
         sensitive_features: str | Sequence[str] | None,
         sample_weight: None,
-        on_missing: OnMissing,
+        on_missing: Literal["error", "drop"],
     ) -> SqliteRows:
         """Its rows; weights, and several group columns, are left out here."""
         table = X if isinstance(X, SqliteTable) else SqliteTable.named(X)
