@@ -121,7 +121,7 @@ class Reading:
 
             return OnSpark(self.scheduler)
         if (self.jobs or 1) > 1:
-            from fairspan.rows.processes import Processes
+            from fairspan.rows.engines import Processes
 
             return Processes(self.jobs or 1)
         from fairspan.rows.engines import InThisProcess

@@ -8,11 +8,10 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairspan.errors import InvalidInput
-from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.checks import check_width, checked_values
 from fairspan.rows.frames import FrameRows, frame_of, without_columns
 from fairspan.rows.groups import listed
-from fairspan.rows.in_memory import RowsInMemory
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import (

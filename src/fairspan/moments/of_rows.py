@@ -3,8 +3,7 @@
 from fairspan.moments.accumulate import statistics_of
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
-from fairspan.moments.held_rows.thin_moments import ThinMoments
-from fairspan.moments.held_rows.thin_of_rows import thin_moments
+from fairspan.moments.held_rows.thin_moments import ThinMoments, thin_moments
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit

@@ -8,8 +8,8 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 
 from fairspan.errors import InvalidInput
+from fairspan.rows.arrays import RowsInMemory
 from fairspan.rows.checks import check_columns, check_shape, checked_values
-from fairspan.rows.in_memory import RowsInMemory
 from fairspan.rows.labels import Labels, check_index, labels_of, named_columns
 from fairspan.rows.numbers import collapsed, expanded, matrix_of, vector_lengths
 from fairspan.rows.protocol import OnMissing, Projection

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -18,10 +18,8 @@ from fairspan.rows.engines import Engine, Part, merged_in_order
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.fingerprint import FileState, differences
 from fairspan.rows.groups import listed
-from fairspan.rows.protocol import Fold
+from fairspan.rows.protocol import Fold, Result
 from fairspan.storage import archive_bytes, read_archive, remove_abandoned, replacing, writing
-
-Result = TypeVar("Result")
 
 _KIND = "record"
 # Recording after each part may take this share of the time.

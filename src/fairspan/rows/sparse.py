@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse
 
+from fairspan.rows.arrays import RowsInMemory
 from fairspan.rows.checks import (
     check_dtype,
     check_shape,
@@ -14,11 +14,10 @@ from fairspan.rows.checks import (
     checked_values,
     converted,
 )
-from fairspan.rows.in_memory import RowsInMemory
 from fairspan.rows.labels import Labels, labels_of
 from fairspan.rows.protocol import OnMissing, Projection
 from fairspan.rows.weights import checked_weights
-from fairspan.typing import FloatArray
+from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # A csr_array, for which scipy has no types.
 Csr = Any
@@ -91,7 +90,7 @@ class SparseMatrices:
             on_missing=on_missing,
         )
 
-    def transformed(self, X: Any, projection: Projection) -> npt.NDArray[Any]:
+    def transformed(self, X: Any, projection: Projection) -> AnyArray:
         """Coordinates of the rows as a (n, d) array; single precision stays single.
 
         Raises
@@ -147,6 +146,6 @@ def _checked_matrix(X: Any, *, allow_nan: bool = False) -> Csr:
     return matrix
 
 
-def _row_numbers(matrix: Csr) -> npt.NDArray[np.intp]:
+def _row_numbers(matrix: Csr) -> IndexArray:
     """Row of each stored cell."""
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -11,7 +11,7 @@ from fairspan.errors import InvalidInput, InvalidType
 from fairspan.rows.arrays import comes_from
 from fairspan.rows.checks import check_dtype, check_shape
 from fairspan.rows.columns import ChosenColumns
-from fairspan.rows.dask.graph import computed, literal, merged_in_pairs, task
+from fairspan.rows.dask.engine import computed, literal, merged_in_pairs, task
 from fairspan.rows.dask.labels import (
     labels_by_partition,
     row_sizes,
@@ -33,10 +33,8 @@ from fairspan.rows.dask.partitions import (
 from fairspan.rows.frames import frame_of, named_weight
 from fairspan.rows.labels import Everyone, named_columns, names_of
 from fairspan.rows.numbers import check_numeric, vector_lengths
-from fairspan.rows.protocol import Fold, OnMissing, Projection
+from fairspan.rows.protocol import Fold, OnMissing, Projection, Result
 from fairspan.typing import FloatArray
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput
 from fairspan.rows.checks import check_same_length
-from fairspan.rows.dask.graph import computed, literal, task
+from fairspan.rows.dask.engine import computed, literal, task
 from fairspan.rows.labels import labels_of
 from fairspan.rows.weights import checked_weights
 

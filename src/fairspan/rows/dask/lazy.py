@@ -5,7 +5,6 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from fairspan.rows.checks import check_width
@@ -13,9 +12,10 @@ from fairspan.rows.dask.partitions import columns_of
 from fairspan.rows.engines import located
 from fairspan.rows.numbers import check_numeric, collapsed, expanded, vector_lengths
 from fairspan.rows.protocol import Projection
+from fairspan.typing import AnyArray
 
 # What is computed of the rows of one partition.
-Function = Callable[[Any], npt.NDArray[Any]]
+Function = Callable[[Any], AnyArray]
 
 
 def reduced_array(X: Any, projection: Projection) -> Any:
@@ -108,7 +108,7 @@ def _of_frame(
     frame: Any, function: Function, columns: list[str], partition_info: Any = None
 ) -> Any:
     """What a task computes of a partition of a data frame; the index is kept."""
-    values: npt.NDArray[Any] = np.empty((0, len(columns)))
+    values: AnyArray = np.empty((0, len(columns)))
     if len(frame):
         with located(f"partition {partition_info['number']}"), threadpool_limits(1):
             values = function(frame)

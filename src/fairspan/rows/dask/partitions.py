@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import narwhals.stable.v2 as nw
 from threadpoolctl import threadpool_limits
@@ -15,10 +15,8 @@ from fairspan.rows.engines import located
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.groups import CodedLabels, listed
 from fairspan.rows.labels import Labels, labels_of
-from fairspan.rows.protocol import Fold, OnMissing, RowSource
+from fairspan.rows.protocol import Fold, OnMissing, Result, RowSource
 from fairspan.rows.weights import checked_weights, weights_of_column
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fairspan.rows.arrays import is_device_array
+from fairspan.rows.arrays import RowsInMemory, is_device_array
 from fairspan.rows.checks import check_width, checked_values
 from fairspan.rows.device.place import BlockPlan, Place, checked_array, on_host, spans
-from fairspan.rows.in_memory import RowsInMemory
 from fairspan.rows.labels import Labels, labels_of
 from fairspan.rows.protocol import OnMissing, Projection
 from fairspan.rows.weights import checked_weights
-from fairspan.typing import FloatArray
+from fairspan.typing import AnyArray, FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +42,7 @@ class DeviceRows(RowsInMemory):
         """(n, p)."""
         return tuple(self.array.shape)
 
-    def between(self, start: int, stop: int) -> npt.NDArray[Any]:
+    def between(self, start: int, stop: int) -> AnyArray:
         """Some rows, on the host."""
         return host_rows(self.array[start:stop, :], self.place)
 
@@ -120,7 +118,7 @@ class DeviceArrays:
         )
 
 
-def host_rows(rows: Any, place: Place) -> npt.NDArray[Any]:
+def host_rows(rows: Any, place: Place) -> AnyArray:
     """Some rows as a numpy array; of a precision that numpy lacks, as float64."""
     xp = place.xp
     odd = place.is_real(rows) and rows.dtype not in (xp.float32, xp.float64)

@@ -20,10 +20,9 @@ from fairspan.rows.engines import Engine, InThisProcess, located, total
 from fairspan.rows.files.folders import open_table
 from fairspan.rows.files.formats import TableFile, is_table
 from fairspan.rows.files.parts import FilePart, reading
-from fairspan.rows.protocol import Fold, OnMissing, RowBlock, block_rows
+from fairspan.rows.protocol import Fold, OnMissing, Result, RowBlock, block_rows
 
 Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
@@ -15,7 +15,7 @@ from fairspan.rows.checks import check_width
 from fairspan.rows.columns import ChosenColumns, RowsByColumns, named_columns_only, not_scored
 from fairspan.rows.engines import located
 from fairspan.rows.groups import listed
-from fairspan.rows.protocol import Fold, OnMissing, Projection
+from fairspan.rows.protocol import Fold, OnMissing, Projection, Result
 from fairspan.rows.spark.jobs import (
     OUTCOME,
     mapped,
@@ -24,7 +24,6 @@ from fairspan.rows.spark.jobs import (
     partition_number,
 )
 
-Result = TypeVar("Result")
 Batches = Iterator[Any]
 
 _ONE_ENTRY_ONE_COLUMN = (
