@@ -1,4 +1,4 @@
-"""Parts read by the workers of a Dask cluster."""
+"""Passes over rows as Dask graphs, and a Dask cluster as an engine that reads parts of files."""
 
 import asyncio
 import logging
