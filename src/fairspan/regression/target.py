@@ -9,6 +9,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import holds_matrices
 from fairspan.rows.groups import listed
 from fairspan.typing import FloatArray, IntegerArray
 
@@ -42,7 +43,7 @@ class Target:
         InvalidType
             Moments or target of another kind.
         """
-        if not isinstance(moments, GroupMoments):
+        if not holds_matrices(moments):
             raise InvalidType(
                 f"moments is a {type(moments).__name__}",
                 "Allowed is a GroupMoments of all columns, the target among them",

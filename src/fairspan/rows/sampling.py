@@ -9,7 +9,7 @@ from fairspan.rows.arrays import RowsInMemory
 from fairspan.rows.checks import check_columns
 from fairspan.rows.groups import CodedLabels, LabelCoder
 from fairspan.rows.labels import Labels
-from fairspan.rows.protocol import NamedGroups, RowBlock, RowSource
+from fairspan.rows.protocol import RowBlock, RowSource
 from fairspan.typing import AnyArray, FloatArray
 
 # Arrays of the same rows: keys and values, with codes and weights where rows have them.
@@ -151,7 +151,7 @@ class _Reservoir:
         labels = None
         if "codes" in kept:
             coded = CodedLabels(self._coder.labels, kept["codes"])
-            columns = tuple(rows.group_columns) if isinstance(rows, NamedGroups) else ()
+            columns = tuple(getattr(rows, "group_columns", ()))
             labels = Labels(len(coded), lambda start, stop: coded[start:stop], columns)
         return SampledRows(
             kept["values"],
