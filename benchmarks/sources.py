@@ -31,7 +31,7 @@ from fairspan import GroupMoments
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.dask.engine import OnDask
 from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.processes import Processes
+from fairspan.rows.engines import Processes
 
 FILES, GROUPS = 20, ("a", "b", "c")
 PACKAGES = ("fairspan", "numpy", "pyarrow", "dask")

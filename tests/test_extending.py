@@ -1,16 +1,14 @@
 """What the pages on extending say, done: a criterion, a solver and a source of one's own."""
 
 import sqlite3
-import sys
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
 from somebody_elses_parts.largest_share_lost import LargestShareLost
+from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable, SqliteTables
 from somebody_elses_parts.weight_grid import WeightGrid
 
-from extending import sqlite_rows
-from extending.sqlite_rows import SqliteRows, SqliteTable
 from fairspan import FairPCA, GroupMoments, audit, registry
 from fairspan.errors import Incompatible, InvalidInput
 from fairspan.extending import register
@@ -126,12 +124,8 @@ def test_a_missing_cell_is_found_with_its_row(database):
         GroupMoments.from_rows(SqliteRows(database, ("age", "bmi"), group="sex"), None)
 
 
-def test_a_registered_source_is_read_by_name_of_its_group(database, monkeypatch):
-    from fairspan.rows import registry
-
-    monkeypatch.setitem(sys.modules, "fairspan.rows.sqlite_rows", sqlite_rows)
-    adapter = registry.Adapter("sqlite_rows", lambda X: isinstance(X, SqliteTable))
-    monkeypatch.setattr(registry, "ADAPTERS", (adapter, *registry.ADAPTERS))
+def test_a_registered_source_is_read_by_name_of_its_group(database):
+    register("source", "sqlite", SqliteTables)
     moments = GroupMoments.from_rows(database, "sex")
     np.testing.assert_allclose(moments.scatters, MOMENTS.scatters, rtol=1e-9)
     assert list(moments.feature_names) == list(MOMENTS.feature_names)

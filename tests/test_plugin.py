@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -13,15 +14,21 @@ import pandas as pd
 import pytest
 from somebody_elses_parts.first_features import FirstFeatures
 from somebody_elses_parts.largest_share_lost import LargestShareLost
+from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable, SqliteTables
 from somebody_elses_parts.weight_grid import WeightGrid
 
 import fairspan as fs
 from fairspan import registry
-from fairspan.errors import Incompatible, InvalidParameter, InvalidType
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
 from fairspan.extending import register
 
 SOURCES = Path(__file__).parent / "plugin" / "src"
-PARTS = {"criterion": LargestShareLost, "restriction": FirstFeatures, "solver": WeightGrid}
+PARTS = {
+    "criterion": LargestShareLost,
+    "restriction": FirstFeatures,
+    "solver": WeightGrid,
+    "source": SqliteTables,
+}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -128,8 +135,74 @@ def test_a_share_of_variance_within_its_restriction(table):
     assert fair.n_components_ <= 3
 
 
+@pytest.fixture
+def database(table, tmp_path):
+    path = str(tmp_path / "hospital.db")
+    with sqlite3.connect(path) as opened:
+        table.to_sql("patients", opened, index=False)
+    opened.close()
+    return SqliteTable(path, "patients")
+
+
+def test_rows_of_its_source_are_fitted_reduced_and_brought_back(database, table):
+    X, features = table.drop(columns="group"), list("uvwxyz")
+    ours = fs.FairPCA(2, scale=True).fit(database, sensitive_features="group")
+    theirs = fs.FairPCA(2, scale=True).fit(X, sensitive_features=table["group"])
+    np.testing.assert_allclose(ours.components_, theirs.components_, atol=1e-9)
+    assert list(ours.feature_names_in_) == features
+    Z = ours.transform(database)
+    np.testing.assert_allclose(Z, theirs.transform(X), atol=1e-9)
+    np.testing.assert_allclose(ours.inverse_transform(Z), theirs.inverse_transform(Z), atol=1e-9)
+    scores = theirs.score_samples(X)
+    np.testing.assert_allclose(ours.score_samples(database), scores, rtol=1e-9)
+    assert ours.score(database) == pytest.approx(scores.mean())
+    np.testing.assert_allclose(ours.subspace_.transform(database), Z, atol=1e-12)
+    opened = SqliteRows(database, tuple(features), "group")
+    np.testing.assert_allclose(ours.transform(opened), Z, atol=1e-12)
+    np.testing.assert_allclose(ours.score_samples(opened), scores, rtol=1e-9)
+    with pytest.raises(InvalidInput, match="has 6 features"):
+        fs.FairPCA(2).fit(X.to_numpy()[:, :5], sensitive_features=table["group"]).transform(opened)
+
+
+def test_rows_of_its_source_in_parts_and_without_groups(database, table):
+    X = table.drop(columns="group")
+    twice = fs.FairPCA(2)
+    for _ in range(2):
+        twice.partial_fit(database, sensitive_features="group")
+    assert twice.moments_.counts.sum() == 160
+    alone = SqliteRows(database, tuple("uvwxyz"), None)
+    with pytest.raises(InvalidInput, match="carry no group labels"):
+        fs.FairPCA(2).fit(alone)
+    with pytest.raises(InvalidInput, match="sensitive_features is missing"):
+        fs.FairPCA(2).fit(database)
+    with sqlite3.connect(database.path) as opened:
+        X.to_sql("numbers", opened, index=False)
+    opened.close()
+    plain = fs.FairPCA(2, missing_groups="ignore").fit(SqliteTable(database.path, "numbers"))
+    expected = fs.FairPCA(2, missing_groups="ignore").fit(X)
+    np.testing.assert_allclose(plain.components_, expected.components_, atol=1e-9)
+
+
+def test_rows_of_its_source_are_audited_verified_and_reported(database, table, tmp_path):
+    fair = fs.FairPCA(2).fit(database, sensitive_features="group")
+    ours = fs.audit(fair, database, "group").frame()
+    theirs = fs.audit(fair, table, "group").frame()
+    pd.testing.assert_frame_equal(pd.DataFrame(ours), pd.DataFrame(theirs), rtol=1e-6)
+    assert fs.verify(fair, database, "group").holds
+    facts = fs.write_report(tmp_path / "page.html", database, "group", n_components=2)
+    assert facts["data"]["n_rows"] == 80
+    assert "input_sha256" in json.dumps(facts)
+
+
+def test_data_that_no_source_takes():
+    with pytest.raises(InvalidType, match="holds no rows here"):
+        fs.GroupMoments.from_rows(object(), "group")
+    with pytest.raises(InvalidInput, match="There is no file"):
+        fs.GroupMoments.from_rows("nowhere.sqlite", "group")
+
+
 @pytest.mark.long
-def test_the_command_line(table, tmp_path):
+def test_the_command_line(table, database, tmp_path):
     table.to_csv(tmp_path / "rows.csv", index=False)
     information = tmp_path / "somebody_elses_parts-1.0.dist-info"
     information.mkdir()
@@ -158,6 +231,29 @@ def test_the_command_line(table, tmp_path):
     assert "largest_share_lost" in json.dumps(json.loads(fitted.stdout))
     assert run("verify", model, data, "--group", "group").returncode == 0
     assert run("fit", data, "--group", "group", "--criterion", "unheard_of").returncode == 2
+
+    named = f"sqlite:///{database.path}#{database.table}"
+    of_source, page, moments = tmp_path / "model2", tmp_path / "page.html", tmp_path / "moments"
+    for command in (
+        ("fit", named, "--group", "group", "-d", "2", "-o", of_source),
+        ("fit", named, "--group", "group", "--exclude", "z", "-d", "2", "-o", tmp_path / "model3"),
+        ("audit", named, "--group", "group", "-d", "2", "--model", of_source),
+        ("audit", named, "--group", "group", "-d", "2", "--sample", "50"),
+        ("verify", of_source, named, "--group", "group"),
+        ("transform", of_source, named, "-o", tmp_path / "reduced.csv"),
+        ("moments", named, "--group", "group", "-o", moments),
+        ("report", named, "--group", "group", "-d", "2", "-o", page),
+    ):
+        found = run(*command)
+        assert found.returncode == 0, found.stderr
+    loaded = fs.FairSubspace.load(of_source)
+    reduced = pd.read_csv(tmp_path / "reduced.csv").to_numpy()
+    np.testing.assert_allclose(reduced, loaded.transform(table), atol=1e-9)
+    assert fs.FairSubspace.load(tmp_path / "model3").feature_names == tuple("uvwxy")
+    assert fs.GroupMoments.load(moments).counts.sum() == 80
+    assert "#patients" in page.read_text()
+    assert run("audit", named, "--group", "group", "--jobs", "2").returncode == 2
+    assert "does not exist" in run("audit", "unheard:///of", "--group", "group").stderr
 
 
 def test_names_and_factories_that_cannot_be_registered():

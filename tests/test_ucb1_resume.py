@@ -18,8 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from by_hand import random_rows
 from fairspan import ErrorGap, FairPCA
 from fairspan.errors import CorruptFile, FairspanWarning, InvalidInput
+from fairspan.rows.fingerprint import fingerprint
 from fairspan.selection import UCB1SearchCV
-from fairspan.selection.fingerprint import fingerprint
 
 ROWS = random_rows(61, n=60, p=4)
 X, GROUPS = ROWS.X, ROWS.labels
@@ -263,7 +263,7 @@ def test_fingerprints():
         assert fingerprint(first) != fingerprint(second)
     # The same in every process, where hashes of text and addresses differ.
     code = (
-        "from fairspan.selection.fingerprint import fingerprint as f; from sklearn.linear_model "
+        "from fairspan.rows.fingerprint import fingerprint as f; from sklearn.linear_model "
         "import Ridge; print(f({'x': [1.5, 'a']}, Ridge(), len, object(), set('abcdefghij')))"
     )
     output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout

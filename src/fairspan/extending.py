@@ -2,8 +2,10 @@
 
 A criterion, a restriction or a solver is an object with the members of its protocol. It can be
 passed wherever a built-in one can; :func:`register` lets it be asked for by name, in Python and on
-the command line. A package that declares an entry point of the group ``fairspan.plugins``, a
-function without arguments that calls :func:`register`, is found when one of its names is used.
+the command line. Rows are an object with the members of :class:`RowSource`, which can be passed as
+X; a registered :class:`RowOpener` tells from which data, or texts on the command line, it opens
+them. A package that declares an entry point of the group ``fairspan.plugins``, a function without
+arguments that calls :func:`register`, is found when a name or a kind of data is not known.
 """
 
 from fairspan.certificates.optimality import certified
@@ -14,16 +16,25 @@ from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.registry import register
+from fairspan.rows.checks import row_block
+from fairspan.rows.groups import CodedLabels
+from fairspan.rows.protocol import RowBlock, RowOpener, RowSource, block_rows
 from fairspan.solvers.protocol import Solver
 
 __all__ = [
+    "CodedLabels",
     "Criterion",
     "Limit",
     "Pieces",
     "Problem",
     "Restriction",
+    "RowBlock",
+    "RowOpener",
+    "RowSource",
     "Solver",
     "TracePoint",
+    "block_rows",
     "certified",
     "register",
+    "row_block",
 ]

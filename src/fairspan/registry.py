@@ -1,4 +1,4 @@
-"""What can be asked for by name: criteria, restrictions and solvers, of this package or another.
+"""What this package and others have of a kind: criteria, restrictions, solvers, data sources.
 
 Built-in ones are imported when they are used, so that help and usage errors need not wait for
 numpy. Those of another package are registered by a call of :func:`register`, or by an entry point
@@ -7,7 +7,7 @@ points are loaded only where a name is unknown.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -41,6 +41,16 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "semidefinite": "fairspan.solvers.published.semidefinite:Semidefinite",
         "riemannian": "fairspan.solvers.published.riemannian:RiemannianSubgradient",
     },
+    "source": {
+        "files": "fairspan.rows.files.file_rows:Files",
+        "sparse": "fairspan.rows.sparse:SparseMatrices",
+        "dask": "fairspan.rows.dask.collections:DaskCollections",
+        "spark": "fairspan.rows.spark.frames:SparkFrames",
+        "frames": "fairspan.rows.frames:DataFrames",
+        "arrow": "fairspan.rows.arrow:ArrowStreams",
+        "device": "fairspan.rows.device.arrays:DeviceArrays",
+        "arrays": "fairspan.rows.arrays:Arrays",
+    },
 }
 _registered: dict[str, dict[str, Factory]] = {kind: {} for kind in _BUILT_IN}
 
@@ -50,11 +60,12 @@ def register(kind: str, name: str, factory: Factory) -> None:
 
     Parameters
     ----------
-    kind : {"criterion", "restriction", "solver"}
+    kind : {"criterion", "restriction", "solver", "source"}
     name : str
         The name; registered again, it replaces what was registered before.
     factory : callable
-        Makes the object; its parameters can be set by name, as ``criterion__penalty``.
+        Makes the object; its parameters can be set by name, as ``criterion__penalty``. What makes
+        a source takes no parameters: the object tells which data it takes.
 
     Raises
     ------
@@ -113,6 +124,20 @@ def factory_of(kind: str, name: str) -> Factory | None:
     if name not in _registered[kind]:
         _load_entry_points()
     return _registered[kind].get(name)
+
+
+def each_of(kind: str, protocol: type) -> Iterator[Any]:
+    """All objects of a kind with their defaults; entry points are loaded after built-in ones."""
+    for name in _BUILT_IN[kind]:
+        yield object_of(kind, name, protocol)
+    for name in registered(kind):
+        yield object_of(kind, name, protocol)
+
+
+def registered(kind: str) -> dict[str, Factory]:
+    """What other packages have of a kind, by name."""
+    _load_entry_points()
+    return dict(_registered[kind])
 
 
 def object_of(

@@ -18,7 +18,7 @@ from cli.row_folders import made_rows, write_folder
 from fairspan import cli
 from fairspan.moments.accumulate import MomentsFold
 from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.resuming.records import Plan, Record
+from fairspan.rows.resuming import Plan, Record
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 

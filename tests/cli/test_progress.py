@@ -18,9 +18,8 @@ from fairspan.cli.progress_line import ProgressLine
 from fairspan.cli.row_estimate import estimated_rows
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.arrays import ArrayRows
-from fairspan.rows.engines import InThisProcess
+from fairspan.rows.engines import InThisProcess, Processes
 from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.processes import Processes
 
 
 class Terminal(io.StringIO):

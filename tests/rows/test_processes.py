@@ -12,7 +12,7 @@ from fairspan import FileRows
 from fairspan.errors import FairspanError, InvalidInput
 from fairspan.moments.accumulate import MomentsFold
 from fairspan.moments.of_rows import accumulate
-from fairspan.rows.processes import Processes
+from fairspan.rows.engines import Processes
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from fairspan.moments.accumulate import MomentsFold
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.engines import Engine, InThisProcess
 from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.resuming.recording import recorded
-from fairspan.rows.resuming.records import Plan, Record
+from fairspan.rows.resuming import Plan, Record, recorded
 
 
 class PowerCut(BaseException):

@@ -13,8 +13,8 @@ import pytest
 from pyarrow import csv, feather, parquet
 from scipy import sparse
 
+from fairspan.rows.engines import Processes
 from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.processes import Processes
 from rows.source_cases import CASES, NAMES, P
 
 

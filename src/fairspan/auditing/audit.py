@@ -26,7 +26,7 @@ from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.data_frames import data_frame
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments, moments_of
+from fairspan.moments.of_rows import Moments, holds_matrices, moments_of
 from fairspan.problem.disparity import signed_disparity
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
@@ -227,9 +227,9 @@ def audit(
     if X is not None:
         rows = rows_of(X, sensitive_features, sample_weight)
         return audit_rows(audited, rows, max_groups=max_groups)
-    if isinstance(moments, GroupMoments):
+    if holds_matrices(moments):
         return audit_moments(audited, [moments])
-    if not isinstance(moments, Sequence) or not all(isinstance(m, GroupMoments) for m in moments):
+    if not isinstance(moments, Sequence) or not all(map(holds_matrices, moments)):
         raise InvalidType(
             f"moments is a {type(moments).__name__}",
             "Allowed are a GroupMoments, or a sequence of them",

@@ -9,7 +9,7 @@ import numpy as np
 from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.estimator.fitting import fit_subspace
 from fairspan.moments.center import Center
-from fairspan.moments.of_rows import Moments
+from fairspan.moments.of_rows import Moments, is_moments
 from fairspan.rows.groups import Label, listed, printable
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
@@ -147,7 +147,7 @@ def read_model(name: str, model: Any) -> Audited:
     """A model under audit, by this name."""
     subspace = FairSubspace.of(model)
     moments = getattr(model, "moments_", None)
-    kept = moments if isinstance(moments, Moments) else None
+    kept = moments if is_moments(moments) else None
     provenance = subspace.provenance
     if provenance is not None:
         n_fitted: int | None = sum(provenance.counts)

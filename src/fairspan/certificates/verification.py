@@ -17,8 +17,7 @@ from fairspan.certificates.proof import Proof
 from fairspan.certificates.storing import proof_of, settings_from
 from fairspan.errors import FairspanError
 from fairspan.moments.center import Center
-from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments, moments_of
+from fairspan.moments.of_rows import Moments, holds_matrices, is_moments, moments_of
 from fairspan.problem.posing import Posed, Restricted, pose
 from fairspan.problem.problem import Problem
 from fairspan.problem.units import in_units, unit_for
@@ -138,11 +137,11 @@ def _moments_of(given: Any, groups: Any, weight: Any, subspace: FairSubspace) ->
     made = subspace.provenance
     if groups is None and made is not None and len(made.groups) == 1:
         groups = Everyone(str(made.groups[0]))
-    moments = given if isinstance(given, Moments) else moments_of(rows_of(given, groups, weight))
+    moments = given if is_moments(given) else moments_of(rows_of(given, groups, weight))
     names, known = subspace.feature_names, moments.feature_names
     if names is None or known is None or names == known or not set(names) <= set(known):
         return moments
-    if not isinstance(moments, GroupMoments):
+    if not holds_matrices(moments):
         return moments
     # Columns in another order, or beside others, are the same columns.
     return moments.selected([known.index(name) for name in names])

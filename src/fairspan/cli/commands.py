@@ -66,7 +66,7 @@ def demo(page: Path, as_json: bool) -> None:
 )
 @options.JSON
 def audit(
-    data: Path,
+    data: Path | str,
     reading: Reading,
     n_components: int | None,
     center: str,
@@ -108,7 +108,7 @@ def audit(
 @options.fits
 @options.JSON
 def fit(
-    data: Path,
+    data: Path | str,
     model: Path,
     reading: Reading,
     n_components: int | None,
@@ -155,7 +155,7 @@ def fit(
     help="CSV, Parquet or Arrow file by its ending; - writes CSV to standard output.",
 )
 @options.JSON
-def transform(model: Path, data: Path, out: Path, as_json: bool) -> None:
+def transform(model: Path, data: Path | str, out: Path, as_json: bool) -> None:
     """Reduce DATA with a saved MODEL. Columns are matched by name; no group column is needed."""
     from fairspan.cli.output import echo_json
     from fairspan.cli.transforming import transform_file

@@ -18,10 +18,10 @@ from fairspan.formatting.terminal_text import wrapped
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
 from fairspan.report.facts.assembly import facts_of
-from fairspan.report.facts.fingerprints import fingerprint_of
 from fairspan.report.facts.origin import Origin, title_of
 from fairspan.report.facts.settings import ReportSettings
 from fairspan.report.writing import check_can_write, write_page
+from fairspan.rows.fingerprint import fingerprint_of
 from fairspan.rows.groups import spelled
 from fairspan.rows.registry import rows_of
 

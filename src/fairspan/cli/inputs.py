@@ -16,10 +16,9 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
 from fairspan.problem.by_name import criterion_of
 from fairspan.problem.problem import check_n_components
-from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import Label, listed, spelled
-from fairspan.rows.protocol import Rows
+from fairspan.rows.protocol import Rows, RowSource
 from fairspan.rows.sampling import SampledRows, sampled
 from fairspan.storage import is_archive
 from fairspan.subspace import FairSubspace
@@ -34,7 +33,7 @@ class Table:
 
     Attributes
     ----------
-    source : FileRows or None
+    source : RowSource or None
     saved : GroupMoments or None
     sample : int or None
         Rows to draw from the source, and look at these alone.
@@ -43,7 +42,7 @@ class Table:
         Most groups that the rows may have.
     """
 
-    source: FileRows | None
+    source: RowSource | None
     saved: GroupMoments | None = None
     sample: int | None = None
     seed: int = 0
@@ -66,7 +65,7 @@ class Table:
     def check_dimension(self, n_components: int | None) -> None:
         """Make sure that there are as many features, before any row is read."""
         if n_components is not None and self.source is not None:
-            check_n_components(n_components, len(self.source.feature_names))
+            check_n_components(n_components, self.source.n_features)
 
     def rows(self, what: str) -> Rows:
         """The rows, telling how many have been read; or those that were drawn from them."""
@@ -86,9 +85,9 @@ class Table:
         return replace(self, source=self.source.selected(names))
 
 
-def open_input(path: Path, reading: Reading) -> Table:
+def open_input(path: Path | str, reading: Reading) -> Table:
     """Open rows, or saved moments."""
-    if path.is_file() and is_archive(path):
+    if isinstance(path, Path) and path.is_file() and is_archive(path):
         moments = GroupMoments.load(path)
         reading.refuse_for_moments(path)
         return Table(None, moments)

@@ -19,8 +19,8 @@ from fairspan.rows.engines import located
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import printable, spelled
-from fairspan.rows.resuming.recording import recorded
-from fairspan.rows.resuming.records import write_whole
+from fairspan.rows.protocol import RowSource
+from fairspan.rows.resuming import recorded, write_whole
 from fairspan.rows.sampling import SampledRows, sampled
 from fairspan.storage import is_archive, remove_abandoned
 
@@ -30,19 +30,25 @@ _MOST_NAMED = 5
 
 
 def make_moments(
-    data: Path, out: Path, reading: Reading, min_group_size: int
+    data: Path | str, out: Path, reading: Reading, min_group_size: int
 ) -> tuple[GroupMoments, int]:
     """Write the moments of the rows; return them, and the number of groups left out.
 
-    The output appears only when it is complete. Until then `out`.partial holds what was absorbed.
+    The output appears only when it is complete. Until then `out`.partial holds what was absorbed
+    of files.
     """
-    if data.is_file() and is_archive(data):
+    if isinstance(data, Path) and data.is_file() and is_archive(data):
         raise click.UsageError(
             f"{data} holds moments already; merge files of moments with: fairspan merge."
         )
     rows, limit = reading.opened(data), GroupLimit(reading.max_groups)
     partial = out.with_name(out.name + ".partial")
-    if reading.sample is None:
+    if reading.sample is not None:
+        drawn = _sample_of(rows, partial, reading.sample, reading.seed or 0)
+        complete = accumulate(drawn, limit)
+    elif not isinstance(rows, FileRows):
+        complete = accumulate(WithProgress(rows, "reading"), limit)
+    else:
         try:
             complete = accumulate(recorded(_telling(rows), partial), limit)
         except KeyboardInterrupt:
@@ -52,9 +58,6 @@ def make_moments(
                     f"{partial} keeps what was absorbed; the same command goes on from there.",
                 )
             raise
-    else:
-        drawn = _sample_of(rows, partial, reading.sample, reading.seed or 0)
-        complete = accumulate(drawn, limit)
     kept = complete.without_small_groups(min_group_size)
     write_whole(out, kept.to_bytes())
     partial.unlink(missing_ok=True)
@@ -91,7 +94,7 @@ def _telling(rows: FileRows) -> FileRows:
     return replace(rows, engine=WithProgress(rows, "reading").engine(rows))
 
 
-def _sample_of(rows: FileRows, partial: Path, size: int, seed: int) -> SampledRows:
+def _sample_of(rows: RowSource, partial: Path, size: int, seed: int) -> SampledRows:
     if partial.exists():
         raise InvalidInput(
             f"{partial} is the record of an interrupted run, which read all rows",

@@ -32,7 +32,9 @@ _MOMENTS = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Leave out groups of fewer rows, so that none of their rows can be read off.",
 )
 @options.JSON
-def moments(data: Path, out: Path, reading: Reading, min_group_size: int, as_json: bool) -> None:
+def moments(
+    data: Path | str, out: Path, reading: Reading, min_group_size: int, as_json: bool
+) -> None:
     """Make the moments of DATA: rows, weight, mean and covariance of each group, and no rows.
 
     What was absorbed is recorded in OUTPUT.partial after each file and row group. After an
@@ -74,7 +76,7 @@ def merge(files: tuple[Path, ...], out: Path, as_json: bool) -> None:
         click.echo(f"{_in_words(merged)}\nMerged {counted} into {out}")
 
 
-def _check_output(out: Path, *inputs: Path) -> None:
+def _check_output(out: Path, *inputs: Path | str) -> None:
     if str(out) == "-":
         raise click.UsageError("Moments are no text to print; name a file with -o.")
     refuse_overwriting(out, *inputs)

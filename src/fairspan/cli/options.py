@@ -10,11 +10,24 @@ import click
 
 from fairspan.cli.parameters import Value, parameters_of
 from fairspan.cli.reading import Reading
-from fairspan.registry import factory_of, names_of
+from fairspan.registry import factory_of, names_of, registered
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-DATA = click.argument("data", type=click.Path(exists=True, path_type=Path))
+
+class _Data(click.Path):
+    """A path that exists, or a text that a data source of another package takes."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            if any(factory().takes(value) for factory in registered("source").values()):
+                return value
+            raise
+
+
+DATA = click.argument("data", type=_Data(exists=True, path_type=Path))
 JSON = click.option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
 
 

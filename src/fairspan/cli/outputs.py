@@ -5,7 +5,7 @@ from pathlib import Path
 from fairspan.errors import InvalidParameter
 
 
-def refuse_overwriting(out: Path, *inputs: Path) -> None:
+def refuse_overwriting(out: Path, *inputs: Path | str) -> None:
     """Raise InvalidParameter if the output would replace an input, or has no place to go to."""
     if str(out) == "-":
         return
@@ -15,7 +15,7 @@ def refuse_overwriting(out: Path, *inputs: Path) -> None:
             "Allowed is a new name, or a file to be replaced",
             "Choose another name",
         )
-    if any(_holds(path, out) for path in inputs):
+    if any(_holds(path, out) for path in inputs if isinstance(path, Path)):
         raise InvalidParameter(
             f"The output {out} is also an input, or lies in the folder that is read",
             "Allowed is another name",

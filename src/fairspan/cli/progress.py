@@ -10,7 +10,7 @@ from fairspan.cli.progress_line import ProgressLine
 from fairspan.cli.row_estimate import estimated_rows
 from fairspan.rows.engines import Engine, InThisProcess, Part
 from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.protocol import Fold, NamedGroups, RowBlock, RowsInParts, RowSource
+from fairspan.rows.protocol import Fold, RowBlock, RowSource
 
 Result = TypeVar("Result")
 
@@ -55,12 +55,12 @@ class WithProgress(_SameRows):
     @property
     def group_columns(self) -> tuple[Any, ...]:
         """Names of the columns that make the groups; none where they have no names."""
-        return self.source.group_columns if isinstance(self.source, NamedGroups) else ()
+        return tuple(getattr(self.source, "group_columns", ()))
 
     @property
     def n_parts(self) -> int:
         """Number of parts."""
-        return self.source.n_parts if isinstance(self.source, RowsInParts) else 1
+        return int(getattr(self.source, "n_parts", 1))
 
     def selected(self, names: tuple[str, ...]) -> "WithProgress":
         """The same rows with these features, in this order."""

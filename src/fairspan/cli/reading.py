@@ -8,7 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from fairspan.rows.engines import Engine
-    from fairspan.rows.files.file_rows import FileRows
+    from fairspan.rows.protocol import Rows, RowSource
 
 _CHOICE_OF_COLUMNS = {"groups", "features", "exclude"}
 
@@ -75,14 +75,19 @@ class Reading:
                 f"leave out {', '.join(options)}."
             )
 
-    def opened(self, path: Path) -> "FileRows":
-        """The rows of a file or folder."""
+    def opened(self, path: Path | str) -> "RowSource":
+        """The rows of a file or folder, or of what a source of another package takes."""
         from dataclasses import replace
 
-        from fairspan.rows.files.file_rows import FileRows
+        from fairspan.rows.files.file_rows import FileRows, Files
+        from fairspan.rows.registry import opener_of, rows_of
 
         if not self.groups:
             raise click.UsageError("Name the group column with --group COL.")
+        if isinstance(path, str) or not isinstance(opener_of(path), Files):
+            if self.engine or self.jobs:
+                raise click.UsageError(f"{path} is no file of rows: no --jobs, no --engine.")
+            return self._chosen(rows_of(path, list(self.groups), self.weight, self.on_missing))
         rows = FileRows.open(
             path if self.engine is None else path.resolve(),  # workers have folders of their own
             self.groups,
@@ -92,6 +97,19 @@ class Reading:
             on_missing=self.on_missing,
         )
         return replace(rows, engine=self._engine())
+
+    def _chosen(self, rows: "Rows") -> "RowSource":
+        """Rows of another package's source, with the features that were asked for."""
+        from fairspan.rows.columns import ChosenColumns
+        from fairspan.rows.protocol import RowSource
+
+        if not isinstance(rows, RowSource):
+            raise click.UsageError(f"A {type(rows).__name__} cannot be read here in blocks.")
+        if self.features or self.exclude:
+            names = rows.feature_names or ()
+            chosen = ChosenColumns.of(names, {}, features=self.features, exclude=self.exclude)
+            return rows.selected(chosen.features)
+        return rows
 
     def _engine(self) -> "Engine":
         if self.engine == "dask":
@@ -103,7 +121,7 @@ class Reading:
 
             return OnSpark(self.scheduler)
         if (self.jobs or 1) > 1:
-            from fairspan.rows.processes import Processes
+            from fairspan.rows.engines import Processes
 
             return Processes(self.jobs or 1)
         from fairspan.rows.engines import InThisProcess

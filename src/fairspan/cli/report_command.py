@@ -23,7 +23,7 @@ _OUT = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 @options.fits
 @options.JSON
 def report(
-    data: Path,
+    data: Path | str,
     page: Path | None,
     reading: Reading,
     n_components: int | None,

@@ -14,14 +14,14 @@ from fairspan.cli.terminal import paint_on, width_of
 from fairspan.formatting.terminal_text import wrapped
 from fairspan.report.facts.answers import PCA
 from fairspan.report.facts.assembly import check_size, facts_of
-from fairspan.report.facts.fingerprints import fingerprint_of, of_files
 from fairspan.report.facts.origin import Origin, title_of
 from fairspan.report.facts.settings import ReportSettings
+from fairspan.rows.fingerprint import fingerprint_of, of_files
 
 
 def facts_of_table(
     table: Table,
-    path: Path,
+    path: Path | str,
     reading: Reading,
     command: str,
     settings_with: Callable[[Mapping[str, Any]], ReportSettings],
@@ -33,7 +33,7 @@ def facts_of_table(
     ----------
     table : Table
         The file, opened.
-    path : Path
+    path : Path, or text that names rows of another source
         As it was typed.
     reading : Reading
     command : str
@@ -55,14 +55,15 @@ def facts_of_table(
     if parameters:
         settings = settings_with(with_labels(parameters, moments.labels))
     if table.source is None:
-        fingerprint: str | None = of_files(path, [path])
+        fingerprint: str | None = of_files(Path(path), ())
         line = f"moments = GroupMoments.load({str(path)!r})"
     else:
         fingerprint = fingerprint_of(table.source)
         # Where --exclude and the like choose columns, these are the same moments.
         making = shell_text(["fairspan", "moments", str(path), *_options_of(reading)])
         line = f'# {making} -o moments.npz\nmoments = GroupMoments.load("moments.npz")'
-    origin = Origin(path.name, title_of(path.name), fingerprint, command, line)
+    name = Path(path).name
+    origin = Origin(name, title_of(name), fingerprint, command, line)
     rows = None if table.source is None else table.rows("auditing")
     return facts_of(moments, rows, settings, origin)
 

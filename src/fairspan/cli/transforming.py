@@ -9,7 +9,10 @@ from typing import Any
 
 from fairspan.cli.progress import WithProgress
 from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.files.file_rows import FileRows, Files
+from fairspan.rows.labels import Everyone
+from fairspan.rows.protocol import RowSource
+from fairspan.rows.registry import opener_of, rows_of
 from fairspan.storage import replacing, writing
 from fairspan.subspace import FairSubspace
 
@@ -17,14 +20,14 @@ _WRITERS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "a
 _WRITERS |= {".feather": "arrow", ".ipc": "arrow"}
 
 
-def transform_file(model: Path, data: Path, out: Path) -> tuple[int, list[str]]:
+def transform_file(model: Path, data: Path | str, out: Path) -> tuple[int, list[str]]:
     """Write the coordinates of every row; return the number of rows and the column names.
 
     The output appears only when it is complete.
     """
     kind = _kind_of(out)
     subspace = FairSubspace.load(model)
-    rows = FileRows.open(data)
+    rows = _opened(data)
     if subspace.feature_names is not None:
         rows = rows.selected(subspace.feature_names)
     names = list(subspace.component_names)
@@ -43,6 +46,15 @@ def transform_file(model: Path, data: Path, out: Path) -> tuple[int, list[str]]:
             writer.write(pa.record_batch(list(reduced.T), schema=schema))
             n_rows += len(reduced)
     return n_rows, names
+
+
+def _opened(data: Path | str) -> RowSource:
+    """Rows without groups, of a file or of what a source of another package takes."""
+    if isinstance(data, Path) and isinstance(opener_of(data), Files):
+        return FileRows.open(data)
+    rows = rows_of(data, Everyone(""))
+    assert isinstance(rows, RowSource)
+    return rows
 
 
 def _kind_of(out: Path) -> str:

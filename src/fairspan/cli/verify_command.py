@@ -22,7 +22,7 @@ _DOES_NOT_HOLD, _INTERNAL_FAILURE = 1, 3
 @options.DATA
 @options.reads_rows
 @options.JSON
-def verify(model: Path, data: Path, reading: Reading, as_json: bool) -> None:
+def verify(model: Path, data: Path | str, reading: Reading, as_json: bool) -> None:
     """Work out anew what the certificate of a saved MODEL claims, from the rows in DATA.
 
     DATA is what the model was fitted on, or moments of it. Errors, objective and lower bound are
@@ -59,7 +59,7 @@ def verify(model: Path, data: Path, reading: Reading, as_json: bool) -> None:
         raise click.exceptions.Exit(_DOES_NOT_HOLD)
 
 
-def _verified(subspace: "FairSubspace", data: Path, reading: Reading) -> "Verification":
+def _verified(subspace: "FairSubspace", data: Path | str, reading: Reading) -> "Verification":
     from fairspan.certificates.verification import not_verified
     from fairspan.certificates.verification import verify as verified
     from fairspan.cli.inputs import open_input
@@ -67,7 +67,7 @@ def _verified(subspace: "FairSubspace", data: Path, reading: Reading) -> "Verifi
     table = open_input(data, reading)
     names = subspace.feature_names
     if names is not None and table.source is not None:
-        missing = sorted(set(names) - set(table.source.feature_names))
+        missing = sorted(set(names) - set(table.source.feature_names or ()))
         if missing:
             return not_verified(f"The data lack the model's feature {missing[0]!r}.")
         table = table.selected(names)

@@ -10,7 +10,7 @@ from fairspan.auditing.models import plain_pca
 from fairspan.auditing.wording import group_name
 from fairspan.errors import FairspanWarning, InvalidParameter, InvalidType, kind_of
 from fairspan.metrics import GroupFigures, group_figures
-from fairspan.moments.of_rows import Moments
+from fairspan.moments.of_rows import is_moments
 from fairspan.problem.by_name import criterion_of
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
@@ -28,7 +28,7 @@ def moments_of_fit(estimator: Any, purpose: str) -> Any:
         Something else, or a FairPCA that is not fitted.
     """
     moments = getattr(estimator, "moments_", None)
-    if isinstance(moments, Moments):
+    if is_moments(moments):
         return moments
     raise InvalidType(
         f"{purpose} received {kind_of(estimator)}"

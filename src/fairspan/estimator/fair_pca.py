@@ -7,12 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
-from fairspan.errors import InvalidInput, InvalidType, kind_of, warn
+from fairspan.errors import InvalidInput, warn
 from fairspan.estimator.fitting import Fit, check_dimension, fit_subspace
 from fairspan.estimator.projecting import ProjectsRows, set_features, take_features
 from fairspan.estimator.settings import changed_settings, check_settings, nested_settings
-from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments, accumulate, moments_of
+from fairspan.moments.of_rows import Moments, accumulate, is_moments, moments_of, not_moments
 from fairspan.problem.disparity import signed_disparity
 from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.frames import columns_aside
@@ -304,7 +303,7 @@ class FairPCA(
             before = None
             if not is_first:
                 self._check_same_kind_of_rows(has_groups=has_groups)
-                before, columns = _matrices(self.moments_), columns or self._group_columns
+                before, columns = self.moments_.matrices(), columns or self._group_columns
             # Never moments that refer to the rows, whose memory the next ones may be read into.
             moments = accumulate(rows, GroupLimit(self.max_groups), onto=before)
             self._fit(moments, columns, has_groups=has_groups)
@@ -322,12 +321,8 @@ class FairPCA(
         -------
         FairPCA
         """
-        if not isinstance(moments, Moments):
-            raise InvalidType(
-                f"moments is {kind_of(moments)}",
-                "Allowed is a GroupMoments",
-                "Make one with GroupMoments.from_rows or GroupMoments.load",
-            )
+        if not is_moments(moments):
+            raise not_moments(moments)
         check_settings(self)
         if self.max_groups is not None:  # the usual limit is one of rows
             n_rows = int(moments.counts.sum())
@@ -426,10 +421,6 @@ class FairPCA(
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
-
-
-def _matrices(moments: Moments) -> GroupMoments:
-    return moments if isinstance(moments, GroupMoments) else moments.matrices()
 
 
 def _has_groups(X: Any, sensitive_features: Any) -> bool:

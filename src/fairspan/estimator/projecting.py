@@ -8,14 +8,15 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairspan.errors import InvalidInput
-from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.checks import check_width, checked_values
 from fairspan.rows.frames import FrameRows, frame_of, without_columns
 from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone
-from fairspan.rows.protocol import Rows, RowSource
+from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import (
-    is_scored_in_blocks,
+    blocks_for,
+    is_opened,
     rows_of,
     scored_there,
     transformed_there,
@@ -88,16 +89,16 @@ class ProjectsRows(TransformerMixin):  # type: ignore[misc]
         but of a Dask collection a Dask array or series, which is computed when it is asked for.
         """
         check_is_fitted(self)
+        X = without_columns(X, self._group_columns)
         there = scored_there(X, partial(_row_scores, self.subspace_))
         if there is not None:
             return there
-        if not is_scored_in_blocks(X):
-            return -squared_residuals(self._standardized(self._rows(X)), self.components_)
-        rows = rows_of(X, Everyone(""))
-        assert isinstance(rows, RowSource)
-        take_features(self, rows, reset=False)
-        blocks = (self._standardized(block.values) for block in rows.blocks())
-        return -np.concatenate([squared_residuals(each, self.components_) for each in blocks])
+        rows = X if is_opened(X) else rows_of(X, Everyone(""))
+        if isinstance(rows, RowsInMemory):
+            take_features(self, rows, reset=False)
+        blocks = blocks_for(rows, self.subspace_)
+        centred = (self._standardized(block.values) for block in blocks)
+        return -np.concatenate([squared_residuals(each, self.components_) for each in centred])
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`: higher is better."""

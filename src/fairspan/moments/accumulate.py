@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.device.kernels import device_statistics
@@ -21,7 +20,7 @@ from fairspan.rows.groups import Codes, LabelCoder
 from fairspan.rows.protocol import RowBlock, Rows, RowSource
 from fairspan.rows.sampling import SampledRows
 from fairspan.rows.sparse import SparseRows
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, IntegerArray
 
 # Where more of the cells are stored, blocks with all their zeros are multiplied faster.
 _SPARSE_UP_TO = 1 / 12
@@ -165,7 +164,7 @@ class RunningMoments:
         self._limit = limit
         self._coder = LabelCoder()
         self._groups: dict[int, RunningGroup] = {}
-        self._counts: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._counts: IntegerArray = np.zeros(0, dtype=np.int64)
         self._waiting: list[_SortedRows] = []
 
     def absorb(self, block: RowBlock) -> None:
@@ -233,7 +232,7 @@ class _SortedRows:
 
     rows: FloatArray
     weights: FloatArray | None
-    sizes: npt.NDArray[np.int64]
+    sizes: IntegerArray
 
     @classmethod
     def of(cls, values: FloatArray, weights: FloatArray | None, codes: Codes) -> "_SortedRows":
@@ -252,7 +251,7 @@ class _SortedRows:
             yield code, self.rows[own], None if self.weights is None else self.weights[own]
 
 
-def _sum(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _sum(left: IntegerArray, right: IntegerArray) -> IntegerArray:
     """The sum of counts by code, of which the second may know more codes, or fewer."""
     total = np.zeros(max(len(left), len(right)), dtype=np.int64)
     total[: len(left)] += left

@@ -1,16 +1,15 @@
 """Weights, means and variances of groups, and what follows from them for every kind of moments."""
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.formatting.html_table import Row, first_and_last, html_table
 from fairspan.moments.center import Center, check_center
 from fairspan.moments.group_statistics import Intake
 from fairspan.rows.groups import Label, plain_labels, printable, spelled
-from fairspan.typing import FloatArray
+from fairspan.typing import AnyArray, FloatArray, IntegerArray
 
 if TYPE_CHECKING:
     from fairspan.moments.group_moments import GroupMoments
@@ -46,8 +45,8 @@ class GroupMeans(Protocol):
 
     matrix_free: ClassVar[bool] = False
 
-    groups: npt.NDArray[Any]
-    counts: npt.NDArray[np.int64]
+    groups: AnyArray
+    counts: IntegerArray
     weights: FloatArray
     means: FloatArray
     intake: Intake

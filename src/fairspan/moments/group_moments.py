@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import blas
 
 from fairspan.errors import CorruptFile, InvalidInput
@@ -21,7 +20,7 @@ from fairspan.rows.groups import label_array
 from fairspan.rows.protocol import OnMissing
 from fairspan.rows.registry import rows_of
 from fairspan.storage import read_archive, write_archive
-from fairspan.typing import FloatArray
+from fairspan.typing import AnyArray, FloatArray, IntegerArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,8 +59,8 @@ class GroupMoments(GroupMeans):
     array([4, 2])
     """
 
-    groups: npt.NDArray[Any]
-    counts: npt.NDArray[np.int64]
+    groups: AnyArray
+    counts: IntegerArray
     weights: FloatArray
     means: FloatArray
     scatters: FloatArray

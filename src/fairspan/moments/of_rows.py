@@ -1,10 +1,12 @@
 """What a fit or an audit needs of rows: matrices, or the rows where these would get large."""
 
+from typing import TypeGuard
+
+from fairspan.errors import InvalidType, kind_of
 from fairspan.moments.accumulate import statistics_of
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
-from fairspan.moments.held_rows.thin_moments import ThinMoments
-from fairspan.moments.held_rows.thin_of_rows import thin_moments
+from fairspan.moments.held_rows.thin_moments import ThinMoments, thin_moments
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
@@ -13,6 +15,26 @@ from fairspan.rows.sparse import SparseRows
 
 Moments = GroupMoments | SparseMoments | ThinMoments
 """What a projection is fitted to and judged by."""
+
+
+def is_moments(value: object) -> bool:
+    """Whether it is moments of any kind."""
+    return isinstance(value, Moments)
+
+
+def holds_matrices(value: object) -> TypeGuard[GroupMoments]:
+    """Whether it is moments that do not refer to rows, and so can be merged and saved."""
+    return isinstance(value, GroupMoments)
+
+
+def not_moments(value: object) -> InvalidType:
+    """What to raise where moments were asked for."""
+    return InvalidType(
+        f"moments is {kind_of(value)}",
+        "Allowed is a GroupMoments",
+        "Make one with GroupMoments.from_rows or GroupMoments.load",
+    )
+
 
 # Beyond this many features k matrices cost more, in time and memory, than products with the rows
 # where these are sparse.

@@ -6,13 +6,12 @@ Of each scatter only the lower triangle is stored, as it is symmetric.
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import CorruptFile
 from fairspan.moments.group_statistics import GroupStatistics, Intake, OneGroup
 from fairspan.rows.groups import plain_labels
 from fairspan.storage import Contents, archive_bytes, archive_of_bytes
-from fairspan.typing import FloatArray
+from fairspan.typing import AnyArray, FloatArray
 
 KIND = "moments"
 
@@ -27,7 +26,7 @@ def packed(moments: GroupStatistics) -> Contents:
         "sampled_from": moments.intake.sampled_from,
     }
     shape = (len(groups), moments.n_features)
-    arrays: dict[str, npt.NDArray[Any]] = {
+    arrays: dict[str, AnyArray] = {
         "counts": np.array([group.count for group in groups], dtype=np.int64),
         "weights": np.array([group.weight for group in groups], dtype=np.float64),
         "means": np.array([group.mean for group in groups], dtype=np.float64).reshape(shape),
@@ -87,7 +86,7 @@ def _square(triangle: FloatArray, n_features: int) -> FloatArray:
     return square
 
 
-def _consistent(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> GroupStatistics:
+def _consistent(header: dict[str, Any], arrays: dict[str, AnyArray]) -> GroupStatistics:
     labels, names = plain_labels(header["groups"]), header["feature_names"]
     counts, weights, means = arrays["counts"], arrays["weights"], arrays["means"]
     triangles = arrays["triangles"]

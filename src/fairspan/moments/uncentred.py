@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import blas
 
 from fairspan.linalg.threads import in_threads, threads_of
@@ -23,7 +22,7 @@ from fairspan.moments.running_group import RunningGroup, mirrored
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.groups import Codes, Label, LabelCoder
 from fairspan.rows.protocol import block_rows
-from fairspan.typing import FloatArray
+from fairspan.typing import BoolArray, FloatArray, IndexArray
 
 # What may be subtracted, as a multiple of what remains: about two bits are lost.
 _MOST_SUBTRACTED = 3.0
@@ -144,7 +143,7 @@ class _Part:
                 each[code].add(_moved(self._rows_of(values, codes, code), pilot))
         return each
 
-    def _constants(self, code: int, features: npt.NDArray[np.intp]) -> FloatArray | None:
+    def _constants(self, code: int, features: IndexArray) -> FloatArray | None:
         """The values of features in a group if each has only one, as its rows' sex may."""
         first: FloatArray | None = None
         for values, codes in self._blocks():
@@ -245,7 +244,7 @@ class _Sums:
             self.products -= other.products
         return _Sums(self.pilot, self.count, self.total, self.products, squares)
 
-    def lost_digits(self) -> npt.NDArray[np.bool_]:
+    def lost_digits(self) -> BoolArray:
         """Features of which too little is left, shape (p,); none of what is not finite."""
         squares = np.diagonal(self.products)
         left = squares - self.total**2 / self.count

@@ -9,6 +9,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import holds_matrices
 from fairspan.rows.groups import Label, listed
 from fairspan.subspace import FairSubspace, feature_values
 from fairspan.typing import FloatArray, IntegerArray
@@ -151,7 +152,7 @@ class Target:
         InvalidType
             Moments or target of another kind.
         """
-        if not isinstance(moments, GroupMoments):
+        if not holds_matrices(moments):
             raise InvalidType(
                 f"moments is a {type(moments).__name__}",
                 "Allowed is a GroupMoments of all columns, the target among them",

@@ -8,11 +8,11 @@ from typing import Any
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency, kind_of
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import accumulate
+from fairspan.moments.of_rows import accumulate, holds_matrices, not_moments
 from fairspan.report.facts.assembly import check_size, facts_of
-from fairspan.report.facts.fingerprints import fingerprint_of, of_bytes
 from fairspan.report.facts.origin import origin_of_call
 from fairspan.report.facts.settings import ReportSettings
+from fairspan.rows.fingerprint import fingerprint_of, of_bytes
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import rows_of
@@ -196,12 +196,8 @@ def _check_moments(X: Any, sensitive_features: Any, sample_weight: Any, moments:
             "Allowed are rows (X and sensitive_features), or moments in their place",
             "Pass one of these; rows give intervals",
         )
-    if not isinstance(moments, GroupMoments):
-        raise InvalidType(
-            f"moments is {kind_of(moments)}",
-            "Allowed is a GroupMoments",
-            "Make one with GroupMoments.from_rows or GroupMoments.load",
-        )
+    if not holds_matrices(moments):
+        raise not_moments(moments)
 
 
 def _check_names(name: object, title: object) -> None:

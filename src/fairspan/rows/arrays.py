@@ -1,18 +1,93 @@
 """Rows in a numpy array, or in anything that numpy can read as one."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.checks import check_dtype, check_shape, checked_values
-from fairspan.rows.in_memory import RowsInMemory
-from fairspan.rows.labels import check_index, labels_of
-from fairspan.rows.protocol import OnMissing
+from fairspan.rows.checks import check_dtype, check_shape, checked_values, row_block
+from fairspan.rows.groups import listed
+from fairspan.rows.labels import Labels, check_index, labels_of
+from fairspan.rows.protocol import OnMissing, Projection, RowBlock, block_rows
 from fairspan.rows.weights import checked_weights
-from fairspan.typing import FloatArray
+from fairspan.typing import AnyArray, FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowsInMemory:
+    """Rows that can be read from any place, with labels and weights on the host.
+
+    Attributes
+    ----------
+    labels : Labels or None
+    weights : (n,) array or None
+    on_missing : {"error", "drop"}
+    """
+
+    labels: Labels | None = None
+    weights: FloatArray | None = None
+    on_missing: OnMissing = "error"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, p)."""
+        raise NotImplementedError
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, if they have any."""
+        return None
+
+    @property
+    def n_features(self) -> int:
+        """p, the number of features."""
+        return int(self.shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.shape[0])
+
+    @property
+    def group_columns(self) -> tuple[Any, ...]:
+        """Names of the columns that make the groups."""
+        return () if self.labels is None else self.labels.names
+
+    def selected(self, names: tuple[str, ...]) -> Self:
+        """The same rows, whose width must fit where there are no names to select by.
+
+        Raises
+        ------
+        InvalidInput
+            Another number of columns.
+        """
+        if self.n_features != len(names):
+            raise InvalidInput(
+                f"X has {self.n_features} features",
+                f"The model was fitted on {len(names)}: {listed(names)}",
+                "Pass the columns that it was fitted on",
+            )
+        return self
+
+    def between(self, start: int, stop: int) -> AnyArray:
+        """Some rows as numbers, not checked, shape (stop - start, p); not to be written to."""
+        raise NotImplementedError
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """Read all rows from the beginning."""
+        size, names = block_rows(self.n_features), self.feature_names
+        for start in range(0, self.n_rows, size):
+            stop = min(start + size, self.n_rows)
+            yield row_block(
+                start,
+                self.between(start, stop),
+                None if self.labels is None else self.labels.between(start, stop),
+                None if self.weights is None else self.weights[start:stop],
+                names,
+                self.on_missing,
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,23 +122,33 @@ class ArrayRows(RowsInMemory):
         """All rows at once, checked, shape (n, p)."""
         return checked_values(self.array, 0, None)
 
-    def between(self, start: int, stop: int) -> npt.NDArray[Any]:
+    def between(self, start: int, stop: int) -> AnyArray:
         """Some rows as they are in the array."""
         return np.asarray(self.array[start:stop])
 
 
-def open_rows(
-    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-) -> ArrayRows:
-    """Rows of an array, whose groups and weights are beside it."""
-    check_index(X, sample_weight, "sample_weight")
-    array = ArrayRows(X).array
-    return ArrayRows(
-        array,
-        labels=labels_of(sensitive_features, len(array), X),
-        weights=checked_weights(sample_weight, len(array)),
-        on_missing=on_missing,
-    )
+class Arrays:
+    """Arrays of numpy, and what numpy reads as one."""
+
+    def takes(self, X: Any) -> bool:
+        """Whether it is one."""
+        return hasattr(X, "__array__") or isinstance(X, list | tuple)
+
+    def open_rows(
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+    ) -> ArrayRows:
+        """Rows of an array, whose groups and weights are beside it."""
+        check_index(X, sample_weight, "sample_weight")
+        array = ArrayRows(X).array
+        return ArrayRows(
+            array,
+            labels=labels_of(sensitive_features, len(array), X),
+            weights=checked_weights(sample_weight, len(array)),
+            on_missing=on_missing,
+        )
+
+    def transformed(self, X: Any, projection: Projection) -> None:
+        """They are in memory."""
 
 
 def comes_from(X: Any, package: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from fairspan.errors import InvalidInput, MissingDependency
 from fairspan.rows.columns import (
     ChosenColumns,
+    ReadInBatches,
     RowsByColumns,
     named_columns_only,
     vector_lengths_of,
@@ -59,21 +60,30 @@ class ArrowStream(RowsByColumns):
             )
 
 
-def open_rows(
-    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-) -> ArrowStream:
-    """Rows of a stream, whose groups and weights are columns of it."""
-    named = named_columns_only(
-        sensitive_features, sample_weight, f"a stream of rows ({type(X).__name__})"
-    )
-    reader = _opened(X)
-    chosen = ChosenColumns.of(
-        reader.schema.names,
-        vector_lengths_of(reader.schema),
-        on_missing=on_missing,
-        **named,
-    )
-    return ArrowStream(X, chosen, opened=[reader])
+class ArrowStreams(ReadInBatches):
+    """Objects that export an Arrow stream, whose groups and weights are columns of it."""
+
+    def takes(self, X: Any) -> bool:
+        """Whether it is one."""
+        # A single column exports a stream too, and is no table.
+        is_column = hasattr(X, "__array__") and not hasattr(X, "schema")
+        return hasattr(X, "__arrow_c_stream__") and not is_column
+
+    def open_rows(
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+    ) -> ArrowStream:
+        """Rows of a stream, whose groups and weights are columns of it."""
+        named = named_columns_only(
+            sensitive_features, sample_weight, f"a stream of rows ({type(X).__name__})"
+        )
+        reader = _opened(X)
+        chosen = ChosenColumns.of(
+            reader.schema.names,
+            vector_lengths_of(reader.schema),
+            on_missing=on_missing,
+            **named,
+        )
+        return ArrowStream(X, chosen, opened=[reader])
 
 
 def _opened(source: Any) -> Any:

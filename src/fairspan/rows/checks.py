@@ -5,12 +5,11 @@ from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.rows.groups import CodedLabels, listed
 from fairspan.rows.protocol import OnMissing, RowBlock
-from fairspan.typing import FloatArray
+from fairspan.typing import AnyArray, FloatArray
 
 _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)
 
@@ -35,7 +34,7 @@ def check_on_missing(on_missing: object) -> None:
 
 def row_block(
     first_row: int,
-    values: npt.NDArray[Any],
+    values: AnyArray,
     labels: CodedLabels | None,
     weights: FloatArray | None,
     feature_names: tuple[str, ...] | None,
@@ -69,7 +68,7 @@ def row_block(
 
 
 def checked_values(
-    values: npt.NDArray[Any],
+    values: AnyArray,
     first_row: int,
     feature_names: tuple[str, ...] | None,
     *,
@@ -140,7 +139,7 @@ def check_dtype(dtype: np.dtype[Any]) -> None:
         raise InvalidInput(f"X holds text ({dtype})", _ALLOWED, _ENCODE)
 
 
-def converted(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def converted(values: AnyArray) -> AnyArray:
     """Objects as float64; numbers stay as they are.
 
     Raises
@@ -167,7 +166,7 @@ def converted(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         raise InvalidType(f"X holds no numbers ({error})", _ALLOWED, _ENCODE) from error
 
 
-def _with_nan(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _with_nan(values: AnyArray) -> AnyArray:
     """Objects with NaN in place of pandas' NA, which numpy cannot convert."""
     entries = [np.nan if type(each).__name__ == "NAType" else each for each in values.ravel()]
     return np.array(entries, dtype=object).reshape(values.shape)

@@ -7,13 +7,12 @@ from typing import Any, Protocol, Self
 
 import narwhals.stable.v2 as nw
 
-from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.rows.checks import check_columns, check_on_missing, row_block
-from fairspan.rows.frames import number_columns, side_by_side
 from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone, Labels
-from fairspan.rows.protocol import OnMissing, RowBlock, block_rows
-from fairspan.rows.vector_columns import collapsed, expanded
+from fairspan.rows.numbers import collapsed, expanded, number_columns, side_by_side
+from fairspan.rows.protocol import OnMissing, Projection, RowBlock, block_rows
 from fairspan.rows.weights import check_apart, weights_of_column
 
 # Blocks whose columns are decoded at once.
@@ -151,10 +150,9 @@ class ChosenColumns:
         size = block_rows(len(names))
         # Columns are decoded a few blocks at a time, which spreads their overhead.
         for place in range(0, batch.num_rows, BLOCKS_AT_A_TIME * size):
-            piece = batch.slice(place, BLOCKS_AT_A_TIME * size)
-            frame = nw.from_native(pa.Table.from_batches([piece]), eager_only=True)
-            features = nw.from_native(self._features_of(piece), eager_only=True)
-            columns = number_columns(features)
+            table = pa.Table.from_batches([batch.slice(place, BLOCKS_AT_A_TIME * size)])
+            frame = nw.from_native(table, eager_only=True)
+            columns = number_columns(nw.from_native(self._features_of(table), eager_only=True))
             labels = self._labels_of(frame)
             weights = None if self.weight is None else weights_of_column(frame[self.weight])
             for start in range(0, len(frame), size):
@@ -168,17 +166,17 @@ class ChosenColumns:
                     self.on_missing,
                 )
 
-    def _features_of(self, batch: Any) -> Any:
-        """The features as a pyarrow Table; a column of which nothing is known is of numbers.
+    def _features_of(self, table: Any) -> Any:
+        """The features of a pyarrow Table; a column of which nothing is known is of numbers.
 
         In a file it may lie beside others that hold its numbers.
         """
         import pyarrow as pa
 
-        nothing = pa.nulls(batch.num_rows, pa.float64())
-        columns = [batch.column(name) for name in self.features]
-        columns = [nothing if pa.types.is_null(each.type) else each for each in columns]
-        return pa.table(columns, names=list(self.features))
+        for place, name in enumerate(table.column_names):
+            if pa.types.is_null(table.schema.types[place]):
+                table = table.set_column(place, name, pa.nulls(len(table), pa.float64()))
+        return table.select(list(self.features))
 
     def _labels_of(self, frame: nw.DataFrame[Any]) -> Labels | None:
         if self.everyone is not None:
@@ -259,6 +257,36 @@ def named_columns_only(sensitive_features: Any, sample_weight: Any, what: str) -
             "Write labels and weights into columns of X, and pass their names",
         )
     return {"groups": tuple(names), "weight": sample_weight}
+
+
+class ReadInBatches:
+    """What files and streams have in common: rows that can only be read."""
+
+    def transformed(self, X: Any, projection: Projection) -> Any:
+        """Reduced rows have nowhere to go.
+
+        Raises
+        ------
+        InvalidType
+        """
+        raise InvalidType(
+            f"X is of type {type(X).__name__}, which reduced rows cannot be written into",
+            "Allowed are arrays, data frames, and Dask and Spark collections",
+            "Reduce a file with the command: fairspan transform MODEL DATA -o OUT",
+        )
+
+    def scored(self, X: Any, score: object) -> Any:
+        """A number each would have nowhere to go."""
+        raise not_scored(X)
+
+
+def not_scored(X: Any) -> InvalidType:
+    """What to raise where rows are too many, or have no order, to be given a number each."""
+    return InvalidType(
+        f"X is of type {type(X).__name__}, whose rows are read group by group only",
+        "Allowed are arrays, data frames and Dask collections",
+        "Read the rows into one of these, or let audit(model, X, ...) compare groups",
+    )
 
 
 def _nothing_matches(pattern: str, columns: Sequence[str]) -> InvalidInput:

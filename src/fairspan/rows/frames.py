@@ -1,22 +1,18 @@
 """Rows in a data frame: pandas, polars, pyarrow, or anything else narwhals reads eagerly."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import numpy.typing as npt
 from narwhals.exceptions import DuplicateError
 
-from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.checks import check_columns, check_shape, checked_values, converted
-from fairspan.rows.groups import listed
-from fairspan.rows.in_memory import RowsInMemory
+from fairspan.errors import InvalidInput
+from fairspan.rows.arrays import RowsInMemory
+from fairspan.rows.checks import check_columns, check_shape, checked_values
 from fairspan.rows.labels import Labels, check_index, labels_of, named_columns
-from fairspan.rows.numbers import float64_of, vectors_of
-from fairspan.rows.protocol import OnMissing
-from fairspan.rows.vector_columns import collapsed, expanded
+from fairspan.rows.numbers import collapsed, expanded, matrix_of, vector_lengths
+from fairspan.rows.protocol import OnMissing, Projection
 from fairspan.rows.weights import check_apart, checked_weights, weights_of_column
 from fairspan.typing import FloatArray
 
@@ -75,33 +71,43 @@ class FrameRows(RowsInMemory):
         return matrix_of(self.frame[start:stop])
 
 
-def open_rows(
-    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-) -> FrameRows:
-    """Rows of a data frame, whose groups and weights are beside it or columns of it."""
-    frame = frame_of(X)
-    assert frame is not None
-    names = named_columns(frame, sensitive_features)
-    weight = named_weight(frame, sample_weight)
-    check_apart(names, *weight)
-    features = frame.drop([*names, *weight])
-    check_shape(features.shape)
-    if names:
-        labels = Labels.of_columns(frame, names)
-    else:
-        labels = labels_of(sensitive_features, len(frame), X)
-    if weight:
-        weights = checked_weights(weights_of_column(frame[weight[0]]), len(frame))
-    else:
-        check_index(X, sample_weight, "sample_weight")
-        weights = checked_weights(sample_weight, len(frame))
-    return FrameRows(
-        features,
-        labels=labels,
-        weights=weights,
-        on_missing=on_missing,
-        set_aside=frame.select(names) if names else None,
-    )
+class DataFrames:
+    """Data frames in memory, whose groups and weights are beside them or columns of them."""
+
+    def takes(self, X: Any) -> bool:
+        """Whether it is one."""
+        return frame_of(X) is not None
+
+    def open_rows(
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+    ) -> FrameRows:
+        """Rows of a data frame, whose groups and weights are beside it or columns of it."""
+        frame = frame_of(X)
+        assert frame is not None
+        names = named_columns(frame, sensitive_features)
+        weight = named_weight(frame, sample_weight)
+        check_apart(names, *weight)
+        features = frame.drop([*names, *weight])
+        check_shape(features.shape)
+        if names:
+            labels = Labels.of_columns(frame, names)
+        else:
+            labels = labels_of(sensitive_features, len(frame), X)
+        if weight:
+            weights = checked_weights(weights_of_column(frame[weight[0]]), len(frame))
+        else:
+            check_index(X, sample_weight, "sample_weight")
+            weights = checked_weights(sample_weight, len(frame))
+        return FrameRows(
+            features,
+            labels=labels,
+            weights=weights,
+            on_missing=on_missing,
+            set_aside=frame.select(names) if names else None,
+        )
+
+    def transformed(self, X: Any, projection: Projection) -> None:
+        """They are in memory."""
 
 
 def named_weight(frame: nw.DataFrame[Any], sample_weight: Any) -> list[str]:
@@ -160,96 +166,6 @@ def columns_aside(X: Any, sensitive_features: Any, sample_weight: Any) -> tuple[
     return (*named_columns(frame, sensitive_features), *named_weight(frame, sample_weight))
 
 
-def check_numeric(schema: Any) -> None:
-    """Make sure that every column holds numbers or truth values.
-
-    Raises
-    ------
-    InvalidInput
-        Names the columns that do not.
-    """
-    # Object columns may hold numbers; converting them tells.
-    bad = {
-        name: dtype
-        for name, dtype in schema.items()
-        if not (_is_numeric(dtype) or dtype == nw.Object or _is_vector(dtype))
-    }
-    if bad:
-        kinds = ", ".join(sorted({str(dtype) for dtype in bad.values()}))
-        raise InvalidInput(
-            f"These columns hold no numbers but {kinds}: {listed(list(bad))}",
-            "Allowed are numbers and truth values",
-            "Leave these columns out (--exclude on the command line) or encode them as numbers; "
-            "name the group column as sensitive_features",
-        )
-
-
-def matrix_of(frame: nw.DataFrame[Any]) -> FloatArray:
-    """Columns side by side as an (r, p) float64 array; a missing cell becomes NaN.
-
-    Raises
-    ------
-    InvalidInput
-        A column that holds no numbers.
-    """
-    return side_by_side(number_columns(frame), 0, len(frame))
-
-
-def number_columns(frame: nw.DataFrame[Any]) -> list[npt.NDArray[Any]]:
-    """Each column as numbers, (r,), or as vectors below each other, (r, length).
-
-    Raises
-    ------
-    InvalidInput
-        A column that holds no numbers.
-    """
-    check_numeric(frame.schema)
-    vectors = vector_lengths(frame.schema)
-    return [
-        vectors_of(column)
-        if column.name in vectors
-        else (_numbers if column.dtype == nw.Object else float64_of)(column)
-        for column in frame.iter_columns()
-    ]
-
-
-def side_by_side(columns: Sequence[npt.NDArray[Any]], start: int, stop: int) -> FloatArray:
-    """Some rows of columns as an (r, p) array."""
-    if len(columns) == 1 and columns[0].ndim == 2:  # all features in one column: no copy
-        return columns[0][start:stop]
-    widths = [column.shape[1] if column.ndim == 2 else 1 for column in columns]
-    matrix = np.empty((stop - start, sum(widths)))
-    place = 0
-    for column, width in zip(columns, widths, strict=True):
-        matrix[:, place : place + width] = column[start:stop].reshape(-1, width)
-        place += width
-    return matrix
-
-
-def vector_lengths(schema: Any) -> dict[str, int]:
-    """Length of the vectors of each column that holds vectors of fixed length."""
-    return {name: dtype.shape[0] for name, dtype in schema.items() if _is_vector(dtype)}
-
-
 def _width(frame: nw.DataFrame[Any]) -> int:
     lengths = vector_lengths(frame.schema)
     return len(frame.columns) + sum(lengths.values()) - len(lengths)
-
-
-def _is_numeric(dtype: Any) -> bool:
-    return bool(dtype.is_numeric() or dtype == nw.Boolean)
-
-
-def _is_vector(dtype: Any) -> bool:
-    return dtype == nw.Array and len(dtype.shape) == 1 and _is_numeric(dtype.inner)
-
-
-def _numbers(column: Any) -> FloatArray:
-    try:
-        return converted(column.to_numpy())
-    except (InvalidInput, InvalidType) as error:
-        raise InvalidInput(
-            f"The column {column.name!r} holds values that are no numbers ({error.args[0]})",
-            "Allowed are numbers and truth values",
-            "Leave this column out or encode it as numbers",
-        ) from error

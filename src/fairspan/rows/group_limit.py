@@ -6,7 +6,7 @@ from typing import Any
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.rows.groups import listed
-from fairspan.rows.protocol import NamedGroups, PartedRows, Rows, RowsInParts
+from fairspan.rows.protocol import PartedRows, Rows
 
 # So many groups are never refused, however few the rows are.
 MANY_GROUPS = 100
@@ -71,10 +71,9 @@ class GroupLimit:
 
         A pass over several parts sees only some of the rows at a time.
         """
-        columns = tuple(rows.group_columns) if isinstance(rows, NamedGroups) else ()
-        n_parts = rows.n_parts if isinstance(rows, RowsInParts) else None
-        in_parts = self.in_parts or (isinstance(rows, PartedRows) and n_parts != 1)
-        return replace(self, columns=columns, in_parts=in_parts)
+        is_cut = isinstance(rows, PartedRows) and getattr(rows, "n_parts", None) != 1
+        columns = tuple(getattr(rows, "group_columns", ()))
+        return replace(self, columns=columns, in_parts=self.in_parts or is_cut)
 
     @property
     def of_part(self) -> "GroupLimit":

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
+from fairspan.typing import AnyArray, BoolArray, IndexArray
 
 Scalar = str | bool | int | float
 Label = Scalar | tuple[Scalar, ...]
 
-Codes = npt.NDArray[np.intp]
+Codes = IndexArray
 
 # Looking for so many codes one by one is faster than counting all.
 _FEW = 4
@@ -94,7 +94,7 @@ class CodedLabels:
         return int(np.count_nonzero(_present(self)))
 
     @property
-    def missing(self) -> npt.NDArray[np.bool_]:
+    def missing(self) -> BoolArray:
         """Which rows have no label (None or NaN), shape (r,)."""
         return np.array([_is_missing(label) for label in self.distinct], dtype=bool)[self.codes]
 
@@ -184,7 +184,7 @@ class LabelCoder:
         )
 
 
-def _present(labels: CodedLabels) -> npt.NDArray[np.bool_]:
+def _present(labels: CodedLabels) -> BoolArray:
     """Which of the distinct labels occur."""
     if len(labels.distinct) <= _FEW:
         return np.array([(labels.codes == code).any() for code in range(len(labels.distinct))])
@@ -200,7 +200,7 @@ def _in_order_of_rows(codes: Codes, present: Codes) -> list[int]:
     return list(dict.fromkeys(codes.tolist()))
 
 
-def label_array(labels: Sequence[Label]) -> npt.NDArray[Any]:
+def label_array(labels: Sequence[Label]) -> AnyArray:
     """Labels as a one-dimensional array: of their own type where numpy can hold it, or of objects.
 
     Examples

@@ -6,12 +6,12 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.rows.checks import check_columns, check_same_length
 from fairspan.rows.groups import CodedLabels, listed
 from fairspan.rows.numbers import is_wide, numbers_of
+from fairspan.typing import AnyArray
 
 # Whole numbers within such a range are coded by a table of the whole range.
 _SMALL_RANGE = 1 << 12
@@ -104,11 +104,11 @@ def _crossed(columns: Sequence[Labels]) -> Labels:
     )
 
 
-def _of_values(array: npt.NDArray[Any]) -> CodedLabels:
+def _of_values(array: AnyArray) -> CodedLabels:
     return CodedLabels.of(array.tolist())
 
 
-def _of_integers(array: npt.NDArray[Any]) -> CodedLabels:
+def _of_integers(array: AnyArray) -> CodedLabels:
     if array.dtype.kind != "b" and len(array):
         low, high = int(array.min()), int(array.max())
         if high - low < _SMALL_RANGE:
@@ -243,7 +243,7 @@ def _read(values: Any) -> Labels:
     return _of_shape(np.asarray(values), values)
 
 
-def _of_shape(array: npt.NDArray[Any], values: Any) -> Labels:
+def _of_shape(array: AnyArray, values: Any) -> Labels:
     if array.ndim not in (1, 2) or array.shape[-1] == 0:
         raise _no_labels(values, array.shape)
     return Labels.of_array(array)

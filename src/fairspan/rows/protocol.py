@@ -43,9 +43,12 @@ class RowBlock:
     n_dropped: int = 0
 
 
-@runtime_checkable
-class RowSource(Protocol):
-    """Rows that can be read in blocks, as often as needed."""
+class Features(Protocol):
+    """What all rows know before any of them is read.
+
+    They may also have ``group_columns``, the names of the columns that make the groups, and
+    ``n_parts``, in how many parts they are read.
+    """
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -59,29 +62,16 @@ class RowSource(Protocol):
     def n_rows(self) -> int | None:
         """Number of rows, if it is known before reading."""
 
+
+@runtime_checkable
+class RowSource(Features, Protocol):
+    """Rows that can be read in blocks, as often as needed."""
+
     def selected(self, names: tuple[str, ...]) -> "RowSource":
         """The same rows with these features, in this order."""
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
-
-
-@runtime_checkable
-class NamedGroups(Protocol):
-    """Rows that know which columns their groups come from."""
-
-    @property
-    def group_columns(self) -> tuple[Any, ...]:
-        """Names of the columns that make the groups; none where they have no names."""
-
-
-@runtime_checkable
-class RowsInParts(Protocol):
-    """Rows that know in how many parts they are read."""
-
-    @property
-    def n_parts(self) -> int:
-        """Number of parts."""
 
 
 class Fold(Protocol[Result]):
@@ -105,20 +95,8 @@ class Fold(Protocol[Result]):
 
 
 @runtime_checkable
-class PartedRows(Protocol):
+class PartedRows(Features, Protocol):
     """Rows that are read where they lie: in several files, processes or machines."""
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, if they have any."""
-
-    @property
-    def n_features(self) -> int:
-        """p, the number of features."""
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows, if it is known before reading."""
 
     def selected(self, names: tuple[str, ...]) -> "PartedRows":
         """The same rows with these features, in this order."""
@@ -131,6 +109,33 @@ class PartedRows(Protocol):
 
 
 Rows = RowSource | PartedRows
+
+
+class RowOpener(Protocol):
+    """A kind of data that rows are read from, such as data frames or files.
+
+    Besides, it may have methods that compute where the rows lie: ``transformed(X, projection)``
+    gives reduced rows as the same kind of object (or None where the rows are in memory as numpy or
+    a data frame), ``restored(Z, projection)`` rows from their coordinates, and ``scored(X, score)``
+    a number for each row. What it lacks is computed here, block by block.
+    """
+
+    def takes(self, X: Any) -> bool:
+        """Whether an object is of this kind; must not import what the object's package does not."""
+
+    def open_rows(
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+    ) -> Rows:
+        """The rows of an object that it takes.
+
+        Parameters
+        ----------
+        X : object
+        sensitive_features : array-like, name(s) of columns, or None
+            None where no groups are needed: blocks then have no labels.
+        sample_weight : array-like, name of a column, or None
+        on_missing : {"error", "drop"}
+        """
 
 
 class Projection(Protocol):

@@ -1,147 +1,53 @@
-"""Which adapter reads which kind of data; each is imported only when it is used."""
+"""Which kind of data an object is of, and its rows: kinds of this package, or of another one."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.arrays import comes_from, is_device_array
-from fairspan.rows.checks import check_on_missing
-from fairspan.rows.frames import frame_of
+from fairspan.registry import each_of
+from fairspan.rows.arrays import Arrays
+from fairspan.rows.checks import check_on_missing, check_width
+from fairspan.rows.files.file_rows import Files
+from fairspan.rows.groups import CodedLabels
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import (
     OnMissing,
     PartedRows,
     Projection,
+    RowBlock,
+    RowOpener,
     Rows,
     RowSource,
 )
 from fairspan.typing import FloatArray
 
 
-@dataclass(frozen=True)
-class Adapter:
-    """A module of this package with a function ``open_rows`` for one kind of data.
+def opener_of(X: Any) -> RowOpener:
+    """The first kind of data that takes an object: built-in kinds, then those of other packages.
 
-    Attributes
-    ----------
-    module : str
-    takes : callable
-        Whether an object is of that kind; must not import what the object's package does not.
+    What nobody takes is given to the files or to numpy, which say what is wrong with it.
     """
-
-    module: str
-    takes: Callable[[Any], bool]
-
-    def imported(self) -> Any:
-        """The module."""
-        return import_module(f"fairspan.rows.{self.module}")
-
-
-def _is_stream(X: Any) -> bool:
-    """Whether it exports a table as an Arrow stream; a single column does so too, and is none."""
-    is_column = hasattr(X, "__array__") and not hasattr(X, "schema")
-    return hasattr(X, "__arrow_c_stream__") and not is_column
-
-
-# The first that takes an object reads it; numpy reads whatever is left.
-ADAPTERS = (
-    Adapter("files.file_rows", lambda X: isinstance(X, str | PathLike)),
-    Adapter("sparse", lambda X: hasattr(X, "tocsr")),
-    Adapter("dask.collections", lambda X: comes_from(X, "dask")),
-    Adapter("spark.frames", lambda X: comes_from(X, "pyspark")),
-    Adapter("frames", lambda X: frame_of(X) is not None),
-    Adapter("arrow", _is_stream),
-    Adapter("device.arrays", is_device_array),
-    Adapter("arrays", lambda X: True),
-)
-
-# Those whose rows are in memory as numpy or a data frame, and those that can only be read.
-_HERE = ("frames", "arrays")
-_READ_ONLY = ("files.file_rows", "arrow")
-# Those that can bring reduced rows back where they lie.
-_RESTORING = ("device.arrays", "dask.collections")
-# Those that can compute something of each row where it lies, when it is asked for.
-_LAZY = ("dask.collections",)
-# Those of which only some rows are brought here, or filled, at a time.
-_IN_BLOCKS = ("device.arrays", "sparse")
-# Those of whose rows a number each would have nowhere to go.
-_WITHOUT_NUMBERS = (*_READ_ONLY, "spark.frames")
-
-
-def adapter_for(X: Any) -> Adapter:
-    """The adapter that reads this kind of data."""
-    return next(adapter for adapter in ADAPTERS if adapter.takes(X))
-
-
-def transformed_there(X: Any, projection: Projection) -> Any | None:
-    """Rows reduced where they lie, as the same kind of object; None if they lie here.
-
-    Raises
-    ------
-    InvalidType
-        A path or a stream, whose kind cannot be kept.
-    """
-    adapter = adapter_for(X)
-    if adapter.module in _READ_ONLY or is_opened(X):
-        raise InvalidType(
-            f"X is of type {type(X).__name__}, which reduced rows cannot be written into",
-            "Allowed are arrays, data frames, and Dask and Spark collections",
-            "Reduce a file with the command: fairspan transform MODEL DATA -o OUT",
-        )
-    if adapter.module in _HERE:
-        return None
-    return adapter.imported().transformed(X, projection)
-
-
-def restored_there(Z: Any, projection: Projection) -> Any | None:
-    """Rows brought back from their coordinates where those lie; None if they lie here."""
-    adapter = adapter_for(Z)
-    return adapter.imported().restored(Z, projection) if adapter.module in _RESTORING else None
-
-
-def is_scored_in_blocks(X: Any) -> bool:
-    """Whether scores are made block by block, as its rows would not fit here as numbers."""
-    return adapter_for(X).module in _IN_BLOCKS
-
-
-def scored_there(X: Any, score: Callable[[Any], FloatArray]) -> Any | None:
-    """One number for each row, computed lazily where the rows lie; None if they lie here.
-
-    Parameters
-    ----------
-    X : collection
-    score : callable
-        Of rows in memory; must be fit to be sent to another process.
-
-    Raises
-    ------
-    InvalidType
-        A path, a stream or a Spark data frame.
-    """
-    adapter = adapter_for(X)
-    if adapter.module in _WITHOUT_NUMBERS or is_opened(X):
-        raise InvalidType(
-            f"X is of type {type(X).__name__}, whose rows are read group by group only",
-            "Allowed are arrays, data frames and Dask collections",
-            "Read the rows into one of these, or let audit(model, X, ...) compare groups",
-        )
-    return adapter.imported().scored(X, score) if adapter.module in _LAZY else None
+    if type(X) is np.ndarray:  # known at once
+        return Arrays()
+    for opener in each_of("source", RowOpener):
+        if opener.takes(X):
+            return opener  # type: ignore[no-any-return]
+    return Files() if isinstance(X, str | PathLike) else Arrays()
 
 
 def is_opened(X: Any) -> bool:
-    """Whether these are rows that an adapter opened already."""
+    """Whether these are rows that were opened already."""
     return type(X) is not np.ndarray and isinstance(X, RowSource | PartedRows)
 
 
 def rows_of(
     X: Any, sensitive_features: Any, sample_weight: Any = None, on_missing: OnMissing = "error"
 ) -> Rows:
-    """Choose the adapter for `X` and join it with labels and weights.
+    """Open the rows of `X`, with labels and weights.
 
     Parameters
     ----------
@@ -175,15 +81,123 @@ def rows_of(
         opened: Rows = X
         return opened
     check_on_missing(on_missing)
-    open_rows = adapter_for(X).imported().open_rows
+    opener = opener_of(X)
     if sensitive_features is None:
         # What is wrong with the table itself is said first.
-        open_rows(X, Everyone(""), sample_weight, on_missing)
+        _rows_of_everyone(opener, X, Everyone(""), sample_weight, on_missing)
         raise InvalidInput(
             "sensitive_features is missing",
             "Allowed are one group label for each row, or the name of a column of X",
             "Pass sensitive_features=...; for ordinary PCA without groups say "
             'FairPCA(missing_groups="ignore")',
         )
-    rows: Rows = open_rows(X, sensitive_features, sample_weight, on_missing)
-    return rows
+    if isinstance(sensitive_features, Everyone):
+        return _rows_of_everyone(opener, X, sensitive_features, sample_weight, on_missing)
+    return opener.open_rows(X, sensitive_features, sample_weight, on_missing)
+
+
+def transformed_there(X: Any, projection: Projection) -> Any | None:
+    """Rows reduced where they lie, as the same kind of object; None if they lie here.
+
+    Rows of another package's kind, and rows that were opened, become an array.
+
+    Raises
+    ------
+    InvalidType
+        A path or a stream, whose kind cannot be kept.
+    """
+    if is_opened(X):
+        return _transformed_in_blocks(X, projection)
+    opener = opener_of(X)
+    if hasattr(opener, "transformed"):
+        return opener.transformed(X, projection)
+    return _transformed_in_blocks(rows_of(X, Everyone("")), projection)
+
+
+def restored_there(Z: Any, projection: Projection) -> Any | None:
+    """Rows brought back from their coordinates where those lie; None if they lie here."""
+    restored = getattr(opener_of(Z), "restored", None)
+    return None if restored is None else restored(Z, projection)
+
+
+def scored_there(X: Any, score: Callable[[Any], FloatArray]) -> Any | None:
+    """One number for each row, computed lazily where the rows lie; None if they are read here.
+
+    Parameters
+    ----------
+    X : collection
+    score : callable
+        Of rows in memory; must be fit to be sent to another process.
+
+    Raises
+    ------
+    InvalidType
+        A path, a stream or a Spark data frame.
+    """
+    scored = None if is_opened(X) else getattr(opener_of(X), "scored", None)
+    return None if scored is None else scored(X, score)
+
+
+def blocks_for(rows: Rows, projection: Projection) -> Iterator[RowBlock]:
+    """Blocks of the features of a projection, matched by their names where they have names.
+
+    Raises
+    ------
+    InvalidType
+        Rows that are not read here.
+    InvalidInput
+        A feature is missing, or there is another number of them.
+    """
+    if not isinstance(rows, RowSource) or isinstance(rows, PartedRows):
+        raise InvalidType(
+            f"X is of type {type(rows).__name__}, whose rows are read part by part where they lie",
+            "Allowed are arrays, data frames, Dask and Spark collections, and rows in blocks",
+            "Reduce a file with the command: fairspan transform MODEL DATA -o OUT",
+        )
+    if projection.feature_names is not None and rows.feature_names is not None:
+        rows = rows.selected(projection.feature_names)
+    check_width(rows.n_features, projection.components.shape[1], "features")
+    return rows.blocks()
+
+
+def _transformed_in_blocks(rows: Rows, projection: Projection) -> FloatArray:
+    parts = [projection.transform(block.values) for block in blocks_for(rows, projection)]
+    return np.concatenate([np.empty((0, len(projection.components))), *parts])
+
+
+def _rows_of_everyone(
+    opener: RowOpener, X: Any, everyone: Everyone, sample_weight: Any, on_missing: OnMissing
+) -> Rows:
+    """Rows without groups, all of one label."""
+    if type(opener).__module__.startswith("fairspan."):
+        return opener.open_rows(X, everyone, sample_weight, on_missing)
+    rows = opener.open_rows(X, None, sample_weight, on_missing)
+    return _OneGroup(rows, everyone.label) if isinstance(rows, RowSource) else rows
+
+
+@dataclass(frozen=True)
+class _OneGroup:
+    """Rows that carry no labels, all of one group."""
+
+    rows: RowSource
+    label: str
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        return self.rows.feature_names
+
+    @property
+    def n_features(self) -> int:
+        return self.rows.n_features
+
+    @property
+    def n_rows(self) -> int | None:
+        return self.rows.n_rows
+
+    def selected(self, names: tuple[str, ...]) -> "_OneGroup":
+        return replace(self, rows=self.rows.selected(names))
+
+    def blocks(self) -> Iterator[RowBlock]:
+        for block in self.rows.blocks():
+            codes = np.zeros(len(block.values), dtype=np.intp)
+            yield replace(block, labels=CodedLabels([self.label], codes))

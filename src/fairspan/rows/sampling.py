@@ -1,21 +1,19 @@
 """A random sample of rows, drawn in one pass, for a first look."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidParameter
+from fairspan.rows.arrays import RowsInMemory
 from fairspan.rows.checks import check_columns
 from fairspan.rows.groups import CodedLabels, LabelCoder
-from fairspan.rows.in_memory import RowsInMemory
 from fairspan.rows.labels import Labels
-from fairspan.rows.protocol import NamedGroups, RowBlock, RowSource
-from fairspan.typing import FloatArray
+from fairspan.rows.protocol import RowBlock, RowSource
+from fairspan.typing import AnyArray, FloatArray
 
 # Arrays of the same rows: keys and values, with codes and weights where rows have them.
-_Part = dict[str, npt.NDArray[Any]]
+_Part = dict[str, AnyArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +151,7 @@ class _Reservoir:
         labels = None
         if "codes" in kept:
             coded = CodedLabels(self._coder.labels, kept["codes"])
-            columns = tuple(rows.group_columns) if isinstance(rows, NamedGroups) else ()
+            columns = tuple(getattr(rows, "group_columns", ()))
             labels = Labels(len(coded), lambda start, stop: coded[start:stop], columns)
         return SampledRows(
             kept["values"],

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse
 
+from fairspan.rows.arrays import RowsInMemory
 from fairspan.rows.checks import (
     check_dtype,
     check_shape,
@@ -14,11 +14,10 @@ from fairspan.rows.checks import (
     checked_values,
     converted,
 )
-from fairspan.rows.in_memory import RowsInMemory
 from fairspan.rows.labels import Labels, labels_of
 from fairspan.rows.protocol import OnMissing, Projection
 from fairspan.rows.weights import checked_weights
-from fairspan.typing import FloatArray
+from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # A csr_array, for which scipy has no types.
 Csr = Any
@@ -71,42 +70,50 @@ class SparseRows(RowsInMemory):
         )
 
 
-def open_rows(
-    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-) -> SparseRows:
-    """Rows of a sparse matrix, whose groups and weights are beside it."""
-    matrix = _checked_matrix(X, allow_nan=on_missing == "drop")
-    n_rows = matrix.shape[0]
-    return SparseRows(
-        matrix,
-        labels=labels_of(sensitive_features, n_rows, X),
-        weights=checked_weights(sample_weight, n_rows),
-        on_missing=on_missing,
-    )
+class SparseMatrices:
+    """Sparse matrices of scipy."""
 
+    def takes(self, X: Any) -> bool:
+        """Whether it is one."""
+        return hasattr(X, "tocsr")
 
-def transformed(X: Any, projection: Projection) -> npt.NDArray[Any]:
-    """Coordinates of the rows as a (n, d) array; single precision stays single.
+    def open_rows(
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+    ) -> SparseRows:
+        """Rows of a sparse matrix, whose groups and weights are beside it."""
+        matrix = _checked_matrix(X, allow_nan=on_missing == "drop")
+        n_rows = matrix.shape[0]
+        return SparseRows(
+            matrix,
+            labels=labels_of(sensitive_features, n_rows, X),
+            weights=checked_weights(sample_weight, n_rows),
+            on_missing=on_missing,
+        )
 
-    Raises
-    ------
-    InvalidInput
-        Another number of features, NaN or infinity.
-    """
-    matrix = _checked_matrix(X)
-    p = projection.components.shape[1]
-    check_width(matrix.shape[1], p, "features")
-    directions = projection.components.T
-    if projection.scale is not None:
-        directions = directions / projection.scale[:, None]
-    offset = 0.0 if projection.mean is None else projection.mean @ directions
-    single = np.dtype(X.dtype) == np.float32
-    reduced = np.empty((matrix.shape[0], directions.shape[1]), np.float32 if single else np.float64)
-    size = max(_PART_NUMBERS // directions.shape[1], 1)
-    for start in range(0, len(reduced), size):
-        # In double precision: in single precision a large mean would cost digits.
-        reduced[start : start + size] = matrix[start : start + size] @ directions - offset
-    return reduced
+    def transformed(self, X: Any, projection: Projection) -> AnyArray:
+        """Coordinates of the rows as a (n, d) array; single precision stays single.
+
+        Raises
+        ------
+        InvalidInput
+            Another number of features, NaN or infinity.
+        """
+        matrix = _checked_matrix(X)
+        p = projection.components.shape[1]
+        check_width(matrix.shape[1], p, "features")
+        directions = projection.components.T
+        if projection.scale is not None:
+            directions = directions / projection.scale[:, None]
+        offset = 0.0 if projection.mean is None else projection.mean @ directions
+        single = np.dtype(X.dtype) == np.float32
+        reduced = np.empty(
+            (matrix.shape[0], directions.shape[1]), np.float32 if single else np.float64
+        )
+        size = max(_PART_NUMBERS // directions.shape[1], 1)
+        for start in range(0, len(reduced), size):
+            # In double precision: in single precision a large mean would cost digits.
+            reduced[start : start + size] = matrix[start : start + size] @ directions - offset
+        return reduced
 
 
 def _checked_matrix(X: Any, *, allow_nan: bool = False) -> Csr:
@@ -139,6 +146,6 @@ def _checked_matrix(X: Any, *, allow_nan: bool = False) -> Csr:
     return matrix
 
 
-def _row_numbers(matrix: Csr) -> npt.NDArray[np.intp]:
+def _row_numbers(matrix: Csr) -> IndexArray:
     """Row of each stored cell."""
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))

@@ -5,11 +5,10 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
 from fairspan.rows.numbers import float64_of
-from fairspan.typing import FloatArray
+from fairspan.typing import AnyArray, FloatArray
 
 
 def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -> FloatArray | None:
@@ -53,7 +52,7 @@ def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -
     return _checked_range(weights, "sample_weight")
 
 
-def _objects(weights: npt.NDArray[Any]) -> list[Any]:
+def _objects(weights: AnyArray) -> list[Any]:
     return weights.ravel().tolist() if weights.dtype.kind == "O" else []
 
 

@@ -14,6 +14,7 @@ from sklearn.utils.metadata_routing import process_routing
 
 from fairspan.errors import InvalidInput
 from fairspan.problem.parameters import check_count, check_flag
+from fairspan.rows.fingerprint import fingerprint
 from fairspan.selection.checkpoint import Checkpoint, check_same_search
 from fairspan.selection.evaluation import (
     candidates_of,
@@ -23,7 +24,6 @@ from fairspan.selection.evaluation import (
     scorer_of,
     strata_of,
 )
-from fairspan.selection.fingerprint import fingerprint
 from fairspan.selection.pulls import Pull, Tally, best_index, report_failures, results_table
 
 

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from fairspan.errors import Incompatible, InvalidType, kind_of
+from fairspan.errors import Incompatible
 from fairspan.estimator.fitting import fit_subspace
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.held_rows.thin_moments import ThinMoments
+from fairspan.moments.of_rows import is_moments, not_moments
 from fairspan.problem.parameters import check_flag, check_number
 from fairspan.problem.problem import check_n_components
 from fairspan.solvers.two_groups.frontier import frontier_vertices
@@ -72,12 +73,8 @@ def frontier(
     >>> curve.place("minimax_error").errors.round(3)
     array([0.8, 0.8])
     """
-    if not isinstance(moments, GroupMoments | ThinMoments):
-        raise InvalidType(
-            f"moments is {kind_of(moments)}",
-            "Allowed is a GroupMoments",
-            "Make one with GroupMoments.from_rows or GroupMoments.load",
-        )
+    if not is_moments(moments) or moments.matrix_free:
+        raise not_moments(moments)
     if moments.n_groups != 2:
         raise Incompatible(
             f"A frontier was asked for {moments.n_groups} groups",

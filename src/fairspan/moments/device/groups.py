@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.rows.device.place import Place, on_host
 from fairspan.rows.groups import CodedLabels, LabelCoder
-from fairspan.typing import FloatArray
+from fairspan.typing import BoolArray, FloatArray, IndexArray
 
-Indices = npt.NDArray[np.intp]
+Indices = IndexArray
 # Called with the number of groups and of rows before each group's rows are gathered.
 CheckGroups = Callable[[int, int], None]
 
@@ -73,7 +72,7 @@ def grouped_here(
     place: Place,
     labels: CodedLabels,
     weights: FloatArray | None,
-    missing: npt.NDArray[np.bool_] | None,
+    missing: BoolArray | None,
     coder: LabelCoder,
     first_row: int,
     check: CheckGroups,

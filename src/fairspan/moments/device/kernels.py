@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.moments.device.groups import CheckGroups, OwnRows, grouped_here, grouped_there
 from fairspan.moments.group_statistics import GroupStatistics, Intake, OneGroup
@@ -17,7 +16,7 @@ from fairspan.rows.device.arrays import DeviceRows
 from fairspan.rows.device.place import FEWEST_BLOCK_ROWS, BlockPlan, Place, on_host, spans
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import Label, LabelCoder
-from fairspan.typing import FloatArray
+from fairspan.typing import BoolArray, FloatArray
 
 
 def device_statistics(rows: DeviceRows, limit: GroupLimit = USUAL_LIMIT) -> GroupStatistics | None:
@@ -47,7 +46,7 @@ def device_statistics(rows: DeviceRows, limit: GroupLimit = USUAL_LIMIT) -> Grou
     return GroupStatistics(parts, rows.n_features, None, Intake(n_dropped))
 
 
-def _missing(rows: DeviceRows, own: slice) -> npt.NDArray[np.bool_]:
+def _missing(rows: DeviceRows, own: slice) -> BoolArray:
     missing = rows.labels.between(own.start, own.stop).missing
     if rows.place.is_real(rows.array):
         xp = rows.place.xp
@@ -69,7 +68,7 @@ def _check_groups(rows: DeviceRows, limit: GroupLimit, n_groups: int, n_rows: in
 def _grouped(
     rows: DeviceRows,
     own: slice,
-    missing: npt.NDArray[np.bool_] | None,
+    missing: BoolArray | None,
     coder: LabelCoder,
     check: CheckGroups,
 ) -> Iterable[OwnRows]:

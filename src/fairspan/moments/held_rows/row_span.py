@@ -11,14 +11,12 @@ so that a large offset common to a column costs no digits, whatever the precisio
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import blas, lapack, qr, solve_triangular
 
 from fairspan.moments.group_statistics import check_sizes
-from fairspan.typing import FloatArray
+from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # Products of rows lose the digits of directions with less than this share of the largest variance.
 _ACCURATE = 1e-8
@@ -42,10 +40,10 @@ class CentredRows:
         Rows that count; None for all.
     """
 
-    values: npt.NDArray[Any]
+    values: AnyArray
     center: FloatArray
     scale: FloatArray | None = None
-    present: npt.NDArray[np.intp] | None = None
+    present: IndexArray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -116,7 +114,7 @@ class RowSpan:
     rows: CentredRows
     coordinates: FloatArray
     triangle: FloatArray
-    chosen: npt.NDArray[np.intp]
+    chosen: IndexArray
 
     @classmethod
     def of(cls, rows: CentredRows) -> "RowSpan":
@@ -166,7 +164,7 @@ class RowSpan:
         return columns
 
 
-def _factored(rows: CentredRows) -> tuple[FloatArray, npt.NDArray[np.int32], int]:
+def _factored(rows: CentredRows) -> tuple[FloatArray, AnyArray, int]:
     """L with its pivots and rank from the rows themselves: slower, and twice as many digits."""
     whole = np.empty((rows.n_features, rows.n_rows), order="F")
     for own, block in rows.blocks():

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse
 
 from fairspan.errors import InvalidInput
@@ -18,7 +17,7 @@ from fairspan.moments.group_statistics import Intake, OneGroup
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import Label, LabelCoder
 from fairspan.rows.sparse import Csr, SparseRows
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, IndexArray
 
 # Rows of one part, and numbers that it stores: what is computed from a part stays small.
 _PART_ROWS = 2**15
@@ -183,7 +182,7 @@ def _spans(rows: Csr, n_filled: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + size, n)
 
 
-def _shifted(part: Csr, pilot: FloatArray, filled: npt.NDArray[np.intp]) -> Csr:
+def _shifted(part: Csr, pilot: FloatArray, filled: IndexArray) -> Csr:
     """Subtract the pilot, which fills the columns in which it is not zero."""
     if len(filled) == 0:
         return part

@@ -2,39 +2,32 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.checks import check_dtype, check_shape
+from fairspan.rows.arrays import comes_from
+from fairspan.rows.checks import check_dtype, check_shape, check_width
 from fairspan.rows.columns import ChosenColumns
-from fairspan.rows.dask.graph import computed, literal, merged_in_pairs, task
-from fairspan.rows.dask.labels import (
+from fairspan.rows.dask.engine import computed, literal, merged_in_pairs, task
+from fairspan.rows.dask.partitions import (
+    Opening,
+    columns_of,
     labels_by_partition,
+    mapped_array,
+    mapped_frame,
+    partitions_of,
+    result_of_partition,
     row_sizes,
     weights_by_partition,
 )
-from fairspan.rows.dask.lazy import (
-    reduced_array,
-    reduced_data_frame,
-    restored_array,
-    scored_array,
-    scored_data_frame,
-)
-from fairspan.rows.dask.partitions import (
-    ArrayPartition,
-    FramePartition,
-    columns_of,
-    result_of_partition,
-)
-from fairspan.rows.frames import check_numeric, frame_of, named_weight, vector_lengths
+from fairspan.rows.frames import frame_of, named_weight
 from fairspan.rows.labels import Everyone, named_columns, names_of
-from fairspan.rows.protocol import Fold, OnMissing, Projection
+from fairspan.rows.numbers import check_numeric, collapsed, expanded, vector_lengths
+from fairspan.rows.protocol import Fold, OnMissing, Projection, Result
 from fairspan.typing import FloatArray
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +37,7 @@ class DaskRows:
     Attributes
     ----------
     collection : dask array or data frame
-    opening : FramePartition or ArrayPartition
+    opening : Opening
         How each partition is opened where it is.
     labels, weights : list of delayed, or None
         Of each partition, where they are not columns.
@@ -55,11 +48,16 @@ class DaskRows:
     """
 
     collection: Any
-    opening: FramePartition | ArrayPartition
+    opening: Opening
     labels: Sequence[Any] | None
     weights: Sequence[Any] | None
     n_rows: int | None = None
     label_names: tuple[Any, ...] = ()
+
+    @property
+    def chosen(self) -> ChosenColumns | None:
+        """Which columns of a data frame are what; None for an array."""
+        return self.opening.chosen
 
     @property
     def group_columns(self) -> tuple[Any, ...]:
@@ -68,13 +66,9 @@ class DaskRows:
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, if they have any."""
-        return self.opening.feature_names
-
-    @property
-    def chosen(self) -> ChosenColumns | None:
-        """Which columns of a data frame are what; None for an array."""
-        return self.opening.chosen if isinstance(self.opening, FramePartition) else None
+        """Names of the features; None for arrays, and where the names of columns are no text."""
+        names: tuple[Any, ...] = (None,) if self.chosen is None else self.chosen.feature_names
+        return names if all(isinstance(name, str) for name in names) else None
 
     @property
     def n_features(self) -> int:
@@ -87,14 +81,17 @@ class DaskRows:
         Raises
         ------
         InvalidInput
-            A column is missing.
+            A column is missing, or an array has another number of features.
         """
-        return replace(self, opening=self.opening.selected(names))
+        chosen = None if self.chosen is None else self.chosen.selected(names)
+        if chosen is None:
+            check_width(self.n_features, len(names), "features")
+        return replace(self, opening=replace(self.opening, n_features=len(names), chosen=chosen))
 
     def folded(self, fold: Fold[Result]) -> Result | None:
         """The fold's result over all partitions; None if there are no rows."""
         to_all, opening = literal(fold), literal(self.opening)
-        partitions = _partitions(self.opening.read_from(self.collection))
+        partitions = partitions_of(_read(self.collection, self.chosen))
         none = [None] * len(partitions)
         beside = zip(partitions, self.labels or none, self.weights or none, strict=True)
         results = [
@@ -105,105 +102,101 @@ class DaskRows:
         return result
 
 
-def open_rows(
-    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-) -> DaskRows:
-    """Rows of a Dask collection, whose groups and weights are columns of it or beside it.
+class DaskCollections:
+    """Dask arrays and data frames."""
 
-    Raises
-    ------
-    InvalidType
-        Another collection than an array or a data frame.
-    InvalidInput
-        No numbers, no features, a missing column, or lengths that are known to differ.
-    """
-    meta = _meta_frame(X)
-    if meta is not None:
-        return _open_frame(X, meta, sensitive_features, sample_weight, on_missing)
-    _check_array(X)
-    everyone = sensitive_features.label if isinstance(sensitive_features, Everyone) else None
-    opening = ArrayPartition(int(X.shape[1]), everyone, on_missing)
-    partitions, sizes = _partitions(opening.read_from(X)), row_sizes(X)
-    return DaskRows(
-        X,
-        opening,
-        None if everyone else labels_by_partition(sensitive_features, partitions, sizes),
-        None if sample_weight is None else weights_by_partition(sample_weight, partitions, sizes),
-        None if sizes is None else sum(sizes),
-        _names_of(sensitive_features),
-    )
+    def takes(self, X: Any) -> bool:
+        """Whether it is one."""
+        return comes_from(X, "dask")
 
+    def open_rows(
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+    ) -> DaskRows:
+        """Rows of a Dask collection, whose groups and weights are columns of it or beside it.
 
-def transformed(X: Any, projection: Projection) -> Any:
-    """Rows of a Dask collection reduced lazily, partition by partition, as the same kind.
+        Raises
+        ------
+        InvalidType
+            Another collection than an array or a data frame.
+        InvalidInput
+            No numbers, no features, a missing column, or lengths that are known to differ.
+        """
+        everyone = sensitive_features.label if isinstance(sensitive_features, Everyone) else None
+        meta = _meta_frame(X)
+        if meta is None:
+            _check_array(X)
+            chosen, sizes = None, row_sizes(X)
+            opening = Opening(int(X.shape[1]), on_missing, everyone)
+        else:
+            weight = next(iter(named_weight(meta, sample_weight)), None)
+            groups, lengths = named_columns(meta, sensitive_features), vector_lengths(meta.schema)
+            chosen = ChosenColumns.of(meta.columns, lengths, groups, weight=weight)
+            check_numeric(columns_of(meta, chosen.features).schema)
+            sizes = None
+            opening = Opening(len(chosen.feature_names), on_missing, everyone, chosen)
+        partitions = partitions_of(_read(X, chosen))
+        labels = weights = None
+        if everyone is None and (chosen is None or not chosen.groups):
+            labels = labels_by_partition(sensitive_features, partitions, sizes)
+        if sample_weight is not None and (chosen is None or chosen.weight is None):
+            weights = weights_by_partition(sample_weight, partitions, sizes)
+        n_rows = None if sizes is None else sum(sizes)
+        # The name of a Dask array is no name of a column.
+        names = names_of(getattr(sensitive_features, "_meta", sensitive_features))
+        return DaskRows(X, opening, labels, weights, n_rows, names)
 
-    Returns
-    -------
-    dask array (n, d)
-        Of the precision of X (float32 or float64), with its row chunks.
-    dask data frame
-        With the projection's component names as columns, and the index and divisions of X.
+    def transformed(self, X: Any, projection: Projection) -> Any:
+        """Rows of a Dask collection reduced lazily, partition by partition, as the same kind.
 
-    Raises
-    ------
-    InvalidType, InvalidInput
-        As `open_rows`; a missing column or another number of features, before anything is computed.
-    """
-    meta = _meta_frame(X)
-    if meta is not None:
-        return reduced_data_frame(X, meta, projection)
-    _check_array(X)
-    return reduced_array(X, projection)
+        Returns
+        -------
+        dask array (n, d)
+            Of the precision of X (float32 or float64), with its row chunks.
+        dask data frame
+            With the projection's component names as columns, and the index and divisions of X.
 
+        Raises
+        ------
+        InvalidType, InvalidInput
+            As `open_rows`; a missing column or another number of features, before anything is
+            computed.
+        """
+        meta = _meta_frame(X)
+        d, p = projection.components.shape
+        if meta is None:
+            _check_array(X)
+            check_width(X.shape[1], p, "features")
+            dtype = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)
+            return mapped_array(X, projection.transform, dtype, d)
+        columns, lengths = meta.columns, vector_lengths(meta.schema)
+        if projection.feature_names is not None:
+            columns = list(collapsed(projection.feature_names, columns, lengths))
+        check_width(len(expanded(columns, lengths)), p, "features")
+        check_numeric(columns_of(meta, columns).schema)
+        # Where all are needed, each partition is checked by its task, whose error says more.
+        read = X if columns == meta.columns else X[columns]
+        return mapped_frame(read, projection.transform, projection.component_names)
 
-def restored(Z: Any, projection: Projection) -> Any:
-    """Rows in the original features from their coordinates, lazily, as a Dask array (n, p).
+    def restored(self, Z: Any, projection: Projection) -> Any:
+        """Rows in the original features from their coordinates, lazily, as a Dask array (n, p).
 
-    Raises
-    ------
-    InvalidType, InvalidInput
-        As `transformed`.
-    """
-    array = Z if _meta_frame(Z) is None else Z.to_dask_array()
-    _check_array(array)
-    return restored_array(array, projection)
+        Raises
+        ------
+        InvalidType, InvalidInput
+            As `transformed`.
+        """
+        array = Z if _meta_frame(Z) is None else Z.to_dask_array()
+        _check_array(array)
+        d, p = projection.components.shape
+        check_width(array.shape[1], d, "coordinates")
+        return mapped_array(array, projection.inverse_transform, np.dtype(np.float64), p)
 
-
-def scored(X: Any, score: Callable[[Any], FloatArray]) -> Any:
-    """What a function of rows in memory gives for each row, lazily, as a Dask array or series."""
-    if _meta_frame(X) is not None:
-        return scored_data_frame(X, score)
-    _check_array(X)
-    return scored_array(X, score)
-
-
-def _open_frame(
-    X: Any,
-    meta: nw.DataFrame[Any],
-    sensitive_features: Any,
-    sample_weight: Any,
-    on_missing: OnMissing,
-) -> DaskRows:
-    everyone = sensitive_features.label if isinstance(sensitive_features, Everyone) else None
-    groups = named_columns(meta, sensitive_features)
-    weight = next(iter(named_weight(meta, sample_weight)), None)
-    chosen = ChosenColumns.of(
-        meta.columns,
-        vector_lengths(meta.schema),
-        groups,
-        weight=weight,
-        on_missing=on_missing,
-        everyone=everyone,
-    )
-    check_numeric(columns_of(meta, chosen.features).schema)
-    partitions = _partitions(X)
-    labels = weights = None
-    if not groups and everyone is None:
-        labels = labels_by_partition(sensitive_features, partitions, None)
-    if sample_weight is not None and weight is None:
-        weights = weights_by_partition(sample_weight, partitions, None)
-    names = _names_of(sensitive_features)
-    return DaskRows(X, FramePartition(chosen), labels, weights, label_names=names)
+    def scored(self, X: Any, score: Callable[[Any], FloatArray]) -> Any:
+        """A number for each row by a function of rows in memory: a lazy Dask array or series."""
+        if _meta_frame(X) is not None:
+            return mapped_frame(X, score, ["score"])["score"]
+        _check_array(X)
+        return mapped_array(X, score, np.dtype(np.float64), 1)[:, 0]
 
 
 def _meta_frame(X: Any) -> nw.DataFrame[Any] | None:
@@ -211,13 +204,13 @@ def _meta_frame(X: Any) -> nw.DataFrame[Any] | None:
     return frame_of(getattr(X, "_meta", None))
 
 
-def _names_of(labels: Any) -> tuple[Any, ...]:
-    """Names of the columns of labels; the name of a Dask array is no such name."""
-    return names_of(getattr(labels, "_meta", labels))
-
-
-def _partitions(X: Any) -> list[Any]:
-    return list(np.ravel(np.array(X.to_delayed(), dtype=object)))
+def _read(collection: Any, chosen: ChosenColumns | None) -> Any:
+    """What is needed of a collection: a Dask array whose rows are not cut, or some columns."""
+    if chosen is None:
+        return collection.rechunk({1: -1})
+    # Where all are needed, each partition is checked when it is opened, whose error says more.
+    whole = len(chosen.read) == len(chosen.available)
+    return collection if whole else collection[list(chosen.read)]
 
 
 def _check_array(X: Any) -> None:

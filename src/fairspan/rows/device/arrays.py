@@ -5,17 +5,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import numpy.typing as npt
+import numpy as np
 
-from fairspan.rows.arrays import is_device_array
-from fairspan.rows.device.place import BlockPlan, Place, checked_array, on_host
-from fairspan.rows.device.projection import restored, transformed
-from fairspan.rows.in_memory import RowsInMemory
+from fairspan.rows.arrays import RowsInMemory, is_device_array
+from fairspan.rows.checks import check_width, checked_values
+from fairspan.rows.device.place import BlockPlan, Place, checked_array, on_host, spans
 from fairspan.rows.labels import Labels, labels_of
-from fairspan.rows.protocol import OnMissing
+from fairspan.rows.protocol import OnMissing, Projection
 from fairspan.rows.weights import checked_weights
-
-__all__ = ["DeviceRows", "open_rows", "restored", "transformed"]
+from fairspan.typing import AnyArray, FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,35 +42,83 @@ class DeviceRows(RowsInMemory):
         """(n, p)."""
         return tuple(self.array.shape)
 
-    def between(self, start: int, stop: int) -> npt.NDArray[Any]:
+    def between(self, start: int, stop: int) -> AnyArray:
         """Some rows, on the host."""
         return host_rows(self.array[start:stop, :], self.place)
 
 
-def open_rows(
-    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-) -> DeviceRows:
-    """Rows of an array, whose groups and weights are beside it, there or on the host."""
-    place = Place.of(X)
-    array = checked_array(X, place)
-    n_rows = int(array.shape[0])
-    there = _labels_there(sensitive_features, place, n_rows)
-    if there is None:
-        labels = labels_of(_brought_here(sensitive_features), n_rows, X)
-    else:
-        labels = Labels(n_rows, _later(lambda: labels_of(on_host(there), n_rows, X)))
-    return DeviceRows(
-        array,
-        place,
-        labels=labels,
-        labels_there=there,
-        weights=checked_weights(_brought_here(sample_weight), n_rows),
-        on_missing=on_missing,
-        plan=BlockPlan.for_place(place),
-    )
+class DeviceArrays:
+    """Arrays of other packages than numpy, on any device."""
+
+    def takes(self, X: Any) -> bool:
+        """Whether it is one."""
+        return is_device_array(X)
+
+    def open_rows(
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+    ) -> DeviceRows:
+        """Rows of an array, whose groups and weights are beside it, there or on the host."""
+        place = Place.of(X)
+        array = checked_array(X, place)
+        n_rows = int(array.shape[0])
+        there = _labels_there(sensitive_features, place, n_rows)
+        if there is None:
+            labels = labels_of(_brought_here(sensitive_features), n_rows, X)
+        else:
+            labels = Labels(n_rows, _later(lambda: labels_of(on_host(there), n_rows, X)))
+        return DeviceRows(
+            array,
+            place,
+            labels=labels,
+            labels_there=there,
+            weights=checked_weights(_brought_here(sample_weight), n_rows),
+            on_missing=on_missing,
+            plan=BlockPlan.for_place(place),
+        )
+
+    def transformed(self, X: Any, projection: Projection) -> Any:
+        """Coordinates of rows, as an array of the same package on the same device.
+
+        Single precision stays; anything else becomes float64. It is centred in float64 in any case.
+
+        Raises
+        ------
+        InvalidInput
+            Another number of features, NaN or infinity.
+        """
+        place = Place.of(X)
+        rows = checked_array(X, place)
+        p = projection.components.shape[1]
+        check_width(rows.shape[1], p, "features")
+        mean, scale = _mean_and_scale(projection)
+        point, basis = (
+            place.constant(mean),
+            place.constant((projection.components / scale).T.copy()),
+        )
+        return _mapped(
+            rows, place, p, lambda block: place.xp.matmul(place.minus(block, point), basis)
+        )
+
+    def restored(self, Z: Any, projection: Projection) -> Any:
+        """Rows in the original features, as an array of the same package on the same device.
+
+        Raises
+        ------
+        InvalidInput
+            Another number of coordinates, NaN or infinity.
+        """
+        place = Place.of(Z)
+        rows = checked_array(Z, place)
+        d, p = projection.components.shape
+        check_width(rows.shape[1], d, "coordinates")
+        mean, scale = _mean_and_scale(projection)
+        point, basis = place.constant(mean), place.constant(projection.components * scale)
+        return _mapped(
+            rows, place, p, lambda block: place.xp.matmul(place.float64(block), basis) + point
+        )
 
 
-def host_rows(rows: Any, place: Place) -> npt.NDArray[Any]:
+def host_rows(rows: Any, place: Place) -> AnyArray:
     """Some rows as a numpy array; of a precision that numpy lacks, as float64."""
     xp = place.xp
     odd = place.is_real(rows) and rows.dtype not in (xp.float32, xp.float64)
@@ -101,3 +147,31 @@ def _later(read: Callable[[], Labels]) -> Callable[[int, int], Any]:
     """Labels that are moved only when they are asked for, once."""
     once = cache(read)
     return lambda start, stop: once().between(start, stop)
+
+
+def _mean_and_scale(projection: Projection) -> tuple[FloatArray, FloatArray]:
+    p = projection.components.shape[1]
+    mean, scale = projection.mean, projection.scale
+    return np.zeros(p) if mean is None else mean, np.ones(p) if scale is None else scale
+
+
+def _mapped(rows: Any, place: Place, widest: int, change: Callable[[Any], Any]) -> Any:
+    """Each block of rows changed in float64; a single wait for the device, at the end."""
+    xp = place.xp
+    kept = xp.float32 if rows.dtype == xp.float32 else xp.float64
+    size = BlockPlan.for_place(place).block_rows(widest)
+    total = xp.zeros((), dtype=xp.float64, device=place.device)
+    parts = []
+    with np.errstate(over="ignore", invalid="ignore"):  # found by the sum
+        for span in spans(rows.shape[0], size):
+            block = rows[span, :]
+            total = total + xp.sum(place.float64(block))
+            parts.append(xp.astype(change(block), kept, copy=False))
+    if not place.finite(total):
+        _check_finite(rows, place, size)
+    return xp.concat(parts, axis=0)
+
+
+def _check_finite(rows: Any, place: Place, size: int) -> None:
+    for span in spans(rows.shape[0], size):
+        checked_values(on_host(place.float64(rows[span, :])), span.start, None)

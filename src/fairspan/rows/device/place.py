@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from array_api_compat import (
     array_namespace,
     device,
@@ -17,6 +16,7 @@ from array_api_compat import (
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.rows.checks import check_shape
+from fairspan.typing import AnyArray
 
 # Fewest rows of a block, so that a product of it keeps the device busy.
 FEWEST_BLOCK_ROWS = 512
@@ -83,7 +83,7 @@ class Place:
         """Whether it is ordinary memory."""
         return "cpu" in str(self.device).lower()
 
-    def constant(self, values: npt.NDArray[Any]) -> Any:
+    def constant(self, values: AnyArray) -> Any:
         """A numpy array, brought here."""
         if not values.flags.writeable:  # torch warns about those
             values = values.copy()
@@ -146,7 +146,7 @@ def _is_sparse(array: Any) -> bool:
     return is_pydata_sparse_array(array)
 
 
-def on_host(array: Any) -> npt.NDArray[Any]:
+def on_host(array: Any) -> AnyArray:
     """An array as numpy's; what numpy has no name for (bfloat16) must be converted before."""
     if is_torch_array(array):
         return np.asarray(array.detach().cpu().numpy())

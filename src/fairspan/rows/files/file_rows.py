@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,18 +11,18 @@ from fairspan.errors import warn
 from fairspan.rows.columns import (
     BLOCKS_AT_A_TIME,
     ChosenColumns,
+    ReadInBatches,
     RowsByColumns,
     named_columns_only,
     vector_lengths_of,
 )
 from fairspan.rows.engines import Engine, InThisProcess, located, total
 from fairspan.rows.files.folders import open_table
-from fairspan.rows.files.formats import TableFile
+from fairspan.rows.files.formats import TableFile, is_table
 from fairspan.rows.files.parts import FilePart, reading
-from fairspan.rows.protocol import Fold, OnMissing, RowBlock, block_rows
+from fairspan.rows.protocol import Fold, OnMissing, Result, RowBlock, block_rows
 
 Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -136,12 +137,19 @@ class FileRows(RowsByColumns):
                 first_row += batch.num_rows
 
 
-def open_rows(
-    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-) -> FileRows:
-    """Rows of a file or folder, whose groups and weights are columns of it."""
-    named = named_columns_only(sensitive_features, sample_weight, f"the path {str(X)!r}")
-    return FileRows.open(X, on_missing=on_missing, **named)
+class Files(ReadInBatches):
+    """Files and folders of tables, whose groups and weights are columns of them."""
+
+    def takes(self, X: Any) -> bool:
+        """Whether it is one."""
+        return isinstance(X, str | PathLike) and is_table(Path(X))
+
+    def open_rows(
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+    ) -> FileRows:
+        """Rows of a file or folder, whose groups and weights are columns of it."""
+        named = named_columns_only(sensitive_features, sample_weight, f"the path {str(X)!r}")
+        return FileRows.open(X, on_missing=on_missing, **named)
 
 
 def ahead(items: Iterable[Item]) -> Iterator[Item]:

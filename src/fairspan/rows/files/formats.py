@@ -100,11 +100,24 @@ def kind_by_name(path: Path) -> str | None:
     return next((kind for kind, ends in _SUFFIXES.items() if name.endswith(ends)), None)
 
 
-def _kind(path: Path) -> str:
+def is_table(path: Path) -> bool:
+    """Whether a path is a folder, or a file of a known kind."""
+    try:
+        return path.is_dir() or (path.is_file() and _known_kind(path) is not None)
+    except OSError:  # who reads it will say so
+        return True
+
+
+def _known_kind(path: Path) -> str | None:
     kind = kind_by_name(path)
     if kind is None:
         with path.open("rb") as file:
             kind = _MAGIC.get(file.read(4))
+    return kind
+
+
+def _kind(path: Path) -> str:
+    kind = _known_kind(path)
     if kind is None:
         raise InvalidInput(
             f"{path} is of an unknown kind",

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from socket import create_connection
-from typing import Any, TypeVar
+from typing import Any
 
 from fairspan.errors import InvalidParameter, MissingDependency
 from fairspan.rows.engines import Part
-from fairspan.rows.protocol import Fold
+from fairspan.rows.protocol import Fold, Result
 from fairspan.rows.spark.jobs import (
     OUTCOME,
     mapped,
@@ -23,8 +23,6 @@ from fairspan.rows.spark.jobs import (
     partition_number,
     quiet,
 )
-
-Result = TypeVar("Result")
 
 # Parts whose results are merged on the cluster before one comes here. Not a matter of the cluster's
 # size, so that any cluster gives the same bits.

@@ -4,17 +4,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.rows.arrays import comes_from
 from fairspan.rows.arrow import ArrowStream
 from fairspan.rows.checks import check_width
-from fairspan.rows.columns import ChosenColumns, RowsByColumns, named_columns_only
+from fairspan.rows.columns import ChosenColumns, RowsByColumns, named_columns_only, not_scored
 from fairspan.rows.engines import located
 from fairspan.rows.groups import listed
-from fairspan.rows.protocol import Fold, OnMissing, Projection
+from fairspan.rows.protocol import Fold, OnMissing, Projection, Result
 from fairspan.rows.spark.jobs import (
     OUTCOME,
     mapped,
@@ -23,7 +24,6 @@ from fairspan.rows.spark.jobs import (
     partition_number,
 )
 
-Result = TypeVar("Result")
 Batches = Iterator[Any]
 
 _ONE_ENTRY_ONE_COLUMN = (
@@ -61,43 +61,53 @@ class SparkRows(RowsByColumns):
         return merged_there(mapped(read, _pass_over(fold, self.chosen), OUTCOME), fold)
 
 
-def open_rows(
-    X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-) -> SparkRows:
-    """Rows of a Spark DataFrame, whose groups and weights are columns of it."""
-    frame = _checked(X)
-    named = named_columns_only(sensitive_features, sample_weight, "a Spark DataFrame")
-    return SparkRows(frame, ChosenColumns.of(frame.columns, {}, on_missing=on_missing, **named))
+class SparkFrames:
+    """Spark data frames, whose groups and weights are columns of them."""
 
+    def takes(self, X: Any) -> bool:
+        """Whether it is one."""
+        return comes_from(X, "pyspark")
 
-def transformed(X: Any, projection: Projection) -> Any:
-    """The reduced rows as a Spark DataFrame, computed when Spark needs them.
+    def open_rows(
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+    ) -> SparkRows:
+        """Rows of a Spark DataFrame, whose groups and weights are columns of it."""
+        frame = _checked(X)
+        named = named_columns_only(sensitive_features, sample_weight, "a Spark DataFrame")
+        return SparkRows(frame, ChosenColumns.of(frame.columns, {}, on_missing=on_missing, **named))
 
-    Columns that are no features are carried along behind the components, as rows of Spark have no
-    order by which they could be joined again.
+    def scored(self, X: Any, score: object) -> Any:
+        """A number each would have nowhere to go."""
+        raise not_scored(X)
 
-    Raises
-    ------
-    InvalidInput
-        A missing column, a feature that holds no numbers, or a column named like a component.
-    """
-    frame = _checked(X)
-    chosen = ChosenColumns.of(frame.columns, {})
-    if projection.feature_names is not None:
-        chosen = chosen.selected(projection.feature_names)
-    check_width(len(chosen.features), projection.components.shape[1], "features")
-    _check_numeric(frame, chosen.features)
-    carried = [name for name in frame.columns if name not in chosen.features]
-    taken = [name for name in carried if name in projection.component_names]
-    if taken:
-        raise InvalidInput(
-            f"X has columns {listed(taken)}, which is what the reduced columns are called",
-            "Allowed are other names",
-            "Rename or drop them",
-        )
-    reduced = partial(_reduced, projection, list(chosen.features), carried)
-    read = _numbered(frame, [*chosen.features, *carried])
-    return mapped(read, reduced, _reduced_schema(frame, projection, carried))
+    def transformed(self, X: Any, projection: Projection) -> Any:
+        """The reduced rows as a Spark DataFrame, computed when Spark needs them.
+
+        Columns that are no features are carried along behind the components, as rows of Spark have
+        no order by which they could be joined again.
+
+        Raises
+        ------
+        InvalidInput
+            A missing column, a feature that holds no numbers, or a column named like a component.
+        """
+        frame = _checked(X)
+        chosen = ChosenColumns.of(frame.columns, {})
+        if projection.feature_names is not None:
+            chosen = chosen.selected(projection.feature_names)
+        check_width(len(chosen.features), projection.components.shape[1], "features")
+        _check_numeric(frame, chosen.features)
+        carried = [name for name in frame.columns if name not in chosen.features]
+        taken = [name for name in carried if name in projection.component_names]
+        if taken:
+            raise InvalidInput(
+                f"X has columns {listed(taken)}, which is what the reduced columns are called",
+                "Allowed are other names",
+                "Rename or drop them",
+            )
+        reduced = partial(_reduced, projection, list(chosen.features), carried)
+        read = _numbered(frame, [*chosen.features, *carried])
+        return mapped(read, reduced, _reduced_schema(frame, projection, carried))
 
 
 def _pass_over(fold: Fold[Result], chosen: ChosenColumns) -> Callable[[Batches], Batches]:

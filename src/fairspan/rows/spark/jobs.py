@@ -4,16 +4,14 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, TypeVar
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from fairspan import errors
 from fairspan.errors import FairspanError, InvalidInput
 from fairspan.rows.engines import located, merged_in_order
-from fairspan.rows.protocol import Fold
-
-Result = TypeVar("Result")
+from fairspan.rows.protocol import Fold, Result
 
 # What tasks hand on: the number of the part, and its result or the error that it met.
 OUTCOME = "part int, result binary, error string"

@@ -1,22 +1,29 @@
-"""What an interrupted pass over files leaves behind: its plan, and what it has absorbed so far."""
+"""Passes over files that go on where they were interrupted.
 
+A pass leaves a record behind: its plan (which files, which columns), and what it has absorbed so
+far. An engine that records can then go on from there, in another process.
+"""
+
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, cast
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from fairspan.errors import CorruptFile, InvalidInput
+from fairspan.errors import CorruptFile, FairspanError, InvalidInput
+from fairspan.rows.engines import Engine, Part, merged_in_order
 from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.fingerprint import FileState, differences
 from fairspan.rows.groups import listed
-from fairspan.rows.protocol import Fold
-from fairspan.rows.resuming.fingerprints import Fingerprint, differences
+from fairspan.rows.protocol import Fold, Result
 from fairspan.storage import archive_bytes, read_archive, remove_abandoned, replacing, writing
 
-Result = TypeVar("Result")
-
 _KIND = "record"
+# Recording after each part may take this share of the time.
+_SHARE_OF_RECORDING = 0.1
 
 
 @dataclass(frozen=True)
@@ -27,7 +34,7 @@ class Plan:
     ----------
     root : Path
         The file or folder; not compared, as it may be moved.
-    files : mapping of str to Fingerprint
+    files : mapping of str to FileState
         By path relative to the root.
     n_parts : int
     options : mapping of str to lists of text
@@ -35,7 +42,7 @@ class Plan:
     """
 
     root: Path
-    files: Mapping[str, Fingerprint]
+    files: Mapping[str, FileState]
     n_parts: int
     options: Mapping[str, Sequence[str]]
 
@@ -46,7 +53,7 @@ class Plan:
         paths = dict.fromkeys(part.path for part in rows.table.parts)
         return cls(
             root,
-            {_name(path, root): Fingerprint.of(path) for path in paths},
+            {_name(path, root): FileState.of(path) for path in paths},
             len(rows.table.parts),
             {
                 "features": list(chosen.feature_names),
@@ -57,7 +64,7 @@ class Plan:
             },
         )
 
-    def fingerprint(self, path: Path) -> Fingerprint:
+    def state(self, path: Path) -> FileState:
         """What a file was when the plan was made."""
         return self.files[_name(path, self.root)]
 
@@ -74,7 +81,7 @@ class Plan:
         KeyError, TypeError, AttributeError
             These are not the values of a plan.
         """
-        files = {name: Fingerprint(*each) for name, each in values["files"].items()}
+        files = {name: FileState(*each) for name, each in values["files"].items()}
         return cls(root, files, values["n_parts"], dict(values["options"]))
 
     def changes(self, now: "Plan") -> Iterator[str]:
@@ -162,6 +169,75 @@ def write_whole(path: Path, contents: bytes) -> None:
         remove_abandoned(path)
         with replacing(path, unique=True) as partial:
             partial.write_bytes(contents)
+
+
+def recorded(rows: FileRows, path: Path) -> FileRows:
+    """The same rows, whose passes are recorded at this path part by part.
+
+    A pass raises InvalidInput where the record belongs to other files or choices, or where a file
+    changed while it was read; CorruptFile where the record is damaged.
+    """
+    return replace(rows, engine=Recording(rows.engine, path))
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Reads parts with another engine, and records their merged result.
+
+    Attributes
+    ----------
+    engine : Engine
+        Reads the parts.
+    path : Path
+        Where to record what was absorbed.
+    """
+
+    engine: Engine
+    path: Path
+
+    def results(
+        self, fold: Fold[Result], parts: Sequence[Part]
+    ) -> Iterator[tuple[int, Result | None]]:
+        """One result over all parts, of those too that were recorded before.
+
+        The same bits as without an interruption, however many processes read before and after.
+        """
+        rows = cast(Sequence[FileRows], parts)
+        if not rows:
+            return
+        files = tuple(file for part in rows for file in part.table.parts)
+        plan = Plan.of(replace(rows[0], table=replace(rows[0].table, parts=files)))
+        record = Record(self.path, plan)
+        saved = record.read(fold)
+        n_done, result = saved
+        due = time.monotonic()
+        # In worker processes it is one thread each, and threads may share out sums differently.
+        with threadpool_limits(1):
+            for count, more in self._remaining(fold, rows[n_done:], plan):
+                result = merged_in_order(fold, [more], result)
+                n_done += count
+                _check_unchanged(rows[n_done - count : n_done], plan)
+                if (started := time.monotonic()) >= due:
+                    record.write(fold, n_done, result)
+                    now = time.monotonic()
+                    due = now + (now - started) * (1 / _SHARE_OF_RECORDING - 1)
+        yield len(rows), result
+
+    def _remaining(
+        self, fold: Fold[Result], parts: Sequence[FileRows], plan: Plan
+    ) -> Iterator[tuple[int, Result | None]]:
+        try:
+            yield from self.engine.results(fold, parts)
+        except FairspanError:
+            # A file that is being written to breaks in many ways, all for one reason.
+            _check_unchanged(parts, plan)
+            raise
+
+
+def _check_unchanged(parts: Sequence[FileRows], plan: Plan) -> None:
+    for part in parts:
+        for file in part.table.parts:
+            plan.state(file.path).check(file.path)
 
 
 def _name(path: Path, root: Path) -> str:

@@ -1,1 +1,0 @@
-"""Passes over files that go on where they were interrupted."""
