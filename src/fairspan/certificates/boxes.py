@@ -17,7 +17,6 @@ import numpy as np
 
 from fairspan.certificates.proof import Proof
 from fairspan.linalg import smallest_sum
-from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.problem.robust_error_gap import RobustErrorGap, worst_case
@@ -104,8 +103,7 @@ class BoxesProof(Proof):
 
 def first_box(problem: Problem) -> tuple[FloatArray, FloatArray]:
     """Least and largest error of any subspace on each group, with room for rounding."""
-    second, d = problem.second_moments, problem.n_components
-    assert isinstance(second, DenseSecondMoments)
+    second, d = problem.dense, problem.n_components
     low, high = np.zeros(problem.n_groups), np.zeros(problem.n_groups)
     for group, alone in enumerate(np.eye(problem.n_groups)):
         least = smallest_sum(second.matrices, alone, d)
@@ -140,8 +138,7 @@ def _least(
     problem: Problem, chords: Pieces, multipliers: FloatArray, added: FloatArray
 ) -> tuple[float, float]:
     """L(sum_g w_g S_g) - mu.b of w = added + A'mu, less its rounding; and the rounding."""
-    second = problem.second_moments
-    assert isinstance(second, DenseSecondMoments)
+    second = problem.dense
     weights = added + multipliers @ chords.coefficients
     least = smallest_sum(second.matrices, weights, problem.n_components)
     constant = float(multipliers @ chords.offsets) - float(weights @ second.outside)

@@ -56,8 +56,7 @@ class Proof:
         errors : (k,) array
             Of the basis.
         """
-        second = problem.second_moments
-        assert isinstance(second, DenseSecondMoments)
+        second = problem.dense
         formula = proof_formula_of(problem.criterion)
         weights = formula.proving_weights(self.weights, problem)
         least = smallest_sum(second.matrices, weights, problem.n_components)
@@ -89,8 +88,7 @@ class LinesProof(Proof):
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """The value less the least that the polygon allows; all room for rounding is in it."""
-        second, criterion = problem.second_moments, problem.criterion
-        assert isinstance(second, DenseSecondMoments)
+        second, criterion = problem.dense, problem.criterion
         assert isinstance(criterion, RobustErrorGap)
         value = criterion.value(errors, problem)
         # Lines that are met again prove nothing new.
@@ -210,8 +208,7 @@ def _excess_with(
     problem: Problem, basis: FloatArray, matrix: FloatArray, weight: float
 ) -> tuple[float, float]:
     """tr(U'MU) - L(M) of M = sum_g q_g S_g - weight times a matrix, and its rounding."""
-    second = problem.second_moments
-    assert isinstance(second, DenseSecondMoments)
+    second = problem.dense
     size = float(np.abs(matrix).max())
     scale = size if size > 0 else 1.0
     stacked = np.concatenate([second.matrices, matrix[None] / scale])

@@ -6,7 +6,7 @@ l_g = e_g - e*_g >= 0 its excess loss. q_g is its share of the rows. All errors 
 of the features.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -271,6 +271,10 @@ class Disparity(LinearProof):
             return Pieces.single(problem.proportions)
         gap = np.where(np.arange(2) == self._protected(problem), 1.0, -1.0)
         return Pieces.single(self.trade_off * problem.proportions + (1 - self.trade_off) * gap)
+
+    def settled(self, problem: "Problem") -> "Disparity":
+        """The same, with the protected group named."""
+        return replace(self, protected=problem.labels[self._protected(problem)])
 
     def _protected(self, problem: "Problem") -> int:
         if self.protected is None:
