@@ -17,9 +17,10 @@ import numpy as np
 
 from fairspan.certificates.proof import Proof
 from fairspan.linalg import smallest_sum
+from fairspan.problem.criteria import declares
+from fairspan.problem.criteria.error_gap import worst_case
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.problem.robust_error_gap import RobustErrorGap, worst_case
 from fairspan.typing import FloatArray
 
 # Sides closer than this share of the error are one, and the chord there is the tangent.
@@ -75,7 +76,7 @@ class BoxesProof(Proof):
 
     def fits(self, problem: Problem) -> bool:
         """Of the robust error gap."""
-        return isinstance(problem.criterion, RobustErrorGap)
+        return declares(problem.criterion, "has_concave_scores")
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """The value at a subspace less the bound of the last box; all rounding is in it."""
@@ -115,8 +116,7 @@ def first_box(problem: Problem) -> tuple[FloatArray, FloatArray]:
 
 def chords_of(problem: Problem, low: FloatArray, high: FloatArray) -> Pieces:
     """Affine functions below every score on a box of errors."""
-    criterion = problem.criterion
-    assert isinstance(criterion, RobustErrorGap)
+    criterion = problem.robust
     weights, radii = criterion.pair_weights(problem), criterion.radii(problem)
     at_low, at_high = worst_case(weights, low, radii), worst_case(weights, high, radii)
     width = high - low

@@ -11,10 +11,10 @@ import numpy as np
 from fairspan.certificates.supporting_polygon import least_beyond_lines
 from fairspan.linalg import smallest_sum
 from fairspan.moments.operators import DenseSecondMoments
+from fairspan.problem.criteria import declares
 from fairspan.problem.limits import CovariancesWithin, Limit, MeansWithin, is_within
 from fairspan.problem.problem import Problem
 from fairspan.problem.proof_formulas import proof_formula_of
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.typing import FloatArray
 
 # How near the bound comes to the least value on the polygon of supporting lines.
@@ -84,12 +84,11 @@ class LinesProof(Proof):
 
     def fits(self, problem: Problem) -> bool:
         """Of the robust error gap of two groups."""
-        return isinstance(problem.criterion, RobustErrorGap) and problem.n_groups == 2
+        return declares(problem.criterion, "has_concave_scores") and problem.n_groups == 2
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """The value less the least that the polygon allows; all room for rounding is in it."""
-        second, criterion = problem.dense, problem.criterion
-        assert isinstance(criterion, RobustErrorGap)
+        second, criterion = problem.dense, problem.robust
         value = criterion.value(errors, problem)
         # Lines that are met again prove nothing new.
         lines = np.unique(self.lines, axis=0)

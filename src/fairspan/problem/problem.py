@@ -3,7 +3,7 @@
 import numbers
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from fairspan.problem.limits import Limit
 from fairspan.problem.pieces import Pieces
 from fairspan.rows.groups import Label
 from fairspan.typing import FloatArray
+
+if TYPE_CHECKING:
+    from fairspan.problem.criteria import RobustErrorGap
 
 # Errors within this share of the variance are the same, to eigenvectors found by iteration.
 _ALIKE = 1e-9
@@ -122,6 +125,12 @@ class Problem:
     def pieces(self) -> Pieces | None:
         """The criterion as a sum of maxima of affine functions; None if it is not one."""
         return self.criterion.pieces(self)
+
+    @property
+    def robust(self) -> "RobustErrorGap":
+        """The criterion as a robust error gap, of radius zero where it is an error gap."""
+        criterion: Any = self.criterion
+        return cast("RobustErrorGap", criterion.robust())
 
     @cached_property
     def pooled_optimum(self) -> LeadingSubspace:

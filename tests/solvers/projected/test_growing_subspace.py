@@ -11,9 +11,9 @@ from fairspan.problem.criteria import (
     MinimaxError,
     MinimaxLoss,
     NashWelfare,
+    RobustErrorGap,
     TotalError,
 )
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.projected import eigen_path
 from fairspan.solvers.projected.bounds import SubspaceBounds

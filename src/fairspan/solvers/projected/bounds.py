@@ -7,8 +7,6 @@ which serves all mixtures, or of the mixture itself. If all fail, W misses an ei
 LAPACK finds it. Of sparse rows an iteration from a start of its own estimates what W may lack.
 """
 
-from typing import cast
-
 import numpy as np
 
 from fairspan.certificates.solution import Solution
@@ -16,7 +14,6 @@ from fairspan.certificates.supporting_polygon import least_beyond_lines
 from fairspan.linalg import frobenius_ceiling, leading_subspace
 from fairspan.problem.criteria import declares
 from fairspan.problem.problem import Problem
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.soft_projection import is_soft, retained
 from fairspan.solvers.projected.grown_space import ROUNDING, GrownSpace, MixtureWithin
 from fairspan.typing import FloatArray
@@ -142,10 +139,10 @@ class SubspaceBounds:
             fall = fall_of_bound(problem, space, solution) if slack.any() else 0.0
             losses = [self.slack[weights.tobytes()] for weights in self.groups]
             return solution.lower_bound - fall * float(slack.max()) - max(losses, default=0.0)
-        criterion, traces = cast(RobustErrorGap, problem.criterion), problem.second_moments.traces
+        traces = problem.second_moments.traces
         within = np.array([space.mixture(weights).top_sum(d) for weights in lines])
         return least_beyond_lines(
-            lambda errors: criterion.scores(errors, problem),
+            lambda errors: problem.robust.scores(errors, problem),
             lines,
             lines @ traces - within - slack[1:],
             traces,
@@ -166,7 +163,7 @@ def fall_of_bound(problem: Problem, space: GrownSpace, solution: Solution) -> fl
     if declares(criterion, "has_concave_scores"):
         errors = space.second_moments.residual_variances(coordinates_of(solution))
         least = max(ROUNDING * float(problem.second_moments.traces.max()), tiny)
-        slopes = cast(RobustErrorGap, criterion).gradients(np.maximum(errors, least), problem)
+        slopes = problem.robust.gradients(np.maximum(errors, least), problem)
         return max(float(np.abs(slopes).sum(axis=1).max()), 1.0)
     return 1.0
 
