@@ -17,9 +17,9 @@ from fairspan.problem.criteria import (
     MinimaxError,
     MinimaxLoss,
     NashWelfare,
+    RobustErrorGap,
     TotalError,
 )
-from fairspan.problem.robust_error_gap import RobustErrorGap
 
 FloatArray = npt.NDArray[np.float64]
 

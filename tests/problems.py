@@ -14,10 +14,10 @@ from fairspan.problem.criteria import (
     MinimaxError,
     MinimaxLoss,
     NashWelfare,
+    RobustErrorGap,
     TotalError,
 )
 from fairspan.problem.problem import Problem
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 
 FloatArray = npt.NDArray[np.float64]

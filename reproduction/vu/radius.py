@@ -9,7 +9,7 @@ import numpy as np
 from fairspan.drawing.palette import BLUE
 from fairspan.estimator.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.problem.criteria import RobustErrorGap
 from fairspan.rows.groups import Label
 from fairspan.typing import FloatArray
 from reproduction.experiment import Cell, Effort, Result, Setting

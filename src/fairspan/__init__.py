@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from fairspan.problem.criteria import MinimaxError as MinimaxError
     from fairspan.problem.criteria import MinimaxLoss as MinimaxLoss
     from fairspan.problem.criteria import NashWelfare as NashWelfare
+    from fairspan.problem.criteria import RobustErrorGap as RobustErrorGap
     from fairspan.problem.criteria import TotalError as TotalError
     from fairspan.problem.restrictions import CovarianceParity as CovarianceParity
     from fairspan.problem.restrictions import MeanParity as MeanParity
-    from fairspan.problem.robust_error_gap import RobustErrorGap as RobustErrorGap
     from fairspan.report.writing import write_report as write_report
     from fairspan.rows.files.file_rows import FileRows as FileRows
     from fairspan.solvers.many_groups.dual_newton import DualNewton as DualNewton
@@ -59,7 +59,7 @@ _HOMES = {
     "MinimaxLoss": "fairspan.problem.criteria",
     "NashWelfare": "fairspan.problem.criteria",
     "TotalError": "fairspan.problem.criteria",
-    "RobustErrorGap": "fairspan.problem.robust_error_gap",
+    "RobustErrorGap": "fairspan.problem.criteria",
     "CovarianceParity": "fairspan.problem.restrictions",
     "MeanParity": "fairspan.problem.restrictions",
     "BoundarySearch": "fairspan.solvers.two_groups.boundary_search",

@@ -26,7 +26,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "disparity": "fairspan.problem.criteria:Disparity",
         "equal_error": "fairspan.problem.criteria:EqualError",
         "error_gap": "fairspan.problem.criteria:ErrorGap",
-        "robust_error_gap": "fairspan.problem.robust_error_gap:RobustErrorGap",
+        "robust_error_gap": "fairspan.problem.criteria:RobustErrorGap",
         "nash_welfare": "fairspan.problem.criteria:NashWelfare",
     },
     "restriction": {

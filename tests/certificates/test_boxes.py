@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fairspan.certificates.boxes import BoxesProof, Shrinking, Side, chords_of, first_box
-from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.problem.criteria import RobustErrorGap
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import errors_of, problem_of, random_basis, random_moments

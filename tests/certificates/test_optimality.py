@@ -18,10 +18,10 @@ from fairspan.problem.criteria import (
     MinimaxError,
     MinimaxLoss,
     NashWelfare,
+    RobustErrorGap,
     TotalError,
 )
 from fairspan.problem.restrictions import MeanParity
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import independent_value, problem_of, random_basis, random_moments
 

@@ -19,10 +19,10 @@ from fairspan.problem.criteria import (
     MinimaxError,
     MinimaxLoss,
     NashWelfare,
+    RobustErrorGap,
     TotalError,
 )
 from fairspan.problem.limits import CovariancesWithin, MeansWithin
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.restrictions.parity import LimitedMeans
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch

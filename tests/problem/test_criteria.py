@@ -10,11 +10,11 @@ from fairspan.problem.criteria import (
     MinimaxError,
     MinimaxLoss,
     NashWelfare,
+    RobustErrorGap,
     TotalError,
 )
 from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.problem import check_n_components
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.registry import names_of
 from problems import problem_of
 

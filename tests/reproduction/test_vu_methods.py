@@ -5,7 +5,7 @@ import pytest
 
 from fairspan.estimator.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.problem.criteria import RobustErrorGap
 from reproduction.experiment import Effort
 from reproduction.vu import methods
 from reproduction.vu.data_sets import DATA_SETS, data_set_of

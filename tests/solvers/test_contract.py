@@ -14,9 +14,9 @@ from fairspan.problem.criteria import (
     MinimaxError,
     MinimaxLoss,
     NashWelfare,
+    RobustErrorGap,
     TotalError,
 )
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.choose import Auto, check_accepted
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.published.multiplicative import MultiplicativeWeights

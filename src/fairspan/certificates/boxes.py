@@ -17,10 +17,10 @@ import numpy as np
 
 from fairspan.certificates.proof import Proof
 from fairspan.linalg import smallest_sum
-from fairspan.moments.operators import DenseSecondMoments
+from fairspan.problem.criteria import declares
+from fairspan.problem.criteria.error_gap import worst_case
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.problem.robust_error_gap import RobustErrorGap, worst_case
 from fairspan.typing import FloatArray
 
 # Sides closer than this share of the error are one, and the chord there is the tangent.
@@ -76,7 +76,7 @@ class BoxesProof(Proof):
 
     def fits(self, problem: Problem) -> bool:
         """Of the robust error gap."""
-        return isinstance(problem.criterion, RobustErrorGap)
+        return declares(problem.criterion, "has_concave_scores")
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """The value at a subspace less the bound of the last box; all rounding is in it."""
@@ -104,8 +104,7 @@ class BoxesProof(Proof):
 
 def first_box(problem: Problem) -> tuple[FloatArray, FloatArray]:
     """Least and largest error of any subspace on each group, with room for rounding."""
-    second, d = problem.second_moments, problem.n_components
-    assert isinstance(second, DenseSecondMoments)
+    second, d = problem.dense, problem.n_components
     low, high = np.zeros(problem.n_groups), np.zeros(problem.n_groups)
     for group, alone in enumerate(np.eye(problem.n_groups)):
         least = smallest_sum(second.matrices, alone, d)
@@ -117,8 +116,7 @@ def first_box(problem: Problem) -> tuple[FloatArray, FloatArray]:
 
 def chords_of(problem: Problem, low: FloatArray, high: FloatArray) -> Pieces:
     """Affine functions below every score on a box of errors."""
-    criterion = problem.criterion
-    assert isinstance(criterion, RobustErrorGap)
+    criterion = problem.robust
     weights, radii = criterion.pair_weights(problem), criterion.radii(problem)
     at_low, at_high = worst_case(weights, low, radii), worst_case(weights, high, radii)
     width = high - low
@@ -140,8 +138,7 @@ def _least(
     problem: Problem, chords: Pieces, multipliers: FloatArray, added: FloatArray
 ) -> tuple[float, float]:
     """L(sum_g w_g S_g) - mu.b of w = added + A'mu, less its rounding; and the rounding."""
-    second = problem.second_moments
-    assert isinstance(second, DenseSecondMoments)
+    second = problem.dense
     weights = added + multipliers @ chords.coefficients
     least = smallest_sum(second.matrices, weights, problem.n_components)
     constant = float(multipliers @ chords.offsets) - float(weights @ second.outside)

@@ -23,7 +23,6 @@ from fairspan.certificates.proof import Proof
 from fairspan.certificates.solution import Solution, Status, TracePoint
 from fairspan.linalg import rounding_of_basis, rounding_of_errors, with_positive_signs
 from fairspan.linalg.graded import graded_eigh
-from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.limits import is_within
 from fairspan.problem.problem import Problem
 from fairspan.problem.proof_formulas import proof_formula_of
@@ -277,8 +276,8 @@ def _wants_equal(problem: Problem) -> bool:
 
 def _roundings(problem: Problem, basis: FloatArray) -> FloatArray:
     """By how much rounding may have moved each group's error, shape (k,)."""
-    second = problem.second_moments
-    if not isinstance(second, DenseSecondMoments):
+    second = problem.dense
+    if not problem.has_matrices:
         return np.asarray(_UNSURE * second.traces)
     inner, left = second.inner_errors(basis), second.left_by(basis)
     from_inside = rounding_of_errors(second.spreads, inner, left)
@@ -308,11 +307,10 @@ def _scale(problem: Problem, errors: FloatArray, weights: FloatArray) -> float:
 
 def _least_roundings(problem: Problem, errors: FloatArray) -> FloatArray:
     """Of errors, by any way to work them out; less than is left room for in the end."""
-    second = problem.second_moments
     inner = np.maximum(errors - problem.fixed_errors, 0.0)
     least = _LEAST * inner
-    if isinstance(second, DenseSecondMoments):
-        least = least + rounding_of_basis(second.deviations, inner)
+    if problem.has_matrices:
+        least = least + rounding_of_basis(problem.dense.deviations, inner)
     return least
 
 
@@ -328,8 +326,8 @@ def _size(problem: Problem, errors: FloatArray, resolution: float) -> float:
     largest = float(inner.max())
     if largest > resolution:
         return largest
-    second = problem.second_moments
-    if problem.n_components == problem.n_features or not isinstance(second, DenseSecondMoments):
+    second = problem.dense
+    if problem.n_components == problem.n_features or not problem.has_matrices:
         return float(second.traces.max())
     if problem.least_variance is not None:
         return problem.least_variance

@@ -11,10 +11,10 @@ import numpy as np
 from fairspan.certificates.supporting_polygon import least_beyond_lines
 from fairspan.linalg import smallest_sum
 from fairspan.moments.operators import DenseSecondMoments
+from fairspan.problem.criteria import declares
 from fairspan.problem.limits import CovariancesWithin, Limit, MeansWithin, is_within
 from fairspan.problem.problem import Problem
 from fairspan.problem.proof_formulas import proof_formula_of
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.typing import FloatArray
 
 # How near the bound comes to the least value on the polygon of supporting lines.
@@ -56,8 +56,7 @@ class Proof:
         errors : (k,) array
             Of the basis.
         """
-        second = problem.second_moments
-        assert isinstance(second, DenseSecondMoments)
+        second = problem.dense
         formula = proof_formula_of(problem.criterion)
         weights = formula.proving_weights(self.weights, problem)
         least = smallest_sum(second.matrices, weights, problem.n_components)
@@ -85,13 +84,11 @@ class LinesProof(Proof):
 
     def fits(self, problem: Problem) -> bool:
         """Of the robust error gap of two groups."""
-        return isinstance(problem.criterion, RobustErrorGap) and problem.n_groups == 2
+        return declares(problem.criterion, "has_concave_scores") and problem.n_groups == 2
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """The value less the least that the polygon allows; all room for rounding is in it."""
-        second, criterion = problem.second_moments, problem.criterion
-        assert isinstance(second, DenseSecondMoments)
-        assert isinstance(criterion, RobustErrorGap)
+        second, criterion = problem.dense, problem.robust
         value = criterion.value(errors, problem)
         # Lines that are met again prove nothing new.
         lines = np.unique(self.lines, axis=0)
@@ -210,8 +207,7 @@ def _excess_with(
     problem: Problem, basis: FloatArray, matrix: FloatArray, weight: float
 ) -> tuple[float, float]:
     """tr(U'MU) - L(M) of M = sum_g q_g S_g - weight times a matrix, and its rounding."""
-    second = problem.second_moments
-    assert isinstance(second, DenseSecondMoments)
+    second = problem.dense
     size = float(np.abs(matrix).max())
     scale = size if size > 0 else 1.0
     stacked = np.concatenate([second.matrices, matrix[None] / scale])

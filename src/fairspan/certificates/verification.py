@@ -243,8 +243,7 @@ class _Checks:
     def _variances(self, full: Problem) -> tuple[float, FloatArray | None]:
         """Total variance, and each group's error at its own best if there are matrices."""
         square = self._unit**2
-        has_matrices = hasattr(full.second_moments, "matrices")
-        best = square * full.best_errors if has_matrices else None
+        best = square * full.best_errors if full.has_matrices else None
         return square * full.total_variance, best
 
     @property
@@ -267,8 +266,7 @@ class _Checks:
             basis = _inside(posed.coordinates.frame.reduced(basis))
         errors = restricted.full.errors(basis)
         basis = _within(restricted, basis)
-        has_matrices = hasattr(restricted.problem.second_moments, "matrices")
-        if proof is None or not has_matrices:
+        if proof is None or not restricted.problem.has_matrices:
             why = "the model carries no proof" if proof is None else "the rows stay sparse"
             weights = restricted.problem.proportions if proof is None else proof.weights
             found = judged(restricted.problem, basis, Proof(weights), made.tolerance, -np.inf)

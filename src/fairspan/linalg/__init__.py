@@ -7,6 +7,9 @@ settled here, so that the same matrix always gives the same bytes.
 from fairspan.linalg.dense import (
     TIE_TOLERANCE,
     LeadingSubspace,
+    Spectrum,
+    eigh,
+    eigvalsh,
     leading_subspace,
     with_positive_signs,
 )
@@ -17,7 +20,7 @@ from fairspan.linalg.iterative import (
     leading_subspace_of,
     orthonormal_beside,
 )
-from fairspan.linalg.small import eigh, eigvalsh
+from fairspan.linalg.memo import SolvedMixtures
 from fairspan.linalg.smallest_sums import (
     SmallestSum,
     root_mean_squares,
@@ -33,6 +36,8 @@ __all__ = [
     "IterativeSubspace",
     "LeadingSubspace",
     "SmallestSum",
+    "SolvedMixtures",
+    "Spectrum",
     "cholesky_ceiling",
     "eigh",
     "eigvalsh",

@@ -48,6 +48,23 @@ class LeadingSubspace:
     tied: FloatArray
     gap: float
 
+    @classmethod
+    def of(
+        cls, values: FloatArray, vectors: FloatArray, n_components: int, tolerance: float
+    ) -> "LeadingSubspace":
+        """Cut a decomposition, largest eigenvalue first, after d eigenvectors.
+
+        Eigenvalues within the tolerance of eigenvalue d are tied with it.
+        """
+        d = n_components
+        gap = float(values[d - 1] - values[d]) if len(values) > d else np.inf
+        tied = np.abs(values[: vectors.shape[1]] - values[d - 1]) <= tolerance
+        if not tied[d:].any():
+            kept = with_positive_signs(vectors[:, :d])
+            return cls(values[:d], kept, d, np.empty((len(vectors), 0)), gap)
+        vectors = with_positive_signs(vectors)
+        return cls(values[:d], vectors[:, :d], int(np.argmax(tied)), vectors[:, tied], gap)
+
     @property
     def top_eigenvalue_sum(self) -> float:
         """t_d: the sum of the d largest eigenvalues."""
@@ -57,6 +74,44 @@ class LeadingSubspace:
     def is_tied(self) -> bool:
         """Whether other subspaces reach the same eigenvalue sum."""
         return bool(self.tied.shape[1] > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """The whole decomposition of a symmetric matrix, which serves every number of components.
+
+    Attributes
+    ----------
+    values : (p,) array
+        Largest first.
+    vectors : (p, p) array
+        Orthonormal columns in the same order; their signs are not settled.
+    sizes : (p,) array
+        What each eigenvalue is known to a share of.
+    """
+
+    values: FloatArray
+    vectors: FloatArray
+    sizes: FloatArray
+
+    @classmethod
+    def of(cls, matrix: FloatArray) -> "Spectrum":
+        """The decomposition of a symmetric (p, p) matrix.
+
+        Raises
+        ------
+        InvalidInput
+            The matrix is not square or not finite.
+        """
+        matrix = _checked(matrix)
+        with threads_of("numpy") if len(matrix) >= _THREADS_FROM_FEATURES else nullcontext():
+            values, vectors, sizes = graded_eigh(matrix, len(matrix) - 1)
+        return cls(values[::-1], vectors[:, ::-1], sizes[::-1])
+
+    def leading(self, n_components: int, tie_tolerance: float = 0.0) -> LeadingSubspace:
+        """As of :func:`leading_subspace`."""
+        tolerance = max(tie_tolerance, TIE_TOLERANCE * float(self.sizes[n_components - 1]))
+        return LeadingSubspace.of(self.values, self.vectors, n_components, tolerance)
 
 
 def leading_subspace(
@@ -104,33 +159,18 @@ def leading_subspace(
             f"Allowed is 1 to the number of features, {n_features}",
             "Choose a number in that range",
         )
-    # One eigenvalue beyond the cut shows whether the cut goes through a tie.
-    values, vectors, size = _decompose(matrix, n_components, n_components + 1)
-    tolerance = max(tie_tolerance, TIE_TOLERANCE * size)
-    cut = values[n_components - 1]
-    gap = np.inf if n_components == n_features else float(cut - values[n_components])
-    if gap > tolerance:
-        kept = vectors[:, :n_components]
-        return LeadingSubspace(
-            values[:n_components],
-            with_positive_signs(kept),
-            n_components,
-            np.empty((n_features, 0)),
-            gap,
-        )
-    if len(values) < n_features:
-        values, vectors, _ = _decompose(matrix, n_components, n_features)
-        cut = values[n_components - 1]
-    vectors = with_positive_signs(vectors)
-    tied = np.abs(values - cut) <= tolerance
-    tied[n_components] = True  # the two decompositions may differ in the last bit
-    return LeadingSubspace(
-        values[:n_components],
-        vectors[:, :n_components],
-        int(np.argmax(tied)),
-        vectors[:, tied],
-        gap,
-    )
+    few = n_components < _PARTIAL_UP_TO_SHARE * n_features
+    if few and n_features >= _PARTIAL_FROM_FEATURES:
+        # One eigenvalue beyond the cut shows whether the cut goes through a tie.
+        values, vectors = _largest(matrix, n_components + 1)
+        size = float(np.abs(matrix).sum(axis=0).max())
+        tolerance = max(tie_tolerance, TIE_TOLERANCE * size)
+        # On a near multiple of the identity LAPACK may return fewer than asked for.
+        if len(values) > n_components and not is_graded(float(values[0]), float(values[-1])):
+            found = LeadingSubspace.of(values, vectors, n_components, tolerance)
+            if not found.is_tied:
+                return found
+    return Spectrum.of(matrix).leading(n_components, tie_tolerance)
 
 
 def with_positive_signs(vectors: FloatArray) -> FloatArray:
@@ -174,25 +214,41 @@ def _checked(matrix: FloatArray) -> FloatArray:
     return matrix
 
 
-def _decompose(
-    matrix: FloatArray, n_components: int, n_vectors: int
-) -> tuple[FloatArray, FloatArray, float]:
-    """Eigenvalues, largest first, their eigenvectors, and what the values are known to a share of.
+def _largest(matrix: FloatArray, n_vectors: int) -> tuple[FloatArray, FloatArray]:
+    """The largest eigenvalues, largest first, and their eigenvectors."""
+    p = len(matrix)
+    with threads_of("scipy") if p >= _THREADS_FROM_FEATURES else nullcontext():
+        values, vectors = scipy.linalg.eigh(
+            matrix, subset_by_index=[p - n_vectors, p - 1], driver="evr", check_finite=False
+        )
+    return values[::-1], vectors[:, ::-1]
 
-    At least n_vectors of them, as far as there are so many.
+
+def eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """All eigenvalues of small symmetric matrices, smallest first, and orthonormal eigenvectors.
+
+    Signs are left as LAPACK gives them.
+
+    Parameters
+    ----------
+    matrices : (..., m, m) array
+        Symmetric.
+
+    Returns
+    -------
+    values : (..., m) array
+    vectors : (..., m, m) array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> eigh(np.diag([2.0, 1.0]))[0]
+    array([1., 2.])
     """
-    n_features = matrix.shape[0]
-    few = n_vectors <= _PARTIAL_UP_TO_SHARE * n_features
-    if few and n_features >= _PARTIAL_FROM_FEATURES:
-        wanted = [n_features - n_vectors, n_features - 1]
-        with threads_of("scipy") if n_features >= _THREADS_FROM_FEATURES else nullcontext():
-            values, vectors = scipy.linalg.eigh(
-                matrix, subset_by_index=wanted, driver="evr", check_finite=False
-            )
-        # On a near multiple of the identity LAPACK's evr may return fewer than asked for.
-        if len(values) == n_vectors and not is_graded(float(values[-1]), float(values[0])):
-            size = float(np.abs(matrix).sum(axis=0).max())
-            return values[::-1], vectors[:, ::-1], size
-    with threads_of("numpy") if n_features >= _THREADS_FROM_FEATURES else nullcontext():
-        values, vectors, sizes = graded_eigh(matrix, n_components)
-    return values[::-1], vectors[:, ::-1], float(sizes[n_features - n_components])
+    values, vectors = np.linalg.eigh(matrices)
+    return values, vectors
+
+
+def eigvalsh(matrices: FloatArray) -> FloatArray:
+    """All eigenvalues, shape (..., m), of small symmetric (..., m, m) matrices, smallest first."""
+    return np.asarray(np.linalg.eigvalsh(matrices))

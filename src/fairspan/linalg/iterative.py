@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairspan.linalg.dense import TIE_TOLERANCE, LeadingSubspace, with_positive_signs
+from fairspan.linalg.dense import TIE_TOLERANCE, LeadingSubspace
 from fairspan.typing import FloatArray
 
 # From a (p, m) block to the operator's image of it.
@@ -129,7 +129,7 @@ def leading_subspace_of(
         basis, images = np.hstack([basis, fresh]), np.hstack([images, operator(fresh)])
         n_products += fresh.shape[1]
     tie = max(tie_tolerance, TIE_TOLERANCE * size)
-    leading = _with_ties(values, vectors, d, tie)
+    leading = LeadingSubspace.of(values, vectors, d, tie)
     wanted = min(n_vectors or block, basis.shape[1])
     if wanted != block:
         vectors = basis @ coordinates[:, :wanted]
@@ -204,15 +204,3 @@ def _sum_uncertainty(values: FloatArray, residuals: FloatArray, d: int) -> float
     if distance <= 0:
         return np.inf
     return float((residuals[:, :d] ** 2).sum() / distance)
-
-
-def _with_ties(
-    values: FloatArray, vectors: FloatArray, d: int, tolerance: float
-) -> LeadingSubspace:
-    vectors = with_positive_signs(vectors)
-    top = values[: vectors.shape[1]]
-    tied = np.abs(top - top[d - 1]) <= tolerance
-    gap = float(values[d - 1] - values[d]) if len(values) > d else np.inf
-    if not tied[d:].any():
-        return LeadingSubspace(top[:d], vectors[:, :d], d, np.empty((len(vectors), 0)), gap)
-    return LeadingSubspace(top[:d], vectors[:, :d], int(np.argmax(tied)), vectors[:, tied], gap)

@@ -7,15 +7,15 @@ eigenvectors of a mixture, and small compressions. Other implementations can the
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from fairspan.linalg import (
     GUARD,
-    TIE_TOLERANCE,
     IterativeSubspace,
     LeadingSubspace,
+    SolvedMixtures,
     cholesky_ceiling,
     leading_subspace,
     leading_subspace_of,
@@ -34,12 +34,14 @@ _ITERATED_UP_TO_SHARE = 1 / 40
 _GUARDED_SHARE = 8
 # Products with matrices use threads from here on.
 _THREADS_FROM_FEATURES = 400
-# Leading subspaces of this many mixtures are remembered.
-_REMEMBERED = 64
 
 
 class SecondMoments(Protocol):
     """Second moments S_1 .. S_k of k groups in p features."""
+
+    @property
+    def has_matrices(self) -> bool:
+        """Whether they are held as p x p matrices, of which bounds can be proven."""
 
     @property
     def n_groups(self) -> int:
@@ -71,35 +73,6 @@ class SecondMoments(Protocol):
         """Leading eigenvectors of sum_g weights_g S_g, with ties within the tolerance."""
 
 
-class KnownSubspaces:
-    """Leading subspaces found before, so that no eigenproblem is solved twice in one fit.
-
-    Those with a tie at the cut are not kept, as what counts as tied depends on who asks.
-    """
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[bytes, int], LeadingSubspace] = {}
-
-    def get(
-        self, weights: FloatArray, n_components: int, tie_tolerance: float
-    ) -> LeadingSubspace | None:
-        """That of a mixture, if it is known and has no tie within the tolerance."""
-        known = self._found.get((weights.tobytes(), n_components))
-        return known if known is not None and known.gap > tie_tolerance else None
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._found.clear()
-
-    def put(self, weights: FloatArray, n_components: int, leading: LeadingSubspace) -> None:
-        """Remember one, in place of the oldest."""
-        if leading.is_tied or leading.gap <= TIE_TOLERANCE * abs(leading.eigenvalues[0]):
-            return
-        if len(self._found) >= _REMEMBERED:
-            del self._found[next(iter(self._found))]
-        self._found[weights.tobytes(), n_components] = leading
-
-
 @dataclass(frozen=True, eq=False)
 class DenseSecondMoments:
     """Second moments held as a (k, p, p) array.
@@ -118,7 +91,7 @@ class DenseSecondMoments:
     matrices: FloatArray
     outside: FloatArray = field(default_factory=lambda: np.zeros(()))
     offset_rounding: FloatArray = field(default_factory=lambda: np.zeros(()))
-    known: KnownSubspaces = field(default_factory=KnownSubspaces, repr=False)
+    has_matrices: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.outside.shape:
@@ -209,11 +182,12 @@ class DenseSecondMoments:
         self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
     ) -> LeadingSubspace:
         """Leading eigenvectors of sum_g weights_g S_g."""
-        found = self.known.get(weights, n_components, tie_tolerance)
-        if found is None:
-            found = leading_subspace(self.mixture(weights), n_components, tie_tolerance)
-            self.known.put(weights, n_components, found)
-        return found
+        return self.solved.leading(weights, n_components, tie_tolerance)
+
+    @cached_property
+    def solved(self) -> SolvedMixtures:
+        """The eigenproblems of mixtures, each solved once for all dimensions and criteria."""
+        return SolvedMixtures(self.matrices)
 
     def sought(
         self,
@@ -277,12 +251,7 @@ class DenseSecondMoments:
 
     def mixture(self, weights: FloatArray) -> FloatArray:
         """sum_g weights_g S_g, shape (p, p); not to be written to."""
-        single = np.flatnonzero(weights)
-        if len(single) == 1 and weights[single[0]] == 1:
-            return np.asarray(self.matrices[single[0]])
-        if self.n_groups == 2:  # for small matrices, a fraction of the time
-            return np.asarray(weights[0] * self.matrices[0] + weights[1] * self.matrices[1])
-        return np.tensordot(weights, self.matrices, axes=1)
+        return self.solved.mixture(weights)
 
     @cached_property
     def _inner_products(self) -> FloatArray:

@@ -2,7 +2,6 @@
 
 import numbers
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 
@@ -96,7 +95,7 @@ class Posed:
             moves = getattr(full.criterion, "moves_with_errors", None)
             common = 0.0 if moves is None else float(outside.min())
             shift = 0.0 if moves is None else moves * common
-            moved = cast(DenseSecondMoments, full.second_moments).offset_rounding
+            moved = full.dense.offset_rounding
             # Not from the second moments: means that lie far apart would leave their rounding.
             offsets = self.offsets @ directions
             within = DenseSecondMoments(
@@ -124,7 +123,7 @@ class Posed:
         beside = np.linalg.qr(directions, mode="complete")[0][:, directions.shape[1] :]
         within = np.array([np.vdot(beside, each @ beside) for each in self.covariances])
         outside = within + ((self.offsets @ beside) ** 2).sum(axis=1)
-        moved = float(np.linalg.norm(cast(DenseSecondMoments, full.second_moments).offset_rounding))
+        moved = float(np.linalg.norm(full.dense.offset_rounding))
         rounding = 2 * np.sqrt(outside) * moved + moved**2 + _ROUNDINGS * outside
         return outside, rounding
 

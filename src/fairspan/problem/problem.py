@@ -3,6 +3,7 @@
 import numbers
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -12,9 +13,11 @@ from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.limits import Limit
 from fairspan.problem.pieces import Pieces
-from fairspan.problem.spectrum import Spectra
 from fairspan.rows.groups import Label
 from fairspan.typing import FloatArray
+
+if TYPE_CHECKING:
+    from fairspan.problem.criteria import RobustErrorGap
 
 # Errors within this share of the variance are the same, to eigenvectors found by iteration.
 _ALIKE = 1e-9
@@ -52,9 +55,6 @@ class Problem:
     least_variance : float, optional
         That of the feature which varies least of all that vary, about its mean: what is rounding
         beside it is zero. The least of the second moments, if left out.
-    decompositions : Spectra, optional
-        Those known of the second moments. `dataclasses.replace` hands them on, so that other
-        dimensions and criteria need not solve these eigenproblems again.
     """
 
     second_moments: SecondMoments
@@ -70,20 +70,20 @@ class Problem:
     fixed_rounding: FloatArray | None = None
     inner_rounding: FloatArray | None = None
     least_variance: float | None = None
-    decompositions: Spectra | None = None
 
     def __post_init__(self) -> None:
         check_n_components(self.n_components, self.second_moments.n_features)
         self.criterion.check(self.labels)
-        known = self.decompositions
-        if known is None or known.second_moments is not self.second_moments:
-            object.__setattr__(self, "decompositions", Spectra(self.second_moments))
 
     @property
-    def spectra(self) -> Spectra:
-        """Decompositions of mixtures of the second moments, each solved once."""
-        assert self.decompositions is not None
-        return self.decompositions
+    def dense(self) -> DenseSecondMoments:
+        """The second moments as matrices, which most solvers need."""
+        return cast(DenseSecondMoments, self.second_moments)
+
+    @property
+    def has_matrices(self) -> bool:
+        """Whether the second moments are matrices, and not sparse rows."""
+        return self.second_moments.has_matrices
 
     @property
     def n_groups(self) -> int:
@@ -119,18 +119,23 @@ class Problem:
     @cached_property
     def pooled_matrix(self) -> FloatArray:
         """sum_g q_g S_g as a (p, p) array."""
-        assert isinstance(self.second_moments, DenseSecondMoments)
-        return self.second_moments.mixture(self.proportions)
+        return self.dense.mixture(self.proportions)
 
     @cached_property
     def pieces(self) -> Pieces | None:
         """The criterion as a sum of maxima of affine functions; None if it is not one."""
         return self.criterion.pieces(self)
 
+    @property
+    def robust(self) -> "RobustErrorGap":
+        """The criterion as a robust error gap, of radius zero where it is an error gap."""
+        criterion: Any = self.criterion
+        return cast("RobustErrorGap", criterion.robust())
+
     @cached_property
     def pooled_optimum(self) -> LeadingSubspace:
         """The leading eigenvectors of the pooled second moment: ordinary PCA."""
-        return self.spectra.leading(self.proportions, self.n_components)
+        return self.second_moments.leading(self.proportions, self.n_components)
 
     @cached_property
     def served_worse_by_pca(self) -> int:
@@ -148,7 +153,7 @@ class Problem:
     def group_optima(self) -> tuple[LeadingSubspace, ...]:
         """The best d-dimensional subspace of each group alone: k eigenproblems, solved once."""
         return tuple(
-            self.spectra.leading(alone, self.n_components) for alone in np.eye(self.n_groups)
+            self.second_moments.leading(alone, self.n_components) for alone in np.eye(self.n_groups)
         )
 
     @cached_property
@@ -158,11 +163,6 @@ class Problem:
             return self.unrestricted.best_errors
         own = [self.errors(best.vectors)[g] for g, best in enumerate(self.group_optima)]
         return np.array(own)
-
-    def forget_group_optima(self) -> None:
-        """Derive anew, when asked, what rests on them: one of those known was none."""
-        for name in ("group_optima", "best_errors", "pieces"):
-            self.__dict__.pop(name, None)
 
     def errors(self, basis: FloatArray) -> FloatArray:
         """e_g(V) = tr S_g - tr(V'S_gV) of each group, never below zero, shape (k,)."""

@@ -37,52 +37,6 @@ class ProofFormula(Protocol):
         """By how much the value may be off, if the errors are by these."""
 
 
-class LinearProof:
-    """For a criterion that is one affine function of the errors: its own weights prove it."""
-
-    def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
-        """Those of the criterion."""
-        return np.asarray(_own_pieces(problem).coefficients[0])
-
-    def gap(
-        self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
-    ) -> float:
-        """The excess."""
-        return excess
-
-    def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
-        """``sum_g |w_g| e_g``."""
-        return float(np.abs(weights) @ errors)
-
-    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
-        """``sum_g |w_g|`` times the errors' own."""
-        return float(np.abs(_own_pieces(problem).coefficients[0]) @ roundings)
-
-
-class LargestProof:
-    """For the largest e_g - b_g of a group: weights on the simplex prove L(M) - w.b."""
-
-    def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
-        """Not negative, and summing to one."""
-        return _on_simplex(weights)
-
-    def gap(
-        self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
-    ) -> float:
-        """The excess, and by how much groups that have weight stay below the largest."""
-        heights = errors - _own_pieces(problem).offsets
-        return float(weights @ (heights.max() - heights)) + excess
-
-    def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
-        """The value."""
-        return max(float((errors - _own_pieces(problem).offsets).max()), 0.0)
-
-    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
-        """The largest; twice where the groups' own optima are subtracted."""
-        subtracted = bool(_own_pieces(problem).offsets.any())
-        return float(roundings.max()) * (2 if subtracted else 1)
-
-
 class PiecewiseProof:
     """For any sum of maxima of affine functions: multipliers whose mixture has the weights.
 
@@ -133,20 +87,6 @@ class PiecewiseProof:
         return pieces, pieces.blocks.normalised(found)
 
 
-def _own_pieces(problem: "Problem") -> Pieces:
-    pieces = problem.pieces
-    assert pieces is not None
-    return pieces
-
-
 def proof_formula_of(criterion: Any) -> ProofFormula:
     """That of a criterion; where it has none of its own, what its pieces give."""
     return criterion if hasattr(criterion, "proving_weights") else PiecewiseProof(criterion)
-
-
-def _on_simplex(weights: FloatArray) -> FloatArray:
-    positive = np.maximum(weights, 0.0)
-    total = float(positive.sum())
-    if not total > 0:
-        return np.full(len(weights), 1 / len(weights))
-    return np.asarray(positive / total)

@@ -15,9 +15,9 @@ from fairspan.problem.criteria import (
     MinimaxError,
     MinimaxLoss,
     NashWelfare,
+    RobustErrorGap,
 )
 from fairspan.problem.problem import Problem
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.choose import Auto
 from fairspan.solvers.exact_rank.descent_model import Model
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, largest_rank, reduced

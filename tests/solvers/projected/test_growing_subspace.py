@@ -11,13 +11,13 @@ from fairspan.problem.criteria import (
     MinimaxError,
     MinimaxLoss,
     NashWelfare,
+    RobustErrorGap,
     TotalError,
 )
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.projected import eigen_path
+from fairspan.solvers.projected.bounds import SubspaceBounds
 from fairspan.solvers.projected.grown_space import GrownSpace
-from fairspan.solvers.projected.subspace_proof import SubspaceProof
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import problem_of, random_moments, top_sum
 
@@ -108,21 +108,18 @@ def test_what_cancels_in_a_mixture_counts_as_rounding_of_its_ceilings():
     assert proven > level + least
 
 
-def test_ceilings_beside_a_subspace_do_not_outlive_it():
+def test_what_a_subspace_lacks_is_never_underestimated():
+    """Beside a subspace of some coordinates, for the groups and for mixtures of either sign."""
     matrices = random_moments(np.random.default_rng(2), 2, 30)
     problem = problem_of(matrices, 2, MinimaxError())
-    second, weights = problem.second_moments, np.array([0.4, 0.6])
-    proof = SubspaceProof(problem, second.n_held(2))
-    found = second.sought(weights, 2)
-    proof.take_exact(weights, found)
-    near = np.array([0.41, 0.59])
-    held = GrownSpace.of(second, found.vectors)
-    proof.missing(held, [near], 1e-9)
-    other = GrownSpace.of(second, np.eye(30)[:, :8])
-    proof.start_anew()
-    proof.missing(other, [near], 1e-9)
-    lacking = top_sum(second.mixture(near), 2) - top_sum(other.mixture(near).compressed, 2)
-    assert proof.excess(near) >= lacking * (1 - 1e-9)
+    bounds, second = SubspaceBounds(problem), problem.second_moments
+    space = GrownSpace.of(second, second.n_held(2), np.eye(30)[:, :8])
+    mixtures = [np.array(each) for each in ((0.4, 0.6), (0.41, 0.59), (1.2, -0.2), (1.0, 0.0))]
+    bounds.missing(space, mixtures, 1e-9)
+    for weights in mixtures:
+        within = top_sum(space.mixture(weights).compressed, 2)
+        lacking = top_sum(second.mixture(weights), 2) - within
+        assert bounds.slack[weights.tobytes()] >= lacking * (1 - 1e-9)
 
 
 CRITERIA = (

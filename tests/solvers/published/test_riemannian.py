@@ -6,9 +6,8 @@ import scipy.linalg
 
 from fairspan.errors import InvalidParameter, InvalidType
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import ErrorGap, MinimaxLoss
+from fairspan.problem.criteria import ErrorGap, MinimaxLoss, RobustErrorGap
 from fairspan.problem.problem import Problem
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.published.retractions import horizontal
 from fairspan.solvers.published.riemannian import RiemannianSubgradient, _PaperScores
 from fairspan.solvers.published.stationarity import lipschitz_constant, stationarity

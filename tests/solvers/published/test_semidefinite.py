@@ -15,9 +15,9 @@ from fairspan.problem.criteria import (
     MinimaxError,
     MinimaxLoss,
     NashWelfare,
+    RobustErrorGap,
     TotalError,
 )
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.published import semidefinite
 from fairspan.solvers.published.semidefinite import Semidefinite
 from problems import problem_of, random_moments, solve, top_sum

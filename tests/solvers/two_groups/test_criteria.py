@@ -9,9 +9,15 @@ from fairspan import FairPCA, GroupMoments
 from fairspan.errors import Incompatible
 from fairspan.linalg import leading_subspace
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import Disparity, EqualError, ErrorGap, MinimaxLoss, TotalError
+from fairspan.problem.criteria import (
+    Disparity,
+    EqualError,
+    ErrorGap,
+    MinimaxLoss,
+    RobustErrorGap,
+    TotalError,
+)
 from fairspan.problem.problem import Problem
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import errors_of, independent_value, problem_of, random_basis, random_moments

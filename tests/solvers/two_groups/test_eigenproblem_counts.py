@@ -3,8 +3,7 @@
 import pytest
 
 from fairspan import FairPCA, GroupMoments
-from fairspan.problem.criteria import MinimaxLoss, NashWelfare
-from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.problem.criteria import MinimaxLoss, NashWelfare, RobustErrorGap
 from real_data import load
 
 # Measured counts.

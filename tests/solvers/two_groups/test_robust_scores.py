@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.problem.criteria import RobustErrorGap
 from fairspan.solvers.two_groups.branch_and_bound import clipped_to_positive
 from fairspan.solvers.two_groups.robust_scores import RobustScores
 from problems import problem_of

@@ -5,8 +5,7 @@ import pytest
 
 from fairspan import FairPCA
 from fairspan.errors import Incompatible
-from fairspan.problem.criteria import EqualError
-from fairspan.problem.robust_error_gap import RobustErrorGap
+from fairspan.problem.criteria import EqualError, RobustErrorGap
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.two_groups.branch_and_bound import clipped_to_positive
 from problems import problem_of

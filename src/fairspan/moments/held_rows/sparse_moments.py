@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -40,6 +41,7 @@ class SparseSecondMoments:
     variances: FloatArray
     offsets: FloatArray
     scale: FloatArray | None = None
+    has_matrices: ClassVar[bool] = False
 
     @property
     def n_groups(self) -> int:

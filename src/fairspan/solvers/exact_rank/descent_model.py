@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fairspan.linalg import eigh, graded_eigh
-from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.pieces import ONE_BLOCK, Blocks
 from fairspan.problem.problem import Problem
 from fairspan.solvers.many_groups.simplex_program import least_on_simplex
@@ -125,7 +124,8 @@ class Model:
         inside = basis.T @ np.tensordot(weights, images, axes=1)
         inside = (inside + inside.T) / 2
         a, turn, _ = graded_eigh(inside, max(len(inside) - 1, 0))
-        b, back = eigh(_compressed_mixture(second, weights, complement))
+        outside = complement.T @ problem.dense.mixture(weights) @ complement
+        b, back = eigh((outside + outside.T) / 2)
         basis, complement = basis @ turn, complement @ back
         descents = complement.T @ images @ turn
         curvatures = a[None, :] - b[:, None]
@@ -285,16 +285,6 @@ def _bends(scores: Scores, errors: FloatArray, multipliers: FloatArray) -> Float
     low = np.maximum(errors - change / 2, 0.0)
     bends = np.asarray(multipliers @ (scores(low + change)[1] - scores(low)[1]) / change)
     return bends if bends.any() else np.zeros(0)
-
-
-def _compressed_mixture(
-    second: SecondMoments, weights: FloatArray, basis: FloatArray
-) -> FloatArray:
-    if isinstance(second, DenseSecondMoments):
-        compressed = basis.T @ second.mixture(weights) @ basis
-    else:
-        compressed = np.tensordot(weights, second.compressed(basis), axes=1)
-    return np.asarray((compressed + compressed.T) / 2)
 
 
 def _inner(left: FloatArray, right: FloatArray) -> FloatArray:

@@ -1,15 +1,14 @@
 """From a relaxed solution to exactly d orthonormal components."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from fairspan.linalg import eigh
-from fairspan.problem.criteria import NashWelfare
+from fairspan.problem.criteria import declares
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.exact_rank.descent import descend
 from fairspan.solvers.exact_rank.descent_model import Scores
 from fairspan.solvers.many_groups.newton import Relaxation
@@ -39,22 +38,20 @@ def affine_scores(pieces: Pieces) -> Scores:
 
 def scores_of(problem: Problem) -> Scores:
     """The criterion of a problem as a sum of maxima of smooth functions of the errors."""
-    criterion = problem.criterion
     if problem.pieces is not None:
         return affine_scores(problem.pieces)
-    if isinstance(criterion, RobustErrorGap):
-        robust, traces = criterion, problem.second_moments.traces
+    criterion: Any = problem.criterion
+    traces = problem.second_moments.traces
+    floor = np.zeros(len(traces))
+    if declares(criterion, "has_concave_scores"):
         # At an error of zero the slope is infinite; just beyond it is finite and says the same.
         floor = _LEAST_ERROR * np.where(traces > 0, traces, max(float(traces.max()), 1.0))
-        return Scores(
-            lambda errors: (
-                robust.scores(errors, problem),
-                robust.gradients(np.maximum(errors, floor), problem),
-            )
+    return Scores(
+        lambda errors: (
+            criterion.scores(errors, problem),
+            criterion.gradients(np.maximum(errors, floor), problem),
         )
-    assert isinstance(criterion, NashWelfare), f"{criterion} is no largest of smooth functions"
-    traces = problem.second_moments.traces
-    return Scores(lambda errors: _nash(errors, traces))
+    )
 
 
 def best_rounding(
@@ -179,8 +176,3 @@ def further_starts(
         if all(d - float(np.sum((basis.T @ other) ** 2)) > _APART for other in taken):
             taken.append(basis)
             yield basis
-
-
-def _nash(errors: FloatArray, traces: FloatArray) -> tuple[FloatArray, FloatArray]:
-    captured = np.maximum(traces - errors, np.finfo(np.float64).eps * traces)
-    return np.array([-np.log(captured).mean()]), (1 / (len(traces) * captured))[None, :]

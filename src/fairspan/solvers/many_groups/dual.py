@@ -12,9 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairspan.errors import InvalidInput
-from fairspan.linalg import graded_eigh
-from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
@@ -100,7 +97,7 @@ class Dual:
     """
 
     def __init__(self, problem: Problem, pieces: Pieces) -> None:
-        self.second_moments = problem.second_moments
+        self.problem, self.second_moments = problem, problem.second_moments
         self.n_components = problem.n_components
         self.pieces, self.blocks = pieces, pieces.blocks
         self.coefficients, self.offsets = pieces.coefficients, pieces.offsets
@@ -135,32 +132,8 @@ class Dual:
         """Evaluate: one eigenproblem, for all eigenvectors."""
         multipliers = self.blocks.normalised(multipliers)
         weights, d = self.weights(multipliers), self.n_components
-        values, vectors = eigenvectors_of(self.second_moments, weights, d)
+        whole = self.problem.dense.solved.spectrum(weights)
         self.n_eigenproblems += 1
-        errors = self.second_moments.residual_variances(vectors[:, :d])
+        errors = self.second_moments.residual_variances(whole.vectors[:, :d])
         bound = float(multipliers @ self.pieces_at(errors))
-        return DualSpectrum(multipliers, bound, values, vectors)
-
-
-def eigenvectors_of(
-    second_moments: SecondMoments, weights: FloatArray, n_components: int
-) -> tuple[FloatArray, FloatArray]:
-    """All eigenvalues of sum_g weights_g S_g, largest first, and the eigenvectors.
-
-    Raises
-    ------
-    InvalidInput
-        The mixture is not finite.
-    """
-    if not isinstance(second_moments, DenseSecondMoments):
-        whole = second_moments.leading(weights, second_moments.n_features)
-        return whole.eigenvalues, whole.vectors
-    mixture = second_moments.mixture(weights)
-    if not np.isfinite(mixture).all():
-        raise InvalidInput(
-            "The second moments hold NaN or infinity",
-            "Allowed are finite numbers",
-            "Rescale the columns if their squares overflow (values beyond 1e150)",
-        )
-    values, vectors, _ = graded_eigh(mixture, n_components)
-    return values[::-1], vectors[:, ::-1]
+        return DualSpectrum(multipliers, bound, whole.values, whole.vectors)

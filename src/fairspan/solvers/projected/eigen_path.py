@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import check_choice
 from fairspan.problem.problem import Problem
@@ -47,7 +46,7 @@ def projected_solver(
         Makes the solver that is used inside.
     """
     # Operators that are no matrices come with a subspace around them.
-    if eigen == "dense" or not isinstance(problem.second_moments, DenseSecondMoments):
+    if eigen == "dense" or not problem.has_matrices:
         return None
     if eigen == "projected" or pays(problem, tolerance):
         return GrowingSubspace(dense())
@@ -65,8 +64,7 @@ def pays(problem: Problem, tolerance: float) -> bool:
 
 def _is_flat(problem: Problem) -> bool:
     """Whether so many eigenvalues matter that iterations converge slowly."""
-    second, q = problem.second_moments, problem.proportions
-    assert isinstance(second, DenseSecondMoments)
+    second, q = problem.dense, problem.proportions
     variance = float(q @ (second.traces - second.outside))
     matter = _PROJECTED_UP_TO_SHARE_THAT_MATTERS * problem.n_features
     return variance**2 > matter * second.squared_norm(q)

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairspan.linalg import (
     IterativeSubspace,
-    frobenius_ceiling,
+    LeadingSubspace,
     leading_subspace,
     orthonormal_beside,
     top_sum_bound,
@@ -18,6 +18,10 @@ from fairspan.typing import FloatArray
 
 # Up to so many groups, products of all pairs' residuals serve any number of mixtures.
 _FEW_GROUPS = 3
+# What float64 can resolve, as a share of the trace.
+ROUNDING = 1e-13
+# Directions in which a solution is pulled out of W, as a share of the pull.
+_DIRECTION = 1e-9
 
 
 class SoughtMoments(SecondMoments, Protocol):
@@ -50,53 +54,40 @@ class MixtureWithin:
         G'G, G = MW - WH.
     n_beside : int
         p - m.
+    leading : LeadingSubspace
+        Some leading eigenvectors of H, d or more.
     """
 
     compressed: FloatArray
     residual_gram: FloatArray
     n_beside: int
-    _found: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False)
+    leading: LeadingSubspace
 
-    def top_values(self, n: int) -> FloatArray:
-        """The n largest eigenvalues of H, largest first."""
-        return self._leading(n)[0]
-
-    def top_vectors(self, n: int) -> FloatArray:
-        """Their eigenvectors, shape (m, n)."""
-        return self._leading(n)[1]
+    def top_sum(self, n_components: int) -> float:
+        """t_d(H)."""
+        return float(self.leading.eigenvalues[:n_components].sum())
 
     def residual(self, n: int) -> float:
         """Sum of the squared residuals of the n leading Ritz vectors."""
-        vectors = self.top_vectors(n)
+        vectors = self.leading.vectors[:, :n]
         return max(float(np.vdot(vectors, self.residual_gram @ vectors)), 0.0)
 
-    def _leading(self, n: int) -> tuple[FloatArray, FloatArray]:
-        if self._found is None or len(self._found[0]) < n:
-            found = leading_subspace(self.compressed, n)
-            object.__setattr__(self, "_found", (found.eigenvalues, found.vectors))
-        assert self._found is not None
-        values, vectors = self._found
-        return values[:n], vectors[:, :n]
-
     def excess(self, n_components: int, ceiling: float) -> float:
-        """By how much t_d(M) may exceed that of H, if `ceiling` bounds M beside W."""
+        """By how much t_d(M) may exceed t_d(H), if `ceiling` bounds M beside W."""
         if self.n_beside == 0:
             return 0.0
         bound = top_sum_bound(
             self.compressed, self.residual_gram, n_components, ceiling, self.n_beside
         )
-        return max(bound - float(self.top_values(n_components).sum()), 0.0)
+        return max(bound - self.top_sum(n_components), 0.0)
 
-    def leading_part(self, n: int) -> "MixtureWithin":
-        """The mixture as its n leading Ritz vectors see it."""
-        turn = self.top_vectors(n)
+    def excess_beside_leading(self, n_components: int, ceiling: float) -> float:
+        """The same if `ceiling` bounds M beside the leading Ritz vectors alone."""
+        values, turn = self.leading.eigenvalues, self.leading.vectors
         gram = turn.T @ self.residual_gram @ turn
-        n_beside = self.n_beside + len(self.compressed) - n
-        return MixtureWithin(np.diag(self.top_values(n)), gram, n_beside)
-
-    def frobenius_ceiling(self, squared_norm: float, size: float) -> float:
-        """Bound on the eigenvalues of M beside W from |M|_F^2; `size` is what may cancel in M."""
-        return frobenius_ceiling(squared_norm, self.compressed, self.residual_gram, size)
+        n_beside = self.n_beside + len(self.compressed) - len(values)
+        bound = top_sum_bound(np.diag(values), gram, n_components, ceiling, n_beside)
+        return max(bound - self.top_sum(n_components), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +97,8 @@ class GrownSpace:
     Attributes
     ----------
     full : SoughtMoments
+    n_held : int
+        How many leading eigenvectors of a mixture W is to hold, d or more.
     basis : (p, m) array
     images : (k, p, m) array
     compressed : (k, m, m) array
@@ -113,21 +106,17 @@ class GrownSpace:
     """
 
     full: SoughtMoments
+    n_held: int
     basis: FloatArray
     images: FloatArray
     compressed: FloatArray
     _mixtures: dict[bytes, MixtureWithin] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, full: SoughtMoments, basis: FloatArray) -> "GrownSpace":
+    def of(cls, full: SoughtMoments, n_held: int, basis: FloatArray) -> "GrownSpace":
         """The span of (p, m) orthonormal columns."""
         images = full.applied(basis)
-        return cls(full, basis, images, _symmetric(basis.T @ images))
-
-    @property
-    def n_dimensions(self) -> int:
-        """m."""
-        return int(self.basis.shape[1])
+        return cls(full, n_held, basis, images, _symmetric(basis.T @ images))
 
     @cached_property
     def second_moments(self) -> DenseSecondMoments:
@@ -138,15 +127,9 @@ class GrownSpace:
             outside = self.full.residual_variances(self.basis)
         return DenseSecondMoments(self.compressed, outside)
 
-    def first(self, n: int) -> "GrownSpace":
-        """The span of its first n basis vectors."""
-        return GrownSpace(
-            self.full, self.basis[:, :n], self.images[:, :, :n], self.compressed[:, :n, :n]
-        )
-
     def with_columns(self, columns: FloatArray) -> "GrownSpace":
         """The space with the span of (p, r) columns too; the same object if they add nothing."""
-        room = self.basis.shape[0] - self.n_dimensions
+        room = self.basis.shape[0] - self.basis.shape[1]
         if columns.shape[1] == 0 or room == 0:
             return self
         fresh = orthonormal_beside(self.basis, columns)[:, :room]
@@ -159,6 +142,7 @@ class GrownSpace:
         rows.append(np.concatenate([across.transpose(0, 2, 1), own], axis=2))
         return GrownSpace(
             self.full,
+            self.n_held,
             np.hstack([self.basis, fresh]),
             np.concatenate([self.images, images], axis=2),
             np.concatenate(rows, axis=1),
@@ -172,18 +156,17 @@ class GrownSpace:
         """The mixture sum_g weights_g S_g within; looked at once."""
         key = weights.tobytes()
         if key not in self._mixtures:
-            self._mixtures[key] = self._mixture(weights)
+            compressed = np.tensordot(weights, self.compressed, axes=1)
+            if len(self.compressed) <= _FEW_GROUPS:
+                products = np.tensordot(weights, self._residual_products, axes=1)
+                gram = np.tensordot(weights, products, axes=1)
+            else:
+                residual = self.image(weights) - self.basis @ compressed
+                gram = residual.T @ residual
+            p, m = self.basis.shape
+            leading = leading_subspace(compressed, min(self.n_held, m))
+            self._mixtures[key] = MixtureWithin(compressed, gram, p - m, leading)
         return self._mixtures[key]
-
-    def _mixture(self, weights: FloatArray) -> MixtureWithin:
-        compressed = np.tensordot(weights, self.compressed, axes=1)
-        if self.images.shape[0] <= _FEW_GROUPS:
-            products = np.tensordot(weights, self._residual_products, axes=1)
-            gram = np.tensordot(weights, products, axes=1)
-        else:
-            residual = self.image(weights) - self.basis @ compressed
-            gram = residual.T @ residual
-        return MixtureWithin(compressed, gram, self.basis.shape[0] - self.n_dimensions)
 
     @cached_property
     def _residual_products(self) -> FloatArray:
@@ -191,9 +174,20 @@ class GrownSpace:
         residuals = self.images - self.basis @ self.compressed
         return np.array([[left.T @ right for right in residuals] for left in residuals])
 
-    def ritz_vectors(self, weights: FloatArray, n: int) -> FloatArray:
-        """What the space knows of the n leading eigenvectors of a mixture, shape (p, n)."""
-        return self.basis @ self.mixture(weights).top_vectors(n)
+    def ritz_vectors(self, weights: FloatArray) -> FloatArray:
+        """What the space knows of the leading eigenvectors of a mixture, shape (p, n_held)."""
+        return np.asarray(self.basis @ self.mixture(weights).leading.vectors)
+
+    def pull(self, weights: FloatArray, basis: FloatArray) -> FloatArray:
+        """Directions outside of W in which a mixture pulls a basis within, in (m, d) coordinates.
+
+        A solution with an open gap need not be made of leading eigenvectors.
+        """
+        image = self.image(weights) @ basis
+        outside = image - self.basis @ (self.basis.T @ image)
+        size = float(np.abs(weights) @ self.full.traces)
+        least = max(_DIRECTION * float(np.linalg.norm(image, 2)), ROUNDING * size)
+        return outside if float(np.linalg.norm(outside)) > least else outside[:, :0]
 
 
 def _symmetric(products: FloatArray) -> FloatArray:

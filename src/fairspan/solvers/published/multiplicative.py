@@ -11,7 +11,7 @@ import numpy as np
 
 from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.solution import Solution, TracePoint
-from fairspan.problem.criteria import MinimaxError, MinimaxLoss
+from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import check_count, check_number
 from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis
@@ -76,7 +76,7 @@ class MultiplicativeWeights:
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
-        if not isinstance(problem.criterion, MinimaxLoss | MinimaxError):
+        if not declares(problem.criterion, "is_largest_of_groups"):
             return "it takes 'minimax_loss' and 'minimax_error' only"
         return "it takes two groups or more" if problem.n_groups < 2 else None
 

@@ -15,13 +15,11 @@ import numpy.typing as npt
 from fairspan.certificates.optimality import certified
 from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.errors import InvalidType
-from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.parameters import check_choice, check_count
 from fairspan.problem.problem import Problem
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.published.retractions import RETRACTIONS, horizontal
-from fairspan.solvers.published.stationarity import ROUNDING, robust_form
+from fairspan.solvers.published.stationarity import ROUNDING
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from fairspan.typing import FloatArray
 
@@ -80,7 +78,7 @@ class RiemannianSubgradient:
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
-        if not isinstance(problem.criterion, ErrorGap | RobustErrorGap):
+        if not hasattr(problem.criterion, "robust"):
             return "it takes 'error_gap' and 'robust_error_gap' only"
         return "it takes two groups or more" if problem.n_groups < 2 else None
 
@@ -148,7 +146,7 @@ class _PaperScores:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.criterion = problem, robust_form(problem)
+        self.problem, self.criterion = problem, problem.robust
         self.radii = self.criterion.radii(problem)[:, None]
         self.linear = self.criterion.pair_weights(problem)
         self.theta = 2 * np.abs(self.linear) * np.sqrt(self.radii.T)

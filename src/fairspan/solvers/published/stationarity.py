@@ -5,24 +5,13 @@ The measures by which the paper judges Riemannian descent, for any subspace what
 
 import numpy as np
 
-from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.problem import Problem
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.many_groups.simplex_program import least_on_simplex
 from fairspan.solvers.published.retractions import horizontal
 from fairspan.typing import FloatArray
 
 # An error below this share of the group's variance is rounding.
 ROUNDING = 1e-14
-
-
-def robust_form(problem: Problem) -> RobustErrorGap:
-    """The criterion as a robust error gap; the error gap is the one with radius zero."""
-    criterion = problem.criterion
-    if isinstance(criterion, ErrorGap):
-        return RobustErrorGap(criterion.penalty, 0.0)
-    assert isinstance(criterion, RobustErrorGap)
-    return criterion
 
 
 def lipschitz_constant(problem: Problem) -> float:
@@ -53,7 +42,7 @@ def lipschitz_constant(problem: Problem) -> float:
     Where a group with v_g < 0 has an error near its radius, the criterion weighs it by a share of
     v_g; the spread of C is convex in that share, hence largest at 0 or 1. Both are looked at.
     """
-    second, criterion = problem.second_moments, robust_form(problem)
+    second, criterion = problem.second_moments, problem.robust
 
     def largest(weights: FloatArray) -> float:
         return float(second.leading(weights, 1).eigenvalues[0])
@@ -96,7 +85,7 @@ def stationarity(problem: Problem, basis: FloatArray) -> float:
     steepest = lipschitz_constant(problem)
     if steepest == 0:
         return 0.0
-    criterion, errors = robust_form(problem), problem.errors(basis)
+    criterion, errors = problem.robust, problem.errors(basis)
     slopes = criterion.gradients(
         np.maximum(errors, ROUNDING * problem.second_moments.traces), problem
     )

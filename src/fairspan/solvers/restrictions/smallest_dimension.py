@@ -62,7 +62,7 @@ def _least_components(task: Task, share: float) -> int:
     for group in np.flatnonzero(_varying(traces)):
         # Solving for each dimension asks for the same decompositions.
         alone = np.eye(len(traces))[group]
-        kept = np.cumsum(task.problem.spectra.known(alone).values[::-1])
+        kept = np.cumsum(task.problem.dense.solved.spectrum(alone).values)
         reached = np.flatnonzero(kept >= (share - _ROUNDING) * traces[group])
         needed = max(needed, int(reached[0]) + 1 if len(reached) else p)
     return needed

@@ -18,7 +18,6 @@ from fairspan.certificates.optimality import goal, rounding_at
 from fairspan.certificates.solution import TracePoint
 from fairspan.certificates.supporting_polygon import least_of_largest
 from fairspan.problem.problem import Problem
-from fairspan.problem.robust_error_gap import RobustErrorGap
 from fairspan.solvers.two_groups.robust_scores import Point, RobustScores
 from fairspan.solvers.two_groups.sectors import (
     BoundaryPoint,
@@ -94,15 +93,14 @@ class BranchAndBound:
         A criterion that weighs a group's error negatively may reach beyond the Pareto frontier,
         which is the arc from 0 to 90 degrees.
         """
-        criterion, q = self.problem.criterion, self.problem.proportions
-        assert isinstance(criterion, RobustErrorGap)
+        penalty, q = self.problem.robust.penalty, self.problem.proportions
         pooled = float(np.arctan2(q[1], q[0]))
         angles = {0.0, pooled, _QUARTER}
         if not _EIGHTH / 2 < pooled < _QUARTER - _EIGHTH / 2:
             angles.add(_EIGHTH)
-        if criterion.penalty > q[1]:
+        if penalty > q[1]:
             angles.add(-_EIGHTH)
-        if criterion.penalty > q[0]:
+        if penalty > q[0]:
             angles.add(_QUARTER + _EIGHTH)
         return sorted(angles)
 

@@ -13,7 +13,6 @@ from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.solution import Solution, Status
 from fairspan.errors import Incompatible
 from fairspan.linalg import graded_eigh, leading_subspace, smallest_sum
-from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.root_search import Reached, RootSearch
 from fairspan.typing import FloatArray
@@ -39,8 +38,7 @@ def solve_equal_errors(problem: Problem, tolerance: float, solver: str) -> Solut
     Incompatible
         No subspace has equal errors.
     """
-    second = problem.second_moments
-    assert isinstance(second, DenseSecondMoments)
+    second = problem.dense
     pca = problem.pooled_optimum.vectors
     first, last = problem.errors(pca)
     # Turned so that ordinary PCA has a positive gap.
@@ -95,8 +93,7 @@ def _at_the_border(
 
 def _least_gap(problem: Problem, gap: FloatArray) -> FloatArray:
     """Of the subspaces with the least gap, the one of least total error."""
-    second, d = problem.second_moments, problem.n_components
-    assert isinstance(second, DenseSecondMoments)
+    second, d = problem.dense, problem.n_components
     difference = second.mixture(gap)
     values, vectors, sizes = (each[..., ::-1] for each in graded_eigh(difference, d))
     tied = np.abs(values - values[d - 1]) <= _TIED * sizes[d - 1]
@@ -131,8 +128,7 @@ def proven_gap(problem: Problem, weights: FloatArray) -> float:
 
     They sum to zero, and the positive ones to one at most.
     """
-    second = problem.second_moments
-    assert isinstance(second, DenseSecondMoments)
+    second = problem.dense
     least = smallest_sum(second.matrices, weights, problem.n_components)
     rounding = least.rounding + _EPSILON * float(np.abs(weights) @ second.outside)
     return least.value + float(weights @ second.outside) - rounding

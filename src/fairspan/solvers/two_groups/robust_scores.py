@@ -7,7 +7,6 @@ take longer than the eigenproblem itself.
 from math import inf, sqrt
 
 from fairspan.problem.problem import Problem
-from fairspan.problem.robust_error_gap import RobustErrorGap
 
 Point = tuple[float, float]
 
@@ -22,8 +21,7 @@ class RobustScores:
     """
 
     def __init__(self, problem: Problem) -> None:
-        criterion = problem.criterion
-        assert isinstance(criterion, RobustErrorGap)
+        criterion = problem.robust
         self._weights = criterion.pair_weights(problem).tolist()
         self._spreads = [sqrt(radius) for radius in criterion.radii(problem).tolist()]
 

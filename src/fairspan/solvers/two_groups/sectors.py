@@ -13,14 +13,11 @@ from itertools import pairwise
 import numpy as np
 
 from fairspan.problem.problem import Problem
-from fairspan.problem.spectrum import SMALL, Spectrum, mixture_of
 from fairspan.solvers.two_groups.contact import Face
 from fairspan.typing import FloatArray
 
 # Lines closer in angle than this (radians) are taken as one: their crossing is rounding.
 _SAME_ANGLE = 1e-12
-# Weights at an angle are those of ordinary PCA up to the rounding of sine and cosine.
-_SAME_WEIGHTS = 1e-15
 # A subspace that misses its supporting line by less than this share of its errors touches it.
 _ROUNDING = 1e-14
 
@@ -108,33 +105,12 @@ def points_at(
     problem: Problem, angle: float, tie_tolerance: float
 ) -> tuple[BoundaryPoint, BoundaryPoint]:
     """Both ends of the boundary's contact with one supporting line; the same twice at a point."""
-    weights, d = weights_at(angle), problem.n_components
-    spectrum = _spectrum(problem, weights) if problem.spectra.are_whole(d) else None
-    if spectrum is None:
-        leading = problem.second_moments.leading(weights, d, tie_tolerance)
-    else:
-        leading = spectrum.leading(d, tie_tolerance, signed=False)
+    weights = weights_at(angle)
+    leading = problem.second_moments.leading(weights, problem.n_components, tie_tolerance)
     along = np.array([-weights[1], weights[0]])
     face = Face.of(problem.second_moments, weights, leading, along)
     first = point_on(problem, angle, face, face.low)
     return first, first if face.low == face.high else point_on(problem, angle, face, face.high)
-
-
-def _spectrum(problem: Problem, weights: FloatArray) -> Spectrum | None:
-    """The groups' own, and that of ordinary PCA, are shared with other criteria and dimensions.
-
-    Of others only the leading part is needed: None where it takes less time.
-    """
-    if np.count_nonzero(weights) == 1 and weights.max() == 1:
-        return problem.spectra.known(weights)
-    q = problem.proportions
-    if abs(float(weights[0] * q[1] - weights[1] * q[0])) <= _SAME_WEIGHTS * float(weights @ q):
-        pooled = problem.spectra.known(q)
-        factor = float(weights.sum()) / float(q.sum())
-        return Spectrum(pooled.values * factor, pooled.vectors, pooled.sizes * factor)
-    if problem.n_features > SMALL:
-        return None
-    return Spectrum.of(mixture_of(problem.second_moments, weights))
 
 
 def point_on(problem: Problem, angle: float, face: Face, position: float) -> BoundaryPoint:

@@ -3,8 +3,7 @@
 Far from the best point, along the chord, which reaches the boundary where it is furthest from the
 chord. Near it, bisection would halve the way to it time after time. Where the scores are smooth and
 concave, the least of their linearisation is the next point: for one score the angle of its
-gradient, for two the angle at which they agree. Once there, bounds close on sectors between the
-angles a and r a from it, r some constant: so these are split at the geometric mean.
+gradient, for two the angle at which they agree.
 """
 
 from math import atan2, isfinite, sqrt
@@ -13,8 +12,6 @@ from typing import NamedTuple
 from fairspan.solvers.two_groups.robust_scores import Point, RobustScores
 from fairspan.solvers.two_groups.sectors import BoundaryPoint, Sector
 
-# Sectors whose ends are this many times as far from the best point are split in proportion.
-_RATIO = 4.0
 # As a share of the sector's width.
 _NEAR_AN_END = 0.25
 
@@ -63,9 +60,8 @@ class Splitting:
         if angle is None:
             angle = _where_least(near.best, self._scores)
         if angle is None or not low <= angle <= high:
-            angle = _in_proportion(low, high, near.best.angle, share)
-        else:
-            angle = self._past(sector, angle, share)
+            return sector.chord_angle
+        angle = self._past(sector, angle, share)
         return angle if low < angle < high else sector.chord_angle
 
     def _past(self, sector: Sector, angle: float, share: float) -> float:
@@ -105,15 +101,3 @@ def _where_least(best: BoundaryPoint, scores: RobustScores) -> float | None:
     here = scores.at(errors)
     gradient = scores.gradient(errors, int(here[1] > here[0]))
     return atan2(gradient[1], gradient[0]) if all(map(isfinite, gradient)) else None
-
-
-def _in_proportion(low: float, high: float, best: float, share: float) -> float:
-    """Between ends at the distances a and b from the best angle, sqrt(a b) from it.
-
-    A share of the sector's width stands for zero. Where a and b are alike it is the chord's turn.
-    """
-    near, far = sorted((abs(low - best), abs(high - best)))
-    if far <= _RATIO * near:
-        return best
-    distance = max(sqrt(near * far), near + share * (high - low))
-    return best + distance if low >= best else best - distance

@@ -1,4 +1,4 @@
-"""The distributionally robust error gap of Vu et al. (2022), RFPCA."""
+"""Total error plus a penalty on the largest error gap, as it is and robust: Vu et al. (2022)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,23 +7,119 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fairspan.errors import UnknownGroup
-from fairspan.problem import verification_formulas
-from fairspan.problem.criteria import ErrorGap
+from fairspan.problem.criteria.criterion import OfErrors
 from fairspan.problem.parameters import check_number
 from fairspan.problem.pieces import Pieces, pairwise_weights
-from fairspan.problem.verification_formulas import Formula
+from fairspan.problem.verification_formulas import KY_FAN, LEAST_LEFT, Formula
 from fairspan.rows.groups import Label, listed
 from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from fairspan.problem.problem import Problem
 
-
 _EPSILON = float(np.finfo(np.float64).eps)
+# Weights that use up this much of a penalty use all of it: a few roundings.
+_SAME = 1e-14
+_WORST = """\
+def worst(errors, a, b):  # if group a has the larger error
+    v = q + penalty * (np.arange(len(q)) == a) - penalty * (np.arange(len(q)) == b)
+    spread = np.where(v >= 0, np.sqrt(radius), -np.sqrt(radius))
+    return (v * np.maximum(np.sqrt(errors) + spread, 0) ** 2).sum(axis=-1)
+"""
 
 
 @dataclass(frozen=True)
-class RobustErrorGap:
+class ErrorGap(OfErrors):
+    """Total error plus a penalty on the largest error gap: Vu et al. (2022), equation (3).
+
+    Minimises sum_g q_g e_g + penalty * max_(a, b) (e_a - e_b); with two groups,
+    ``|e_1 - e_2|``. From some penalty on, the errors are equal where they can be
+    (:class:`EqualError`).
+
+    Parameters
+    ----------
+    penalty : float, default=0.5
+        Not negative; 0 is ordinary PCA.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        The penalty is no finite number, or negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, ErrorGap
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> for penalty in (0.1, 0.5):
+    ...     fair = FairPCA(1, criterion=ErrorGap(penalty)).fit(X, sensitive_features=groups)
+    ...     print(penalty, fair.group_errors_.round(3))
+    0.1 [0. 4.]
+    0.5 [3.273 3.273]
+    """
+
+    penalty: float = 0.5
+    name: ClassVar[str] = "error_gap"
+    sentence: ClassVar[str] = (
+        "The error over all rows, plus a penalty for the largest difference in error between "
+        "two groups, is as small as it can be."
+    )
+    formula: ClassVar[Formula] = Formula.of_errors(
+        "the error over all rows, plus the penalty times the largest difference in error.",
+        "float(q @ errors) + penalty * float(errors.max() - errors.min())",
+    )
+
+    def __post_init__(self) -> None:
+        check_number("penalty", self.penalty, 0)
+
+    def robust(self) -> "RobustErrorGap":
+        """The same as a robust error gap, of radius zero."""
+        return RobustErrorGap(self.penalty, 0.0)
+
+    def formula_parameters(self, problem: "Problem") -> dict[str, Any]:
+        """The penalty."""
+        return {"penalty": self.penalty}
+
+    def value(self, errors: FloatArray, problem: "Problem") -> float:
+        """sum_g q_g e_g + penalty * (largest error - least error)."""
+        gap = float(errors.max() - errors.min())
+        return float(problem.proportions @ errors) + self.penalty * gap
+
+    def pieces(self, problem: "Problem") -> Pieces:
+        """Two blocks: the group of the largest error, and that of the least."""
+        if self.penalty == 0 or problem.n_groups == 1:
+            return Pieces.single(problem.proportions)
+        return Pieces.total_and_gap(problem.proportions, self.penalty)
+
+    def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
+        """w = q + penalty (u - v), u and v on the simplex; ``|w - q|_1`` <= 2 penalty, sum 1."""
+        apart = weights - problem.proportions
+        apart = apart - apart.mean()
+        length, most = float(np.abs(apart).sum()), 2 * self.penalty
+        if length > most * (1 - _SAME):
+            apart = apart * (most / length)
+        return np.asarray(problem.proportions + apart)
+
+    def gap(
+        self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
+    ) -> float:
+        """The excess, and by how much groups with more or less weight than rows miss the ends."""
+        apart = weights - problem.proportions
+        up, down = np.maximum(apart, 0.0), np.maximum(-apart, 0.0)
+        unused = self.penalty - float(up.sum())
+        unused = unused if unused > _SAME * self.penalty else 0.0
+        missed = float(up @ (errors.max() - errors)) + float(down @ (errors - errors.min()))
+        return missed + unused * float(np.ptp(errors)) + excess
+
+    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
+        """That of the total error, and of the gap."""
+        largest = float(roundings.max())
+        return float(problem.proportions @ roundings) + 2 * self.penalty * largest
+
+
+@dataclass(frozen=True)
+class RobustErrorGap(OfErrors):
     """The error gap criterion at the worst distribution within a ball about each group's rows.
 
     Vu et al. (2022), equations (4) and (6): the supremum of sum_g q_g e_g + penalty
@@ -65,11 +161,19 @@ class RobustErrorGap:
     name: ClassVar[str] = "robust_error_gap"
     powers_of_unit: ClassVar[dict[str, int]] = {"radius": 2}
     has_concave_scores: ClassVar[bool] = True
+    moves_with_errors: ClassVar[float | None] = None
     sentence: ClassVar[str] = (
         "The same as of the error gap, for the worst rows near those that were seen."
     )
-    formula: ClassVar[Formula] = verification_formulas.ROBUST_ERROR_GAP
-    is_never_negative: ClassVar[bool] = True
+    formula: ClassVar[Formula] = Formula(
+        "the error over all rows plus the penalty times the largest difference in error, for the "
+        "worst rows within a radius of each group's.",
+        KY_FAN + "So no subspace has a weighted sum of errors, sum_g w_g e_g, below L(M), and the "
+        "criterion, which is least where the radius is zero, is never below this weighted sum.",
+        "float(max(worst(errors, a, b) for a in range(len(q)) for b in range(len(q)) if a != b))",
+        LEAST_LEFT,
+        _WORST,
+    )
 
     def __post_init__(self) -> None:
         check_number("penalty", self.penalty, 0)
@@ -89,6 +193,10 @@ class RobustErrorGap:
                 f"The rows have the groups {listed(labels)}",
                 "Give each group a radius, or one number for all",
             )
+
+    def robust(self) -> "RobustErrorGap":
+        """Itself."""
+        return self
 
     def formula_parameters(self, problem: "Problem") -> dict[str, Any]:
         """The penalty, and the radius of each group."""
@@ -142,10 +250,6 @@ class RobustErrorGap:
         plain = ErrorGap(self.penalty)
         added = self.value(errors, problem) - plain.value(errors, problem)
         return plain.gap(errors, excess, weights, problem) + added
-
-    def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
-        """The value."""
-        return self.value(errors, problem)
 
     def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
         """Over the largest pair; the roots of small errors are steep."""

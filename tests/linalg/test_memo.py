@@ -1,4 +1,4 @@
-"""Decompositions that are shared, against those of a single matrix."""
+"""Eigenproblems that are solved once, against those of a single matrix."""
 
 from dataclasses import replace
 
@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from fairspan.errors import InvalidInput
-from fairspan.linalg import leading_subspace
+from fairspan.linalg import SolvedMixtures, Spectrum, leading_subspace
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import MinimaxError, MinimaxLoss
 from fairspan.problem.problem import Problem
-from fairspan.problem.spectrum import Spectra, Spectrum
 
 
 @pytest.mark.parametrize("values", [[5.0, 4, 3, 2, 1], [3.0, 2, 2, 2, 1], [1.0, 1, 1, 1, 1]])
@@ -33,23 +32,39 @@ def problem_of(matrices, d):
 def test_other_dimensions_and_criteria_share_what_is_known():
     problem = problem_of([np.diag([3.0, 2, 1]), np.diag([1.0, 2, 4])], 1)
     other = replace(problem, n_components=2, criterion=MinimaxError())
-    assert other.spectra is problem.spectra
     alone = np.array([1.0, 0.0])
-    assert problem.spectra.known(alone) is other.spectra.known(alone)
+    assert problem.dense.solved.spectrum(alone) is other.dense.solved.spectrum(alone)
 
 
 def test_other_second_moments_share_nothing():
     problem = problem_of([np.diag([3.0, 2, 1]), np.diag([1.0, 2, 4])], 1)
+    assert problem.best_errors.tolist() == [3, 3]
     second = DenseSecondMoments(problem.second_moments.matrices[:, :2, :2])
     inside = replace(problem, second_moments=second)
-    assert inside.spectra.second_moments is second
     np.testing.assert_allclose(inside.best_errors, [2, 1])
 
 
 def test_numbers_that_overflowed_are_refused():
     second = DenseSecondMoments(np.array([np.full((2, 2), np.inf), np.eye(2)]))
     with pytest.raises(InvalidInput, match="NaN or infinity"):
-        Spectra(second).known(np.array([1.0, 0.0]))
+        second.solved.spectrum(np.array([1.0, 0.0]))
+
+
+def test_the_oldest_is_forgotten_before_there_are_too_many_numbers():
+    solved = SolvedMixtures(np.array([np.eye(500), np.diag(np.arange(500.0))]))
+    weights = [np.array([1.0, float(each)]) for each in range(20)]
+    found = [solved.spectrum(each) for each in weights]
+    assert solved.spectrum(weights[-1]) is found[-1]
+    assert sum(each.vectors.size for each in solved._known.values()) <= 2**22
+    assert solved.spectrum(weights[0]) is not found[0]
+
+
+def test_a_tie_at_the_cut_is_not_kept_as_it_depends_on_who_asks():
+    solved = SolvedMixtures(np.array([np.diag([3.0, 1.0, 0.5] + [0.0] * 97)]))
+    alone = np.ones(1)
+    assert not solved.leading(alone, 1, 0.0).is_tied
+    assert solved.leading(alone, 1, 2.0).is_tied
+    assert not solved.leading(alone, 1, 0.0).is_tied
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])

@@ -1,0 +1,228 @@
+"""Criteria that weigh errors linearly: total error alone, with a gap, or where errors are equal."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from fairspan.errors import Incompatible, UnknownGroup
+from fairspan.problem.criteria.criterion import OfErrors
+from fairspan.problem.parameters import check_number
+from fairspan.problem.pieces import Pieces
+from fairspan.problem.verification_formulas import KY_FAN, Formula
+from fairspan.rows.groups import Label, listed
+from fairspan.typing import FloatArray
+
+if TYPE_CHECKING:
+    from fairspan.problem.problem import Problem
+
+
+class _Linear(OfErrors):
+    """One affine function of the errors: its own weights prove its bound."""
+
+    def own_weights(self, problem: "Problem") -> FloatArray:
+        """Of the groups' errors, shape (k,)."""
+        return problem.proportions
+
+    def value(self, errors: FloatArray, problem: "Problem") -> float:
+        """The weighted sum."""
+        return float(self.own_weights(problem) @ errors)
+
+    def pieces(self, problem: "Problem") -> Pieces:
+        """One piece, which may weigh a group negatively."""
+        return Pieces.single(self.own_weights(problem))
+
+    def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
+        """Those of the criterion."""
+        return self.own_weights(problem)
+
+    def gap(
+        self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
+    ) -> float:
+        """The excess."""
+        return excess
+
+    def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
+        """``sum_g |w_g| e_g``."""
+        return float(np.abs(weights) @ errors)
+
+    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
+        """``sum_g |w_g|`` times the errors' own."""
+        return float(np.abs(self.own_weights(problem)) @ roundings)
+
+
+@dataclass(frozen=True)
+class TotalError(_Linear):
+    """Average error over all rows, sum_g q_g e_g: ordinary PCA.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, TotalError
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> pca = FairPCA(1, criterion=TotalError()).fit(X, sensitive_features=groups)
+    >>> pca.group_errors_.round(3)
+    array([0., 4.])
+    """
+
+    name: ClassVar[str] = "total_error"
+    sentence: ClassVar[str] = "The least error over all rows together, whichever group they are of."
+    formula: ClassVar[Formula] = Formula.of_errors("the error over all rows.", "float(q @ errors)")
+
+
+@dataclass(frozen=True)
+class Disparity(_Linear):
+    """Total error against the error gap of two groups, traded off linearly.
+
+    Minimises trade_off * sum_g q_g e_g + (1 - trade_off) * (e_B - e_A), which the leading
+    eigenvectors of trade_off S + (1 - trade_off) (S_B - S_A) do (fair PCA by eigendecomposition,
+    Theorem 1). The gap is signed, so a small trade-off may overshoot until B has the smaller error;
+    for a gap of exactly zero use :class:`EqualError`.
+
+    Parameters
+    ----------
+    trade_off : float, default=0.5
+        From 0 (the gap alone) to 1 (ordinary PCA).
+    protected : label, default=None
+        The group B; None takes the group that ordinary PCA leaves with the larger error.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        The trade-off is no number from 0 to 1. When fitting: Incompatible for more than two groups,
+        UnknownGroup for a protected group that is not there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, Disparity
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> ahead = Disparity(trade_off=0.75, protected="b")
+    >>> FairPCA(1, criterion=ahead).fit(X, sensitive_features=groups).group_errors_.round(3)
+    array([9., 2.])
+    >>> hardly = Disparity(trade_off=0.9, protected="b")
+    >>> FairPCA(1, criterion=hardly).fit(X, sensitive_features=groups).group_errors_.round(3)
+    array([0., 4.])
+    """
+
+    trade_off: float = 0.5
+    protected: Label | None = None
+    name: ClassVar[str] = "disparity"
+    is_never_negative: ClassVar[bool] = False
+    sentence: ClassVar[str] = (
+        "A mixture of the error over all rows and the protected group's error minus the "
+        "other's is as small as it can be; it does not stop where the two are equal."
+    )
+    formula: ClassVar[Formula] = Formula.of_errors(
+        "trade_off times the error over all rows, plus 1 - trade_off times the difference in "
+        "error between the protected group and the other.",
+        "trade_off * float(q @ errors) + (1 - trade_off) * float(errors[b] - errors[1 - b])",
+    )
+
+    def __post_init__(self) -> None:
+        check_number("trade_off", self.trade_off, 0, 1)
+
+    @property
+    def moves_with_errors(self) -> float:  # type: ignore[override]
+        """By how much the value rises if all errors rise by one."""
+        return self.trade_off
+
+    def formula_parameters(self, problem: "Problem") -> dict[str, Any]:
+        """The trade-off, and the position of the protected group."""
+        return {"trade_off": self.trade_off, "b": self._protected(problem)}
+
+    def check(self, labels: list[Label]) -> None:
+        """Raise unless there are two groups at most, the protected one among them."""
+        if len(labels) > 2:
+            raise Incompatible(
+                f"The criterion 'disparity' was asked for {len(labels)} groups",
+                "It is the signed gap of two groups",
+                "Use 'error_gap', the largest gap of any two groups, or join groups until two "
+                "are left",
+            )
+        if self.protected is not None and self.protected not in labels:
+            raise UnknownGroup(
+                f"protected is {self.protected!r}",
+                f"Allowed are the groups {listed(labels)}",
+                "Name one of them, or leave it out: then it is the group that PCA serves worse",
+            )
+
+    def own_weights(self, problem: "Problem") -> FloatArray:
+        """trade_off q, plus 1 - trade_off for the protected group, less as much for the other."""
+        if problem.n_groups == 1:
+            return problem.proportions
+        gap = np.where(np.arange(2) == self._protected(problem), 1.0, -1.0)
+        return np.asarray(self.trade_off * problem.proportions + (1 - self.trade_off) * gap)
+
+    def settled(self, problem: "Problem") -> "Disparity":
+        """The same, with the protected group named."""
+        return replace(self, protected=problem.labels[self._protected(problem)])
+
+    def _protected(self, problem: "Problem") -> int:
+        if self.protected is None:
+            return problem.served_worse_by_pca
+        return problem.labels.index(self.protected)
+
+
+@dataclass(frozen=True)
+class EqualError(OfErrors):
+    """Total error subject to the same error for every group.
+
+    Not every table has such a subspace. For two groups it exists if and only if zero lies between
+    the sums of the p - d smallest and the p - d largest eigenvalues of S_1 - S_2; that
+    rank(S_1 - S_2) <= d suffices is Proposition 2.2 of Vu et al. (2022), which is not necessary.
+    Where there is none, the fit raises Incompatible, which tells the least gap within reach.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, EqualError
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> fair = FairPCA(1, criterion=EqualError()).fit(X, sensitive_features=groups)
+    >>> fair.group_errors_.round(3)
+    array([3.273, 3.273])
+    """
+
+    name: ClassVar[str] = "equal_error"
+    sentence: ClassVar[str] = (
+        "All groups have the same error; among such projections the error over all rows is "
+        "the least."
+    )
+    formula: ClassVar[Formula] = Formula(
+        "the error over all rows, where all groups have the same error.",
+        KY_FAN + "So no subspace has a weighted sum of errors, sum_g w_g e_g, below L(M). Where "
+        "all errors are the same, the sum is sum_g w_g times one error.",
+        "float(q @ errors)",
+        "least_left(mixture) / float(weights.sum())",
+    )
+    wants_equal_errors: ClassVar[bool] = True
+
+    def value(self, errors: FloatArray, problem: "Problem") -> float:
+        """sum_g q_g e_g; that the errors are equal is looked at apart."""
+        return float(problem.proportions @ errors)
+
+    def pieces(self, problem: "Problem") -> None:
+        """None: a constraint is no largest of finitely many pieces."""
+
+    def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
+        """Any that do not cancel: where errors are equal, w.e is their sum times the error."""
+        return weights if weights.sum() > 0 else problem.proportions
+
+    def gap(
+        self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
+    ) -> float:
+        """The excess over the sum of the weights, and what unequal errors make of the rest.
+
+        Errors that are not quite equal may lower the value below what equal ones can reach; so
+        their share counts against the bound whatever its sign.
+        """
+        total = float(weights.sum())
+        apart = float((problem.proportions - weights / total) @ (errors - errors.min()))
+        return excess / total + abs(apart)
+
+    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
+        """sum_g q_g times the errors' own."""
+        return float(problem.proportions @ roundings)
