@@ -479,6 +479,7 @@ def checks():
             yield pytest.param(kind, each, check, id=f"{kind}-{name}")
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("kind", "estimator", "check"), list(checks()))
 def test_scikit_learn_checks(kind, estimator, check):

@@ -80,6 +80,7 @@ def test_chords_are_below_the_scores_and_meet_them_at_corners(seed):
             np.testing.assert_allclose(below, scores, atol=1e-11 * size)
 
 
+@pytest.mark.long
 @SEEDS
 @pytest.mark.parametrize("k", [3, 4])
 def test_no_subspace_is_below_the_bound(seed, k):

@@ -11,6 +11,7 @@ from problems import random_basis, random_moments
 SEEDS = range(204)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_accurate_and_never_above_the_truth(kind):
     for case in (each for each in map(case_of, SEEDS) if each.kind == kind):

@@ -28,6 +28,7 @@ def test_facts_are_plain_and_the_same_twice(k, p, d):
     assert [group["group"] for group in facts["data"]["groups"]] == sorted(set(labels))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("center", ["global", "group", "none"])
 @pytest.mark.parametrize("scale", [False, True])
 def test_plain_pca_is_that_of_singular_vectors(center, scale):

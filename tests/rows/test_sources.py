@@ -225,6 +225,7 @@ def test_a_source_can_be_read_twice(table):
         assert [label for block in blocks for label in block.labels.to_list()] == SEX.tolist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_frames_of_several_blocks(kind):
     wide = np.random.default_rng(3).standard_normal((1500, 400))

@@ -85,6 +85,7 @@ def faces():
     return GroupMoments.from_rows(rows.X, rows.groups)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error"])
 @pytest.mark.parametrize("d", [1, 5, 20])
 def test_faces_gap_is_closed(faces, d, criterion):

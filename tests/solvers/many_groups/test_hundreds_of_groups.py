@@ -219,6 +219,7 @@ def test_the_gap_alone_starts_where_its_weights_do_not_cancel():
     assert search.lower > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("criterion", [MinimaxLoss(), ErrorGap(0.5)], ids=lambda each: each.name)
 def test_the_relaxation_of_hundreds_of_groups_is_solved_to_rounding(criterion, seed):
@@ -231,6 +232,7 @@ def test_the_relaxation_of_hundreds_of_groups_is_solved_to_rounding(criterion, s
     assert relaxation.dual.n_eigenproblems <= 80
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("apart", [1e-1, 1e-2, 1e-4])
 @pytest.mark.parametrize("seed", [0, 1, 2, 4, 5])
 def test_nearly_identical_groups_can_have_equal_errors(seed, apart):

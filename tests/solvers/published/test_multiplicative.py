@@ -37,6 +37,7 @@ def test_two_groups_against_the_exact_optimum(seed, criterion):
     np.testing.assert_allclose(basis.T @ basis, np.eye(problem.n_components), atol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [0.1, 1.0])
 @pytest.mark.parametrize("k", [2, 3, 5])
 @each_criterion
@@ -50,6 +51,7 @@ def test_regret_of_the_average_is_as_promised(seed, criterion, k, step):
         assert solution.objective - solution.lower_bound <= promised + 1e-9 * scale
 
 
+@pytest.mark.long
 @each_criterion
 def test_gap_closes_as_rounds_and_step_follow(criterion):
     gaps = []

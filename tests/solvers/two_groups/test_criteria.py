@@ -108,6 +108,7 @@ def test_robust_error_gap_is_proven_on_every_data_set(name):
                         np.testing.assert_allclose(ours, pca.vectors @ pca.vectors.T, atol=1e-8)
 
 
+@pytest.mark.long
 @pytest.mark.counts
 @pytest.mark.parametrize("name", TWO_GROUPS)
 def test_robust_error_gap_takes_few_steps_on_every_data_set(name):
