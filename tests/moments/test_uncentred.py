@@ -48,10 +48,10 @@ def tables():
 TABLES = dict(tables())
 
 
-@pytest.mark.parametrize("by_difference", [0, 128])
+@pytest.mark.parametrize("few", [0, 128])
 @pytest.mark.parametrize("name", TABLES)
-def test_no_digits_are_lost(name, by_difference, monkeypatch):
-    monkeypatch.setattr(uncentred, "_BY_DIFFERENCE_UP_TO", by_difference)
+def test_no_digits_are_lost(name, few, monkeypatch):
+    monkeypatch.setattr(uncentred, "_FEW", few)
     X = TABLES[name]
     moments = GroupMoments.from_rows(X, GROUPS)
     means, scatters = in_long_double(X, GROUPS)

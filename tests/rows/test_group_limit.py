@@ -9,8 +9,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse
+from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable
 
-from extending.sqlite_rows import SqliteRows, SqliteTable
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.moments import accumulate, of_rows

@@ -1,6 +1,5 @@
 """One pass over blocks of rows that sums the moments of each group, in float64."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,18 +8,16 @@ from fairspan.errors import InvalidInput
 from fairspan.moments.device.kernels import device_statistics
 from fairspan.moments.group_statistics import EVERY_ROW, GroupStatistics, Intake, OneGroup
 from fairspan.moments.held_rows.sparse_group import sparse_groups
-from fairspan.moments.running_group import RunningGroup
+from fairspan.moments.running_group import RunningMoments
 from fairspan.moments.stored import from_bytes, to_bytes
 from fairspan.moments.uncentred import uncentred_groups
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.device.arrays import DeviceRows
 from fairspan.rows.engines import folded
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
-from fairspan.rows.groups import Codes, LabelCoder
-from fairspan.rows.protocol import RowBlock, Rows, RowSource
+from fairspan.rows.protocol import Rows, RowSource
 from fairspan.rows.sampling import SampledRows
 from fairspan.rows.sparse import SparseRows
-from fairspan.typing import FloatArray, IntegerArray
 
 # Where more of the cells are stored, blocks with all their zeros are multiplied faster.
 _SPARSE_UP_TO = 1 / 12
@@ -139,121 +136,3 @@ def _at_once(rows: ArrayRows, limit: GroupLimit) -> list[OneGroup] | None:
         return None
     finite = all(np.isfinite(np.diagonal(group.scatter)).all() for group in groups)
     return groups if finite else None
-
-
-class RunningMoments:
-    """Moments of all groups so far.
-
-    Rows wait while they have too many groups, so that no matrix is made of what may be an
-    identifier. They take less room than the matrices of their groups would, as a rule.
-
-    Parameters
-    ----------
-    n_features : int
-    limit : GroupLimit
-
-    Attributes
-    ----------
-    n_dropped : int
-        Rows left out so far since something is missing in them.
-    """
-
-    def __init__(self, n_features: int, limit: GroupLimit = USUAL_LIMIT) -> None:
-        self.n_dropped = 0
-        self._n_features = n_features
-        self._limit = limit
-        self._coder = LabelCoder()
-        self._groups: dict[int, RunningGroup] = {}
-        self._counts: IntegerArray = np.zeros(0, dtype=np.int64)
-        self._waiting: list[_SortedRows] = []
-
-    def absorb(self, block: RowBlock) -> None:
-        """Add a block of rows."""
-        values, weights = block.values, block.weights
-        self.n_dropped += block.n_dropped
-        if block.labels is None:
-            raise InvalidInput(
-                "The rows carry no group labels", "Allowed is a label for each row", "Name a group"
-            )
-        codes = self._coder.encode(block.labels, block.first_row)
-        if weights is not None and not weights.all():
-            present = weights > 0
-            values, weights, codes = values[present], weights[present], codes[present]
-        rows = _SortedRows.of(values, weights, codes)
-        self._counts = _sum(self._counts, rows.sizes)
-        self._waiting.append(rows)
-        n_waiting = sum(each.rows.size for each in self._waiting)
-        self._limit.check_waiting(self._n_groups, self._n_rows, n_waiting)
-        if not self._limit.waits(self._n_groups, self._n_rows):
-            self._end_waiting()
-
-    @property
-    def _n_groups(self) -> int:
-        return int(np.count_nonzero(self._counts))
-
-    @property
-    def _n_rows(self) -> int:
-        return int(self._counts.sum())
-
-    def _end_waiting(self) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):  # found when the groups are put together
-            for each in self._waiting:
-                for code, rows, weights in each.by_group():
-                    if code not in self._groups:
-                        self._groups[code] = RunningGroup(self._n_features)
-                    self._groups[code].absorb(rows, weights)
-        self._waiting.clear()
-
-    def finished(self) -> list[OneGroup]:
-        """The moments of each group that has rows.
-
-        Raises
-        ------
-        InvalidInput
-            Too many groups.
-        """
-        self._limit.check(self._n_groups, self._n_rows, self._n_features)
-        self._end_waiting()
-        labels = self._coder.labels
-        return [group.finished(labels[code]) for code, group in self._groups.items()]
-
-
-@dataclass(frozen=True, eq=False)
-class _SortedRows:
-    """A copy of some rows, those of one group side by side.
-
-    Attributes
-    ----------
-    rows : (r, p) array
-    weights : (r,) array or None
-    sizes : (k,) array of int
-        Rows of each group, by code.
-    """
-
-    rows: FloatArray
-    weights: FloatArray | None
-    sizes: IntegerArray
-
-    @classmethod
-    def of(cls, values: FloatArray, weights: FloatArray | None, codes: Codes) -> "_SortedRows":
-        """Sort rows by their codes."""
-        sizes = np.bincount(codes)
-        # Bytes are sorted by counting, not by comparing.
-        order = np.argsort(codes.astype(np.uint8) if len(sizes) <= 256 else codes, kind="stable")
-        weights = None if weights is None else weights[order]
-        return cls(np.take(values, order, axis=0), weights, sizes)
-
-    def by_group(self) -> Iterator[tuple[int, FloatArray, FloatArray | None]]:
-        """Code, rows and weights of each group that occurs."""
-        ends = np.cumsum(self.sizes)
-        for code in np.flatnonzero(self.sizes).tolist():
-            own = slice(ends[code] - self.sizes[code], ends[code])
-            yield code, self.rows[own], None if self.weights is None else self.weights[own]
-
-
-def _sum(left: IntegerArray, right: IntegerArray) -> IntegerArray:
-    """The sum of counts by code, of which the second may know more codes, or fewer."""
-    total = np.zeros(max(len(left), len(right)), dtype=np.int64)
-    total[: len(left)] += left
-    total[: len(right)] += right
-    return total

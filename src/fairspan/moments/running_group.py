@@ -1,10 +1,15 @@
-"""The running mean and scatter of one group, updated block by block about the mean so far."""
+"""The running mean and scatter of groups, updated block by block about the mean so far."""
+
+from collections import Counter
 
 import numpy as np
 from scipy.linalg import blas
 
+from fairspan.errors import InvalidInput
 from fairspan.moments.group_statistics import OneGroup
-from fairspan.rows.groups import Label
+from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
+from fairspan.rows.groups import Label, LabelCoder, side_by_side
+from fairspan.rows.protocol import RowBlock
 from fairspan.typing import FloatArray
 
 # Rows and columns of a tile that is mirrored at once.
@@ -51,6 +56,81 @@ class RunningGroup:
         with np.errstate(over="ignore"):
             mean = self.pilot + self.mean
         return OneGroup(label, self.count, self.weight, mean, mirrored(self.scatter))
+
+
+class RunningMoments:
+    """Moments of all groups so far.
+
+    Rows wait while they have too many groups, so that no matrix is made of what may be an
+    identifier. They take less room than the matrices of their groups would, as a rule.
+
+    Parameters
+    ----------
+    n_features : int
+    limit : GroupLimit
+
+    Attributes
+    ----------
+    n_dropped : int
+        Rows left out so far since something is missing in them.
+    """
+
+    def __init__(self, n_features: int, limit: GroupLimit = USUAL_LIMIT) -> None:
+        self.n_dropped = 0
+        self._n_features = n_features
+        self._limit = limit
+        self._coder = LabelCoder()
+        self._groups: dict[int, RunningGroup] = {}
+        self._counts: Counter[int] = Counter()
+        # Code, rows and weights of groups.
+        self._waiting: list[tuple[int, FloatArray, FloatArray | None]] = []
+        self._n_waiting = 0
+
+    def absorb(self, block: RowBlock) -> None:
+        """Add a block of rows."""
+        values, weights = block.values, block.weights
+        self.n_dropped += block.n_dropped
+        if block.labels is None:
+            raise InvalidInput(
+                "The rows carry no group labels", "Allowed is a label for each row", "Name a group"
+            )
+        codes = self._coder.encode(block.labels, block.first_row)
+        if weights is not None and not weights.all():
+            present = weights > 0
+            values, weights, codes = values[present], weights[present], codes[present]
+        order, places = side_by_side(codes)
+        rows = np.take(values, order, axis=0)  # a copy, which may be written to
+        weights = None if weights is None else weights[order]
+        for code, own in places:
+            self._counts[code] += own.stop - own.start
+            self._waiting.append((code, rows[own], None if weights is None else weights[own]))
+        self._n_waiting += rows.size
+        n_groups, n_rows = len(self._counts), self._counts.total()
+        self._limit.check_waiting(n_groups, n_rows, self._n_waiting)
+        if not self._limit.waits(n_groups, n_rows):
+            self._end_waiting()
+
+    def _end_waiting(self) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):  # found when the groups are put together
+            for code, rows, weights in self._waiting:
+                if code not in self._groups:
+                    self._groups[code] = RunningGroup(self._n_features)
+                self._groups[code].absorb(rows, weights)
+        self._waiting.clear()
+        self._n_waiting = 0
+
+    def finished(self) -> list[OneGroup]:
+        """The moments of each group that has rows.
+
+        Raises
+        ------
+        InvalidInput
+            Too many groups.
+        """
+        self._limit.check(len(self._counts), self._counts.total(), self._n_features)
+        self._end_waiting()
+        labels = self._coder.labels
+        return [group.finished(labels[code]) for code, group in self._groups.items()]
 
 
 def mirrored(lower: FloatArray) -> FloatArray:

@@ -1,11 +1,10 @@
 """Moments of rows in memory at the speed of one matrix product.
 
-Sums of x and xx' are taken without centring the rows, and means are subtracted afterwards. With few
-features a product with all rows is bound by memory, so the rows of the smaller groups are gathered,
-and the largest group is what is left. Both subtractions lose digits where what is subtracted is
-large beside what remains. So features whose mean is far from zero are first moved by one of their
-own values; and what was subtracted is compared with what remains, feature by feature. Groups that
-lost more than two bits, such as those in which a feature is constant, are read again and centred.
+Sums of x and xx' are taken without centring the rows, and means are subtracted afterwards. That
+loses digits where what is subtracted is large beside what remains. So features whose mean is far
+from zero are first moved by one of their own values; and what was subtracted is compared with what
+remains, feature by feature. Groups that lost more than two bits are read again and centred, but for
+features that are constant in a group.
 """
 
 from collections.abc import Iterator
@@ -26,8 +25,8 @@ from fairspan.typing import BoolArray, FloatArray, IndexArray
 
 # What may be subtracted, as a multiple of what remains: about two bits are lost.
 _MOST_SUBTRACTED = 3.0
-# Up to so many features the largest group is found by subtraction, if it has such a share.
-_BY_DIFFERENCE_UP_TO, _BY_DIFFERENCE_FROM_SHARE = 128, 0.45
+# Up to so many features a product is bound by memory, and parts are read side by side.
+_FEW = 128
 # Numbers of one part, which one thread reads; the same whatever the number of threads.
 _PART_NUMBERS = 2**21
 # Each group is looked for among all rows, so that with many sorting the rows is faster.
@@ -55,11 +54,11 @@ def uncentred_groups(rows: ArrayRows, most_groups: int | None = None) -> list[On
     n, p = rows.n_rows, rows.n_features
     most = min(most_groups or _MOST_GROUPS, _MOST_GROUPS)
     # Products of many features use the threads themselves.
-    size = max(_PART_NUMBERS // p, 1) if p <= _BY_DIFFERENCE_UP_TO else n
+    size = max(_PART_NUMBERS // p, 1) if p <= _FEW else n
     cuts = [*range(0, max(n - size // 2, 1), size), n]
     found: dict[Label, OneGroup] = {}
     # A single small part is done before a second thread is awake.
-    alone = threads_of(None) if p <= _BY_DIFFERENCE_UP_TO and len(cuts) == 2 else nullcontext()
+    alone = threads_of(None) if p <= _FEW and len(cuts) == 2 else nullcontext()
     with alone, np.errstate(over="ignore", invalid="ignore"):
         for part in in_threads(lambda span: _groups_of(rows, *span, most), list(pairwise(cuts))):
             if part is None:
@@ -111,36 +110,15 @@ class _Part:
         return group
 
     def sums(self) -> "list[_Sums]":
-        """Of each group."""
-        first = np.bincount(self.codes[: block_rows(self.rows.n_features)])
-        largest = int(np.argmax(first))
-        large = first[largest] >= _BY_DIFFERENCE_FROM_SHARE * first.sum()
-        if self.rows.n_features <= _BY_DIFFERENCE_UP_TO and large:
-            return self._by_difference(largest)
-        return self._gathered()
-
-    def _by_difference(self, largest: int) -> "list[_Sums]":
-        """Of all rows and of the smaller groups; the rest is the largest group."""
-        pilot = self._pilot()
-        moved = self.room if pilot is None else np.empty_like(self.room)
-        every, each = self._zero(pilot), [self._zero(pilot) for _ in range(self.n_groups)]
-        for values, codes in self._blocks():
-            if pilot is not None:
-                values = np.subtract(values, pilot, out=moved[: len(values)])
-            every.add(values)
-            for code in range(self.n_groups):
-                if code != largest:
-                    each[code].add(self._rows_of(values, codes, code))
-        each[largest] = every.less(each)
-        return each
-
-    def _gathered(self) -> "list[_Sums]":
         """Of each group's rows, side by side."""
         pilot = self._pilot()
-        each = [self._zero(pilot) for _ in range(self.n_groups)]
+        each = [_Sums.zero(self.rows.n_features, pilot) for _ in range(self.n_groups)]
         for values, codes in self._blocks():
             for code in range(self.n_groups):
-                each[code].add(_moved(self._rows_of(values, codes, code), pilot))
+                own = self._rows_of(values, codes, code)
+                if pilot is not None:
+                    own -= pilot
+                each[code].add(own)
         return each
 
     def _constants(self, code: int, features: IndexArray) -> FloatArray | None:
@@ -178,9 +156,6 @@ class _Part:
                 self.codes[start - self.start : stop - self.start],
             )
 
-    def _zero(self, pilot: FloatArray | None) -> "_Sums":
-        return _Sums.zero(self.rows.n_features, pilot)
-
     def _pilot(self) -> FloatArray | None:
         """A value to subtract from each feature: zero, unless its mean is far from zero."""
         size = self.stop - self.start
@@ -207,21 +182,17 @@ class _Sums:
         Of x.
     products : (p, p) array
         Of xx'; in Fortran's order the lower triangle only.
-    subtracted : (p,) array
-        Squares from which those of other groups were subtracted.
     """
 
     pilot: FloatArray | None
     count: int
     total: FloatArray
     products: FloatArray
-    subtracted: FloatArray
 
     @classmethod
     def zero(cls, p: int, pilot: FloatArray | None) -> "_Sums":
         """Of no rows."""
-        order = "C" if p <= _BY_DIFFERENCE_UP_TO else "F"
-        return cls(pilot, 0, np.zeros(p), np.zeros((p, p), order=order), np.zeros(p))  # type: ignore[call-overload]
+        return cls(pilot, 0, np.zeros(p), np.zeros((p, p), order="C" if p <= _FEW else "F"))
 
     def add(self, rows: FloatArray) -> None:
         """Add (r, p) rows."""
@@ -235,20 +206,11 @@ class _Sums:
                 1.0, rows.T, beta=1.0, c=self.products, lower=1, overwrite_c=1
             )
 
-    def less(self, others: "list[_Sums]") -> "_Sums":
-        """The sums without those of other groups."""
-        squares = np.diagonal(self.products).copy()
-        for other in others:
-            self.count -= other.count
-            self.total -= other.total
-            self.products -= other.products
-        return _Sums(self.pilot, self.count, self.total, self.products, squares)
-
     def lost_digits(self) -> BoolArray:
         """Features of which too little is left, shape (p,); none of what is not finite."""
         squares = np.diagonal(self.products)
         left = squares - self.total**2 / self.count
-        return np.asarray(np.maximum(squares, self.subtracted) > _MOST_SUBTRACTED * left)
+        return np.asarray(squares > _MOST_SUBTRACTED * left)
 
     def centred(self, label: Label) -> OneGroup:
         """The group's moments."""
@@ -262,10 +224,3 @@ class _Sums:
             scatter = mirrored(lower)
         mean = mean if self.pilot is None else self.pilot + mean
         return OneGroup(label, self.count, float(self.count), mean, scatter)
-
-
-def _moved(rows: FloatArray, pilot: FloatArray | None) -> FloatArray:
-    """A copy's rows less the pilot."""
-    if pilot is not None:
-        rows -= pilot
-    return rows

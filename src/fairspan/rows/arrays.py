@@ -1,5 +1,6 @@
 """Rows in a numpy array, or in anything that numpy can read as one."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
@@ -16,7 +17,7 @@ from fairspan.typing import AnyArray, FloatArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RowsInMemory:
+class RowsInMemory(ABC):
     """Rows that can be read from any place, with labels and weights on the host.
 
     Attributes
@@ -31,9 +32,9 @@ class RowsInMemory:
     on_missing: OnMissing = "error"
 
     @property
+    @abstractmethod
     def shape(self) -> tuple[int, ...]:
         """(n, p)."""
-        raise NotImplementedError
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -71,9 +72,9 @@ class RowsInMemory:
             )
         return self
 
+    @abstractmethod
     def between(self, start: int, stop: int) -> AnyArray:
         """Some rows as numbers, not checked, shape (stop - start, p); not to be written to."""
-        raise NotImplementedError
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""

@@ -200,6 +200,24 @@ def _in_order_of_rows(codes: Codes, present: Codes) -> list[int]:
     return list(dict.fromkeys(codes.tolist()))
 
 
+def side_by_side(codes: Codes) -> tuple[Codes, list[tuple[int, slice]]]:
+    """An order that puts rows of one group side by side, and each group's code and place in it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> side_by_side(np.array([2, 0, 2]))
+    (array([1, 0, 2]), [(0, slice(0, 1, None)), (2, slice(1, 3, None))])
+    """
+    sizes = np.bincount(codes)
+    # Bytes are sorted by counting, not by comparing.
+    order = np.argsort(codes.astype(np.uint8) if len(sizes) <= 256 else codes, kind="stable")
+    present = np.flatnonzero(sizes)
+    ends = np.cumsum(sizes[present]).tolist()
+    places = map(slice, [0, *ends], ends)
+    return order, list(zip(present.tolist(), places, strict=False))
+
+
 def label_array(labels: Sequence[Label]) -> AnyArray:
     """Labels as a one-dimensional array: of their own type where numpy can hold it, or of objects.
 

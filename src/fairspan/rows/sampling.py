@@ -9,7 +9,7 @@ from fairspan.rows.arrays import RowsInMemory
 from fairspan.rows.checks import check_columns
 from fairspan.rows.groups import CodedLabels, LabelCoder
 from fairspan.rows.labels import Labels
-from fairspan.rows.protocol import RowBlock, RowSource
+from fairspan.rows.protocol import RowSource
 from fairspan.typing import AnyArray, FloatArray
 
 # Arrays of the same rows: keys and values, with codes and weights where rows have them.
@@ -94,74 +94,49 @@ def sampled(rows: RowSource, size: int, seed: int = 0) -> SampledRows:
         raise InvalidParameter(
             f"A sample of {size} rows was asked for", "Allowed is at least one", "Ask for more"
         )
-    reservoir = _Reservoir(rows.n_features, size, seed)
+    random, coder = np.random.default_rng(seed), LabelCoder()
+    n_read = n_dropped = 0
+    largest_key = np.inf
+    kept: list[_Part] = []
     for block in rows.blocks():
-        reservoir.absorb(block)
-    return reservoir.finished(rows)
-
-
-class _Reservoir:
-    """The rows of the smallest keys so far, and others that were kept until room is made."""
-
-    def __init__(self, n_features: int, size: int, seed: int) -> None:
-        self._size = size
-        self._random = np.random.default_rng(seed)
-        self._coder = LabelCoder()
-        self._n_features = n_features
-        self._n_read = 0
-        self._n_dropped = 0
-        self._largest_key = np.inf
-        self._kept: list[_Part] = []
-
-    def absorb(self, block: RowBlock) -> None:
-        """Offer a block of rows."""
-        self._n_dropped += block.n_dropped
+        n_dropped += block.n_dropped
         present = np.arange(len(block.values))
         if block.weights is not None:
             present = np.flatnonzero(block.weights)
-        keys = self._random.random(len(present))
-        self._n_read += len(present)
-        chosen = keys < self._largest_key
-        rows = present[chosen]
-        part: _Part = {"keys": keys[chosen], "values": block.values[rows]}
+        keys = random.random(len(present))
+        n_read += len(present)
+        chosen = present[keys < largest_key]
+        part: _Part = {"keys": keys[keys < largest_key], "values": block.values[chosen]}
         if block.labels is not None:
             # Of all rows, so that a bad label is found whether or not it is drawn.
-            part["codes"] = self._coder.encode(block.labels, block.first_row)[rows]
+            part["codes"] = coder.encode(block.labels, block.first_row)[chosen]
         if block.weights is not None:
-            part["weights"] = block.weights[rows]
-        self._kept.append(part)
-        if sum(len(each["keys"]) for each in self._kept) > self._size + len(block.values):
-            self._make_room()
-
-    def _make_room(self) -> _Part:
-        """Keep the rows of the smallest keys, in their order."""
-        joined = {
-            name: np.concatenate([part[name] for part in self._kept]) for name in self._kept[0]
-        }
-        smallest = np.sort(np.argsort(joined["keys"], kind="stable")[: self._size])
-        joined = {name: array[smallest] for name, array in joined.items()}
-        if len(smallest) == self._size:
-            self._largest_key = joined["keys"].max()
-        self._kept = [joined]
-        return joined
-
-    def finished(self, rows: RowSource) -> SampledRows:
-        """The sample of these rows."""
-        kept = self._make_room() if self._kept else _no_rows(self._n_features)
-        labels = None
-        if "codes" in kept:
-            coded = CodedLabels(self._coder.labels, kept["codes"])
-            columns = tuple(getattr(rows, "group_columns", ()))
-            labels = Labels(len(coded), lambda start, stop: coded[start:stop], columns)
-        return SampledRows(
-            kept["values"],
-            rows.feature_names,
-            self._n_read if self._n_read > self._size else None,
-            self._n_dropped,
-            labels=labels,
-            weights=kept.get("weights"),
-        )
+            part["weights"] = block.weights[chosen]
+        kept.append(part)
+        # Rows of larger keys are kept too until room is made.
+        if sum(len(each["keys"]) for each in kept) > size + len(block.values):
+            kept = [_of_smallest_keys(kept, size)]
+            largest_key = kept[0]["keys"].max()
+    drawn = {"values": np.empty((0, rows.n_features))}
+    if kept:
+        drawn = _of_smallest_keys(kept, size)
+    labels = None
+    if "codes" in drawn:
+        coded = CodedLabels(coder.labels, drawn["codes"])
+        columns = tuple(getattr(rows, "group_columns", ()))
+        labels = Labels(len(coded), lambda start, stop: coded[start:stop], columns)
+    return SampledRows(
+        drawn["values"],
+        rows.feature_names,
+        n_read if n_read > size else None,
+        n_dropped,
+        labels=labels,
+        weights=drawn.get("weights"),
+    )
 
 
-def _no_rows(n_features: int) -> _Part:
-    return {"values": np.empty((0, n_features))}
+def _of_smallest_keys(parts: list[_Part], size: int) -> _Part:
+    """The rows of the smallest keys, in their order."""
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    smallest = np.sort(np.argsort(joined["keys"], kind="stable")[:size])
+    return {name: array[smallest] for name, array in joined.items()}

@@ -4,6 +4,7 @@ A part is a plain value that can be sent to another process.
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ Constants = tuple[tuple[str, str | int | None], ...]
 
 
 @dataclass(frozen=True)
-class FilePart:
+class FilePart(ABC):
     """What is read at once and counted as one.
 
     Attributes
@@ -57,9 +58,9 @@ class FilePart:
                 arrays = [filled[name] if name in known else batch.column(name) for name in columns]
                 yield pa.record_batch(arrays, names=list(columns))
 
+    @abstractmethod
     def _stored(self, columns: list[str], labels: Sequence[str], size: int) -> Iterator[Any]:
         """Record batches of columns that are in the file."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
