@@ -14,8 +14,16 @@ from fairspan.registry import factory_of, names_of
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+OUT = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 DATA = click.argument("data", type=click.Path(exists=True, path_type=Path))
 JSON = click.option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
+
+
+def refuse_text(out: Path, what: str) -> None:
+    """Raise a usage error where a result that is no text would go to standard output."""
+    if str(out) == "-":
+        raise click.UsageError(f"{what} no text to print; name a file with -o.")
 
 
 def reads_rows(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,12 +144,14 @@ _DIMENSION = (
 )
 
 
-class _Criterion(click.ParamType):  # type: ignore[type-arg]
-    """The name of a criterion, built in or of another package."""
+class Named(click.ParamType):  # type: ignore[type-arg]
+    """The name of a criterion or a display, built in or of another package."""
 
-    name = "criterion"
+    def __init__(self, kind: str) -> None:
+        self.name = kind
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The same name, if it is known."""
         # Built-in ones first: looking for other packages takes time.
         if value in names_of(self.name) or factory_of(self.name, value) is not None:
             return value
@@ -153,7 +163,7 @@ class _Criterion(click.ParamType):  # type: ignore[type-arg]
 _FITTING = (
     click.option(
         "--criterion",
-        type=_Criterion(),
+        type=Named("criterion"),
         default="minimax_loss",
         show_default=True,
         is_eager=True,  # which parameters there are depends on it

@@ -2,6 +2,7 @@
 
 from fairspan.extending import register
 from somebody_elses_parts.first_features import FirstFeatures
+from somebody_elses_parts.group_scree import GroupScree
 from somebody_elses_parts.largest_share_lost import LargestShareLost
 from somebody_elses_parts.weight_grid import WeightGrid
 
@@ -11,3 +12,4 @@ def register_all() -> None:
     register("criterion", LargestShareLost.name, LargestShareLost)
     register("restriction", FirstFeatures.name, FirstFeatures)
     register("solver", WeightGrid.name, WeightGrid)
+    register("display", GroupScree.name, GroupScree.from_estimator)
