@@ -5,14 +5,11 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from fairspan.drawing.audit import AuditPicture
-from fairspan.drawing.disparity_path import DisparityPathPicture
-from fairspan.drawing.error_curve import ErrorCurvePicture
+from fairspan.drawing.by_group import AuditPicture, GroupLossPicture, VarianceKeptPicture
+from fairspan.drawing.curves import DisparityPathPicture, ErrorCurvePicture
 from fairspan.drawing.frontier import FrontierPicture
-from fairspan.drawing.group_loss import GroupLossPicture
 from fairspan.drawing.loadings import LoadingsPicture
 from fairspan.drawing.reduced_rows import ReducedRowsPicture
-from fairspan.drawing.variance_kept import VarianceKeptPicture
 
 mpl.use("Agg")
 

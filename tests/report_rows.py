@@ -3,9 +3,9 @@
 import numpy as np
 
 from fairspan.moments.of_rows import accumulate
+from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import facts_of
 from fairspan.report.facts.origin import Origin
-from fairspan.report.facts.settings import ReportSettings
 from fairspan.rows.registry import rows_of
 
 ORIGIN = Origin("rows", "a report", None, "a command", "pass")

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from somebody_elses_parts.first_features import FirstFeatures
+from somebody_elses_parts.group_scree import GroupScree
 from somebody_elses_parts.largest_share_lost import LargestShareLost
 from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable, SqliteTables
 from somebody_elses_parts.weight_grid import WeightGrid
@@ -97,6 +98,46 @@ def test_a_report_of_a_registered_criterion(table, tmp_path):
     assert told["objective"] == pytest.approx(printed["objective"], abs=printed["tolerance"])
     assert told["lower_bound"] == pytest.approx(printed["lower_bound"], abs=printed["tolerance"])
     assert "largest share lost" in (tmp_path / "page.html").read_text().replace("_", " ")
+
+
+def test_a_display_stands_in_the_page_and_its_data_among_the_facts(table, tmp_path):
+    fair = fs.FairPCA(2).fit(table, sensitive_features="group")
+    made = GroupScree.from_estimator(fair)
+    facts = fs.write_report(
+        tmp_path / "page.html", table, "group", n_components=2, displays=["group_scree", made]
+    )
+    by_name, as_object = facts["displays"]
+    assert by_name["name"] == "group_scree"
+    assert by_name["data"] == as_object["data"] == made.frame().to_dict("list")
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("What each component holds of each group") == 2
+    assert "displays=['group_scree', GroupScree]" in facts["made"]["command"]
+
+
+@pytest.mark.parametrize("name", registry.names_of("display"))
+def test_displays_of_the_library_are_asked_for_by_name_too(name, table, tmp_path):
+    facts = fs.write_report(
+        *(tmp_path / "page.html", table, "group"),
+        n_components=2,
+        criterion="error_gap",
+        criteria=[],
+        displays=[name],
+    )
+    assert facts["displays"][0]["data"]
+    assert 'id="displays"' in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("displays", "error", "said"),
+    [
+        (["unheard_of"], InvalidParameter, "display is 'unheard_of'.*'loadings'"),
+        ([3], InvalidType, "display is of type int"),
+        ("loadings", InvalidType, "displays is of type str"),
+    ],
+)
+def test_displays_that_are_none_are_refused_before_rows_are_read(displays, error, said, tmp_path):
+    with pytest.raises(error, match=said):
+        fs.write_report(tmp_path / "page.html", "there is no such file", "g", displays=displays)
 
 
 def test_the_solver_brackets_the_exact_answer(table):
@@ -231,6 +272,11 @@ def test_the_command_line(table, database, tmp_path):
     assert "largest_share_lost" in json.dumps(json.loads(fitted.stdout))
     assert run("verify", model, data, "--group", "group").returncode == 0
     assert run("fit", data, "--group", "group", "--criterion", "unheard_of").returncode == 2
+    report = ("report", data, "--group", "group", "-d", "2", "--json", "--display")
+    shown = run(*report, "group_scree")
+    assert shown.returncode == 0, shown.stderr
+    assert json.loads(shown.stdout)["displays"][0]["data"]["component"] == [1, 2]
+    assert run(*report, "unheard_of").returncode == 2
 
     named = f"sqlite:///{database.path}#{database.table}"
     of_source, page, moments = tmp_path / "model2", tmp_path / "page.html", tmp_path / "moments"

@@ -1,7 +1,7 @@
-"""What this package and others have of a kind: criteria, restrictions, solvers, data sources.
+"""What this package and others have: criteria, restrictions, solvers, data sources, displays.
 
 Built-in ones are imported when they are used, so that help and usage errors need not wait for
-numpy. Those of another package are registered by a call of :func:`register`, or by an entry point
+numpy. Parts of another package are registered by a call of :func:`register`, or by an entry point
 of the group ``fairspan.plugins``: a function without arguments that calls :func:`register`. Entry
 points are loaded only where a name is unknown.
 """
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from operator import attrgetter
 from typing import Any
 
 from fairspan.errors import InvalidParameter, InvalidType, kind_of
@@ -51,6 +52,14 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "device": "fairspan.rows.device.arrays:DeviceArrays",
         "arrays": "fairspan.rows.arrays:Arrays",
     },
+    "display": {
+        "disparity_path": "fairspan.displays:DisparityPathDisplay.from_estimator",
+        "error_curve": "fairspan.displays:ErrorCurveDisplay.from_estimator",
+        "frontier": "fairspan.displays:FrontierDisplay.from_estimator",
+        "group_loss": "fairspan.displays:GroupLossDisplay.from_estimator",
+        "loadings": "fairspan.displays:LoadingsDisplay.from_estimator",
+        "variance_kept": "fairspan.displays:VarianceKeptDisplay.from_estimator",
+    },
 }
 _registered: dict[str, dict[str, Factory]] = {kind: {} for kind in _BUILT_IN}
 
@@ -60,12 +69,13 @@ def register(kind: str, name: str, factory: Factory) -> None:
 
     Parameters
     ----------
-    kind : {"criterion", "restriction", "solver", "source"}
+    kind : {"criterion", "restriction", "solver", "source", "display"}
     name : str
         The name; registered again, it replaces what was registered before.
     factory : callable
         Makes the object; its parameters can be set by name, as ``criterion__penalty``. What makes
-        a source takes no parameters: the object tells which data it takes.
+        a source takes no parameters: the object tells which data it takes. What makes a display is
+        called with a fitted FairPCA, which holds the moments of its rows.
 
     Raises
     ------
@@ -119,7 +129,7 @@ def factory_of(kind: str, name: str) -> Factory | None:
     """What makes the object of a name; None if no package knows the name."""
     if name in _BUILT_IN[kind]:
         module, attribute = _BUILT_IN[kind][name].split(":")
-        factory: Factory = getattr(import_module(module), attribute)
+        factory: Factory = attrgetter(attribute)(import_module(module))
         return factory
     if name not in _registered[kind]:
         _load_entry_points()
@@ -140,8 +150,26 @@ def registered(kind: str) -> dict[str, Factory]:
     return dict(_registered[kind])
 
 
+def known_factory(kind: str, name: str) -> Factory:
+    """What makes the object of a name.
+
+    Raises
+    ------
+    InvalidParameter
+        No package knows the name.
+    """
+    factory = factory_of(kind, name)
+    if factory is None:
+        raise InvalidParameter(f"{kind} is {name!r}", _allowed(kind), _remedy(kind))
+    return factory
+
+
 def object_of(
-    kind: str, given: object, protocol: type, parameters: Mapping[str, Any] | None = None
+    kind: str,
+    given: object,
+    protocol: type,
+    parameters: Mapping[str, Any] | None = None,
+    *arguments: Any,
 ) -> Any:
     """The object that a name stands for, or the given object itself if it conforms.
 
@@ -153,6 +181,8 @@ def object_of(
         What an object of this kind has.
     parameters : mapping, optional
         For the factory, where a name is given.
+    *arguments : objects
+        For the factory, before the parameters.
 
     Raises
     ------
@@ -164,9 +194,7 @@ def object_of(
     if not isinstance(given, str):
         _check_conforms(kind, given, protocol)
         return given
-    factory = factory_of(kind, given)
-    if factory is None:
-        raise InvalidParameter(f"{kind} is {given!r}", _allowed(kind), _remedy(kind))
+    factory = known_factory(kind, given)
     parameters = parameters or {}
     known = list(inspect.signature(factory).parameters)
     unknown = [name for name in parameters if name not in known]
@@ -176,7 +204,7 @@ def object_of(
             f"Allowed are {', '.join(known)}" if known else "It has no parameters",
             f"Leave this parameter out or choose another {kind}",
         )
-    made = factory(**parameters)
+    made = factory(*arguments, **parameters)
     _check_conforms(kind, made, protocol)
     return made
 

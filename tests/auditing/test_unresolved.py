@@ -3,12 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-from markupsafe import Markup
 
 from fairspan import FairPCA, audit, verify
 from fairspan.displays import GroupLossDisplay
-from fairspan.drawing.statuses import unproven
-from fairspan.report.page import sentences
+from fairspan.drawing.picture import unproven
+from fairspan.report.page.rendering import said
 from report_rows import facts_by
 
 COLUMN = "income"
@@ -74,12 +73,12 @@ def test_the_command_line(rows, tmp_path, capsys):
 
 def test_the_page(rows):
     facts = facts_by(rows[0].to_numpy(), rows[1], 2, criteria=[])
-    said = Markup(sentences.proof(facts)).striptags()
-    assert said.startswith("Unresolved: no projection to 2 dimensions lowers")
-    assert "the column" in said
-    assert "Divide it by its unit" in said
-    assert claims_nothing(said)
-    assert [each for each in sentences.answers(facts) if each[1] == "Unresolved"]
+    proof = said("proof", facts).striptags()
+    assert proof.startswith("Unresolved: no projection to 2 dimensions lowers")
+    assert "the column" in proof
+    assert "Divide it by its unit" in proof
+    assert claims_nothing(proof)
+    assert "Unresolved" in said("answers", facts)
 
 
 def test_pictures(fair):

@@ -50,11 +50,12 @@ def test_the_table_shows_the_figures_of_the_json(run, data):
         error = group["error"]
         numbers = (group["total_variance"], error["value"], error["low"], error["high"])
         numbers += (group["best_error"], group["excess_loss"])
-        variance, value, low, high, best, loss = (f"{number:.4g}" for number in numbers)
-        kept = f"{100 * group['variance_kept']:.1f} %"
-        assert line.split()[1:] == [
-            *(str(group["n"]), variance, value, low, "to", high, best, loss, *kept.split())
-        ]
+        n, variance, value, low, to, high, best, loss, *kept = line.split()[1:]
+        assert (n, to) == (str(group["n"]), "to")
+        assert kept == f"{100 * group['variance_kept']:.1f} %".split()
+        shown = [float(text) for text in (variance, value, low, high, best, loss)]
+        assert shown == pytest.approx(numbers, rel=0.005)
+        assert len({len(text.partition(".")[2]) for text in (value, low, high, best)}) == 1
     for finding in facts["findings"]:
         assert finding["message"] in " ".join(" ".join(lines).split())
 

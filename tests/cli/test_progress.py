@@ -13,11 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairspan.cli import progress_line
-from fairspan.cli.progress import WithProgress
+from fairspan.cli.progress import estimated_rows, telling
 from fairspan.cli.progress_line import ProgressLine
-from fairspan.cli.row_estimate import estimated_rows
 from fairspan.moments.of_rows import accumulate
-from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.engines import InThisProcess, Processes
 from fairspan.rows.files.file_rows import FileRows
 
@@ -32,9 +30,15 @@ def clock_in_steps_of(seconds):
     return lambda: next(ticks) * seconds
 
 
+@pytest.fixture(scope="module")
+def wide_table():
+    return pa.table({f"x{j}": np.zeros(10_000) for j in range(600)})
+
+
 @pytest.fixture
-def rows():
-    source = ArrayRows(np.zeros((10_000, 600)))
+def rows(wide_table, tmp_path):
+    pq.write_table(wide_table, tmp_path / "rows.parquet")
+    source = FileRows.open(tmp_path / "rows.parquet")
     assert len(list(source.blocks())) >= 8
     return source
 
@@ -47,13 +51,13 @@ def test_nothing_is_written_in_the_first_two_seconds(rows):
     terminal = Terminal()
     # One reading of the clock at the start, and one after each of the blocks.
     n_blocks = len(list(rows.blocks()))
-    read(WithProgress(rows, "reading", terminal, clock_in_steps_of(1.99 / n_blocks)))
+    read(telling(rows, "reading", terminal, clock_in_steps_of(1.99 / n_blocks)))
     assert terminal.getvalue() == ""
 
 
 def test_later_the_line_counts_rows_and_is_cleared_at_the_end(rows):
     terminal = Terminal()
-    values = read(WithProgress(rows, "reading", terminal, clock_in_steps_of(1.0)))
+    values = read(telling(rows, "reading", terminal, clock_in_steps_of(1.0)))
     assert len(values) == 10_000
     *lines, blank, after = terminal.getvalue().split("\r")[1:]
     assert len(lines) >= 2
@@ -65,11 +69,14 @@ def test_later_the_line_counts_rows_and_is_cleared_at_the_end(rows):
     assert len(blank) >= max(map(len, lines))
 
 
-def test_the_line_is_cleared_when_reading_fails(rows):
-    rows.array[-1, -1] = np.nan
+def test_the_line_is_cleared_when_reading_fails(wide_table, tmp_path):
+    last = np.append(np.zeros(9_999), np.nan)
+    broken = wide_table.set_column(599, "x599", pa.array(last))
+    pq.write_table(broken, tmp_path / "broken.parquet")
+    rows = FileRows.open(tmp_path / "broken.parquet")
     terminal = Terminal()
     with pytest.raises(ValueError, match="NaN"):
-        read(WithProgress(rows, "reading", terminal, clock_in_steps_of(1.0)))
+        read(telling(rows, "reading", terminal, clock_in_steps_of(1.0)))
     assert "rows" in terminal.getvalue()
     assert terminal.getvalue().endswith(" \r")
 
@@ -77,7 +84,7 @@ def test_the_line_is_cleared_when_reading_fails(rows):
 def test_the_line_is_not_rewritten_more_often_than_it_can_be_read(rows):
     terminal = Terminal()
     n_blocks = len(list(rows.blocks()))
-    read(WithProgress(rows, "reading", terminal, clock_in_steps_of(6.0 / n_blocks)))
+    read(telling(rows, "reading", terminal, clock_in_steps_of(6.0 / n_blocks)))
     assert 1 <= terminal.getvalue().count("reading") <= 4.0 / 0.2
 
 
@@ -86,7 +93,7 @@ LINES = "1.25,2.5\n" * 150_000
 
 def auditing(path):
     terminal = Terminal()
-    read(WithProgress(FileRows.open(path), "auditing", terminal, clock_in_steps_of(1.5)))
+    read(telling(FileRows.open(path), "auditing", terminal, clock_in_steps_of(1.5)))
     return terminal.getvalue()
 
 
@@ -122,7 +129,6 @@ def test_the_estimate_has_two_digits(tmp_path, n_rows, about):
 def test_nothing_is_estimated_where_lines_do_not_show_it(tmp_path):
     (tmp_path / "one.csv").write_text("x,g\n1,a")
     assert estimated_rows([FileRows.open(tmp_path / "one.csv", ["g"])]) is None
-    assert estimated_rows([ArrayRows(np.zeros((5, 2)))]) is None
 
 
 @pytest.mark.parametrize(
@@ -145,9 +151,9 @@ def test_on_a_narrow_terminal_the_line_is_shorter_and_never_wraps(columns, shown
 
 
 def test_the_rows_stay_what_they_are(rows):
-    wrapped = WithProgress(rows, "reading", Terminal(), clock_in_steps_of(1.0))
-    assert (wrapped.n_rows, wrapped.feature_names) == (10_000, None)
-    np.testing.assert_array_equal(read(wrapped), rows.array)
+    wrapped = telling(rows, "reading", Terminal(), clock_in_steps_of(1.0))
+    assert (wrapped.n_rows, wrapped.feature_names) == (10_000, rows.feature_names)
+    np.testing.assert_array_equal(read(wrapped), read(rows))
 
 
 def test_the_line_tells_the_rate_and_the_time_left():
@@ -189,7 +195,7 @@ def folder(tmp_path):
 def test_parts_are_counted_wherever_they_are_read(folder, engine):
     rows = replace(FileRows.open(folder, ["g"]), engine=engine)
     terminal = Terminal()
-    found = accumulate(WithProgress(rows, "reading", terminal, clock_in_steps_of(3.0)))
+    found = accumulate(telling(rows, "reading", terminal, clock_in_steps_of(3.0)))
     assert found.to_bytes() == accumulate(rows).to_bytes()
     done = re.findall(r"reading: ([\d,]+) of 1,000 rows", terminal.getvalue())
     assert done == ["200", "400", "550", "700", "850", "1,000"]
@@ -203,7 +209,7 @@ def test_parts_of_unknown_size_are_counted_themselves(folder):
         (folder / f"{number}.csv").write_text("x,g\n1,a\n2,b\n")
     rows = replace(FileRows.open(folder, ["g"]), engine=Processes(2))
     terminal = Terminal()
-    accumulate(WithProgress(rows, "reading", terminal, clock_in_steps_of(3.0)))
+    accumulate(telling(rows, "reading", terminal, clock_in_steps_of(3.0)))
     done = re.findall(r"reading: (\d) of 3 parts", terminal.getvalue())
     assert done == ["1", "2", "3"]
     assert "reading: 1 of 3 parts (33 %), 20 parts/min, 6 s left" in terminal.getvalue()

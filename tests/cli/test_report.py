@@ -50,8 +50,8 @@ def test_the_summary_fits_80_columns_and_names_the_page(run, data, tmp_path):
     assert max(map(len, lines[:-1])) <= 80
     said = "\n".join(lines)
     assert "FS205 PCA: costs 'old' the most" in said or "FS205 PCA: costs 'young'" in said
-    assert "FS302 minimax_loss against PCA" in said
-    assert "nash_welfare against" not in said
+    assert "FS302 minimax loss against PCA" in said
+    assert "Nash welfare against" not in said
 
 
 def test_options_choose_rows_columns_and_the_criterion(run, table, tmp_path):

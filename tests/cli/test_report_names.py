@@ -8,7 +8,7 @@ import sys
 import pandas as pd
 import pytest
 
-from fairspan.cli.shell_text import shell_text
+from fairspan.cli.reporting import shell_text
 from report_rows import made_rows
 
 BREAKING = "group\nimport os; os.abort()\n#"

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fairspan import FairSubspace
-from fairspan.certificates import verification
+from fairspan.cli import inputs
 
 GROUP = ("--group", "age")
 
@@ -139,7 +139,7 @@ def test_an_internal_failure_is_neither(run, model, data, monkeypatch):
     def fail(*_):
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(verification, "verify", fail)
+    monkeypatch.setattr(inputs, "verify", fail)
     result = run("verify", model, data, *GROUP)
     assert result.status == 3
     assert result.out == ""

@@ -1,11 +1,9 @@
 """Names as labels: short, different, and taken as text."""
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairspan.drawing.free_places import free_place
 from fairspan.drawing.palette import look
 from fairspan.formatting.names import label_of, labels_of
 from fairspan.formatting.numbers import axis_number as number
@@ -38,20 +36,6 @@ def test_numbers_are_read_back(value):
     text = number(value)
     assert len(text) <= 13
     assert float(text.replace("\N{MINUS SIGN}", "-")) == pytest.approx(value, rel=1e-5)
-
-
-@pytest.mark.parametrize("inside", [True, False])
-def test_free_places_touch_nothing(inside):
-    from matplotlib.figure import Figure
-
-    axes = Figure(figsize=(6, 6)).add_subplot()
-    turn = np.linspace(0, 2 * np.pi, 60)
-    outline = 0.6 + 0.35 * np.column_stack([np.cos(turn), np.sin(turn)])
-    taken = np.array([[0.6, 0.6], [0.4, 0.5]])
-    x, y = free_place(axes, "words", taken, outline, inside=inside)
-    assert (np.hypot(x - 0.6, y - 0.6) < 0.35) == inside
-    assert np.hypot(*(taken - [x, y]).T).min() > 0.05
-    assert free_place(axes, "many words " * 20, taken, outline, inside=inside) is None
 
 
 def test_twelve_groups_differ_by_marker_alone():

@@ -9,8 +9,9 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
-from fairspan.drawing.files import empty_figure, inline_svg, save
+from fairspan.drawing.files import empty_figure, save
 from fairspan.errors import MissingDependency
+from fairspan.report.page.inline_figures import inline_svg
 from pictures import HOSTILE, LONG, overlaps, pictures_of, written_in
 
 KINDS = tuple(pictures_of(("a", "b")))
@@ -99,7 +100,7 @@ def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
         picture, _ = drawn(pictures_of(HOSTILE[:2])[kind])
         save(picture.figure_, tmp_path / "one.svg", "svg")
         written = (tmp_path / "one.svg").read_bytes()
-        return written, inline_svg(picture.figure_, "k", 'what "it" shows', {})
+        return written, inline_svg(picture.figure_, "k", 'what "it" shows')
 
     assert once() == once()
 
@@ -107,7 +108,7 @@ def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
 def test_names_that_look_like_parts_of_a_figure_stay_as_they_are():
     names = ("#0072B2", 'id="x', 'url(#y href="#z')
     picture, _ = drawn(pictures_of(names)["kept"])
-    svg = inline_svg(picture.figure_, "k", "kept", {"#0072b2": "--blue"})
+    svg = inline_svg(picture.figure_, "k", "kept")
     texts = "".join(re.findall(r">([^<>]*)<", svg))
     assert all(name in texts for name in names)
     assert 'id="k-' in svg

@@ -11,8 +11,8 @@ from fairspan import ErrorGap, FairPCA, GroupMoments, audit
 from fairspan.auditing.findings import find
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
 from fairspan.registry import names_of
+from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import facts_of
-from fairspan.report.facts.settings import ReportSettings
 from report_rows import ORIGIN, column, facts_by, made_rows, model_of
 
 

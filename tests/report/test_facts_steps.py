@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from cli.by_hand import figures_by_hand
-from fairspan.report.facts.steps import telling_features
-from fairspan.report.facts.walks import Step, Walk, aligned, spread_along
+from fairspan.report.facts.walks import Step, Walk, aligned, spread_along, telling_features
 from report_rows import column, facts_by, made_rows
 
 FEW = ["minimax_error"]

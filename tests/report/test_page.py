@@ -12,7 +12,6 @@ from itertools import pairwise
 import pytest
 
 from audit_pages import HOSTILE, SHOWN, hostile_pair, twelve_groups, two_groups
-from fairspan.errors import MissingDependency
 from fairspan.report.page.rendering import page_of
 from page_tree import tree_of
 
@@ -194,9 +193,3 @@ def test_page_stays_small_with_many_groups_steps_and_features():
     page = page_of(facts)
     assert len(page.encode()) < 300_000
     assert page.count("a feature with a name 7<") >= 2
-
-
-def test_page_without_jinja2_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(MissingDependency, match=r"pip install \"fairspan\[report\]\""):
-        page_of(two_groups()[0])

@@ -8,10 +8,9 @@ import pytest
 
 from audit_pages import twelve_groups, two_groups
 from fairspan.formatting.names import called
-from fairspan.formatting.numbers import change, figure, number, share
-from fairspan.report.page import sentences
-from fairspan.report.page.compact import compact
-from fairspan.report.page.rendering import page_of
+from fairspan.formatting.numbers import change, decimals_of, in_ascii, number, share
+from fairspan.report.page.inline_figures import compact
+from fairspan.report.page.rendering import page_of, said
 from page_tree import tree_of
 from report_rows import facts_by, made_rows
 
@@ -30,20 +29,34 @@ def cells_of(table):
     ]
 
 
+def named(group):
+    return f"\u2018<bdi>{group}</bdi>\u2019"
+
+
 @pytest.mark.parametrize("made", [two_groups, twelve_groups])
-def test_table_of_pca_shows_the_facts_with_four_digits(made):
+def test_table_of_pca_shows_the_facts_with_the_decimals_of_each_column(made):
     facts, page = made()
     plain = facts["models"][0]
     table = tables_of(page)[f"PCA with {facts['settings']['n_components']}\u00a0dimensions"]
+    errors, best, losses = (
+        decimals_of([group[what] for group in plain["groups"]] + [total])
+        for what, total in (
+            ("error", plain["total_error"]),
+            ("best_error", None),
+            ("excess_loss", None),
+        )
+    )
     for row, group in zip(cells_of(table), plain["groups"], strict=True):
-        ends = f"{figure(group['error_low'])} to\u00a0{figure(group['error_high'])}"
-        assert row[1] == figure(group["error"]) + ends
-        assert row[2:4] == [figure(group["best_error"]), figure(group["excess_loss"])]
+        low, high = (number(group[end], errors) for end in ("error_low", "error_high"))
+        assert row[1] == f"{number(group['error'], errors)}{low} to\u00a0{high}"
+        assert row[2:4] == [number(group["best_error"], best), number(group["excess_loss"], losses)]
         assert row[5].split() == [f"{100 * group['variance_kept']:.1f}", "%"]
+        for text, what in zip(row[2:4], ("best_error", "excess_loss"), strict=True):
+            assert float(text) == pytest.approx(group[what], rel=0.005)
     (total,) = next(table.all("tfoot")).all("tr")
     assert [cell.text for cell in total.all("th", "td")][:2] == [
         "all rows",
-        figure(plain["total_error"]),
+        number(plain["total_error"], errors),
     ]
 
 
@@ -51,10 +64,11 @@ def test_table_of_pca_shows_the_facts_with_four_digits(made):
 def test_table_of_criteria_has_every_model_and_what_it_asks(made):
     facts, page = made()
     table = tables_of(page)["Ordinary PCA and each fair criterion"]
+    decimals = decimals_of(model["total_error"] for model in facts["models"])
     for row, model in zip(cells_of(table), facts["models"], strict=True):
         assert row[0].replace(" ", "_").lower().startswith(model["name"].split(" (")[0].lower())
         assert model["asks"] in row[0]
-        told = change(model["total_change"]) + figure(model["total_error"])
+        told = change(model["total_change"]) + number(model["total_error"], decimals)
         assert row[-2] == told
         assert (row[-1] == "proven") == (model["certificate"]["status"] == "optimal")
     for each in facts["unavailable"]:
@@ -121,12 +135,12 @@ def test_summary_says_whose_loss_rises():
     assert facts["models"][1]["is_main"]
     (payer,) = (g for g in (0, 1) if main[g]["excess_loss"] > plain[g]["excess_loss"])
     before, after = (number(groups[payer]["excess_loss"]) for groups in (plain, main))
-    told = f"The loss of {sentences.named(main[payer]['group'])} rises from {before} to {after}."
-    assert told in sentences.summary(facts)
+    told = f"The loss of {named(main[payer]['group'])} rises from {before} to {after}."
+    assert told in said("summary", facts)
     facts, _ = twelve_groups()
     plain, main = (facts["models"][i]["groups"] for i in (0, 1))
     rises = sum(b["excess_loss"] > a["excess_loss"] for a, b in zip(plain, main, strict=True))
-    assert f"The loss rises for {rises} of 12 groups." in sentences.summary(facts)
+    assert f"The loss rises for {rises} of 12 groups." in said("summary", facts)
 
 
 @pytest.mark.parametrize("made", [two_groups, twelve_groups])
@@ -249,11 +263,11 @@ def test_what_is_not_proven_is_not_called_proven():
     facts = copy_of(two_groups)
     proof = facts["models"][1]["certificate"]
     proof |= {"status": "open gap", "gap": 0.25}
-    assert sentences.proof(facts).startswith("Not proven")
-    assert "0.25" in sentences.proof(facts)
+    assert said("proof", facts).startswith("Not proven")
+    assert "0.25" in said("proof", facts)
     assert "Proven" not in tree_of(page_of(facts)).with_id("summary").text
     proof |= {"lower_bound": None, "gap": None}
-    assert "no bound" in sentences.proof(facts)
+    assert "no bound" in said("proof", facts)
     assert "Not proven" in tree_of(page_of(facts)).with_id("summary").text
 
 
@@ -264,7 +278,7 @@ def test_summary_where_pca_costs_nothing():
         model["largest_loss"] = 0.0
         for group in model["groups"]:
             group["excess_loss"] = 0.0
-    assert sentences.summary(facts) == "PCA with 2\u00a0dimensions costs no group anything."
+    assert said("summary", facts) == "PCA with 2\u00a0dimensions costs no group anything."
     page_of(facts)
 
 
@@ -272,8 +286,8 @@ def test_summary_of_pca_itself():
     facts = copy_of(two_groups)
     facts["models"] = facts["models"][:1]
     facts["models"][0]["is_main"] = True
-    assert "leaves" in sentences.summary(facts)
-    assert sentences.criteria(facts) == "No fair criterion was asked for."
+    assert "leaves" in said("summary", facts)
+    assert said("criteria", facts) == "No fair criterion was asked for."
 
 
 def test_leads_where_groups_are_alike():
@@ -285,10 +299,10 @@ def test_leads_where_groups_are_alike():
     for group in plain["groups"]:
         group |= {"error": 1.5, "excess_loss": 0.0}
     facts["steps"]["points"] = facts["steps"]["points"][:1]
-    assert sentences.data(facts).endswith("of one size.")
-    assert sentences.plain(facts) == "PCA reconstructs every group with an error of 1.5."
-    assert "nothing to repair" in sentences.criteria(facts)
-    assert sentences.walk(facts) == "The same dimensions are the best for both groups."
+    assert said("data", facts).endswith("of one size.")
+    assert said("pca", facts) == "PCA reconstructs every group with an error of 1.5."
+    assert "nothing to repair" in said("criteria", facts)
+    assert said("walk", facts) == "The same dimensions are the best for both groups."
 
 
 @pytest.mark.parametrize(("change_of", "verb"), [(0.5, "cuts"), (1.0, "leaves"), (2.0, "raises")])
@@ -296,18 +310,14 @@ def test_summary_says_which_way_the_loss_goes(change_of, verb):
     facts = copy_of(two_groups)
     plain, main = facts["models"][:2]
     main["largest_loss"] = change_of * plain["largest_loss"]
-    assert f"Minimax loss {verb} the largest loss" in sentences.summary(facts)
+    assert f"Minimax loss {verb} the largest loss" in said("summary", facts)
 
 
-def test_figures_are_the_table_s_with_powers_written_out():
+def test_figures_are_the_terminal_s_with_powers_written_out():
     for value in (1.0, -0.25, 1234567.0, 3.2e-9, 0.0):
-        text = number(value).replace("\u2212", "-")
-        exponent = str.maketrans(
-            "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079", "-0123456789"
-        )
-        mantissa, _, power = text.partition("\u00a0\u00d7\u00a010")
-        back = float(mantissa) * 10.0 ** int(power.translate(exponent) or 0)
-        assert back == pytest.approx(float(figure(value)))
+        text = number(value)
+        assert float(in_ascii(text)) == pytest.approx(float(f"{value:.4g}"))
+        assert "e" not in text
     assert number(None) == share(None) == change(None) == "\u2013"
 
 

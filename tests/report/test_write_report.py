@@ -177,7 +177,7 @@ def test_a_failure_leaves_what_stood_there(tmp_path, monkeypatch):
     page = tmp_path / "page.html"
     page.write_text("an earlier page")
 
-    def broken(facts):
+    def broken(facts, displays):
         raise RuntimeError("a fault of our own")
 
     monkeypatch.setattr("fairspan.report.page.rendering.page_of", broken)
@@ -223,7 +223,7 @@ def test_the_file_that_is_read_is_never_replaced(frame, tmp_path):
     path = tmp_path / "rows.csv"
     frame.to_csv(path, index=False)
     before = path.read_bytes()
-    with pytest.raises(InvalidParameter, match="the file that is read"):
+    with pytest.raises(InvalidParameter, match="is also an input"):
         fs.write_report(path, str(path), "sex")
     assert path.read_bytes() == before
 

@@ -4,30 +4,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from fairspan.auditing.block_errors import errors_without_each
 from fairspan.auditing.findings import Finding, find
-from fairspan.auditing.intervals import (
-    Estimate,
-    disparity_estimate,
-    error_estimates,
-    jackknife,
-    widest_pair,
-)
+from fairspan.auditing.judging import judged_on_moments, judged_on_rows
 from fairspan.auditing.models import Audited, models_of
-from fairspan.auditing.notebook import audit_html
-from fairspan.auditing.pictures import picture_of
-from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
-from fairspan.auditing.row_errors import standard_errors
-from fairspan.auditing.text import audit_table, audit_text
-from fairspan.drawing.audit import AuditPicture, AuditQuantity
+from fairspan.auditing.results import AuditedRows, ModelAudit
+from fairspan.auditing.views import audit_html, audit_table, audit_text, picture_of
+from fairspan.drawing.by_group import AuditPicture, AuditQuantity
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.data_frames import data_frame
-from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, holds_matrices, moments_of
-from fairspan.problem.disparity import signed_disparity
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import rows_of
@@ -254,94 +240,14 @@ def audit_rows(
     if moments is None:
         known = max(len(each.known_groups) for each in audited)
         moments = moments_of(source, GroupLimit(max_groups, n_known=known))
-    judged = [(each.subspace, _judge(each, moments)) for each in audited]
-    errors_by_model = standard_errors(source, moments, judged)
-    results = [
-        _model_audit(
-            each,
-            figures,
-            moments,
-            error_estimates(figures.errors, errors, moments.counts),
-            disparity_estimate(figures.errors, errors, moments.counts),
-        )
-        for each, (_, figures), errors in zip(audited, judged, errors_by_model, strict=True)
-    ]
-    return _finished(results, moments, has_intervals=True)
+    return _finished(judged_on_rows(audited, source, moments), moments, has_intervals=True)
 
 
 def audit_moments(audited: Sequence[Audited], blocks: Sequence[GroupMoments]) -> Audit:
     """Audit on moments alone; two or more blocks give jackknife intervals."""
     pooled = sum(blocks[1:], start=blocks[0])
-    results = []
-    for each in audited:
-        figures = _judge(each, pooled)
-        errors = [Estimate(error) for error in figures.errors.tolist()]
-        difference = Estimate(signed_disparity(figures.errors))
-        if len(blocks) > 1:
-            errors, difference = _jackknifed(each, figures, pooled, blocks)
-        results.append(_model_audit(each, figures, pooled, errors, difference))
-    return _finished(results, pooled, has_intervals=len(blocks) > 1)
-
-
-def _jackknifed(
-    each: Audited, figures: GroupFigures, pooled: GroupMoments, blocks: Sequence[GroupMoments]
-) -> tuple[list[Estimate], Estimate]:
-    without = errors_without_each(blocks, pooled, each.subspace)
-    errors = []
-    for value, column in zip(figures.errors.tolist(), without.T, strict=True):
-        estimate = jackknife(value, column.tolist())
-        errors.append(Estimate(value, max(estimate.low or 0.0, 0.0), estimate.high))
-    low, high = widest_pair(figures.errors)
-    pairs = pooled.n_groups * (pooled.n_groups - 1) // 2
-    difference = signed_disparity(figures.errors)
-    if pooled.n_groups == 1:
-        return errors, Estimate(difference)
-    return errors, jackknife(difference, (without[:, high] - without[:, low]).tolist(), pairs)
-
-
-def _judge(each: Audited, moments: Moments) -> GroupFigures:
-    each.check_groups(moments.labels)
-    return group_figures(each.subspace, moments)
-
-
-def _model_audit(
-    each: Audited,
-    figures: GroupFigures,
-    moments: Moments,
-    errors: Sequence[Estimate],
-    difference: Estimate,
-) -> ModelAudit:
-    captured = figures.captured_ratios
-    low, high = widest_pair(figures.errors) if moments.n_groups > 1 else (0, 0)
-    provenance = each.subspace.provenance
-    return ModelAudit(
-        name=each.name,
-        n_components=each.subspace.dimension,
-        center=each.subspace.center,
-        scaled=each.subspace.scale is not None,
-        status=None if provenance is None else provenance.status,
-        reason=None if provenance is None else provenance.reason,
-        gap=None if provenance is None else provenance.objective - provenance.lower_bound,
-        is_plain_pca=each.is_plain_pca,
-        fitted_here=each.was_fitted_on(moments, figures.errors),
-        baseline=each.baseline,
-        known_groups=each.known_groups,
-        groups=tuple(
-            GroupAudit(
-                group=label,
-                n=int(moments.counts[i]),
-                proportion=float(moments.proportions[i]),
-                total_variance=float(figures.total_variances[i]),
-                error=errors[i],
-                best_error=float(figures.best_errors[i]),
-                excess_loss=float(figures.excess_losses[i]),
-                variance_kept=None if np.isnan(captured[i]) else float(captured[i]),
-            )
-            for i, label in enumerate(figures.labels)
-        ),
-        disparity=difference,
-        pair=(figures.labels[low], figures.labels[high]),
-    )
+    judged = judged_on_moments(audited, pooled, blocks)
+    return _finished(judged, pooled, has_intervals=len(blocks) > 1)
 
 
 def _finished(results: Sequence[ModelAudit], moments: Moments, *, has_intervals: bool) -> Audit:

@@ -1,13 +1,12 @@
 """Findings: what an audit saw, in words, each with a stable code (docs/findings.md)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fairspan.auditing.results import AuditedRows, ModelAudit
-from fairspan.auditing.wording import counts, labels, names, quoted
+from fairspan.auditing.results import AuditedRows, ModelAudit, counts, labels, names, quoted
 from fairspan.formatting.names import first_of
-from fairspan.formatting.numbers import change, count, figure, in_ascii, relative, share
+from fairspan.formatting.numbers import change, count, figure, in_ascii, interval, relative, share
 from fairspan.rows.groups import Label, listed
 
 Severity = Literal["info", "warning"]
@@ -54,69 +53,49 @@ def find(models: Sequence[ModelAudit], rows: AuditedRows) -> tuple[Finding, ...]
     return tuple(found)
 
 
-def _too_few_rows(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
-    """FS101: a group of n_g <= d rows (d + 1 if centred by itself) fits its own optimum."""
+def _about_groups(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
+    """FS101 to FS105: groups of which little can be said."""
+    groups = models[0].groups
+    # A group of n_g <= d rows (d + 1 if centred by itself) fits its own optimum.
     needed = max(model.n_components + (model.center == "group") for model in models)
-    few = [group for group in models[0].groups if 1 < group.n <= needed]
-    if few:
-        yield Finding(
+    few = [group for group in groups if 1 < group.n <= needed]
+    alone = [group for group in groups if group.n == 1]
+    small = [group for group in groups if group.proportion < _SMALL_SHARE]
+    shares = first_of([in_ascii(share(group.proportion)) for group in small])
+    flat = [group for group in groups if group.n > 1 and group.total_variance == 0]
+    for code, seen, message in (
+        (
+            "FS105",
+            groups if len(groups) == 1 else (),
+            f"All rows are of one group ({quoted(groups[0].group)}): there is nothing to compare. "
+            "Check the group column.",
+        ),
+        (
             "FS101",
-            "warning",
+            few,
             f"{names(few)}: so few rows ({counts(few)}) that their best error is zero or close "
             "to it, whatever their true spread. Read their excess loss with care, or use fewer "
             "dimensions.",
-            groups=labels(few),
-        )
-
-
-def _single_row(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
-    """FS102: one row has no spread."""
-    alone = [group for group in models[0].groups if group.n == 1]
-    if alone:
-        yield Finding(
+        ),
+        (
             "FS102",
-            "warning",
+            alone,
             f"{names(alone)}: a single row, so there is no interval. Collect more rows.",
-            groups=labels(alone),
-        )
-
-
-def _small_share(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
-    """FS103: below 5 % of the rows."""
-    small = [group for group in models[0].groups if group.proportion < _SMALL_SHARE]
-    if small:
-        shares = first_of([in_ascii(share(group.proportion)) for group in small])
-        yield Finding(
+        ),
+        (
             "FS103",
-            "warning",
+            small,
             f"{names(small)}: below 5 % of the rows ({shares}), so ordinary PCA hardly sees them. "
             "Check that they are sampled as they should be.",
-            groups=labels(small),
-        )
-
-
-def _no_variance(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
-    """FS104: a group whose rows are all the centre."""
-    flat = [group for group in models[0].groups if group.n > 1 and group.total_variance == 0]
-    if flat:
-        yield Finding(
+        ),
+        (
             "FS104",
-            "warning",
+            flat,
             f"{names(flat)}: no variance at all, so no share of it can be kept. Check these rows.",
-            groups=labels(flat),
-        )
-
-
-def _one_group(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
-    """FS105: nothing to compare."""
-    if len(models[0].groups) == 1:
-        yield Finding(
-            "FS105",
-            "warning",
-            f"All rows are of one group ({quoted(models[0].groups[0].group)}): there is nothing "
-            "to compare. Check the group column.",
-            groups=labels(models[0].groups),
-        )
+        ),
+    ):
+        if seen:
+            yield Finding(code, "warning", message, groups=labels(seen))
 
 
 def _no_intervals(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
@@ -150,14 +129,14 @@ def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
     if not model.disparity.has_interval or model.loses_nothing:
         return
     first, second = model.pair
-    low, high = (figure(end or 0.0) for end in (model.disparity.low, model.disparity.high))
+    ends = in_ascii(interval(model.disparity.low, model.disparity.high))
     between = f"{quoted(second)} and {quoted(first)}"
     if model.disparity.contains_zero:
         yield Finding(
             "FS201",
             "info",
             f"{model.name}: the interval of the difference in error between {between} "
-            f"({low} to {high}) contains zero: these rows do not show that one is served worse.",
+            f"({ends}) contains zero: these rows do not show that one is served worse.",
             model.name,
             model.pair,
         )
@@ -170,8 +149,7 @@ def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
         "FS202",
         "warning",
         f"{model.name}: reconstructs {quoted(worse)} worse than {quoted(better)}, by "
-        f"{abs(model.disparity.value):.4g} ({more}interval of the difference "
-        f"{low} to {high}).",
+        f"{figure(abs(model.disparity.value))} ({more}interval of the difference {ends}).",
         model.name,
         (worse, better),
     )
@@ -203,8 +181,8 @@ def _who_pays(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
         "FS205",
         "info",
         f"{model.name}: costs {quoted(most.group)} the most. Its error is "
-        f"{most.excess_loss:.4g}{above} above what {_dimensions(model)} could do for it "
-        f"alone; for {quoted(least.group)} it is {least.excess_loss:.4g} above.",
+        f"{figure(most.excess_loss)}{above} above what {_dimensions(model)} could do for it "
+        f"alone; for {quoted(least.group)} it is {figure(least.excess_loss)} above.",
         model.name,
         (most.group, least.group),
     )
@@ -261,8 +239,9 @@ def _repair(models: Sequence[ModelAudit]) -> Iterator[Finding]:
             "FS302",
             "info",
             f"{model.name} against {plain.name}: the largest excess loss of a group goes from "
-            f"{plain.largest_loss:.4g} to {model.largest_loss:.4g}, the error over all rows from "
-            f"{plain.total_error:.4g} to {model.total_error:.4g} ({in_ascii(change(cost))}).",
+            f"{figure(plain.largest_loss)} to {figure(model.largest_loss)}, the error over all "
+            f"rows from {figure(plain.total_error)} to {figure(model.total_error)} "
+            f"({in_ascii(change(cost))}).",
             model.name,
         )
 
@@ -271,15 +250,6 @@ def _dimensions(model: ModelAudit) -> str:
     return in_ascii(count(model.n_components, "dimension"))
 
 
-_RowRule = Callable[[Sequence[ModelAudit], AuditedRows], Iterator[Finding]]
-_ABOUT_ROWS: tuple[_RowRule, ...] = (
-    _one_group,
-    _too_few_rows,
-    _single_row,
-    _small_share,
-    _no_variance,
-    _no_intervals,
-    _fitted_here,
-)
+_ABOUT_ROWS = (_about_groups, _no_intervals, _fitted_here)
 _ABOUT_MODEL = (_missing_groups, _loses_nothing, _who_pays, _disparity, _open_gap)
 _ACROSS = (_different_centers, _repair)

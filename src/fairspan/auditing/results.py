@@ -1,9 +1,11 @@
-"""The figures of an audit: plain values, one object for each group of each model."""
+"""The figures of an audit, one object for each group of each model, and how groups are named."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairspan.auditing.intervals import Estimate
-from fairspan.rows.groups import Label
+from fairspan.formatting.names import first_of
+from fairspan.rows.groups import Label, printable, spelled
 
 # Of float64's sixteen digits the last four are left to rounding.
 _ROUNDING = 1e-12
@@ -130,3 +132,28 @@ class AuditedRows:
     has_intervals: bool
     n_dropped: int = 0
     sampled_from: int | None = None
+
+
+def labels(groups: Sequence[GroupAudit]) -> tuple[Label, ...]:
+    """Of each group its label."""
+    return tuple(group.group for group in groups)
+
+
+def names(groups: Sequence[GroupAudit]) -> str:
+    """The groups' names in a row."""
+    return first_of([quoted(group.group) for group in groups])
+
+
+def group_name(label: Label) -> str:
+    """A group's name as tables, pages and figures print it."""
+    return printable(spelled(label))
+
+
+def quoted(label: Label) -> str:
+    """A group's name in quotes."""
+    return f"'{group_name(label)}'"
+
+
+def counts(groups: Sequence[GroupAudit]) -> str:
+    """The groups' numbers of rows in a row."""
+    return first_of([str(group.n) for group in groups])

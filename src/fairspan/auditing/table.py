@@ -1,14 +1,12 @@
 """Figures as one text table that fits a terminal of 80 columns."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from fairspan.auditing.intervals import Estimate
-from fairspan.auditing.results import GroupAudit, ModelAudit
-from fairspan.auditing.wording import group_name
-from fairspan.formatting.numbers import figure, in_ascii, share
+from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
+from fairspan.formatting.numbers import decimals_of, figure, in_ascii, interval, share
 from fairspan.formatting.terminal_text import Paint, cut_names, plain, terminal_width, wrapped
 from fairspan.rows.groups import printable
 
@@ -24,18 +22,16 @@ _ABOUT = {
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a table is made narrower: the names, the exponents, and the interval on its own line."""
+    """How a table is made narrower: shorter names, and the interval on its own line."""
 
     longest_name: int
-    short_exponents: bool
     interval_below: bool
 
 
 # From the best to the narrowest.
-_LAYOUTS = [
-    _Layout(longest, short, below)
-    for below, longest, short in product((False, True), (18, 15, 11), (False, True))
-]
+_LAYOUTS = [_Layout(longest, below) for below, longest in product((False, True), (18, 15, 11))]
+# Of each column of figures, by its heading.
+Decimals = Mapping[str, int | None]
 
 
 def table_of(
@@ -45,11 +41,12 @@ def table_of(
 
     Columns: rows of the group, its total variance, its error with the interval, the best error any
     subspace of the same dimension has on it, the excess loss, and the share of variance kept. What
-    is too wide gets shorter exponents (1.2e6), shorter names, or each interval on its own line;
-    names that would look the same when cut stand above their figures.
+    is too wide gets shorter names, or each interval on its own line; names that would look the same
+    when cut stand above their figures.
     """
+    decimals = decimals_in(models)
     for layout in _LAYOUTS:
-        parts = [_lines_of(model, layout) for model in models]
+        parts = [_lines_of(model, layout, decimals) for model in models]
         headings = _in_columns(HEADINGS, layout)
         rows = [headings, *(line.cells for lines in parts for line in lines)]
         widths = [max(map(terminal_width, column)) for column in zip(*rows, strict=True)]
@@ -73,46 +70,44 @@ def heading_of(model: ModelAudit, n_features: int) -> str:
     )
 
 
-def interval(estimate: Estimate) -> str:
-    """Both ends, or a dash where there are none.
-
-    Examples
-    --------
-    >>> interval(Estimate(1.5, 1.25, 1.75))
-    '1.25 to 1.75'
-    """
-    if estimate.low is None or estimate.high is None:
-        return "-"
-    return f"{figure(estimate.low)} to {figure(estimate.high)}"
+def decimals_in(models: Sequence[ModelAudit]) -> Decimals:
+    """Decimals of variances, of errors with their intervals, and of losses, in all models."""
+    groups = [group for model in models for group in model.groups]
+    errors = [value for group in groups for value in (group.error.value, group.best_error)]
+    return {
+        "variance": decimals_of(group.total_variance for group in groups),
+        "error": decimals_of(errors),
+        "loss": decimals_of(group.excess_loss for group in groups),
+    }
 
 
-def figures_of(model: ModelAudit, group: GroupAudit) -> tuple[str, ...]:
+def figures_of(model: ModelAudit, group: GroupAudit, decimals: Decimals) -> tuple[str, ...]:
     """The cells of a group beside its name, in the order of the headings."""
     return (
         str(group.n),
-        figure(group.total_variance),
-        _shown(group.error.value, model),
-        interval(group.error),
-        _shown(group.best_error, model),
-        _shown(group.excess_loss, model),
+        figure(group.total_variance, decimals["variance"]),
+        _shown(group.error.value, model, decimals["error"]),
+        _interval(group.error, decimals),
+        _shown(group.best_error, model, decimals["error"]),
+        _shown(group.excess_loss, model, decimals["loss"]),
         in_ascii(share(group.variance_kept)),
     )
 
 
-def disparity_of(model: ModelAudit) -> tuple[str, ...]:
+def disparity_of(model: ModelAudit, decimals: Decimals) -> tuple[str, ...]:
     """The same of the disparity; empty where it has no figure."""
-    return ("", "", _shown(model.disparity.value, model), interval(model.disparity), "", "", "")
+    value = _shown(model.disparity.value, model, decimals["error"])
+    return ("", "", value, _interval(model.disparity, decimals), "", "", "")
 
 
-def worst_loss(model: ModelAudit) -> str | None:
-    """The largest loss as it is shown; None if every group shows the same."""
-    losses = [_shown(group.excess_loss, model) for group in model.groups]
-    return None if len(set(losses)) == 1 else _shown(model.largest_loss, model)
+def _interval(estimate: Estimate, decimals: Decimals) -> str:
+    """Both ends, or a dash where there are none."""
+    return in_ascii(interval(estimate.low, estimate.high, decimals["error"])) or "-"
 
 
-def _shown(value: float, model: ModelAudit) -> str:
+def _shown(value: float, model: ModelAudit, decimals: int | None) -> str:
     """Zero for what is only rounding: it says nothing, and its exponent widens the table."""
-    return figure(0.0 if abs(value) <= model.rounding else value)
+    return figure(0.0 if abs(value) <= model.rounding else value, decimals)
 
 
 @dataclass(frozen=True)
@@ -133,25 +128,24 @@ class _Line:
         return lines
 
 
-def _lines_of(model: ModelAudit, layout: _Layout) -> list[_Line]:
+def _lines_of(model: ModelAudit, layout: _Layout, decimals: Decimals) -> list[_Line]:
     whole = [group_name(group.group) for group in model.groups]
     cut = cut_names(whole, layout.longest_name)
-    worst = worst_loss(model)
+    figures = [figures_of(model, group, decimals) for group in model.groups]
+    losses = {each[_LOSS - 1] for each in figures}
+    worst = _shown(model.largest_loss, model, decimals["loss"]) if len(losses) > 1 else None
     lines = []
-    for index, group in enumerate(model.groups):
-        figures = figures_of(model, group)
+    for index, each in enumerate(figures):
         name, above = ("", f"  {whole[index]}") if cut is None else (cut[index], "")
-        lines.append(_line(name, above, figures, layout, figures[_LOSS - 1] == worst))
+        lines.append(_line(name, above, each, layout, each[_LOSS - 1] == worst))
     if len(model.groups) > 1:
-        lines.append(_line("disparity", "", disparity_of(model), layout))
+        lines.append(_line("disparity", "", disparity_of(model, decimals), layout))
     return lines
 
 
 def _line(
     name: str, above: str, figures: Sequence[str], layout: _Layout, is_worst: bool = False
 ) -> _Line:
-    if layout.short_exponents:
-        figures = [re.sub(r"e\+?(-?)0*(?=\d)", r"e\1", figure) for figure in figures]
     cells = (f"  {name}", *figures)
     has_below = layout.interval_below and cells[_INTERVAL] != "-"
     below = f"95 %: {cells[_INTERVAL]}" if has_below else ""

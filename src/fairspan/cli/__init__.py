@@ -10,11 +10,17 @@ from collections.abc import Sequence
 
 import click
 
-from fairspan.cli.commands import audit, demo, fit, transform
-from fairspan.cli.moment_files import merge, moments
-from fairspan.cli.report_command import report
+from fairspan.cli.commands import (
+    audit,
+    demo,
+    fit,
+    merge,
+    moments,
+    report,
+    transform,
+    verify,
+)
 from fairspan.cli.terminal import complain
-from fairspan.cli.verify_command import verify
 from fairspan.errors import FairspanError
 from fairspan.version import __version__
 

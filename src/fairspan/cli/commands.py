@@ -1,23 +1,21 @@
-"""The commands."""
+"""The commands: each parses, calls what does the work, and prints."""
 
+import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from fairspan.cli import options
-from fairspan.cli.outputs import refuse_overwriting
+from fairspan.cli.options import FILE, OUT
 from fairspan.cli.parameters import Value
 from fairspan.cli.reading import Reading
+from fairspan.errors import FairspanError
+from fairspan.formatting.numbers import count, in_ascii
+from fairspan.report.outputs import refuse_overwriting
 
-if TYPE_CHECKING:
-    from fairspan.auditing.audit import Audit
-    from fairspan.auditing.models import Audited
-    from fairspan.cli.inputs import Table
-
-_OUT = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
-_MODEL = click.Path(exists=True, dir_okay=False, path_type=Path)
+_DOES_NOT_HOLD, _INTERNAL_FAILURE = 1, 3
 
 
 @click.command(short_help="Show on real data what PCA does to two groups.")
@@ -36,19 +34,22 @@ def demo(page: Path, as_json: bool) -> None:
 
     The whole audit is written as a page, where the extra `report` is installed.
     """
-    from fairspan.cli.demo import demo_facts, demo_screen, missing_for_page, write_demo_page
-    from fairspan.cli.output import certificate_facts, echo_json
+    from fairspan.cli import demonstration, output
 
     refuse_overwriting(page)
-    missing = missing_for_page(page)
-    fit, result, data = demo_facts()
+    missing = demonstration.missing_for_page(page)
+    fit, result, data = demonstration.demo_facts()
     if not as_json:
-        click.echo(demo_screen(fit, result, data))
+        click.echo(demonstration.demo_screen(fit, result, data))
     if missing is None:
-        write_demo_page(page, data)
+        demonstration.write_demo_page(page, data)
     if as_json:
-        facts = {"data": data.name, "certificate": certificate_facts(fit), **result.to_dict()}
-        echo_json({**facts, "page": str(page) if missing is None else None})
+        facts = {
+            "data": data.name,
+            "certificate": output.certificate_facts(fit),
+            **result.to_dict(),
+        }
+        output.echo_json({**facts, "page": str(page) if missing is None else None})
     else:
         click.echo(f"The whole audit as a page: {page}" if missing is None else missing)
 
@@ -61,7 +62,7 @@ def demo(page: Path, as_json: bool) -> None:
     "--model",
     "models",
     multiple=True,
-    type=_MODEL,
+    type=FILE,
     help="Audit a model that fit wrote, in place of plain PCA (repeatable).",
 )
 @options.JSON
@@ -79,30 +80,29 @@ def audit(
     DATA is a CSV, Parquet or Arrow file, a folder of Parquet files, or saved moments; it may be
     larger than memory.
     """
-    from fairspan.cli.inputs import open_input, plain_model, saved_models
-    from fairspan.cli.output import audit_in_words, echo_json
+    from fairspan.cli import inputs, output
 
     if models and (reading.features or reading.exclude):
         raise click.UsageError("A saved model brings its features: no --features, no --exclude.")
-    table = open_input(data, reading)
+    table = inputs.open_input(data, reading)
     if models:
         # The default centre is not one that was asked for.
         asked = click.get_current_context().get_parameter_source("center")
         given = center if asked is ParameterSource.COMMANDLINE else None
-        audited = saved_models(models, n_components, given, standardize)
+        audited = inputs.saved_models(models, n_components, given, standardize)
         table = table.selected(audited[0].subspace.feature_names)
     else:
-        audited = [plain_model(table, n_components, center, standardize)]
-    result = _audited(table, audited)
+        audited = [inputs.plain_model(table, n_components, center, standardize)]
+    result = inputs.audited_table(table, audited)
     if as_json:
-        echo_json(result.to_dict())
+        output.echo_json(result.to_dict())
     else:
-        click.echo(audit_in_words(result))
+        click.echo(output.audit_in_words(result))
 
 
 @click.command(short_help="Fit fair PCA to DATA, save it, and compare it with PCA.")
 @options.DATA
-@click.option("-o", "--output", "model", type=_OUT, required=True, help="Where to save the model.")
+@click.option("-o", "--output", "model", type=OUT, required=True, help="Where to save the model.")
 @options.reads_rows
 @options.chooses_dimension
 @options.fits
@@ -119,60 +119,179 @@ def fit(
     as_json: bool,
 ) -> None:
     """Fit fair PCA to DATA and save it; print PCA beside it, and the proof of optimality."""
-    from fairspan.cli.inputs import fair_models, open_input
-    from fairspan.cli.output import (
-        audit_in_words,
-        certificate_facts,
-        certificate_in_words,
-        echo_json,
-    )
+    from fairspan.cli import inputs, output
     from fairspan.storage import writing
 
-    if str(model) == "-":
-        raise click.UsageError("A model is no text to print; name a file with -o.")
+    options.refuse_text(model, "A model is")
     refuse_overwriting(model, data)
-    table = open_input(data, reading)
-    fitted, audited = fair_models(table, n_components, center, standardize, criterion, parameters)
-    result = _audited(table, audited)
+    table = inputs.open_input(data, reading)
+    fitted, audited = inputs.fair_models(
+        table, n_components, center, standardize, criterion, parameters
+    )
+    result = inputs.audited_table(table, audited)
     with writing(model):
         fitted.subspace.save(model)
     if as_json:
-        facts = certificate_facts(fitted)
-        echo_json({"model": str(model), "certificate": facts, **result.to_dict()})
+        facts = output.certificate_facts(fitted)
+        output.echo_json({"model": str(model), "certificate": facts, **result.to_dict()})
     else:
-        click.echo(f"{audit_in_words(result)}\n\n{certificate_in_words(fitted)}\nSaved to {model}")
+        click.echo(f"{output.audit_in_words(result)}\n")
+        click.echo(f"{output.certificate_in_words(fitted)}\nSaved to {model}")
 
 
 @click.command()
-@click.argument("model", type=_MODEL)
+@click.argument("model", type=FILE)
 @options.DATA
 @click.option(
     "-o",
     "--output",
     "out",
-    type=_OUT,
+    type=OUT,
     required=True,
     help="CSV, Parquet or Arrow file by its ending; - writes CSV to standard output.",
 )
 @options.JSON
 def transform(model: Path, data: Path | str, out: Path, as_json: bool) -> None:
     """Reduce DATA with a saved MODEL. Columns are matched by name; no group column is needed."""
-    from fairspan.cli.output import echo_json
-    from fairspan.cli.transforming import transform_file
+    from fairspan.cli import output, transforming
 
     refuse_overwriting(out, data, model)
     if as_json and str(out) == "-":
         raise click.UsageError("--json and -o - would both write to standard output.")
-    n_rows, columns = transform_file(model, data, out)
+    n_rows, columns = transforming.transform_file(model, data, out)
     if as_json:
-        echo_json({"output": str(out), "n_rows": n_rows, "columns": columns})
+        output.echo_json({"output": str(out), "n_rows": n_rows, "columns": columns})
     elif str(out) != "-":
         click.echo(f"Wrote {n_rows} rows of {len(columns)} components to {out}")
 
 
-def _audited(table: "Table", audited: "list[Audited]") -> "Audit":
-    from fairspan.auditing.audit import audit_moments, audit_rows
+@click.command(short_help="Write a page on what PCA does to each group of DATA.")
+@options.DATA
+@click.option("-o", "--output", "page", type=OUT, help="Where to write the page, as HTML.")
+@options.reads_rows
+@options.chooses_dimension
+@options.fits
+@click.option(
+    "--display",
+    "displays",
+    multiple=True,
+    type=options.Named("display"),
+    metavar="NAME",
+    help="A picture beside those of every page, such as loadings (repeatable).",
+)
+@options.JSON
+def report(
+    data: Path | str,
+    page: Path | None,
+    reading: Reading,
+    criterion: str,
+    parameters: dict[str, Value],
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Write one page on what PCA does to each group of DATA, and what fair criteria would change.
 
-    if table.source is None:
-        return audit_moments(audited, [table.moments])
-    return audit_rows(audited, table.rows("auditing"), table.moments)
+    The page is one HTML file that asks for nothing outside itself; the same data and options give
+    the same bytes. --json prints all that it shows, and then needs no page.
+    """
+    if page is None and not as_json:
+        raise click.UsageError("Name the page with -o, or print its facts with --json.")
+    if page is not None:
+        options.refuse_text(page, "A page is")
+        refuse_overwriting(page, data)
+    from fairspan.cli import output, reporting
+
+    settings["scale"] = settings.pop("standardize")
+    typed = click.get_current_context().find_root().obj or ()
+    facts = reporting.report_of_file(data, page, reading, criterion, parameters, settings, typed)
+    if as_json:
+        output.echo_json(facts)
+    else:
+        click.echo(reporting.summary(facts, page))
+
+
+@click.command(short_help="Work out anew what a model's certificate claims.")
+@click.argument("model", type=FILE)
+@options.DATA
+@options.reads_rows
+@options.JSON
+def verify(model: Path, data: Path | str, reading: Reading, as_json: bool) -> None:
+    """Work out anew what the certificate of a saved MODEL claims, from the rows in DATA.
+
+    DATA is what the model was fitted on, or moments of it. Errors, objective and lower bound are
+    recomputed from second moments; no solver is used.
+
+    Exit status: 0 the certificate holds, 1 it does not, 2 bad usage or bad input, 3 internal
+    failure.
+    """
+    from fairspan.cli import inputs, output
+
+    try:
+        found = inputs.verified_model(model, data, reading)
+    except (FairspanError, OSError, click.ClickException, click.Abort):
+        raise
+    except Exception:
+        traceback.print_exc()
+        raise click.exceptions.Exit(_INTERNAL_FAILURE) from None
+    if as_json:
+        output.echo_json({"model": str(model), **vars(found)})
+    else:
+        click.echo(str(found))
+    if not found.holds:
+        raise click.exceptions.Exit(_DOES_NOT_HOLD)
+
+
+@click.command(short_help="Make the moments of DATA, all that a fit needs.")
+@options.DATA
+@click.option("-o", "--output", "out", type=OUT, required=True, help="Where to save the moments.")
+@options.reads_rows
+@click.option(
+    "--min-group-size",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Leave out groups of fewer rows, so that none of their rows can be read off.",
+)
+@options.JSON
+def moments(
+    data: Path | str, out: Path, reading: Reading, min_group_size: int, as_json: bool
+) -> None:
+    """Make the moments of DATA: rows, weight, mean and covariance of each group, and no rows.
+
+    What was absorbed is recorded in OUTPUT.partial after each file and row group. After an
+    interruption the same command goes on where it stopped, and writes the same bytes.
+    """
+    options.refuse_text(out, "Moments are")
+    refuse_overwriting(out, data)
+    from fairspan.cli import making_moments, output
+
+    made, n_left_out = making_moments.make_moments(data, out, reading, min_group_size)
+    if as_json:
+        output.echo_json({**making_moments.facts_of(made, out), "groups_left_out": n_left_out})
+        return
+    click.echo(making_moments.in_words(made))
+    if n_left_out:
+        groups = in_ascii(count(n_left_out, "group"))
+        click.echo(f"Left out: {groups} of fewer than {min_group_size} rows")
+    click.echo(f"Saved to {out}")
+
+
+@click.command(short_help="Merge files of moments: the moments of all their rows.")
+@click.argument("files", nargs=-1, required=True, type=FILE)
+@click.option("-o", "--output", "out", type=OUT, required=True, help="Where to save the moments.")
+@options.JSON
+def merge(files: tuple[Path, ...], out: Path, as_json: bool) -> None:
+    """Merge FILES of moments of different rows into the moments of all of them.
+
+    The result is what one pass over all the rows would give: `fit` and `audit` take it as DATA.
+    """
+    options.refuse_text(out, "Moments are")
+    refuse_overwriting(out, *files)
+    from fairspan.cli import making_moments, output
+
+    merged = making_moments.merge_moments(files, out)
+    if as_json:
+        output.echo_json({**making_moments.facts_of(merged, out), "files": list(map(str, files))})
+    else:
+        click.echo(making_moments.in_words(merged))
+        click.echo(f"Merged {in_ascii(count(len(files), 'file'))} into {out}")

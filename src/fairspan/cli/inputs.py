@@ -6,9 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from fairspan.auditing.audit import Audit, audit_moments, audit_rows
 from fairspan.auditing.models import Audited, audited_pca, models_of, read_model
+from fairspan.certificates.verification import Verification, not_verified, verify
 from fairspan.cli.parameters import Value
-from fairspan.cli.progress import WithProgress
+from fairspan.cli.progress import telling
 from fairspan.cli.reading import Reading
 from fairspan.errors import Incompatible, InvalidInput, UnknownGroup
 from fairspan.estimator.fitting import Fit, fit_subspace, smallest_dimension
@@ -62,21 +64,24 @@ class Table:
             )
         return moments
 
-    def check_dimension(self, n_components: int | None) -> None:
-        """Make sure that there are as many features, before any row is read."""
-        if n_components is not None and self.source is not None:
-            check_n_components(n_components, self.source.n_features)
+    def dimension(self, n_components: int | None, center: Any, standardize: bool) -> int:
+        """The number of dimensions, which is checked before any row is read; or the least."""
+        if n_components is None:
+            return smallest_dimension(self.moments, _SHARE_KEPT, center=center, scale=standardize)
+        known = self.moments if self.source is None else self.source
+        check_n_components(n_components, known.n_features)
+        return n_components
 
     def rows(self, what: str) -> Rows:
         """The rows, telling how many have been read; or those that were drawn from them."""
         assert self.source is not None
-        return WithProgress(self.source, what) if self.sample is None else self._sampled
+        return telling(self.source, what) if self.sample is None else self._sampled
 
     @cached_property
     def _sampled(self) -> SampledRows:
         assert self.source is not None
         assert self.sample is not None
-        return sampled(WithProgress(self.source, "sampling"), self.sample, self.seed)
+        return sampled(telling(self.source, "sampling"), self.sample, self.seed)
 
     def selected(self, names: tuple[str, ...] | None) -> "Table":
         """The same rows with these features, in this order; moments stay as they are."""
@@ -101,10 +106,8 @@ def open_input(path: Path | str, reading: Reading) -> Table:
 
 def plain_model(table: Table, n_components: int | None, center: Any, standardize: bool) -> Audited:
     """Ordinary PCA of the table."""
-    table.check_dimension(n_components)
-    moments = table.moments
-    dimension = _dimension(moments, n_components, center, standardize)
-    return audited_pca(moments, dimension, center, scale=standardize)
+    dimension = table.dimension(n_components, center, standardize)
+    return audited_pca(table.moments, dimension, center, scale=standardize)
 
 
 def fair_models(
@@ -117,10 +120,9 @@ def fair_models(
 ) -> tuple[Fit, list[Audited]]:
     """The fair fit, and what to audit: ordinary PCA beside it."""
     criterion_of(criterion, **parameters)  # before the rows are read
-    table.check_dimension(n_components)
+    dimension = table.dimension(n_components, center, standardize)
     moments = table.moments
     chosen = criterion_of(criterion, **with_labels(parameters, moments.labels))
-    dimension = _dimension(moments, n_components, center, standardize)
     fit = fit_subspace(moments, dimension, criterion=chosen, center=center, scale=standardize)
     plain = audited_pca(moments, dimension, center, scale=standardize)
     fair = read_model("fair", fit.subspace)
@@ -158,6 +160,25 @@ def saved_models(
     return models_of(models)
 
 
+def audited_table(table: Table, audited: Sequence[Audited]) -> Audit:
+    """The audit of models on rows, or on moments that stand in for them."""
+    if table.source is None:
+        return audit_moments(audited, [table.moments])
+    return audit_rows(audited, table.rows("auditing"), table.moments)
+
+
+def verified_model(model: Path, data: Path | str, reading: Reading) -> Verification:
+    """What the certificate of a saved model claims, worked out anew."""
+    subspace = FairSubspace.load(model)
+    table, names = open_input(data, reading), subspace.feature_names
+    if names is not None and table.source is not None:
+        missing = sorted(set(names) - set(table.source.feature_names or ()))
+        if missing:
+            return not_verified(f"The data lack the model's feature {missing[0]!r}.")
+        table = table.selected(names)
+    return verify(subspace, table.moments)
+
+
 def with_labels(parameters: Mapping[str, Value], labels: Sequence[Label]) -> dict[str, Any]:
     """The same parameters, with labels in place of the texts that name groups.
 
@@ -189,12 +210,3 @@ def with_labels(parameters: Mapping[str, Value], labels: Sequence[Label]) -> dic
         else:
             named[key] = value
     return named
-
-
-def _dimension(
-    moments: GroupMoments, n_components: int | None, center: Any, standardize: bool
-) -> int:
-    if n_components is None:
-        return smallest_dimension(moments, _SHARE_KEPT, center=center, scale=standardize)
-    check_n_components(n_components, moments.n_features)
-    return n_components

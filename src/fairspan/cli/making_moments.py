@@ -2,23 +2,25 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
-from fairspan.cli.progress import WithProgress
+from fairspan.auditing.results import group_name
+from fairspan.cli.progress import telling
 from fairspan.cli.progress_line import ProgressLine
 from fairspan.cli.reading import Reading
 from fairspan.cli.terminal import complain
 from fairspan.errors import InvalidInput
 from fairspan.formatting.names import first_of
+from fairspan.formatting.numbers import count, in_ascii
+from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.engines import located
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.group_limit import GroupLimit
-from fairspan.rows.groups import printable, spelled
 from fairspan.rows.protocol import RowSource
 from fairspan.rows.resuming import recorded, write_whole
 from fairspan.rows.sampling import SampledRows, sampled
@@ -27,6 +29,9 @@ from fairspan.storage import is_archive, remove_abandoned
 # Mean and scatter of one row are the row itself, and of two rows both of them.
 _ROWS_THAT_SHOW = 2
 _MOST_NAMED = 5
+_WIDTH = 80
+# Longer names are cut, or stand above their figures where they would look the same.
+_LONGEST_NAME = 30
 
 
 def make_moments(
@@ -47,10 +52,10 @@ def make_moments(
         drawn = _sample_of(rows, partial, reading.sample, reading.seed or 0)
         complete = accumulate(drawn, limit)
     elif not isinstance(rows, FileRows):
-        complete = accumulate(WithProgress(rows, "reading"), limit)
+        complete = accumulate(rows, limit)
     else:
         try:
-            complete = accumulate(recorded(_telling(rows), partial), limit)
+            complete = accumulate(recorded(telling(rows, "reading"), partial), limit)
         except KeyboardInterrupt:
             if partial.exists():
                 complain(
@@ -90,8 +95,46 @@ def merge_moments(files: Sequence[Path], out: Path) -> GroupMoments:
     return total
 
 
-def _telling(rows: FileRows) -> FileRows:
-    return replace(rows, engine=WithProgress(rows, "reading").engine(rows))
+def facts_of(moments: GroupMoments, out: Path) -> dict[str, Any]:
+    """What a file of moments holds, as plain values."""
+    names = moments.feature_names
+    return {
+        "output": str(out),
+        "n_rows": int(moments.counts.sum()),
+        "n_dropped": moments.intake.n_dropped,
+        "sampled_from": moments.intake.sampled_from,
+        "n_features": moments.n_features,
+        "feature_names": None if names is None else list(names),
+        "groups": [
+            {"group": label, "n": n, "weight": weight}
+            for label, n, weight in zip(
+                moments.labels, moments.counts.tolist(), moments.weights.tolist(), strict=True
+            )
+        ],
+    }
+
+
+def in_words(moments: GroupMoments) -> str:
+    """One line for each group under a heading, and what is not in."""
+    whole = [group_name(label) for label in moments.labels]
+    cut = cut_names(whole, _LONGEST_NAME)
+    figures = [
+        (f"{n:,}", f"{weight:,.10g}")
+        for n, weight in zip(moments.counts.tolist(), moments.weights.tolist(), strict=True)
+    ]
+    lines = [("group", "rows", "weight")]
+    lines += [(name, *each) for name, each in zip(cut or [""] * len(whole), figures, strict=True)]
+    widths = [max(terminal_width(line[i]) for line in lines) for i in range(3)]
+    text: list[str] = []
+    for above, (name, rows, weight) in zip(["", *whole], lines, strict=True):
+        if cut is None:
+            text += wrapped(above, _WIDTH, "  ")
+        padded = name + " " * (widths[0] - terminal_width(name))
+        text.append(f"{padded}  {rows:>{widths[1]}}  {weight:>{widths[2]}}")
+    n_rows = int(moments.counts.sum())
+    counted, features = count(n_rows, "row"), count(moments.n_features, "feature")
+    intake = f"; {moments.intake}" if str(moments.intake) else ""
+    return "\n".join([*text, "", *wrapped(in_ascii(f"{counted}, {features}") + intake, _WIDTH)])
 
 
 def _sample_of(rows: RowSource, partial: Path, size: int, seed: int) -> SampledRows:
@@ -101,14 +144,14 @@ def _sample_of(rows: RowSource, partial: Path, size: int, seed: int) -> SampledR
             "Allowed with --sample is an output of which no run was interrupted",
             f"Go on without --sample, or delete {partial}, or name another output",
         )
-    return sampled(WithProgress(rows, "sampling"), size, seed)
+    return sampled(telling(rows, "sampling"), size, seed)
 
 
 def _warn_of_tiny_groups(moments: GroupMoments) -> None:
     tiny = [
-        printable(spelled(label))
-        for label, count in zip(moments.labels, moments.counts.tolist(), strict=True)
-        if count <= _ROWS_THAT_SHOW
+        group_name(label)
+        for label, n in zip(moments.labels, moments.counts.tolist(), strict=True)
+        if n <= _ROWS_THAT_SHOW
     ]
     if not tiny:
         return

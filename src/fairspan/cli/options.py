@@ -14,6 +14,9 @@ from fairspan.registry import factory_of, names_of, registered
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+OUT = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
+
 
 class _Data(click.Path):
     """A path that exists, or a text that a data source of another package takes."""
@@ -29,6 +32,12 @@ class _Data(click.Path):
 
 DATA = click.argument("data", type=_Data(exists=True, path_type=Path))
 JSON = click.option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
+
+
+def refuse_text(out: Path, what: str) -> None:
+    """Raise a usage error where a result that is no text would go to standard output."""
+    if str(out) == "-":
+        raise click.UsageError(f"{what} no text to print; name a file with -o.")
 
 
 def reads_rows(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -149,12 +158,14 @@ _DIMENSION = (
 )
 
 
-class _Criterion(click.ParamType):  # type: ignore[type-arg]
-    """The name of a criterion, built in or of another package."""
+class Named(click.ParamType):  # type: ignore[type-arg]
+    """The name of a criterion or a display, built in or of another package."""
 
-    name = "criterion"
+    def __init__(self, kind: str) -> None:
+        self.name = kind
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The same name, if it is known."""
         # Built-in ones first: looking for other packages takes time.
         if value in names_of(self.name) or factory_of(self.name, value) is not None:
             return value
@@ -166,7 +177,7 @@ class _Criterion(click.ParamType):  # type: ignore[type-arg]
 _FITTING = (
     click.option(
         "--criterion",
-        type=_Criterion(),
+        type=Named("criterion"),
         default="minimax_loss",
         show_default=True,
         is_eager=True,  # which parameters there are depends on it

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairspan.cli.terminal import paint_on, width_of
-from fairspan.formatting.names import spoken
+from fairspan.formatting.names import settings, spoken
 from fairspan.formatting.numbers import count, in_ascii
 from fairspan.formatting.plain_values import plain
 from fairspan.formatting.terminal_text import Role, wrapped
+from fairspan.problem.criteria import declares
 from fairspan.problem.used_parameters import used_parameters
 from fairspan.rows.groups import printable
 
@@ -28,30 +29,20 @@ def echo_json(facts: dict[str, Any]) -> None:
 
 
 def certificate_facts(fit: "Fit") -> dict[str, Any]:
-    """The certificate of a fit as plain values; a bound that is not known is not finite."""
-    solution = fit.solution
+    """The certificate of a fit as plain values, with what was minimised."""
+    from fairspan.report.facts.models import certificate_facts as facts_of
+
     return {
         "criterion": fit.problem.criterion.name,
         "parameters": used_parameters(fit.problem),
         "n_components": fit.problem.n_components,
-        "objective": solution.objective,
-        "lower_bound": solution.lower_bound,
-        "gap": solution.gap,
-        "relative_gap": solution.relative_gap,
-        "resolution": solution.resolution,
-        "status": str(solution.status),
-        "violation": solution.violation,
-        "theorem_3_2": solution.theorem_3_2,
-        "weights": solution.weights.tolist(),
-        "n_eigenproblems": solution.n_eigenproblems,
-        "solver": solution.solver,
-        "total_variance": fit.problem.total_variance,
+        **facts_of(fit),
     }
 
 
 def audit_in_words(result: "Audit") -> str:
     """An audit as standard output shows it: as wide as that is, and in its colours."""
-    from fairspan.auditing.text import audit_text  # takes its time
+    from fairspan.auditing.views import audit_text  # takes its time
 
     width, paint = width_of(sys.stdout), paint_on(sys.stdout)
     return audit_text(result.models, result.findings, result.rows, width, paint)
@@ -60,14 +51,10 @@ def audit_in_words(result: "Audit") -> str:
 def certificate_in_words(fit: "Fit") -> str:
     """The certificate as a paragraph as wide as standard output, and in its colours."""
     solution, d = fit.solution, fit.problem.n_components
-    values = ", ".join(
-        f"{name}={printable(str(value))}" for name, value in used_parameters(fit.problem).items()
-    )
+    values = printable(settings(used_parameters(fit.problem)))
     criterion = fit.problem.criterion.name
     steps = in_ascii(count(solution.n_eigenproblems, "eigenproblem"))
-    among = (
-        " with equal errors" if getattr(fit.problem.criterion, "wants_equal_errors", False) else ""
-    )
+    among = " with equal errors" if declares(fit.problem.criterion, "wants_equal_errors") else ""
     subspace = f"subspace of {in_ascii(count(d, 'dimension'))}{among}"
     sentences = [
         f"Certificate: {spoken(criterion)}{values and f' ({values})'} is {solution.objective:.6g};"

@@ -1,90 +1,69 @@
-"""Rows that tell on a terminal how many of them have been read, here or by an engine."""
+"""Rows of files that tell on a terminal how many of them have been read, here or by an engine."""
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TextIO, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO, TypeVar, cast
 
 from fairspan.cli.progress_line import ProgressLine
-from fairspan.cli.row_estimate import estimated_rows
 from fairspan.rows.engines import Engine, InThisProcess, Part
 from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.protocol import Fold, RowBlock, RowSource
+from fairspan.rows.protocol import Fold, RowBlock
 
 Result = TypeVar("Result")
 
+# Bytes of a file whose lines are counted, and digits of the estimate: nobody takes it for a count.
+_START, _DIGITS = 1 << 16, 2
 
-class _SameRows:
-    """The features and the number of rows that a source has."""
 
-    source: RowSource
+def telling(
+    rows: Any,
+    what: str,
+    stream: TextIO | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Any:
+    """The same rows, telling how many have been read of files; others tell nothing.
 
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, if they have any."""
-        return self.source.feature_names
-
-    @property
-    def n_features(self) -> int:
-        """p, the number of features."""
-        return self.source.n_features
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows, if it is known before reading."""
-        return self.source.n_rows
+    Parameters
+    ----------
+    rows : RowSource
+    what : str
+        What is being done, such as "reading".
+    stream : text file, optional
+        Standard error by default.
+    clock : callable
+        Seconds that have passed.
+    """
+    if not isinstance(rows, FileRows):
+        return rows
+    stream = sys.stderr if stream is None else stream
+    engine = EngineWithProgress(rows.engine, what, rows.n_rows, stream, clock)
+    return _TellingRows(rows.table, rows.chosen, engine)
 
 
 @dataclass(frozen=True)
-class WithProgress(_SameRows):
-    """The same rows, telling how many have been read.
-
-    Attributes
-    ----------
-    source : RowSource
-    what : str
-        What is being done, such as "reading".
-    """
-
-    source: RowSource
-    what: str
-    stream: TextIO | None = None
-    clock: Callable[[], float] = time.monotonic
-
-    @property
-    def group_columns(self) -> tuple[Any, ...]:
-        """Names of the columns that make the groups; none where they have no names."""
-        return tuple(getattr(self.source, "group_columns", ()))
-
-    @property
-    def n_parts(self) -> int:
-        """Number of parts."""
-        return int(getattr(self.source, "n_parts", 1))
-
-    def selected(self, names: tuple[str, ...]) -> "WithProgress":
-        """The same rows with these features, in this order."""
-        return replace(self, source=self.source.selected(names))
+class _TellingRows(FileRows):
+    """Rows that are counted where they are read one by one, as where they are read in parts."""
 
     def blocks(self) -> Iterator[RowBlock]:
-        """Read all rows from the beginning, here."""
-        stream = _terminal(self.stream)
-        total, is_estimate = self.n_rows, False
-        if total is None and stream.isatty() and isinstance(self.source, FileRows):
-            total, is_estimate = estimated_rows([self.source]), True
-        line = ProgressLine(self.what, total, stream, self.clock, is_estimate=is_estimate)
-        with line:
-            yield from _counted(self.source.blocks(), line)
+        telling = cast(EngineWithProgress, self.engine)
+        with telling.line(self.n_rows, [self]) as line:
+            yield from _CountedRows(self.table, self.chosen, line=line).blocks()
 
-    def folded(self, fold: Fold[Result]) -> Result | None:
-        """The fold's result over all rows, read where they are; None if there are none."""
-        if isinstance(self.source, FileRows):
-            return replace(self.source, engine=self.engine(self.source)).folded(fold)
-        return fold.over(self)
 
-    def engine(self, rows: FileRows) -> "EngineWithProgress":
-        """The engine of these rows, telling the same."""
-        return EngineWithProgress(rows.engine, self.what, rows.n_rows, self.stream, self.clock)
+@dataclass(frozen=True)
+class _CountedRows(FileRows):
+    """Rows that are read here, counted block by block."""
+
+    line: ProgressLine | None = None
+
+    def blocks(self) -> Iterator[RowBlock]:
+        assert self.line is not None
+        for block in super().blocks():
+            yield block
+            self.line.add(len(block.values) + block.n_dropped)
 
 
 @dataclass(frozen=True)
@@ -97,65 +76,67 @@ class EngineWithProgress:
     what : str
     n_rows : int or None
         Of all parts, of which some may have been read before.
+    stream : text file
+    clock : callable
     """
 
     engine: Engine
     what: str
     n_rows: int | None
-    stream: TextIO | None = None
-    clock: Callable[[], float] = field(default=time.monotonic)
+    stream: TextIO
+    clock: Callable[[], float]
 
     def results(
         self, fold: Fold[Result], parts: Sequence[Part]
     ) -> Iterator[tuple[int, Result | None]]:
         """Results over consecutive parts, in their order."""
-        is_here = isinstance(self.engine, InThisProcess)
+        files = cast(Sequence[FileRows], parts)
         known = [part.n_rows or 0 for part in parts]
-        if self.n_rows is not None:
-            line = self._line(self.n_rows, "rows", self.n_rows - sum(known))
-        elif is_here:
-            is_seen = _terminal(self.stream).isatty()
-            line = self._line(estimated_rows(parts) if is_seen else None, "rows", 0)
-            line.is_estimate = True
-        else:
-            line, known = self._line(len(parts), "parts", 0), [1] * len(parts)
-        with line:
-            if is_here:
-                yield from self.engine.results(fold, [_CountedPart(part, line) for part in parts])
-                return
-            n_done = 0
+        if isinstance(self.engine, InThisProcess):
+            with self.line(self.n_rows, files, sum(known)) as line:
+                counted = [_CountedRows(each.table, each.chosen, line=line) for each in files]
+                yield from self.engine.results(fold, counted)
+            return
+        total, unit, done = self.n_rows, "rows", (self.n_rows or 0) - sum(known)
+        if total is None:
+            total, unit, done, known = len(parts), "parts", 0, [1] * len(parts)
+        n_done = 0
+        with ProgressLine(self.what, total, self.stream, self.clock, unit, done) as line:
             for count, result in self.engine.results(fold, parts):
                 line.add(sum(known[n_done : n_done + count]))
                 n_done += count
                 yield count, result
 
-    def _line(self, total: int | None, unit: str, done: int) -> ProgressLine:
-        return ProgressLine(self.what, total, _terminal(self.stream), self.clock, unit, done)
+    def line(
+        self, n_rows: int | None, parts: Iterable[FileRows], n_left: int | None = None
+    ) -> ProgressLine:
+        """The line that counts rows; about how many there are where files do not tell."""
+        done = 0 if n_rows is None or n_left is None else n_rows - n_left
+        line = ProgressLine(self.what, n_rows, self.stream, self.clock, done=done)
+        if n_rows is None and self.stream.isatty():
+            line.total, line.is_estimate = estimated_rows(parts), True
+        return line
 
 
-@dataclass(frozen=True)
-class _CountedPart(_SameRows):
-    """A part that is read here, counted block by block."""
-
-    source: Part
-    line: ProgressLine
-
-    @property
-    def where(self) -> str:
-        return self.source.where
-
-    def selected(self, names: tuple[str, ...]) -> RowSource:
-        return self.source.selected(names)
-
-    def blocks(self) -> Iterator[RowBlock]:
-        return _counted(self.source.blocks(), self.line)
+def estimated_rows(sources: Iterable[FileRows]) -> int | None:
+    """About how many rows there are, by the length of first lines; None where they do not tell."""
+    total = 0.0
+    for part in (part for source in sources for part in source.table.parts):
+        n_rows = _of_lines(part.path) if part.n_rows is None else part.n_rows
+        if n_rows is None:
+            return None
+        total += n_rows
+    return int(round(total, _DIGITS - len(str(int(total)))))
 
 
-def _counted(blocks: Iterator[RowBlock], line: ProgressLine) -> Iterator[RowBlock]:
-    for block in blocks:
-        yield block
-        line.add(len(block.values) + block.n_dropped)
-
-
-def _terminal(stream: TextIO | None) -> TextIO:
-    return sys.stderr if stream is None else stream
+def _of_lines(path: Path) -> float | None:
+    try:
+        with path.open("rb") as file:
+            start = file.read(_START)
+        size = path.stat().st_size
+    except OSError:  # who reads it will say so
+        return None
+    n_lines = start.count(b"\n")
+    if n_lines < 2 or path.suffix == ".gz":  # long lines, or no lines at all
+        return None
+    return size / len(start) * n_lines - 1  # without the heading

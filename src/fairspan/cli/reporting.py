@@ -1,74 +1,88 @@
-"""The facts of a report of a file, and what the terminal shows of them."""
+"""The report of a file: its facts, the page made of them, and what the terminal shows."""
 
+import os
+import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from fairspan.auditing.text import finding_lines
-from fairspan.cli.inputs import Table, with_labels
+from fairspan.auditing.views import finding_lines
+from fairspan.cli.inputs import open_input, with_labels
 from fairspan.cli.parameters import Value
 from fairspan.cli.reading import Reading
-from fairspan.cli.shell_text import shell_text
 from fairspan.cli.terminal import paint_on, width_of
 from fairspan.formatting.terminal_text import wrapped
-from fairspan.report.facts.answers import PCA
+from fairspan.problem.by_name import criterion_of
+from fairspan.report.facts.answers import PCA, ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.origin import Origin, title_of
-from fairspan.report.facts.settings import ReportSettings
+from fairspan.report.writing import check_can_write, with_displays, write_page
 from fairspan.rows.fingerprint import fingerprint_of, of_files
+from fairspan.rows.groups import printable
+
+# Options that choose neither rows nor columns.
+_OF_NO_ROWS = ("jobs", "engine", "scheduler")
 
 
-def facts_of_table(
-    table: Table,
+def report_of_file(
     path: Path | str,
+    page: Path | None,
     reading: Reading,
-    command: str,
-    settings_with: Callable[[Mapping[str, Any]], ReportSettings],
+    criterion: str,
     parameters: Mapping[str, Value],
+    settings: Mapping[str, Any],
+    typed: Iterable[str],
 ) -> dict[str, Any]:
-    """Everything there is to say about a file.
+    """Write the page of a file, if it has a name; return its facts.
 
     Parameters
     ----------
-    table : Table
-        The file, opened.
     path : Path, or text that names rows of another source
         As it was typed.
+    page : Path or None
     reading : Reading
-    command : str
-        What was typed.
-    settings_with : callable
-        The settings of the report with some parameters of the criterion.
+    criterion : str
     parameters : mapping
         Of the criterion; texts name groups.
+    settings : mapping
+        The others of `ReportSettings.of`.
+    typed : iterable of str
+        The words of the command.
 
     Raises
     ------
     FairspanError
         Rows or settings that cannot be used; settings are looked at before the rows.
     """
-    settings = settings_with(parameters)
+    if page is not None:
+        check_can_write(page)
+    table = open_input(path, reading)
+    asked = ReportSettings.of(criterion_of(criterion, **parameters), None, **settings)
     if table.source is not None:
-        check_size(table.source.n_features, settings)
+        check_size(table.source.n_features, asked)
     moments = table.moments
-    if parameters:
-        settings = settings_with(with_labels(parameters, moments.labels))
+    chosen = criterion_of(criterion, **with_labels(parameters, moments.labels))
+    asked = ReportSettings.of(chosen, None, **settings)
     if table.source is None:
         fingerprint: str | None = of_files(Path(path), ())
-        line = f"moments = GroupMoments.load({str(path)!r})"
+        line, rows = f"moments = GroupMoments.load({str(path)!r})", None
     else:
-        fingerprint = fingerprint_of(table.source)
+        fingerprint, rows = fingerprint_of(table.source), table.rows("auditing")
         # Where --exclude and the like choose columns, these are the same moments.
         making = shell_text(["fairspan", "moments", str(path), *_options_of(reading)])
         line = f'# {making} -o moments.npz\nmoments = GroupMoments.load("moments.npz")'
-    name = Path(path).name
+    command, name = shell_text(["fairspan", *typed]), Path(path).name
     origin = Origin(name, title_of(name), fingerprint, command, line)
-    rows = None if table.source is None else table.rows("auditing")
-    return facts_of(moments, rows, settings, origin)
+    facts = facts_of(moments, rows, asked, origin)
+    displays = with_displays(facts, moments, asked)
+    if page is not None:
+        write_page(page, facts, displays)
+    return facts
 
 
-def summary(facts: Mapping[str, Any]) -> str:
+def summary(facts: Mapping[str, Any], page: Path | None) -> str:
     """The findings about the rows, ordinary PCA and the main criterion, as wide as the terminal."""
     width, paint = width_of(sys.stdout), paint_on(sys.stdout)
     lines = [*wrapped(facts["title"], width), *wrapped(_what(facts), width), ""]
@@ -77,7 +91,34 @@ def summary(facts: Mapping[str, Any]) -> str:
         if finding["model"] in (None, PCA, main):
             code, severity = finding["code"], finding["severity"]
             lines += finding_lines(code, severity, finding["message"], width, paint)
-    return "\n".join(lines)
+    return "\n".join([*lines, "", f"Written to {printable(str(page))}"])
+
+
+def shell_text(words: Iterable[str]) -> str:
+    r"""The words of a command as a shell reads them, in one line that a reader can copy.
+
+    Words with line breaks, control codes or letters that would turn the line around are written
+    with escapes, as bash and zsh take them: such a name could end a comment, or look like another.
+
+    Examples
+    --------
+    >>> shell_text(["fairspan", "report", "my rows.csv"])
+    "fairspan report 'my rows.csv'"
+    >>> print(shell_text(["a\nb'c"]))
+    $'a\x0ab\'c'
+    """
+    return " ".join(
+        shlex.quote(word) if word.isprintable() else f"$'{''.join(map(_escaped, word))}'"
+        for word in words
+    )
+
+
+def _escaped(char: str) -> str:
+    if char in "\\'":
+        return f"\\{char}"
+    if char.isprintable():
+        return char
+    return "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))
 
 
 def _what(facts: Mapping[str, Any]) -> str:
@@ -91,18 +132,10 @@ def _what(facts: Mapping[str, Any]) -> str:
 
 def _options_of(reading: Reading) -> Iterator[str]:
     """The options that choose rows and columns."""
-    for name, values in (
-        ("--group", reading.groups),
-        ("--features", reading.features),
-        ("--exclude", reading.exclude),
-    ):
-        for value in values:
-            yield from (name, value)
-    if reading.max_groups is not None:
-        yield from ("--max-groups", str(reading.max_groups))
-    if reading.weight is not None:
-        yield from ("--weight", reading.weight)
-    if reading.on_missing != "error":
-        yield from ("--on-missing", reading.on_missing)
-    if reading.sample is not None:
-        yield from ("--sample", str(reading.sample), "--seed", str(reading.seed or 0))
+    for each in fields(reading):
+        value = getattr(reading, each.name)
+        if value == each.default or each.name in _OF_NO_ROWS:
+            continue
+        option = "--group" if each.name == "groups" else f"--{each.name.replace('_', '-')}"
+        for text in value if isinstance(value, tuple) else (value,):
+            yield from (option, str(text))

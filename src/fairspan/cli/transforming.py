@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from fairspan.cli.progress import WithProgress
+from fairspan.cli.progress import telling
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.rows.files.file_rows import FileRows, Files
 from fairspan.rows.labels import Everyone
@@ -35,7 +35,7 @@ def transform_file(model: Path, data: Path | str, out: Path) -> tuple[int, list[
 
     schema = pa.schema([(name, pa.float64()) for name in names])
     n_rows = 0
-    blocks = WithProgress(rows, "transforming").blocks()
+    blocks = telling(rows, "transforming").blocks()
     # Standard output cannot be taken back, so nothing is written before rows are known to be good.
     first = next(blocks, None)
     if first is None:

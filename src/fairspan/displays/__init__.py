@@ -4,13 +4,12 @@ Each has `from_estimator`, `plot(ax=None)`, which sets `ax_`, `axes_` and `figur
 the data that is drawn.
 """
 
+from fairspan.displays.by_group import GroupLossDisplay, VarianceKeptDisplay
 from fairspan.displays.disparity_path import DisparityPathDisplay
 from fairspan.displays.error_curve import ErrorCurveDisplay
 from fairspan.displays.frontier import FrontierDisplay
-from fairspan.displays.group_loss import GroupLossDisplay
 from fairspan.displays.loadings import LoadingsDisplay
 from fairspan.displays.reduced_rows import ReducedRowsDisplay
-from fairspan.displays.variance_kept import VarianceKeptDisplay
 
 __all__ = [
     "DisparityPathDisplay",

@@ -12,11 +12,11 @@ from fairspan.displays.fitted import (
     names_of,
     plain_figures,
     refitted,
+    status_of,
     without_rounding,
 )
-from fairspan.drawing.disparity_path import DisparityPathPicture
-from fairspan.drawing.statuses import NONE
-from fairspan.errors import Incompatible, InvalidParameter
+from fairspan.drawing.curves import DisparityPathPicture
+from fairspan.errors import InvalidParameter
 from fairspan.problem.disparity import signed_disparity
 from fairspan.typing import FloatArray
 
@@ -81,7 +81,7 @@ class DisparityPathDisplay(DisparityPathPicture):
         current = _current(estimator, parameter, cls.__name__)
         is_share = parameter in _SHARES
         shown = _values(values, current, is_share=is_share)
-        fits = [_fitted_at(estimator, parameter, float(value)) for value in shown]
+        fits = [refitted(estimator, **{parameter: float(value)}) for value in shown]
         path = np.array([_gap_and_error(fit) for fit in fits])
         plain = plain_figures(estimator)
         plain_gap = signed_disparity(plain.errors)
@@ -96,7 +96,7 @@ class DisparityPathDisplay(DisparityPathPicture):
             parameter=parameter.rsplit("__", 1)[-1],
             current=current,
             logarithmic=not is_share and values is None,
-            statuses=tuple(NONE if fit is None else str(fit.solution_.status) for fit in fits),
+            statuses=tuple(map(status_of, fits)),
         )
 
 
@@ -126,14 +126,6 @@ def _values(asked: Sequence[float] | None, own: float | None, *, is_share: bool)
     else:
         tried = np.concatenate([[0.0], np.logspace(*_DECADES, _STEPS)])
     return np.unique(tried if own is None else [*tried, own])
-
-
-def _fitted_at(estimator: Any, parameter: str, value: float) -> Any:
-    """The estimator with this value; None where no subspace answers the criterion."""
-    try:
-        return refitted(estimator, **{parameter: value})
-    except Incompatible:
-        return None
 
 
 def _gap_and_error(fit: Any) -> tuple[float, float]:

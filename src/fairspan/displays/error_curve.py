@@ -10,16 +10,17 @@ from fairspan.auditing.intervals import error_estimates
 from fairspan.auditing.row_errors import standard_errors
 from fairspan.displays.fitted import (
     criterion_name,
+    moments_for,
     moments_of_fit,
     names_of,
     plain_of_fit,
     refitted,
+    rows_for,
+    status_of,
     without_rounding,
 )
-from fairspan.displays.rows import moments_for, rows_for
-from fairspan.drawing.error_curve import ErrorCurvePicture
-from fairspan.drawing.statuses import NONE
-from fairspan.errors import Incompatible, InvalidParameter
+from fairspan.drawing.curves import ErrorCurvePicture
+from fairspan.errors import InvalidParameter
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.parameters import check_choice
@@ -100,48 +101,30 @@ class ErrorCurveDisplay(ErrorCurvePicture):
         if X is not None or sensitive_features is not None:
             rows = rows_for(estimator, X, sensitive_features, cls.__name__)
             moments = moments_for(estimator, rows)
+        fits = [estimator if d == own else refitted(estimator, n_components=int(d)) for d in shown]
         plain = [plain_of_fit(estimator, int(d)) for d in shown]
-        fair = [_fair_at(estimator, int(d)) for d in shown]
-        figures = [_judged(each, moments) for each in (*plain, *fair)]
-        halves = (slice(None, len(shown)), slice(len(shown), None))
+        of_plain = [group_figures(each, moments) for each in plain]
+        fair = [None if fit is None else fit.subspace_ for fit in fits]
+        of_fair = [None if each is None else group_figures(each, moments) for each in fair]
+        figures = [*of_plain, *of_fair]
         values = np.array([_values(each, quantity, moments.n_groups) for each in figures])
-        intervals: list[FloatArray | None] = [None, None]
+        ends: tuple[Any, Any] = (None, None)
         if rows is not None and quantity == "error":
-            ends = _intervals((*plain, *fair), figures, rows, moments)
-            intervals = [ends[half] for half in halves]
+            found = _intervals((*plain, *fair), figures, rows, moments)
+            ends = (found[: len(shown)], found[len(shown) :])
         return cls(
             dimensions=shown,
             groups=names_of(moments.labels),
-            plain=values[halves[0]],
-            fair=values[halves[1]],
+            plain=values[: len(shown)],
+            fair=values[len(shown) :],
             name=criterion_name(estimator),
-            best=_best(figures[halves[0]]) if quantity == "error" else None,
-            plain_interval=intervals[0],
-            fair_interval=intervals[1],
+            best=np.array([each.best_errors for each in of_plain]) if quantity == "error" else None,
+            plain_interval=ends[0],
+            fair_interval=ends[1],
             marked=own,
             quantity=quantity,
-            statuses=tuple(NONE if each is None else _status(each) for each in fair),
+            statuses=tuple(map(status_of, fits)),
         )
-
-
-def _fair_at(estimator: Any, d: int) -> FairSubspace | None:
-    """The criterion's answer in d dimensions; None where it has none."""
-    if d == estimator.subspace_.dimension:
-        return estimator.subspace_  # type: ignore[no-any-return]
-    try:
-        return refitted(estimator, n_components=d).subspace_  # type: ignore[no-any-return]
-    except Incompatible:
-        return None
-
-
-def _status(subspace: FairSubspace) -> str:
-    """How the fit of a subspace ended."""
-    assert subspace.provenance is not None
-    return subspace.provenance.status
-
-
-def _judged(subspace: FairSubspace | None, moments: Moments) -> GroupFigures | None:
-    return None if subspace is None else group_figures(subspace, moments)
 
 
 def _values(figures: GroupFigures | None, quantity: str, n_groups: int) -> FloatArray:
@@ -149,10 +132,6 @@ def _values(figures: GroupFigures | None, quantity: str, n_groups: int) -> Float
         return np.full(n_groups, np.nan)
     values = figures.errors if quantity == "error" else figures.excess_losses
     return without_rounding(values, figures)
-
-
-def _best(plain: Sequence[GroupFigures | None]) -> FloatArray:
-    return np.array([figures.best_errors for figures in plain if figures is not None])
 
 
 def _intervals(

@@ -1,4 +1,4 @@
-"""What displays need of an estimator."""
+"""What displays need of an estimator, and of rows that they are given beside it."""
 
 import warnings
 from typing import Any
@@ -6,12 +6,24 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from fairspan.auditing.models import plain_pca
-from fairspan.auditing.wording import group_name
-from fairspan.errors import FairspanWarning, InvalidParameter, InvalidType, kind_of
+from fairspan.auditing.models import plain_pca, read_model
+from fairspan.auditing.results import group_name
+from fairspan.drawing.picture import NONE
+from fairspan.errors import (
+    FairspanWarning,
+    Incompatible,
+    InvalidInput,
+    InvalidParameter,
+    InvalidType,
+    kind_of,
+)
 from fairspan.metrics import GroupFigures, group_figures
-from fairspan.moments.of_rows import is_moments
+from fairspan.moments.of_rows import Moments, is_moments, moments_of
 from fairspan.problem.by_name import criterion_of
+from fairspan.rows.checks import check_width
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.protocol import Rows
+from fairspan.rows.registry import is_opened, rows_of
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 
@@ -51,21 +63,27 @@ def criterion_name(estimator: Any) -> str:
 
 
 def refitted(estimator: Any, **settings: Any) -> Any:
-    """A copy with other settings, fitted on the same moments.
+    """A copy with other settings, fitted on the same moments; None where none has an answer.
 
     Whatever there is to warn of was said when the estimator was fitted.
 
     Raises
     ------
-    Incompatible
-        No subspace answers the criterion with these settings.
     InvalidParameter
         The estimator's own settings are not those of its fit any more.
     """
     _check_as_fitted(estimator)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairspanWarning)
-        return clone(estimator).set_params(**settings).fit_moments(estimator.moments_)
+        try:
+            return clone(estimator).set_params(**settings).fit_moments(estimator.moments_)
+        except Incompatible:
+            return None
+
+
+def status_of(fit: Any) -> str:
+    """How a fit ended; what stands for none."""
+    return NONE if fit is None else str(fit.solution_.status)
 
 
 def _check_as_fitted(estimator: Any) -> None:
@@ -99,3 +117,39 @@ def without_rounding(values: FloatArray, figures: GroupFigures) -> FloatArray:
 def plain_figures(estimator: Any) -> GroupFigures:
     """What ordinary PCA does to each group of the rows that an estimator was fitted on."""
     return group_figures(plain_of_fit(estimator), estimator.moments_)
+
+
+def rows_for(estimator: Any, X: Any, sensitive_features: Any, purpose: str) -> Rows:
+    """Rows with their groups, of the features that the estimator was fitted on.
+
+    Raises
+    ------
+    InvalidInput
+        Rows without groups, groups without rows, or rows of other features.
+    """
+    if X is None or (sensitive_features is None and not is_opened(X)):
+        given = "sensitive_features without X" if X is None else "X without sensitive_features"
+        raise InvalidInput(
+            f"{purpose} received {given}",
+            "Allowed are rows with the group of each",
+            "Pass both X and sensitive_features",
+        )
+    rows, subspace = rows_of(X, sensitive_features), estimator.subspace_
+    if subspace.feature_names is not None:
+        rows = rows.selected(subspace.feature_names)
+    check_width(rows.n_features, subspace.n_features, "features")
+    return rows
+
+
+def moments_for(estimator: Any, rows: Rows) -> Moments:
+    """Moments of rows whose groups the estimator knows.
+
+    Raises
+    ------
+    UnknownGroup
+        A group that the estimator was not fitted on.
+    """
+    model = read_model(criterion_name(estimator), estimator)
+    moments = moments_of(rows, GroupLimit(n_known=len(model.known_groups)))
+    model.check_groups(moments.labels)
+    return moments

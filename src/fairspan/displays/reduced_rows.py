@@ -1,17 +1,192 @@
-"""Reduced rows of every group in the plane, from an estimator and rows."""
+"""Reduced rows of every group in the plane, from an estimator and rows.
 
+One pass over the rows keeps what the picture needs. Only two numbers of each row are looked at, so
+no matrix of p x p numbers is made, and rows on other machines stay there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from fairspan.displays.fitted import moments_of_fit, names_of
-from fairspan.displays.plane import InPlane, PlaneRows
-from fairspan.displays.rows import rows_for
+from fairspan.displays.fitted import moments_of_fit, names_of, rows_for
 from fairspan.drawing.reduced_rows import ReducedRowsPicture
 from fairspan.errors import Incompatible, InvalidInput
 from fairspan.moments.of_rows import moments_of
 from fairspan.problem.parameters import check_count
 from fairspan.rows.engines import folded
+from fairspan.rows.groups import Label, LabelCoder
+from fairspan.rows.protocol import RowBlock, RowSource
+from fairspan.subspace import FairSubspace
+from fairspan.typing import FloatArray
+
+Codes = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class InPlane:
+    """Rows of each group in the plane: sums over all, and the points of some.
+
+    Attributes
+    ----------
+    counts, weights : (k,) arrays
+    sums : (k, 2) array
+        Of the weighted coordinates.
+    products : (k, 2, 2) array
+        Of their weighted products.
+    keys : (n,) array
+        Random, one for each point that was kept; the smallest are drawn first.
+    codes : (n,) array of int
+    points : (n, 2) array
+    """
+
+    counts: npt.NDArray[np.int64]
+    weights: FloatArray
+    sums: FloatArray
+    products: FloatArray
+    keys: FloatArray
+    codes: Codes
+    points: FloatArray
+
+    @property
+    def means(self) -> FloatArray:
+        """Of each group, (k, 2); NaN without rows."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.sums / self.weights[:, None])
+
+    @property
+    def covariances(self) -> FloatArray:
+        """Of each group about its own mean, divided by its weight, (k, 2, 2)."""
+        with np.errstate(invalid="ignore"):
+            second = self.products / self.weights[:, None, None]
+        return np.asarray(second - np.einsum("gi,gj->gij", self.means, self.means))
+
+    def drawn(self, most: int) -> Codes:
+        """Positions of the points to draw, in the order of the rows.
+
+        Every group has the same number as far as it has them; what small ones leave goes to others.
+        """
+        ranks = _ranks(self.keys, self.codes)
+        # The first of every group, then the second of every group, and so on.
+        return np.sort(np.lexsort((self.codes, ranks))[:most])
+
+    def thinned(self, most: int) -> "InPlane":
+        """With at most so many points of each group."""
+        kept = np.flatnonzero(_ranks(self.keys, self.codes) < most)
+        return InPlane(
+            self.counts,
+            self.weights,
+            self.sums,
+            self.products,
+            self.keys[kept],
+            self.codes[kept],
+            self.points[kept],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PlaneRows:
+    """The pass that makes an `InPlane`.
+
+    Attributes
+    ----------
+    components : (2, p) array
+    mean, scale : (p,) arrays
+    labels : tuple of k labels
+    most : int
+        Points of a group that are kept.
+    seed : int
+    """
+
+    components: FloatArray
+    mean: FloatArray
+    scale: FloatArray
+    labels: tuple[Label, ...]
+    most: int
+    seed: int
+
+    @classmethod
+    def of(
+        cls, subspace: FairSubspace, labels: Sequence[Label], most: int, seed: int
+    ) -> "PlaneRows":
+        """The pass for the first two components of a subspace."""
+        p = subspace.n_features
+        mean = np.zeros(p) if subspace.mean is None else subspace.mean
+        scale = np.ones(p) if subspace.scale is None else subspace.scale
+        return cls(subspace.components[:2], mean, scale, tuple(labels), most, seed)
+
+    def over(self, rows: RowSource) -> InPlane | None:
+        """The result over some rows."""
+        random, coder = np.random.default_rng(self.seed), LabelCoder(self.labels)
+        total: InPlane | None = None
+        for block in rows.blocks():
+            part = self._of_block(block, coder, random)
+            total = part if total is None else self.merged(total, part)
+        return total
+
+    def merged(self, left: InPlane, right: InPlane) -> InPlane:
+        """The result over both parts."""
+        both = InPlane(
+            left.counts + right.counts,
+            left.weights + right.weights,
+            left.sums + right.sums,
+            left.products + right.products,
+            np.concatenate([left.keys, right.keys]),
+            np.concatenate([left.codes, right.codes]),
+            np.concatenate([left.points, right.points]),
+        )
+        return both.thinned(self.most)
+
+    def to_bytes(self, result: InPlane) -> bytes:
+        """A result as bytes."""
+        file = BytesIO()
+        np.savez(file, **vars(result))
+        return file.getvalue()
+
+    def from_bytes(self, contents: bytes) -> InPlane:
+        """The result again."""
+        with np.load(BytesIO(contents), allow_pickle=False) as stored:
+            return InPlane(**{name: stored[name] for name in stored.files})
+
+    def _of_block(self, block: RowBlock, coder: LabelCoder, random: np.random.Generator) -> InPlane:
+        if block.labels is None:
+            raise InvalidInput(
+                "The rows have no groups",
+                "Allowed are rows with the group of each",
+                "Open them with the name of the group column",
+            )
+        keys = random.random(len(block.values))
+        weights = np.ones(len(keys)) if block.weights is None else block.weights
+        present = np.flatnonzero(weights)
+        weights, keys, k = weights[present], keys[present], len(self.labels)
+        codes = coder.encode(block.labels, block.first_row)[present]
+        points = ((block.values[present] - self.mean) / self.scale) @ self.components.T
+        sums, products = np.zeros((k, 2)), np.zeros((k, 2, 2))
+        np.add.at(sums, codes, weights[:, None] * points)
+        np.add.at(products, codes, np.einsum("n,ni,nj->nij", weights, points, points))
+        seen = InPlane(
+            np.bincount(codes, minlength=k),
+            np.bincount(codes, weights, minlength=k).astype(np.float64),
+            sums,
+            products,
+            keys,
+            codes,
+            points,
+        )
+        return seen.thinned(self.most)
+
+
+def _ranks(keys: FloatArray, codes: Codes) -> Codes:
+    """Place of each key among those of its group, from zero."""
+    order = np.lexsort((keys, codes))
+    grouped = codes[order]
+    starts = np.searchsorted(grouped, grouped)
+    ranks = np.empty(len(keys), dtype=np.intp)
+    ranks[order] = np.arange(len(keys)) - starts
+    return ranks
 
 
 class ReducedRowsDisplay(ReducedRowsPicture):

@@ -1,13 +1,10 @@
-"""Figures as files, and as text inside an HTML page: the same bytes every time."""
+"""Figures as files: the same bytes every time."""
 
 from __future__ import annotations
 
-import io
-import re
 import warnings
 from collections.abc import Mapping
 from contextlib import contextmanager
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +17,7 @@ if TYPE_CHECKING:
 
 # With a salt and without a date the same figure gives the same bytes. Text stays text.
 _STYLE: Any = {"svg.fonttype": "none", "savefig.dpi": 150}
-_METADATA: Mapping[str, Any] = {"svg": {"Date": None}, "png": {"Software": None}}
-
-_OUTSIDE = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<defs>\s*<style.*?</defs>", re.S)
-_SIZE = re.compile(
-    r'<svg ([^>]*?)width="[^"]*" height="[^"]*"|<svg ([^>]*?)height="[^"]*" width="[^"]*"'
-)
-# Names from the data stand between tags, and stay as they are.
-_TAG = re.compile(r"<[^>]*>")
-_IDENTIFIER = re.compile(r'(\bid="|href="#|url\(#)')
+METADATA: Mapping[str, Any] = {"svg": {"Date": None}, "png": {"Software": None}}
 
 
 def empty_figure(purpose: str) -> Figure:
@@ -49,46 +38,13 @@ def empty_figure(purpose: str) -> Figure:
 
 def save(figure: Figure, path: Path, ending: str, salt: str = "fairspan") -> None:
     """Write a figure as "svg" or "png", the same bytes every time."""
-    with _reproducible(salt):
-        figure.savefig(path, format=ending, metadata=_METADATA[ending])
-
-
-def inline_svg(figure: Figure, key: str, alternative: str, variables: Mapping[str, str]) -> str:
-    """A figure as an `<svg>` element.
-
-    Parameters
-    ----------
-    figure : Figure
-    key : str
-        Letters that no other figure of the page has: its identifiers begin with it.
-    alternative : str
-        What the figure shows, for those who do not see it.
-    variables : mapping of colour ("#rrggbb") to CSS variable
-        Colours that the page sets, such as those of text, so that they can be light or dark.
-
-    Returns
-    -------
-    str
-        Without style sheet, script or date; it scales with its container.
-    """
-    text = io.StringIO()
-    with _reproducible(key):
-        figure.savefig(text, format="svg", metadata=_METADATA["svg"], transparent=True)
-    svg = _OUTSIDE.sub("", text.getvalue())
-    svg = _TAG.sub(lambda tag: _in_page(tag[0], key, variables), svg)
-    svg = _SIZE.sub(lambda found: "<svg " + (found[1] or found[2]), svg, count=1)
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alternative)}" ', 1).strip()
-
-
-def _in_page(tag: str, key: str, variables: Mapping[str, str]) -> str:
-    tag = _IDENTIFIER.sub(lambda found: f"{found[1]}{key}-", tag)
-    for colour, variable in variables.items():
-        tag = re.sub(re.escape(colour), f"var({variable})", tag, flags=re.I)
-    return tag
+    with reproducible(salt):
+        figure.savefig(path, format=ending, metadata=METADATA[ending])
 
 
 @contextmanager
-def _reproducible(salt: str) -> Iterator[None]:
+def reproducible(salt: str) -> Iterator[None]:
+    """Settings under which the same figure gives the same bytes."""
     import matplotlib
 
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairspan.drawing.free_places import free_place
-from fairspan.drawing.heading import for_legend, head
+from fairspan.drawing.labels import for_legend, head, height_of, labels_within, width_of
 from fairspan.drawing.layout import plain_numbers
-from fairspan.drawing.measures import height_of, labels_within, width_of
 from fairspan.drawing.palette import (
     FAINT,
     INK,
@@ -90,20 +88,21 @@ class FrontierPicture(Picture):
             )
             handles.append(mark)
             labels.append(label_of(spoken(name)))
-        self._name_areas(axes, low, high)
         plain_numbers((axes,))
         names = labels_within(axes, self.groups, 0.7 * min(width_of(axes), height_of(axes)), 11)
         axes.set_xlabel(f"error of {names[0]}")
         axes.set_ylabel(f"error of {names[1]}")
         dimensions = count(self.n_components, "dimension")
         title = f"What {dimensions} can do for the two groups"
-        head(axes, title, for_legend(handles), labels)
+        handles = for_legend(handles)
+        if self.region is not None:
+            handles += axes.fill(*self.region.T, color=FAINT, alpha=0.16, linewidth=0, gid="region")
+            labels.append("errors that some subspace has")
+        head(axes, title, handles, labels)
         return (axes,)
 
     def _draw_curve(self, axes: Axes) -> tuple[list[Any], list[str]]:
         """What every answer is compared with."""
-        if self.region is not None:
-            axes.fill(*self.region.T, color=FAINT, alpha=0.16, linewidth=0, gid="region")
         ends = [min(axes.get_xlim()[0], axes.get_ylim()[0]), 0.0]
         ends[1] = max(axes.get_xlim()[1], axes.get_ylim()[1])
         (equal,) = axes.plot(ends, ends, color=INK, alpha=QUIET, linewidth=1.2)
@@ -122,7 +121,7 @@ class FrontierPicture(Picture):
             zorder=4,
             gid="PCA",
         )
-        return [curve, equal, plain], ["the best there is", "equal errors", "PCA"]
+        return [curve, equal, plain], ["frontier", "equal errors", "PCA"]
 
     def _n_inside(self, i: int) -> int:
         """How many answers drawn later than the i-th lie at the same place; -1 stands for PCA."""
@@ -131,27 +130,6 @@ class FrontierPicture(Picture):
         place = self.plain if i < 0 else points[i]
         near = (np.abs(points[i + 1 :] - place) <= _NEAR * (high - low)).all(axis=1)
         return int(near.sum())
-
-    def _name_areas(self, axes: Axes, low: FloatArray, high: FloatArray) -> None:
-        """Say where some subspace leads and where none does, if there is room for it."""
-        if self.region is None:
-            return
-        equal = np.linspace(min(low), max(high), 200)[:, None].repeat(2, axis=1)
-        points = np.vstack([self.errors, self.plain, *self.answers.values(), equal])
-        taken = (points - low) / (high - low)
-        outline = (self.region - low) / (high - low)
-        for text, inside in (("some subspace does this", True), ("no subspace does this", False)):
-            place = free_place(axes, text, taken, outline, inside=inside)
-            if place is not None:
-                axes.text(
-                    *place,
-                    text,
-                    transform=axes.transAxes,
-                    fontsize=10,
-                    alpha=QUIET,
-                    ha="center",
-                    va="center",
-                )
 
     def _limits(self) -> tuple[FloatArray, FloatArray]:
         points = np.vstack([self.errors, self.plain, *self.answers.values()])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairspan.drawing.measures import (
+from fairspan.drawing.labels import (
     height_of,
     labels_within,
     lay_out,

@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.drawing.heading import head
+from fairspan.drawing.labels import (
+    figure_of,
+    head,
+    height_of,
+    labels_within,
+    rows_size,
+    set_rows,
+    width_of,
+)
 from fairspan.drawing.layout import images
-from fairspan.drawing.measures import figure_of, height_of, labels_within, width_of
 from fairspan.drawing.palette import DIVERGING, INK
 from fairspan.drawing.picture import Picture
-from fairspan.drawing.rows import rows_size, set_rows
 from fairspan.formatting.names import spoken
 from fairspan.formatting.numbers import loading
 from fairspan.typing import FloatArray

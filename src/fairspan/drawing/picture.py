@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from fairspan.drawing.fonts import fallback_fonts
 from fairspan.drawing.palette import INK, STYLE
 from fairspan.errors import MissingDependency
 from fairspan.formatting.data_frames import data_frame
@@ -15,6 +15,88 @@ from fairspan.formatting.data_frames import data_frame
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+# Widely installed ones of the East Asian scripts and of symbols, in the order they are asked.
+_FALLBACKS = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Source Han Sans SC",
+    "PingFang SC",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+    "WenQuanYi Zen Hei",
+    "Arial Unicode MS",
+    "Noto Sans Devanagari",
+    "Noto Sans Thai",
+    "Noto Emoji",
+    "Segoe UI Symbol",
+)
+OPTIMAL, UNRESOLVED, NONE = "optimal", "unresolved", "no answer"
+
+
+def fallback_fonts() -> Any:  # matplotlib's types list every setting
+    """matplotlib's setting of font families, with those installed that fill its gaps.
+
+    Only installed ones, as matplotlib reports every family that it does not find.
+    """
+    import matplotlib
+
+    own = matplotlib.rcParams["font.family"]
+    return {"font.family": [*own, *_installed()]}
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    from matplotlib.font_manager import fontManager
+
+    present = set(fontManager.get_font_names())
+    return tuple(name for name in _FALLBACKS if name in present)
+
+
+def unproven(statuses: Sequence[str]) -> str:
+    """How many answers of a criterion are not proven optimal, in sentences; or nothing.
+
+    Examples
+    --------
+    >>> unproven(["optimal", "open gap", "optimal"])
+    'Of 3 answers, 1 is not proven optimal.'
+    >>> unproven(["optimal", "unresolved", "optimal"])
+    'Of 3 answers, 1 is unresolved: double precision cannot tell how close it is to the optimum.'
+    >>> unproven(["optimal", "no answer"])
+    ''
+    """
+    answers = [status for status in statuses if status != NONE]
+    n_unresolved = answers.count(UNRESOLVED)
+    n_open = len(answers) - n_unresolved - answers.count(OPTIMAL)
+    of, sentences = f"Of {len(answers)} answers,", []
+    if n_open:
+        sentences.append(f"{of} {n_open} {_are(n_open)} not proven optimal.")
+    if n_unresolved:
+        close = "it is" if n_unresolved == 1 else "they are"
+        sentences.append(
+            f"{of} {n_unresolved} {_are(n_unresolved)} unresolved: double precision cannot tell "
+            f"how close {close} to the optimum."
+        )
+    return " ".join(sentences)
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+class Display(Protocol):
+    """A picture of a fitted model: what is drawn, as a table, and how it is drawn.
+
+    A display that can be asked for by name is made by a function that takes a fitted FairPCA, whose
+    `moments_` are those of the rows that it was fitted on.
+    """
+
+    def frame(self) -> Any:
+        """What is drawn, as a pandas DataFrame."""
+
+    def plot(self, ax: Axes | None = None) -> Any:
+        """Draw on these matplotlib axes; without them, on a new figure."""
 
 
 class Picture(ABC):

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.drawing.heading import head
+from fairspan.drawing.labels import head, labels_within, width_of
 from fairspan.drawing.layout import fill_evenly, label_bounds, panelled_size, panels, plain_numbers
-from fairspan.drawing.measures import labels_within, width_of
 from fairspan.drawing.palette import FAINT, Look, look
 from fairspan.drawing.picture import Picture
 from fairspan.typing import FloatArray

@@ -1,20 +1,19 @@
 """How numbers and shares are written: four digits, powers of ten written out, one per-cent style.
 
 The page, the figures and the terminal use these spellings; :func:`in_ascii` writes them with the
-characters that every terminal has.
+characters that every terminal has. The figures of a column have as many decimals as one another.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from math import floor, log10
 
 _MINUS, _TIMES, _DASH, _FIXED_SPACE, _THIN_SPACE = "\u2212", "\u00d7", "\u2013", "\u00a0", "\u202f"
-_RAISED = dict(
-    zip(
-        "-0123456789",
-        "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079",
-        strict=True,
-    )
+_DIGITS, _RAISED = (
+    "-0123456789",
+    "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079",
 )
 _IN_ASCII = (
     (f">{_FIXED_SPACE}{_MINUS}", "less than -"),
@@ -27,43 +26,46 @@ _IN_ASCII = (
 # Shares below these are rounding, and would be shown as none.
 _ROUNDING, _TINY, _TINY_SHARE = 1e-9, 5e-5, 5e-4
 _EXPONENT = re.compile(r"e([+-]\d+)$")
+_POWER = re.compile(f"{_FIXED_SPACE}{_TIMES}{_FIXED_SPACE}10([{_RAISED}]+)")
+# Significant digits of the largest and the smallest figure of a column, and digits that fit.
+_OF_LARGEST, _OF_SMALLEST, _MOST_DIGITS = 4, 3, 7
 
 
-def figure(value: float) -> str:
-    """Four significant digits, without an exponent where that stays short.
+def number(value: float | None, decimals: int | None = None) -> str:
+    r"""Four significant digits, or the decimals of a column; a dash where there is no figure.
 
-    Examples
-    --------
-    >>> figure(13.94617), figure(0.0), figure(0.00021), figure(1234567.0)
-    ('13.95', '0', '0.00021', '1.235e+06')
-    """
-    return f"{value:.4g}"
-
-
-def number(value: float | None) -> str:
-    r"""A figure, or a dash where there is none; its spaces do not break.
+    Its spaces do not break. What the decimals would not show two digits of is written by itself.
 
     Examples
     --------
-    >>> number(13.94617), number(0.0)
-    ('13.95', '0')
+    >>> number(13.94617), number(0.0), number(0.00021), number(13.94617, 3), number(0.0012, 3)
+    ('13.95', '0', '0.00021', '13.946', '0.0012')
     >>> ascii(number(1234567.0)), ascii(number(None))
     ("'1.235\\xa0\\xd7\\xa010\\u2076'", "'\\u2013'")
     """
     if value is None:
         return _DASH
-    return _EXPONENT.sub(_power, figure(value)).replace("-", _MINUS)
+    fits = decimals is not None and abs(value) >= 10.0 ** (1 - decimals)
+    text = f"{value:.{decimals}f}" if fits else f"{value:.4g}"
+    return _EXPONENT.sub(_power, text).replace("-", _MINUS)
 
 
-def above(value: float, rounding: float) -> str:
-    """A figure, or zero where it is nothing but rounding.
+def decimals_of(values: Iterable[float | None]) -> int | None:
+    """Decimals of the figures of one column; None where they are too large, small or far apart.
+
+    The largest is shown with four digits and the smallest with three, as far as seven digits go.
 
     Examples
     --------
-    >>> above(2e-15, 1e-12), above(2.5, 1e-12)
-    ('0', '2.5')
+    >>> decimals_of([154.8, 7.936, 0.0, None]), decimals_of([0.5697, 0.01219]), decimals_of([1e9])
+    (2, 4, None)
     """
-    return number(0.0 if abs(value) <= rounding else value)
+    sizes = [abs(value) for value in values if value]
+    if not sizes or not 1e-4 <= max(sizes) < 10**_MOST_DIGITS:
+        return None
+    largest, smallest = (floor(log10(size)) for size in (max(sizes), min(sizes)))
+    wanted = max(_OF_LARGEST - 1 - largest, _OF_SMALLEST - 1 - smallest)
+    return max(min(wanted, _MOST_DIGITS - 1 - max(largest, 0)), 0)
 
 
 def axis_number(value: float) -> str:
@@ -124,7 +126,7 @@ def relative(value: float | None) -> str:
     return _percent(f"{100 * value:.{2 if size < 10 else 1 if size < 100 else 0}f}")
 
 
-def interval(low: float | None, high: float | None) -> str:
+def interval(low: float | None, high: float | None, decimals: int | None = None) -> str:
     """Both ends; empty where there is no interval.
 
     Examples
@@ -132,7 +134,9 @@ def interval(low: float | None, high: float | None) -> str:
     >>> interval(1.25, 1.75).split(), interval(None, None)
     (['1.25', 'to', '1.75'], '')
     """
-    return "" if low is None or high is None else f"{number(low)} to{_FIXED_SPACE}{number(high)}"
+    if low is None or high is None:
+        return ""
+    return f"{number(low, decimals)} to{_FIXED_SPACE}{number(high, decimals)}"
 
 
 def whole(value: int) -> str:
@@ -176,14 +180,29 @@ def in_ascii(text: str) -> str:
     --------
     >>> in_ascii(share(2e-5)), in_ascii(change(-0.25)), in_ascii(count(1234, "row"))
     ('less than 0.1 %', '-25.0 %', '1,234 rows')
+    >>> in_ascii(number(-1234567.0)), in_ascii(number(3.2e-9))
+    ('-1.235e6', '3.2e-9')
     """
+    lowered = str.maketrans(_RAISED, _DIGITS)
+    text = _POWER.sub(lambda found: f"e{found[1].translate(lowered)}", text)
     for sign, plain in _IN_ASCII:
         text = text.replace(sign, plain)
     return text
 
 
+def figure(value: float | None, decimals: int | None = None) -> str:
+    """A number as terminals and messages have it.
+
+    Examples
+    --------
+    >>> figure(13.94617), figure(1234567.0), figure(None)
+    ('13.95', '1.235e6', '-')
+    """
+    return in_ascii(number(value, decimals))
+
+
 def _power(found: re.Match[str]) -> str:
-    raised = "".join(_RAISED[digit] for digit in str(int(found[1])))
+    raised = str(int(found[1])).translate(str.maketrans(_DIGITS, _RAISED))
     return f"{_FIXED_SPACE}{_TIMES}{_FIXED_SPACE}10{raised}"
 
 

@@ -1,17 +1,28 @@
 """write_report: what PCA does to each group of some rows, as a page in one file."""
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency, kind_of
+from fairspan.drawing.picture import Display
+from fairspan.errors import (
+    FairspanWarning,
+    InvalidInput,
+    InvalidType,
+    MissingDependency,
+    kind_of,
+)
+from fairspan.formatting.plain_values import plain
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate, holds_matrices, not_moments
+from fairspan.registry import object_of
+from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.origin import origin_of_call
-from fairspan.report.facts.settings import ReportSettings
+from fairspan.report.outputs import refuse_overwriting
 from fairspan.rows.fingerprint import fingerprint_of, of_bytes
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
@@ -36,6 +47,7 @@ def write_report(
     max_groups: int | None = None,
     name: str | None = None,
     title: str | None = None,
+    displays: Sequence[Any] | None = None,
 ) -> dict[str, Any]:
     """Write a page on what PCA does to each group, and what fair criteria would change and cost.
 
@@ -68,6 +80,9 @@ def write_report(
     name : str, optional
         What the rows are called; by default the name of their file.
     title : str, optional
+    displays : sequence of str or Display, optional
+        Pictures beside those of every page, such as "loadings", of the main answer; or displays
+        that were made already. `frame()` of each is among the facts.
 
     Returns
     -------
@@ -101,7 +116,7 @@ def write_report(
     >>> facts["settings"]["n_components"], facts["models"][1]["certificate"]["status"]
     (2, 'optimal')
     """
-    settings = ReportSettings.of(criterion, criteria, n_components, center, scale)
+    settings = ReportSettings.of(criterion, criteria, n_components, center, scale, displays)
     _check_names(name, title)
     limit = GroupLimit(max_groups)
     check_can_write(path, X)
@@ -115,20 +130,62 @@ def write_report(
         _check_moments(X, sensitive_features, sample_weight, moments)
         fingerprint = of_bytes(moments.to_bytes())
     origin = origin_of_call(
-        (X, sensitive_features, sample_weight),
-        settings,
+        X,
+        sensitive_features,
         fingerprint,
+        sample_weight=sample_weight,
+        max_groups=max_groups,
+        n_components=n_components,
+        criterion=criterion,
         criteria=criteria,
+        displays=displays,
+        center=center,
+        scale=scale,
         name=name,
         title=title,
-        max_groups=max_groups,
     )
     facts = facts_of(moments, rows, settings, origin)
-    write_page(path, facts)
+    write_page(path, facts, with_displays(facts, moments, settings))
     return facts
 
 
-def write_page(path: str | os.PathLike[str], facts: Mapping[str, Any]) -> None:
+def with_displays(
+    facts: dict[str, Any], moments: GroupMoments, settings: ReportSettings
+) -> list[tuple[str, Display]]:
+    """The displays that were asked for, by their names; what they show is added to the facts."""
+    shown = []
+    fair = None
+    for each in settings.displays:
+        if isinstance(each, str) and fair is None:
+            fair = _main_answer(facts, moments, settings)
+        name = each if isinstance(each, str) else type(each).__name__
+        display = object_of("display", each, Display, None, fair)
+        shown.append((name, display))
+        facts["displays"].append({"name": name, "data": plain(display.frame().to_dict("list"))})
+    return shown
+
+
+def _main_answer(facts: dict[str, Any], moments: GroupMoments, settings: ReportSettings) -> Any:
+    """The main answer once more, as the estimator that displays take."""
+    from fairspan.estimator.fair_pca import FairPCA  # takes its time
+
+    fair = FairPCA(
+        facts["settings"]["n_components"],
+        criterion=settings.criterion,
+        center=settings.center,
+        scale=settings.scale,
+    )
+    with warnings.catch_warnings():
+        # Whatever there is to warn of was said before.
+        warnings.simplefilter("ignore", FairspanWarning)
+        return fair.fit_moments(moments)
+
+
+def write_page(
+    path: str | os.PathLike[str],
+    facts: Mapping[str, Any],
+    displays: Sequence[tuple[str, Display]] = (),
+) -> None:
     """Write the page of some facts; the file appears only when it is complete.
 
     Raises
@@ -139,7 +196,7 @@ def write_page(path: str | os.PathLike[str], facts: Mapping[str, Any]) -> None:
     """
     from fairspan.report.page.rendering import page_of
 
-    page = page_of(facts).encode()
+    page = page_of(facts, displays).encode()
     with writing(path), replacing(path) as partial:
         partial.write_bytes(page)
 
@@ -161,22 +218,8 @@ def check_can_write(path: str | os.PathLike[str], X: Any = None) -> None:
             "Allowed is the path of a file",
             'Pass the name of the page first, such as write_report("report.html", X, ...)',
         )
-    final = Path(path)
-    if final.exists() and not final.is_file():
-        raise InvalidParameter(
-            f"{final} is not an ordinary file",
-            "Allowed is a new name, or a file to be replaced",
-            "Choose another name",
-        )
-    if not final.parent.is_dir():
-        raise InvalidParameter(
-            f"There is no folder {final.parent}", "Allowed is a folder that exists", "Make it first"
-        )
-    is_input = isinstance(X, str | os.PathLike) and Path(X).exists() and final.exists()
-    if is_input and final.samefile(X):
-        raise InvalidParameter(
-            f"{final} is also the file that is read", "Allowed is another name", "Choose one"
-        )
+    is_file = isinstance(X, str | os.PathLike) and Path(X).exists()
+    refuse_overwriting(Path(path), *([Path(X)] if is_file else []))
 
 
 def _opened(X: Any, sensitive_features: Any, sample_weight: Any) -> Rows:

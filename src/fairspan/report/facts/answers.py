@@ -1,19 +1,25 @@
-"""Ordinary PCA and the answer of each criterion, fitted to the same moments."""
+"""What a report is asked for, and what answers it: ordinary PCA and each criterion."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from fairspan import registry
 from fairspan.auditing.models import Audited, read_model
-from fairspan.errors import FairspanError, Incompatible, InvalidInput
+from fairspan.drawing.picture import Display
+from fairspan.errors import FairspanError, Incompatible, InvalidInput, InvalidType, kind_of
 from fairspan.estimator.fitting import Fit, fit_subspace
-from fairspan.moments.center import Center
+from fairspan.formatting.names import settings as spelled_settings
+from fairspan.formatting.names import spoken
+from fairspan.moments.center import Center, check_center
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.problem.by_name import criterion_of
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.nested_parameters import field_values
-from fairspan.report.facts.settings import PLAIN, ReportSettings
+from fairspan.problem.parameters import check_count, check_flag
 from fairspan.rows.groups import printable
 
-PCA = "PCA"
+PCA, PLAIN = "PCA", "total_error"
 
 # Of more groups than these, some criteria may take minutes: they are for whoever asks for them.
 MANY_GROUPS = 16
@@ -22,6 +28,86 @@ _NOT_COMPARED = (
     f"Of more than {MANY_GROUPS} groups its answer may take minutes, so it was not compared. Ask "
     "for it as the criterion, or among the criteria of write_report."
 )
+
+
+@dataclass(frozen=True)
+class ReportSettings:
+    """Which criteria are compared, at which dimension, about which centre.
+
+    Attributes
+    ----------
+    criterion : Criterion
+        The one that the report is mainly about.
+    criteria : tuple of Criterion
+        All but ordinary PCA, the main one first.
+    are_chosen : bool
+        Whether somebody chose what the main criterion is compared with.
+    n_components : int or None
+        d; None for the least that keep 90 % of the variance over all rows.
+    center : {"global", "group", "none"}
+    scale : bool
+    displays : tuple of str or Display
+        Pictures beside those of every page.
+    """
+
+    criterion: Criterion
+    criteria: tuple[Criterion, ...]
+    are_chosen: bool
+    n_components: int | None
+    center: Center
+    scale: bool
+    displays: tuple[str | Display, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        criterion: object,
+        criteria: Sequence[object] | None,
+        n_components: int | None,
+        center: Any,
+        scale: Any,
+        displays: Sequence[object] | None = None,
+    ) -> "ReportSettings":
+        """Read and check settings.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            A setting out of range.
+
+        Examples
+        --------
+        >>> asked = ReportSettings.of("error_gap", ["minimax_loss"], None, "global", False)
+        >>> [each.name for each in asked.criteria]
+        ['error_gap', 'minimax_loss']
+        """
+        main = criterion_of(criterion)
+        wanted = _several("displays", displays or ())
+        for each in wanted:
+            if isinstance(each, str):
+                registry.known_factory("display", each)
+            else:
+                registry.object_of("display", each, Display)
+        check_center(center)
+        check_flag("scale", scale)
+        if n_components is not None:
+            check_count("n_components", n_components)
+        if criteria is None:
+            others = [
+                criterion_of(name) for name in registry.names_of("criterion") if name != main.name
+            ]
+        else:
+            others = [criterion_of(each) for each in _several("criteria", criteria)]
+        chosen = _different([main, *others])
+        if center != "group":  # there it is not what everybody calls PCA, but one more criterion
+            chosen = [each for each in chosen if each.name != PLAIN]
+        are_chosen = criteria is not None
+        return cls(main, tuple(chosen), are_chosen, n_components, center, scale, tuple(wanted))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the main criterion is what ordinary PCA minimises."""
+        return self.criterion.name == PLAIN and self.center != "group"
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +165,7 @@ class Answers:
         # Ordinary PCA knows no groups: only its errors are measured about each group's own mean.
         judged = replace(self.plain.fit.subspace, center=self.center)
         plain = replace(read_model(PCA, judged), is_plain_pca=True)
-        others = (read_model(each.name, each.fit.subspace) for each in self.others)
+        others = (read_model(spoken(each.name), each.fit.subspace) for each in self.others)
         return [plain, *(replace(each, baseline=PCA) for each in others)]
 
 
@@ -138,9 +224,28 @@ def names_of(criteria: Sequence[Criterion]) -> list[str]:
 
 
 def _settings(criterion: Criterion) -> str:
-    return printable(", ".join(f"{key}={value}" for key, value in field_values(criterion).items()))
+    return printable(spelled_settings(field_values(criterion)))
 
 
 def _reason(error: FairspanError) -> str:
     received, allowed, _ = error.args
     return printable(f"{received}. {allowed}.")
+
+
+def _several(what: str, given: Any) -> Sequence[Any]:
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return given
+    raise InvalidType(
+        f"{what} is {kind_of(given)}",
+        f"Allowed is a sequence of names or objects: several {what}",
+        "Pass a list, even of a single one",
+    )
+
+
+def _different(criteria: Sequence[Criterion]) -> list[Criterion]:
+    """Each once; compared, as some hold a mapping and so have no hash."""
+    met: list[Criterion] = []
+    for each in criteria:
+        if each not in met:
+            met.append(each)
+    return met

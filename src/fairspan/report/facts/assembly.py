@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.auditing.audit import Audit, audit_moments, audit_rows
-from fairspan.auditing.wording import group_name
+from fairspan.auditing.results import group_name
 from fairspan.errors import InvalidInput
 from fairspan.estimator.fitting import smallest_dimension
 from fairspan.formatting.plain_values import plain
@@ -13,14 +13,12 @@ from fairspan.linalg.threads import threads_of
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.problem import check_n_components
 from fairspan.problem.used_parameters import used_parameters
-from fairspan.report.facts.answers import Answers, answers_of
+from fairspan.report.facts.answers import Answers, ReportSettings, answers_of
 from fairspan.report.facts.dimensions import along_dimensions, dimensions_facts
 from fairspan.report.facts.models import findings_facts, models_facts
 from fairspan.report.facts.origin import Origin, provenance_facts
-from fairspan.report.facts.settings import ReportSettings
-from fairspan.report.facts.steps import steps_facts
 from fairspan.report.facts.verifying import verification_facts
-from fairspan.report.facts.walks import along_found, along_frontier, spread_along
+from fairspan.report.facts.walks import along_found, along_frontier, spread_along, steps_facts
 from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
 from fairspan.trade_off.curve import Frontier
@@ -91,7 +89,8 @@ def facts_of(
             "models": models_facts(answers, audit),
             "unavailable": [{"name": name, "why": why} for name, why in answers.without],
             **curves,
-            "findings": findings_facts(audit),
+            "displays": [],
+            "findings": findings_facts(answers, audit),
             "verification": verification_facts(answers.main, origin),
             "made": provenance_facts(origin, settings),
         },

@@ -1,15 +1,13 @@
 """Facts of each model: what it does to every group, and the certificate of its optimality."""
 
-import math
 from typing import Any
 
 from fairspan.auditing.audit import Audit
-from fairspan.auditing.findings import Finding
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.remedies import remedy_of
-from fairspan.auditing.results import GroupAudit, ModelAudit
-from fairspan.auditing.wording import group_name
+from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
 from fairspan.estimator.fitting import Fit
+from fairspan.problem.criteria import declares
 from fairspan.problem.used_parameters import used_parameters
 from fairspan.report.facts.answers import Answer, Answers
 
@@ -25,20 +23,30 @@ def models_facts(answers: Answers, audit: Audit) -> list[dict[str, Any]]:
     ]
 
 
-def findings_facts(audit: Audit) -> list[dict[str, Any]]:
+def findings_facts(answers: Answers, audit: Audit) -> list[dict[str, Any]]:
     """What there is to know, each with what to do."""
-    return [_finding_facts(each) for each in audit.findings]
+    names = {model.name: each.name for each, model in zip(answers, audit.models, strict=True)}
+    return [
+        {
+            "code": each.code,
+            "severity": each.severity,
+            "message": each.message,
+            "model": None if each.model is None else names[each.model],
+            "groups": [group_name(label) for label in each.groups],
+            "remedy": remedy_of(each.code),
+        }
+        for each in audit.findings
+    ]
 
 
 def certificate_facts(fit: Fit) -> dict[str, Any]:
-    """The certificate of a fit as plain values; None for a bound that is not known."""
+    """The certificate of a fit as plain values; a bound that is not known is not finite."""
     solution, problem = fit.solution, fit.problem
-    known = math.isfinite(solution.lower_bound)
     return {
         "objective": solution.objective,
-        "lower_bound": solution.lower_bound if known else None,
-        "gap": solution.gap if known else None,
-        "relative_gap": solution.relative_gap if known else None,
+        "lower_bound": solution.lower_bound,
+        "gap": solution.gap,
+        "relative_gap": solution.relative_gap,
         "tolerance": solution.tolerance,
         "resolution": solution.resolution,
         "status": str(solution.status),
@@ -50,6 +58,8 @@ def certificate_facts(fit: Fit) -> dict[str, Any]:
         "weights": solution.weights.tolist(),
         "violation": solution.violation,
         "theorem_3_2": solution.theorem_3_2,
+        "wants_equal_errors": declares(problem.criterion, "wants_equal_errors"),
+        "bounds_largest_loss": declares(problem.criterion, "measures_losses"),
         "total_variance": problem.total_variance,
     }
 
@@ -97,14 +107,3 @@ def _without_rounding(value: float | None, model: ModelAudit) -> float | None:
 def _disparity_facts(estimate: Estimate, model: ModelAudit) -> dict[str, Any]:
     ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
     return {name: _without_rounding(value, model) for name, value in ends.items()}
-
-
-def _finding_facts(finding: Finding) -> dict[str, Any]:
-    return {
-        "code": finding.code,
-        "severity": finding.severity,
-        "message": finding.message,
-        "model": finding.model,
-        "groups": [group_name(label) for label in finding.groups],
-        "remedy": remedy_of(finding.code),
-    }

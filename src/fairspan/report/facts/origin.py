@@ -5,20 +5,17 @@ No date, no user and no host: the same rows and settings give the same bytes.
 
 import os
 import platform
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from fairspan.problem.by_name import criterion_of
-from fairspan.problem.criteria import Criterion
-from fairspan.report.facts.settings import ReportSettings
 from fairspan.version import __version__
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn")
 # What write_report takes where nothing is said.
-_DEFAULTS = ("'minimax_loss'", "'global'", None)
+_DEFAULTS = ("'minimax_loss'", "'global'", "False", "None")
 
 
 @dataclass(frozen=True)
@@ -64,47 +61,42 @@ def title_of(name: str) -> str:
 
 
 def origin_of_call(
-    rows: tuple[Any, Any, Any],
-    settings: ReportSettings,
+    X: Any,
+    sensitive_features: Any,
     fingerprint: str | None,
     *,
-    criteria: Sequence[Any] | None,
-    name: str | None,
-    title: str | None,
+    sample_weight: Any,
     max_groups: int | None,
+    **settings: Any,
 ) -> Origin:
     """The origin of a report that `write_report` makes; rows in memory are named, not shown.
 
     Parameters
     ----------
-    rows : tuple
-        X, sensitive_features and sample_weight as they were passed; X is None where moments were.
-    settings : ReportSettings
+    X, sensitive_features, sample_weight, max_groups
+        As they were passed; X is None where moments were.
     fingerprint : str or None
         SHA-256 of the rows.
-    criteria : sequence of str or criterion objects, or None
-    name, title : str or None
-    max_groups : int or None
+    **settings
+        The others as they were passed, `name` and `title` among them.
     """
-    X = rows[0]
     if X is None:
         given = "moments=moments"
         moments = 'moments = GroupMoments.load("moments.npz")  # after moments.save("moments.npz")'
     else:
-        given = _rows_of_call(*rows, max_groups)
+        words = [repr(os.fspath(X)) if _is_path(X) else "X"]
+        # Rows that were opened bring their own groups.
+        is_opened = sensitive_features is None
+        words.append("None" if is_opened else _named("sensitive_features", sensitive_features, X))
+        if sample_weight is not None:
+            words.append(f"sample_weight={_named('sample_weight', sample_weight, X)}")
+        if max_groups is not None:
+            words.append(f"max_groups={max_groups}")
+        given = ", ".join(words)
         moments = f"moments = GroupMoments.from_rows({given})"
-    if criteria is not None:
-        criteria = [_spelled(criterion_of(each)) for each in criteria]
-    told = {
-        "n_components": settings.n_components,
-        "criterion": _spelled(settings.criterion),
-        "criteria": None if criteria is None else f"[{', '.join(criteria)}]",
-        "center": repr(settings.center),
-        "scale": settings.scale or None,
-        "name": None if name is None else repr(name),
-        "title": None if title is None else repr(title),
-    }
-    chosen = [f"{key}={value}" for key, value in told.items() if value not in _DEFAULTS]
+    told = {key: _spelled(value) for key, value in settings.items()}
+    chosen = [f"{key}={text}" for key, text in told.items() if text not in _DEFAULTS]
+    name, title = settings["name"], settings["title"]
     if name is None:
         name = Path(X).name if _is_path(X) else "these rows"
     return Origin(
@@ -116,24 +108,13 @@ def origin_of_call(
     )
 
 
-def _rows_of_call(X: Any, sensitive_features: Any, sample_weight: Any, limit: int | None) -> str:
-    # Rows that were opened bring their own groups.
-    is_opened = sensitive_features is None
-    told = [
-        repr(os.fspath(X)) if _is_path(X) else "X",
-        "None" if is_opened else _named("sensitive_features", sensitive_features, X),
-    ]
-    if sample_weight is not None:
-        told.append(f"sample_weight={_named('sample_weight', sample_weight, X)}")
-    if limit is not None:
-        told.append(f"max_groups={limit}")
-    return ", ".join(told)
-
-
-def _spelled(criterion: Criterion) -> str:
-    """A criterion by its name, or as an object where its settings are not the default ones."""
-    is_usual = criterion == criterion_of(criterion.name)
-    return repr(criterion.name) if is_usual else repr(criterion)
+def _spelled(value: Any) -> str:
+    """A setting as Python: a criterion by its name where its own settings are the default ones."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_spelled, value))}]"
+    if hasattr(value, "pieces") and value == criterion_of(value.name):
+        return repr(value.name)
+    return type(value).__name__ if hasattr(value, "plot") else repr(value)
 
 
 def _named(name: str, value: Any, X: Any) -> str:

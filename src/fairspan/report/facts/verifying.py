@@ -4,20 +4,21 @@ The program needs numpy and GroupMoments alone: no solver of ours is trusted.
 """
 
 import math
+from base64 import b64encode
+from dataclasses import replace
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
+from fairspan.certificates.proof import LinesProof, Proof
 from fairspan.estimator.fitting import Fit
-from fairspan.problem.verification_formulas import Formula
+from fairspan.problem.criteria import declares
+from fairspan.problem.proof_formulas import PiecewiseProof, proof_formula_of
+from fairspan.problem.verification_formulas import OF_PIECES, Formula
 from fairspan.report.facts.answers import Answer
 from fairspan.report.facts.origin import Origin
-from fairspan.report.facts.programs import (
-    formula_of,
-    has_bound,
-    program,
-    proving_weights,
-)
+from fairspan.typing import FloatArray
 
 # Numbers that a program may hold: the components of moderate tables.
 _MOST_NUMBERS = 2500
@@ -32,6 +33,54 @@ _OF_CALLS = (
 )
 # Plain formulas resolve less than what the certificate leaves room for.
 _ROUNDING, _SHARE = 4 * float(np.finfo(np.float64).eps), 1e-9
+# Components of so few numbers are written as such; more of them as coded bytes.
+_FEW_NUMBERS = 60
+# Digits of a component that a reader may compare; its last ones are left to rounding.
+_DIGITS = 13
+_WIDTH = 78
+
+
+_BY_LINES = (
+    "S_g is the second moment matrix of group g. Every row w of `lines` is the weights of a "
+    "supporting line: no subspace of as many dimensions has errors with w_1 e_1 + w_2 e_2 below "
+    "L(M), {rest} of M = w_1 S_1 + w_2 S_2 (Ky Fan 1949). So the errors of every subspace lie in a "
+    "polygon. The criterion grows with both errors together, so it is least on the sides, and as a "
+    "function of the errors it is the larger of two concave ones, each of which is at least its "
+    "chord."
+)
+_BY_BOXES = (
+    "The bound rests on many mixtures of the groups' second moments; none of them alone proves it."
+)
+
+_CODED = ("from base64 import b64decode", "")
+_START = ("import numpy as np", "from fairspan import GroupMoments", "")
+_LEAST_LEFT = """\
+def least_left(matrix):  # the sum of all eigenvalues but the {dimensions} largest
+    return float(np.linalg.eigvalsh(matrix)[: len(matrix) - {dimensions}].sum())
+"""
+_POLYGON = """\
+ends = [least_left(np.tensordot(each, S, axes=1)) for each in lines]
+lines, ends = np.vstack([lines, np.eye(2), -np.eye(2)]), np.array([*ends, 0, 0, *-traces])
+corners = []  # where two lines cross, and no other line leaves the crossing out
+for i in range(len(lines)):
+    for j in range(i):
+        if abs(np.linalg.det(lines[[i, j]])) > 1e-12:
+            corner = np.linalg.solve(lines[[i, j]], ends[[i, j]])
+            if (lines @ corner >= ends - 1e-10 * traces.sum()).all():
+                corners.append(np.maximum(corner, 0))
+middle = np.mean(corners, axis=0)
+corners.sort(key=lambda corner: np.arctan2(*(corner - middle)))
+lower_bound = np.inf
+for corner, following in zip(corners, [*corners[1:], corners[0]]):
+    points = corner + np.linspace(0, 1, 5001)[:, None] * (following - corner)
+    J = np.array([worst(points, 0, 1), worst(points, 1, 0)])
+    first, last, apart = J[:, :-1], J[:, 1:], J[0] - J[1]  # at the ends of each part of the side
+    cross = apart[:-1] * apart[1:] < 0
+    share = apart[:-1] / np.where(cross, apart[:-1] - apart[1:], 1)
+    crossing = np.where(cross, first[0] + share * (last[0] - first[0]), np.inf)
+    least = np.minimum(np.minimum(first.max(axis=0), last.max(axis=0)), crossing)
+    lower_bound = min(lower_bound, float(least.min()))
+"""
 
 
 def verification_facts(answer: Answer, origin: Origin) -> dict[str, Any]:
@@ -77,7 +126,7 @@ def _tolerance(fit: Fit) -> float:
     """What rounding does to the certificate and to plain formulas, and a share of the objective."""
     solution, problem = fit.solution, fit.problem
     traces, p = problem.second_moments.traces, problem.second_moments.n_features
-    if getattr(problem.criterion, "is_logarithmic", False):
+    if declares(problem.criterion, "is_logarithmic"):
         plain = _ROUNDING * p * float(1 + np.mean(traces / (traces - fit.errors)))
     else:
         weights = np.abs(proving_weights(fit))
@@ -103,11 +152,8 @@ def _words(fit: Fit, formula: Formula, *, has_objective: bool) -> list[str]:
     rest = f"the sum of all eigenvalues but the {largest}"
     bound = "no bound is known"
     if math.isfinite(solution.lower_bound):
-        among = (
-            " with equal errors"
-            if getattr(fit.problem.criterion, "wants_equal_errors", False)
-            else ""
-        )
+        is_equal = declares(fit.problem.criterion, "wants_equal_errors")
+        among = " with equal errors" if is_equal else ""
         bound = f"no subspace of as many dimensions{among} is below {solution.lower_bound:.6g}"
     words = [
         f"The objective is {formula.objective_in_words} Here it is {solution.objective:.6g}, and "
@@ -122,3 +168,125 @@ def _words(fit: Fit, formula: Formula, *, has_objective: bool) -> list[str]:
             "recomputes the bound; a saved model has the components."
         )
     return words
+
+
+def formula_of(fit: Fit) -> Formula:
+    """How the criterion of a fit is computed, and its bound from the proof that was found."""
+    formula: Formula = getattr(fit.problem.criterion, "formula", OF_PIECES)
+    proof = fit.solution.proof
+    if proof is None or type(proof) is Proof:
+        return formula
+    return replace(formula, bound_in_words=_BY_LINES if has_bound(fit) else _BY_BOXES)
+
+
+def has_bound(fit: Fit) -> bool:
+    """Whether the program recomputes the bound: from one mixture, or from supporting lines."""
+    proof = fit.solution.proof
+    return isinstance(proof, LinesProof) or type(proof) is Proof
+
+
+def program(
+    fit: Fit,
+    formula: Formula,
+    moments: str,
+    *,
+    components: FloatArray | None,
+    has_objective: bool,
+) -> str:
+    """Lines of Python that set `objective` and `lower_bound`.
+
+    Parameters
+    ----------
+    fit : Fit
+    formula : Formula
+    moments : str
+        The line that sets `moments`.
+    components : (d, p) array or None
+        None where the leading eigenvectors of the mixture are the answer.
+    has_objective : bool
+    """
+    coded = components is not None and components.size > _FEW_NUMBERS
+    lines = [
+        *(_CODED if coded else ()),
+        *_START,
+        moments,
+        *_scaled(fit),
+        f'S = moments.second_moments("{fit.subspace.center}")  # one matrix for each group',
+        "q = moments.proportions",
+        f"weights = {_numbers(proving_weights(fit))}",
+        "",
+        *_LEAST_LEFT.format(dimensions=fit.problem.n_components).splitlines(),
+        "",
+        "traces = np.array([np.trace(each) for each in S])",
+        "best = np.array([least_left(each) for each in S])  # least error of each group alone",
+        "mixture = np.tensordot(weights, S, axes=1)",
+    ]
+    if has_objective:
+        lines += [
+            *_components(fit, components),
+            "left = np.eye(len(V)) - V @ V.T",
+            "errors = np.array([np.trace(left @ each @ left) for each in S])",
+        ]
+    lines += _parameters(fit)
+    if has_objective:
+        lines.append(f"objective = {formula.objective}")
+    proof = fit.solution.proof
+    if isinstance(proof, LinesProof):
+        rows = [f"    {each}," for each in proof.lines.tolist()]
+        lines += ["lines = np.array([", *rows, "])", *_POLYGON.splitlines()]
+    elif has_bound(fit):
+        lines.append(f"lower_bound = {formula.bound}")
+    told = ["objective"] * has_objective + ["lower_bound"] * has_bound(fit)
+    return "\n".join([*lines, f"print({', '.join(told)})", ""])
+
+
+def proving_weights(fit: Fit) -> FloatArray:
+    """The weights of the mixture that proves the bound."""
+    formula = proof_formula_of(fit.problem.criterion)
+    return formula.proving_weights(fit.solution.weights, fit.problem)
+
+
+def _scaled(fit: Fit) -> list[str]:
+    if fit.subspace.scale is None:
+        return []
+    return [
+        "deviations = moments.standard_deviations",
+        "moments = moments.divided_by(np.where(deviations > 0, deviations, 1))",
+    ]
+
+
+def _components(fit: Fit, components: FloatArray | None) -> list[str]:
+    if components is None:
+        return [f"V = np.linalg.eigh(mixture)[1][:, -{fit.problem.n_components}:]"]
+    if components.size <= _FEW_NUMBERS:
+        rows = [f"    {each.round(_DIGITS).tolist()}," for each in components]
+        return ["V = np.array([", *rows, "]).T"]
+    coded = b64encode(components.round(_DIGITS).astype("<f8").tobytes()).decode()
+    return [
+        'coded = """',
+        *wrap(coded, _WIDTH),
+        '"""',
+        f'V = np.frombuffer(b64decode(coded), "<f8").reshape({components.shape}).T',
+    ]
+
+
+def _parameters(fit: Fit) -> list[str]:
+    """Lines that set the criterion's parameters, and what its formula needs beside them."""
+    problem, criterion = fit.problem, fit.problem.criterion
+    formula: Formula = getattr(criterion, "formula", OF_PIECES)
+    # A formula of another package may have no parameters.
+    parameters_of = getattr(criterion, "formula_parameters", None)
+    values: dict[str, Any] = {} if parameters_of is None else parameters_of(problem)
+    if formula is OF_PIECES:
+        pieces, multipliers = PiecewiseProof(criterion).multipliers(fit.solution.weights, problem)
+        values = {"slopes": pieces.coefficients, "offsets": pieces.offsets}
+        values |= {"starts": list(pieces.blocks.starts), "multipliers": multipliers}
+    lines = [
+        f"{name} = {_numbers(value) if isinstance(value, np.ndarray) else repr(value)}"
+        for name, value in values.items()
+    ]
+    return [*lines, "", *formula.function.splitlines(), ""] if formula.function else lines
+
+
+def _numbers(values: Any) -> str:
+    return f"np.array({np.asarray(values, dtype=np.float64).tolist()})"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from fairspan.drawing.audit import AuditPicture
-from fairspan.drawing.error_curve import ErrorCurvePicture
+from fairspan.drawing.by_group import AuditPicture, GroupLossPicture
+from fairspan.drawing.curves import ErrorCurvePicture
 from fairspan.drawing.frontier import FrontierPicture
-from fairspan.drawing.group_loss import GroupLossPicture
 from fairspan.formatting.names import called, spoken
 from fairspan.formatting.numbers import interval, number
 from fairspan.report.page.inline_figures import Drawn, Point, draw
@@ -51,7 +51,7 @@ def of_losses(facts: Facts) -> Drawn:
         fair=_values(main, "excess_loss"),
         n_components=facts["settings"]["n_components"],
         name=name,
-        bound=certificate["lower_bound"] if main["criterion"] == "minimax_loss" else None,
+        bound=certificate["lower_bound"] if certificate["bounds_largest_loss"] else None,
         status=certificate["status"],
     )
     told = [
@@ -113,6 +113,14 @@ def of_frontier(facts: Facts) -> Drawn:
     )
     points: list[list[Point]] = [[(0, *point["errors"])] for point in steps["points"]]
     return draw(picture, "f", caption, alternative, points, steps["start"])
+
+
+def of_displays(displays: Sequence[tuple[str, Any]]) -> list[Drawn]:
+    """Pictures that were asked for by name, or made elsewhere."""
+    return [
+        draw(display, f"x{i}", f"{spoken(name)}.", spoken(name), keeps_title=True)
+        for i, (name, display) in enumerate(displays)
+    ]
 
 
 def _through(frontier: FloatArray, answers: FloatArray) -> FloatArray:

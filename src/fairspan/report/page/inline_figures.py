@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
+import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from fairspan.drawing import palette
-from fairspan.drawing.files import empty_figure, inline_svg
-from fairspan.drawing.picture import Picture
-from fairspan.report.page.compact import compact
+from fairspan.drawing.files import METADATA, empty_figure, reproducible
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # A point of the data: the panel that it is in, and its coordinates there.
@@ -26,6 +25,8 @@ Place = tuple[float, float]
 _POINTS_PER_INCH = 72
 # Of one line: more would touch each other, and make the page large.
 _MOST_MARKERS = 20
+_SIZE = (6.4, 4.6)
+# Colours that the page sets, so that they can be light or dark.
 _VARIABLES = {
     palette.INK: "--ink",
     palette.FAINT: "--faint",
@@ -37,6 +38,24 @@ _VARIABLES = {
     palette.SKY: "--sky",
     "#ffffff": "--paper",
 }
+
+_OUTSIDE = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<defs>\s*<style.*?</defs>", re.S)
+_OWN_SIZE = re.compile(r' (?:width|height)="[^"]*"')
+# Names from the data stand between tags, and stay as they are.
+_TAG = re.compile(r"<[^>]*>")
+_IDENTIFIER = re.compile(r'(\bid="|href="#|url\(#)')
+_BETWEEN_TAGS = re.compile(r">\s+<")
+_LINES = re.compile(r"\s*\n\s*")
+_COORDINATES = re.compile(r'(?<= )(x|y|d|transform)="([^"]*)"')
+_DECIMALS = re.compile(r"(\.\d\d)\d+")
+# A dozen families in each text, of which the page's own style sheet takes none.
+_FAMILIES = re.compile(r"""font-family: [^;"]*; |(?<=style="font: )([^;"']*)'[^;"]*""")
+# Of groups of elements, which nothing refers to; two figures may have the same.
+_GROUP_IDENTIFIERS = re.compile(r'<g id="[^"]*"')
+# Markers of one line repeat their style, which their group can tell once.
+_MARKERS = re.compile(
+    r'<g (clip-path="[^"]*")>((?:<use [^>]*?) style="([^"]*)"/>(?:<use [^>]*? style="\3"/>)*)</g>'
+)
 
 
 @dataclass(frozen=True)
@@ -57,18 +76,20 @@ class Drawn:
 
 
 def draw(
-    picture: Picture,
+    picture: Any,
     key: str,
     caption: str,
     alternative: str,
     points: Sequence[Sequence[Point]] = (),
     start: int = 0,
+    *,
+    keeps_title: bool = False,
 ) -> Drawn:
     """Draw a picture, with a mark at each of the points of one step.
 
     Parameters
     ----------
-    picture : Picture
+    picture : Picture or Display
     key : str
         Letters that no other figure of the page has.
     caption : str
@@ -78,59 +99,94 @@ def draw(
         Where the marks are at each step.
     start : int
         The step that is shown first.
+    keeps_title : bool
+        Whether the caption does not say what the title says.
     """
-    empty_figure("the audit page")  # which tells where matplotlib is missing
-    from matplotlib import style
+    from matplotlib import rc_context, style
 
     # The same bytes, whatever style the reader has chosen for his own figures.
-    with style.context("default"):
-        return _drawn(picture, key, caption, alternative, points, start)
-
-
-def _drawn(
-    picture: Picture,
-    key: str,
-    caption: str,
-    alternative: str,
-    points: Sequence[Sequence[Point]],
-    start: int,
-) -> Drawn:
-    from matplotlib import rc_context
-
-    figure = empty_figure("the audit page")
-    figure.set_size_inches(*picture.size())
-    with rc_context(palette.STYLE):
-        axes = figure.add_subplot()
-    with warnings.catch_warnings():
-        # Whoever reads the page has fonts of his own.
-        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+    with style.context("default"), reproducible(key):
+        figure = empty_figure("the audit page")
+        figure.set_size_inches(*(picture.size() if hasattr(picture, "size") else _SIZE))
+        with rc_context(palette.STYLE):
+            axes = figure.add_subplot()
         picture.plot(ax=axes)
-    # The caption says what the figure shows.
-    for place in ("left", "center", "right"):
-        axes.set_title("", loc=place)
-    for line in (line for panel in picture.axes_ for line in panel.lines):
-        line.set_markevery(-(-len(line.get_xdata()) // _MOST_MARKERS))  # type: ignore[arg-type]
-    svg = compact(inline_svg(figure, key, alternative, _VARIABLES))
-    width = round(figure.get_figwidth() * _POINTS_PER_INCH)
-    svg = svg.replace("<svg ", f'<svg style="--width:{width}" ', 1)
-    places = [
-        [_place(figure, picture.axes_[panel], x, y) for panel, x, y in step] for step in points
-    ]
-    if places:
-        svg = svg.removesuffix("</svg>") + _marks(places[start]) + "</svg>"
-    return Drawn(Markup(svg), caption, places)
-
-
-def _place(figure: Figure, axes: Axes, x: float, y: float) -> Place:
-    """Where a point lies, once the layout is known."""
-    left, bottom = axes.transData.transform((x, y)) / figure.dpi * _POINTS_PER_INCH
+        for place in () if keeps_title else ("left", "center", "right"):
+            axes.set_title("", loc=place)
+        panels: Sequence[Any] = getattr(picture, "axes_", (axes,))
+        for line in (line for panel in panels for line in panel.lines):
+            line.set_markevery(-(-len(line.get_xdata()) // _MOST_MARKERS))
+        svg = inline_svg(figure, key, alternative)
+    # Where the points lie, once the layout is known.
     height = figure.get_figheight() * _POINTS_PER_INCH
-    return round(float(left), 1), round(float(height - bottom), 1)
-
-
-def _marks(places: Sequence[Place]) -> str:
-    size = 6 if len(places) == 1 else 4.5
-    return "".join(
+    places: list[list[Place]] = []
+    for step in points:
+        places.append([])
+        for panel, x, y in step:
+            at = panels[panel].transData.transform((x, y)) / figure.dpi * _POINTS_PER_INCH
+            places[-1].append((round(float(at[0]), 1), round(float(height - at[1]), 1)))
+    marks = places[start] if places else []
+    size = 6 if len(marks) == 1 else 4.5
+    circles = "".join(
         f'<circle class="mark" data-mark="{i}" cx="{x}" cy="{y}" r="{size}"/>'
-        for i, (x, y) in enumerate(places)
+        for i, (x, y) in enumerate(marks)
     )
+    return Drawn(Markup(svg.removesuffix("</svg>") + circles + "</svg>"), caption, places)
+
+
+def inline_svg(figure: Figure, key: str, alternative: str) -> str:
+    """A figure as an `<svg>` element, without style sheet, script or date, in few letters.
+
+    Parameters
+    ----------
+    figure : Figure
+    key : str
+        Letters that no other figure of the page has: its identifiers begin with it.
+    alternative : str
+        What the figure shows, for those who do not see it.
+
+    Returns
+    -------
+    str
+        It scales with its container.
+    """
+    text = io.StringIO()
+    with reproducible(key):
+        figure.savefig(text, format="svg", metadata=METADATA["svg"], transparent=True)
+    svg = _OUTSIDE.sub("", text.getvalue())
+    opening, rest = svg[: svg.index(">") + 1], svg[svg.index(">") + 1 :]
+    width = round(figure.get_figwidth() * _POINTS_PER_INCH)
+    told = f'<svg style="--width:{width}" role="img" aria-label="{escape(alternative)}" '
+    opening = _OWN_SIZE.sub("", opening).replace("<svg ", told, 1)
+    return opening + compact(_TAG.sub(lambda tag: _in_page(tag[0], key), rest)).strip()
+
+
+def compact(svg: str) -> str:
+    r"""What is drawn, to a hundredth of a point, in fewer letters; names stay as they are.
+
+    Examples
+    --------
+    >>> compact('<g>\n  <path d="M 1.23456 2.5 \nL 3 4"/>\n <text>0.98765</text></g>')
+    '<g><path d="M 1.23 2.5 L 3 4"/><text>0.98765</text></g>'
+    """
+    svg = _TAG.sub(lambda tag: _shorter(tag[0]), svg)
+    return _MARKERS.sub(_with_one_style, _BETWEEN_TAGS.sub("><", svg))
+
+
+def _in_page(tag: str, key: str) -> str:
+    tag = _IDENTIFIER.sub(lambda found: f"{found[1]}{key}-", tag)
+    for colour, variable in _VARIABLES.items():
+        tag = re.sub(re.escape(colour), f"var({variable})", tag, flags=re.I)
+    return tag
+
+
+def _shorter(tag: str) -> str:
+    tag = _LINES.sub(" ", tag).replace("xlink:href", "href")
+    tag = _FAMILIES.sub(lambda found: f"{found[1]}sans-serif" if found[1] else "", tag)
+    tag = _GROUP_IDENTIFIERS.sub("<g", tag)
+    return _COORDINATES.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), tag)
+
+
+def _with_one_style(group: re.Match[str]) -> str:
+    markers = group[2].replace(f' style="{group[3]}"', "")
+    return f'<g {group[1]} style="{group[3]}">{markers}</g>'

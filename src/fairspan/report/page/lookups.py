@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fairspan.formatting.names import called
+
 Facts = Mapping[str, Any]
 
-# Of float64's sixteen digits the last four.
-_ROUNDING = 1e-12
+# These are to be copied and run as they are.
+_WHOLE = ("verification", "made")
+
 # What a fit brings together to its tolerance shares a figure; no table shows so many digits.
 ALIKE = 1e-6
 
@@ -23,13 +27,6 @@ def main_of(facts: Facts) -> Facts:
     """The facts of the main criterion's answer."""
     found: Facts = next(model for model in facts["models"] if model["is_main"])
     return found
-
-
-def rounding_of(facts: Facts) -> float:
-    """Errors up to this size are rounding: a share of the variance over all rows."""
-    groups = facts["data"]["groups"]
-    variance = sum(group["proportion"] * group["total_variance"] for group in groups)
-    return _ROUNDING * float(variance)
 
 
 def most_lost(model: Facts) -> Facts:
@@ -58,3 +55,14 @@ def findings_about_the_answer(facts: Facts) -> tuple[list[Facts], list[Facts]]:
     for each in facts["findings"]:
         (first if each["model"] in asked else others).append(each)
     return first, others
+
+
+def with_short_names(facts: Facts) -> Facts:
+    """The same facts, very long names of groups and features without their middles."""
+    data = facts["data"]
+    names = [data["name"], *data["feature_names"], *(each["group"] for each in data["groups"])]
+    text = json.dumps(facts)
+    for name in names:
+        if name.strip():
+            text = text.replace(json.dumps(name)[1:-1], json.dumps(called(name))[1:-1])
+    return {**json.loads(text), **{key: facts[key] for key in _WHOLE}}

@@ -3,54 +3,113 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fairspan.errors import MissingDependency
-from fairspan.formatting.names import called, parts
-from fairspan.report.page.lookups import Facts
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
+from fairspan.formatting import numbers
+from fairspan.formatting.names import called, parts, settings, spoken
+from fairspan.formatting.numbers import count
+from fairspan.report.page import figures, tables
+from fairspan.report.page.lookups import (
+    ALIKE,
+    Facts,
+    findings_about_the_answer,
+    main_of,
+    most_lost,
+    plain_of,
+    sharing_largest,
+    with_short_names,
+)
+from fairspan.report.page.slider import slider_of
 
 _TEMPLATES = Path(__file__).parent / "template"
 # In JSON inside a script element these could end it, or begin a comment.
 _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+_SENTENCES = (
+    *("byline", "summary", "answers", "data", "measured", "pca", "disparity", "criteria"),
+    *("walk", "components", "findings", "proof", "made"),
+)
 
 
-def page_of(facts: Facts) -> str:
+def page_of(facts: Facts, displays: Sequence[tuple[str, Any]] = ()) -> str:
     """Make the audit page of some facts.
 
     Parameters
     ----------
     facts : mapping
         As `facts_of` makes them.
+    displays : sequence of (name, Display)
+        Pictures that were asked for beside those of every page.
 
     Returns
     -------
     str
         HTML that asks for nothing outside itself and works without its script; the same facts give
         the same text.
-
-    Raises
-    ------
-    MissingDependency
-        jinja2 or matplotlib is not installed.
     """
+    facts = with_short_names(facts)
     environment = _environment()
-    # They need jinja2's markupsafe.
-    from fairspan.report.page.content import content_of
-    from fairspan.report.page.short_names import with_short_names
-
     style, script = (_source(name) for name in ("page.css", "page.js"))
+    along_frontier = facts["steps"]["walk"] == "frontier"
+    by_dimension = figures.of_dimensions(facts, with_marks=not along_frontier)
+    walked = figures.of_frontier(facts) if along_frontier else by_dimension
+    walk = slider_of(facts, walked.places)
+    about_answer, about_others = findings_about_the_answer(facts)
     return environment.get_template("page.html").render(
-        **content_of(with_short_names(facts)),
+        facts=facts,
+        said={name: said(name, facts) for name in _SENTENCES},
+        tables=tables.of_facts(facts, [step["label"] for step in walk["data"]["steps"]]),
+        plain_figure=figures.of_plain(facts),
+        losses_figure=None if main_of(facts)["is_plain_pca"] else figures.of_losses(facts),
+        walk_figure=walked,
+        dimension_figure=by_dimension if along_frontier else None,
+        displays=figures.of_displays(displays),
+        walk=walk,
+        findings=about_answer,
+        other_findings=about_others,
+        main=spoken(main_of(facts)["name"]),
         style=style,
         script=script,
         policy=policy_of(style, script),
     )
+
+
+def said(name: str, facts: Facts) -> Markup:
+    """A sentence of the page, by its name in sentences.html."""
+    plain, main = plain_of(facts), main_of(facts)
+    both = zip(plain["groups"], main["groups"], strict=True)
+    largest = [max(losses) for losses in facts["by_dimension"]["plain"]["losses"]]
+    sentences = (
+        _environment()
+        .get_template("sentences.html")
+        .make_module(
+            {
+                "facts": facts,
+                "plain": plain,
+                "main": main,
+                "main_name": spoken(main["name"]),
+                "worst": most_lost(plain),
+                "dimensions": count(facts["settings"]["n_components"], "dimension"),
+                "rises": [
+                    (before, after)
+                    for before, after in both
+                    if after["excess_loss"] > before["excess_loss"] * (1 + ALIKE)
+                ],
+                "sharing": sharing_largest([group["excess_loss"] for group in main["groups"]]),
+                "largest": largest,
+                "hardest": largest.index(max(largest)),
+                "about_answer": findings_about_the_answer(facts)[0],
+            }
+        )
+    )
+    return Markup(re.sub("[ \n]+", " ", getattr(sentences, name)()).strip())
 
 
 def policy_of(style: str, script: str) -> str:
@@ -75,18 +134,18 @@ def policy_of(style: str, script: str) -> str:
     )
 
 
-def json_for_script(value: Any) -> str:
+def json_for_script(value: Any) -> Markup:
     r"""JSON that can stand inside a script element.
 
     Examples
     --------
-    >>> json_for_script({"name": "</script>"})
-    '{"name":"\\u003c/script\\u003e"}'
+    >>> print(json_for_script({"name": "</script>"}))
+    {"name":"\u003c/script\u003e"}
     """
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     for char, escape in _ESCAPED.items():
         text = text.replace(char, escape)
-    return text
+    return Markup(text)
 
 
 def _source(name: str) -> str:
@@ -98,11 +157,6 @@ def _hash(text: str) -> str:
 
 
 def _environment() -> Environment:
-    try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
-        from markupsafe import Markup
-    except ImportError as error:
-        raise MissingDependency.for_extra("jinja2", "report", "The audit page") from error
     environment = Environment(
         autoescape=True,
         loader=FileSystemLoader(_TEMPLATES),
@@ -110,6 +164,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"called": called, "parts": parts}
-    environment.filters["json"] = lambda value: Markup(json_for_script(value))
+    environment.filters |= {"called": called, "parts": parts, "spoken": spoken}
+    environment.filters |= {"counted": count, "json": json_for_script, "settings": settings}
+    for name in ("number", "share", "change", "relative", "whole", "loading"):
+        environment.filters[name] = getattr(numbers, name)
     return environment

@@ -2,6 +2,7 @@
 
 from fairspan.extending import register
 from somebody_elses_parts.first_features import FirstFeatures
+from somebody_elses_parts.group_scree import GroupScree
 from somebody_elses_parts.largest_share_lost import LargestShareLost
 from somebody_elses_parts.sqlite_rows import SqliteTables
 from somebody_elses_parts.weight_grid import WeightGrid
@@ -13,3 +14,4 @@ def register_all() -> None:
     register("restriction", FirstFeatures.name, FirstFeatures)
     register("solver", WeightGrid.name, WeightGrid)
     register("source", SqliteTables.name, SqliteTables)
+    register("display", GroupScree.name, GroupScree.from_estimator)

@@ -7,7 +7,7 @@ from pathlib import Path
 from fairspan.auditing.audit import Audit, audit
 from fairspan.auditing.models import plain_pca
 from fairspan.auditing.results import ModelAudit
-from fairspan.auditing.text import audit_table
+from fairspan.auditing.views import audit_table
 from fairspan.cli.output import certificate_in_words
 from fairspan.cli.terminal import paint_on, width_of
 from fairspan.datasets import Dataset, diabetes_by_sex
@@ -17,9 +17,9 @@ from fairspan.formatting.numbers import in_ascii, relative
 from fairspan.formatting.terminal_text import wrapped
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
+from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import facts_of
 from fairspan.report.facts.origin import Origin, title_of
-from fairspan.report.facts.settings import ReportSettings
 from fairspan.report.writing import check_can_write, write_page
 from fairspan.rows.fingerprint import fingerprint_of
 from fairspan.rows.groups import spelled

@@ -1,0 +1,264 @@
+"""Pictures of one row for each group: audited models, losses with their bound, variance kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from fairspan.drawing.labels import for_legend, head, labels_within, rows_size, set_rows, width_of
+from fairspan.drawing.layout import plain_numbers
+from fairspan.drawing.palette import BEST, FAINT, FAIR, INK, PLAIN, other_look
+from fairspan.drawing.picture import Picture
+from fairspan.formatting.names import label_of, spoken
+from fairspan.formatting.numbers import axis_number, count
+from fairspan.typing import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+AuditQuantity = Literal["error", "loss", "variance kept"]
+
+_TITLES = {
+    "error": "What each model loses of each group",
+    "loss": "What each group loses against its own best subspace",
+    "variance kept": "The share of each group's variance that each model keeps",
+}
+_LABELS = {
+    "error": "reconstruction error",
+    "loss": "excess loss",
+    "variance kept": "share of the group's variance that is kept",
+}
+# Share of a row that its models take; inches of a row, and of each model in it.
+_SPREAD = 0.66
+_AUDIT_ROW, _OF_MODEL = 0.22, 0.14
+_LOSS_ROW, _BAR = 0.46, 0.38
+
+
+@dataclass(eq=False)
+class AuditPicture(Picture):
+    """A figure of every group under every model, with intervals where there are.
+
+    Attributes
+    ----------
+    groups : tuple of k str
+    models : tuple of m str
+    values : (m, k) array
+        NaN where there is none.
+    low, high : (m, k) arrays or None
+        Ends of the 95 % intervals; NaN where there is none.
+    plain : tuple of int
+        Positions of the models that are ordinary PCA.
+    quantity : {"error", "loss", "variance kept"}
+    """
+
+    groups: tuple[str, ...]
+    models: tuple[str, ...]
+    values: FloatArray
+    low: FloatArray | None = None
+    high: FloatArray | None = None
+    plain: tuple[int, ...] = ()
+    quantity: AuditQuantity = "error"
+
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure, in inches."""
+        return rows_size(self.groups, _AUDIT_ROW + _OF_MODEL * len(self.models))
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """One row for each model and group."""
+        none = np.full(self.values.shape, np.nan)
+        models, groups = (each.ravel() for each in np.indices(self.values.shape))
+        return {
+            "model": [self.models[i] for i in models],
+            "group": [self.groups[g] for g in groups],
+            self.quantity: self.values.ravel().tolist(),
+            "low": (none if self.low is None else self.low).ravel().tolist(),
+            "high": (none if self.high is None else self.high).ravel().tolist(),
+        }
+
+    def _draw(self, axes: Axes) -> Sequence[Axes]:
+        from matplotlib.ticker import PercentFormatter
+
+        handles = [self._draw_model(axes, i) for i in range(len(self.models))]
+        if self.quantity == "variance kept":
+            axes.set_xlim(-0.02, 1.02)
+            axes.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+        else:
+            # Their size is seen, not only their difference.
+            axes.set_xlim(left=min(0.0, axes.get_xlim()[0]) if self.quantity == "error" else None)
+            plain_numbers((axes,), "x")
+        axes.set_xlabel(_LABELS[self.quantity])
+        beside = set_rows(axes, self.groups)
+        labels = labels_within(axes, self.models, width_of(axes) / 2.5, 10)
+        note = "" if self.low is None else "Lines are 95 % intervals from the rows."
+        head(axes, _TITLES[self.quantity], handles, labels, note=note, beside=beside)
+        return (axes,)
+
+    def _draw_model(self, axes: Axes, i: int) -> Any:
+        m, is_plain = len(self.models), i in self.plain
+        rows = np.arange(len(self.groups)) + (i - (m - 1) / 2) * _SPREAD / m
+        # Ordinary PCA has a look of its own, which no other model gets.
+        own = PLAIN if is_plain else other_look(i - sum(each < i for each in self.plain))
+        if self.low is not None and self.high is not None:
+            axes.hlines(rows, self.low[i], self.high[i], color=own.colour, linewidth=2)
+        (marks,) = axes.plot(
+            self.values[i],
+            rows,
+            own.marker,
+            color=own.colour,
+            markerfacecolor="white" if is_plain else own.colour,
+            markersize=7.5 if is_plain else 6.5,
+            markeredgewidth=2 if is_plain else 1,
+            gid=f"model-{i}",
+        )
+        return marks
+
+
+@dataclass(eq=False)
+class GroupLossPicture(Picture):
+    """What each group loses against its own best subspace, under PCA and a criterion.
+
+    Attributes
+    ----------
+    groups : tuple of k str
+    plain, fair : (k,) arrays
+        Excess losses of ordinary PCA and of the criterion.
+    n_components : int
+    name : str
+        The criterion's.
+    bound : float or None
+        No subspace has a smaller largest loss; None where the criterion proves no such thing.
+    status : str
+        How the fit ended: "optimal", "estimated", "open gap" or "unresolved".
+    """
+
+    groups: tuple[str, ...]
+    plain: FloatArray
+    fair: FloatArray
+    n_components: int
+    name: str = "fair"
+    bound: float | None = None
+    status: str = "optimal"
+
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure, in inches."""
+        return rows_size(self.groups, _LOSS_ROW)
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """One row for each group; the bound is the same in all."""
+        bound = np.nan if self.bound is None else self.bound
+        return {
+            "group": list(self.groups),
+            "PCA": self.plain.tolist(),
+            self.name: self.fair.tolist(),
+            "bound": [bound] * len(self.groups),
+        }
+
+    def _draw(self, axes: Axes) -> Sequence[Axes]:
+        rows = np.arange(len(self.groups))
+        plain = axes.barh(
+            rows - _BAR / 2,
+            self.plain,
+            _BAR,
+            facecolor="white",
+            edgecolor=PLAIN.colour,
+            hatch=PLAIN.hatch,
+        )
+        fair = axes.barh(
+            rows + _BAR / 2, self.fair, _BAR, facecolor=FAIR.colour, edgecolor=FAIR.colour
+        )
+        handles: list[Any] = [plain, fair]
+        labels = ["PCA", label_of(spoken(self.name))]
+        if self.bound is not None:
+            handles.append(axes.axvline(self.bound, color=INK, linewidth=1.6, gid="bound"))
+            is_proven = self.status != "estimated"
+            labels.append("no largest loss can be less" if is_proven else "estimated least")
+        axes.set_xlabel("excess loss of the group")
+        beside = set_rows(axes, self.groups)
+        axes.set_xlim(left=0)
+        plain_numbers((axes,), "x")
+        head(axes, self._title(), handles, labels, note=self._note(), beside=beside)
+        return (axes,)
+
+    def _title(self) -> str:
+        d = self.n_components
+        own = "its own best dimension" if d == 1 else f"its own best {d} dimensions"
+        return f"What each group loses against {own}"
+
+    def _note(self) -> str:
+        """What is proven of the largest loss."""
+        name = label_of(spoken(self.name))
+        if self.bound is None:
+            return f"{name} minimises something else, so it proves nothing about the largest loss."
+        if self.status == "optimal":
+            return f"Proven: no subspace has a smaller largest loss than {name}."
+        if self.status == "estimated":
+            return "The line is an estimate: eigenvectors found by iteration prove no bound."
+        if self.status == "unresolved":
+            return "The gap to the line is no larger than double precision can tell of these data."
+        above = axis_number(float(f"{self.fair.max() - self.bound:.3g}"))
+        return f"Open gap: a largest loss smaller by up to {above} is not ruled out."
+
+
+@dataclass(eq=False)
+class VarianceKeptPicture(Picture):
+    """The share of each group's variance that PCA keeps, a fair criterion, and the best possible.
+
+    Attributes
+    ----------
+    groups : tuple of k str
+    plain, fair, best : (k,) arrays
+        From 0 to 1; NaN for a group without variance.
+    n_components : int
+    name : str
+        The criterion's.
+    """
+
+    groups: tuple[str, ...]
+    plain: FloatArray
+    fair: FloatArray
+    best: FloatArray
+    n_components: int
+    name: str = "fair"
+
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure, in inches."""
+        return rows_size(self.groups)
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """One row for each group."""
+        return {
+            "group": list(self.groups),
+            "PCA": self.plain.tolist(),
+            self.name: self.fair.tolist(),
+            "best possible": self.best.tolist(),
+        }
+
+    def _draw(self, axes: Axes) -> Sequence[Axes]:
+        from matplotlib.ticker import PercentFormatter
+
+        rows = np.arange(len(self.groups))
+        axes.hlines(rows, self.plain, self.fair, color=FAINT, linewidth=2.5, zorder=1)
+        (best,) = axes.plot(
+            self.best, rows, "|", color=BEST.colour, markersize=17, markeredgewidth=2.2
+        )
+        (fair,) = axes.plot(self.fair, rows, FAIR.marker, color=FAIR.colour, markersize=8)
+        (plain,) = axes.plot(
+            self.plain,
+            rows,
+            PLAIN.marker,
+            color=PLAIN.colour,
+            markersize=11,
+            fillstyle="none",
+            markeredgewidth=2.2,
+        )
+        axes.set(xlim=(-0.02, 1.02), xlabel="share of the group's variance that is kept")
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+        beside = set_rows(axes, self.groups)
+        labels = ["PCA", label_of(spoken(self.name)), "best possible for the group alone"]
+        dimensions = count(self.n_components, "dimension")
+        title = f"The share of each group's variance that {dimensions} can keep"
+        head(axes, title, for_legend([plain, fair, best]), labels, beside=beside)
+        return (axes,)

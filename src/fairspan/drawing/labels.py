@@ -1,0 +1,201 @@
+"""Text around a picture: names beside rows, and title, note and legend above all.
+
+A legend inside the axes hides data sooner or later. Lengths are in points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+from fairspan.drawing.palette import FAINT, QUIET
+from fairspan.formatting.names import labels_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Lengths that are tried for names, in letters.
+_LENGTHS = (40, 36, 32, 29, 26, 23, 20, 18, 16, 14, 12, 10, 8)
+# Inches of a row, of what stands above and below all of them, of the axes, and of a letter.
+_ROW, _AROUND, _AXES, _LETTER = 0.36, 1.75, 5.2, 0.08
+_LONGEST = 40
+_NAME_SIZE = 10.0
+# Names take at most this share of the axes.
+_MOST_OF_AXES = 0.5
+# Between names and axes, in points.
+_NAME_PAD = 4.0
+_PAD = 5.0
+_TITLE_SIZE, _NOTE_SIZE = 12.0, 10.0
+_LEAST_ROOM = 150.0
+_MARK_SIZE = 8.0
+
+
+def points_of(axes: Axes) -> float:
+    """Points of one pixel."""
+    return 72.0 / float(figure_of(axes).dpi)
+
+
+def figure_of(axes: Axes) -> Figure:
+    """The figure that axes are in."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
+def lay_out(axes: Axes) -> None:
+    """Give the axes the size that they will have, where their figure has a layout engine."""
+    figure = figure_of(axes)
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+
+
+def width_of(axes: Axes) -> float:
+    """Width of axes; beside others, which may still need room, no more than without a layout."""
+    width, figure = float(axes.get_window_extent().width), figure_of(axes)
+    place = axes.get_subplotspec()
+    if place is not None and len(figure.axes) > 1:
+        width = min(width, float(place.get_position(figure).width * figure.bbox.width))
+    return width * points_of(axes)
+
+
+def height_of(axes: Axes) -> float:
+    """Height of axes."""
+    return float(axes.get_window_extent().height) * points_of(axes)
+
+
+def text_width(axes: Axes, text: str, size: float) -> float:
+    """Width of a text."""
+    artist = axes.text(0, 0, text, fontsize=size, transform=axes.transAxes)
+    width = float(artist.get_window_extent().width) * points_of(axes)
+    artist.remove()
+    return width
+
+
+def labels_within(axes: Axes, names: Sequence[str], room: float, size: float) -> list[str]:
+    """Names as labels no wider than the room, as far as short names can be."""
+    for longest in _LENGTHS:
+        labels = labels_of(names, longest)
+        if max((text_width(axes, label, size) for label in labels), default=0.0) <= room:
+            break
+    return labels
+
+
+def lines_within(axes: Axes, text: str, room: float, size: float) -> str:
+    """The words of a text in lines no wider than the room."""
+    lines: list[str] = []
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and text_width(axes, longer, size) <= room:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return "\n".join(lines)
+
+
+def rows_size(names: Sequence[str], row: float = _ROW) -> tuple[float, float]:
+    """Width and height of a new figure, in inches.
+
+    Parameters
+    ----------
+    names : sequence of str
+    row : float
+        Height of each.
+    """
+    letters = min(max(map(len, names)), _LONGEST)
+    return max(6.4, _AXES + _LETTER * letters), _AROUND + row * max(len(names), 2)
+
+
+def set_rows(axes: Axes, names: Sequence[str]) -> float:
+    """Write the names beside rows 0, 1, ... from the top; the width that they take, in points."""
+    labels = labels_within(axes, names, _MOST_OF_AXES * width_of(axes), _NAME_SIZE)
+    axes.set_yticks(range(len(names)), labels, fontsize=_NAME_SIZE)
+    axes.set_ylim(len(names) - 0.45, -0.55)
+    axes.tick_params(axis="y", length=0, pad=_NAME_PAD)
+    axes.grid(axis="x", visible=True, color=FAINT, alpha=0.3, linewidth=0.6)
+    return _NAME_PAD + max(text_width(axes, label, _NAME_SIZE) for label in labels)
+
+
+def head(
+    axes: Axes,
+    title: str,
+    handles: Sequence[Any] = (),
+    labels: Sequence[str] = (),
+    *,
+    note: str = "",
+    beside: float = 0.0,
+) -> None:
+    """Set title, note and legend, each in as many lines as it takes.
+
+    To be called when all else is drawn, as that decides how wide the axes are.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    title, note : str
+        Names from the data as labels.
+    handles, labels : sequences
+    beside : float
+        Width of what stands to the left of the axes, in points: the title begins above that.
+    """
+    lay_out(axes)
+    room = max(width_of(axes) + beside, _LEAST_ROOM)
+    top = _PAD
+    if handles:
+        legend = _legend(axes, handles, labels, room, beside)
+        top += float(legend.get_window_extent().height) * points_of(axes) + _PAD
+    if note:
+        text = axes.text(
+            0,
+            1,
+            lines_within(axes, note, room, _NOTE_SIZE),
+            transform=_shifted(axes, -beside, top),
+            fontsize=_NOTE_SIZE,
+            alpha=QUIET,
+            va="bottom",
+        )
+        top += float(text.get_window_extent().height) * points_of(axes) + _PAD
+    artist = axes.set_title(lines_within(axes, title, room, _TITLE_SIZE))
+    artist.set(transform=_shifted(axes, -beside, top), verticalalignment="bottom")
+
+
+def for_legend(marks: Sequence[Any]) -> list[Any]:
+    """Marks of one size, whatever size they have in the picture."""
+    shown = [copy(mark) for mark in marks]
+    for mark in shown:
+        mark.set_markersize(_MARK_SIZE)
+    return shown
+
+
+def _shifted(axes: Axes, right: float, up: float) -> Any:
+    """From the axes' corner by so many points."""
+    from matplotlib.transforms import ScaledTranslation
+
+    moved = ScaledTranslation(right / 72, up / 72, figure_of(axes).dpi_scale_trans)
+    return axes.transAxes + moved
+
+
+def _legend(
+    axes: Axes, handles: Sequence[Any], labels: Sequence[str], room: float, beside: float
+) -> Any:
+    """A legend above the axes in as many columns as fit."""
+    for n_columns in range(len(handles), 0, -1):
+        legend = axes.legend(
+            handles,
+            labels,
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            bbox_transform=_shifted(axes, -beside, _PAD),
+            ncols=n_columns,
+            borderaxespad=0,
+            borderpad=0,
+            labelspacing=0.4,
+            columnspacing=1.6,
+            handletextpad=0.6,
+            handleheight=1.0,
+        )
+        if float(legend.get_window_extent().width) * points_of(axes) <= room:
+            break
+    return legend
