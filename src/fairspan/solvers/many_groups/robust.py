@@ -18,7 +18,7 @@ from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.descent import LocalOptimum, descend
 from fairspan.solvers.exact_rank.rounding import scores_of
-from fairspan.solvers.many_groups.dual import Atom, Dual
+from fairspan.solvers.many_groups.dual import Dual
 from fairspan.solvers.many_groups.newton import Relaxation
 from fairspan.typing import FloatArray
 
@@ -29,7 +29,7 @@ _SHRINKS = 0.9
 # Sides of the box are bounded to this share of its width.
 _SIDE = 1e-2
 # Bounds and sides hold wherever the relaxed problem is left; rounding can stall it for long.
-_BOUND_ROUNDS, _SIDE_STEPS = 150, 6
+_SIDE_STEPS = 6
 # Of the penalty on the value, at least this share to begin with.
 _LEAST_SHARE = 0.01
 # With many groups the box is shrunk slowly; this many end the search after the round.
@@ -52,7 +52,7 @@ class RobustSearch:
     lower: float = -np.inf
     n_eigenproblems: int = 0
     trace: list[TracePoint] = field(default_factory=list)
-    _atoms: list[Atom] = field(default_factory=list)
+    _multipliers: FloatArray | None = None
     _shrinkings: list[Shrinking] = field(default_factory=list)
     _proof: BoxesProof | None = None
 
@@ -96,11 +96,10 @@ class RobustSearch:
         low, high = box
         for step in range(_ROUNDS):
             relaxation = self._bounded(low, high)
-            for atom in relaxation.mixed:
-                start = atom.leading(self.problem.n_components)
-                # Later ones lie where earlier ones led to, unless they are better at once.
-                if step == 0 or self.problem.value(start) < self.upper:
-                    self._descend_from(start)
+            start = relaxation.relaxed.leading(self.problem.n_components)
+            # Later ones lie where earlier ones led to, unless they are better at once.
+            if step == 0 or self.problem.value(start) < self.upper:
+                self._descend_from(start)
             if self.closed or self.n_eigenproblems > _MOST_EIGENPROBLEMS:
                 break
             width = high - low
@@ -111,15 +110,16 @@ class RobustSearch:
 
     def _bounded(self, low: FloatArray, high: FloatArray) -> Relaxation:
         """Solve the relaxed problem of the chords of a box, and take its bound."""
-        relaxation, rounding = self._relaxation(chords_of(self.problem, low, high))
-        relaxation.run(max(self.goal / 4, float(rounding.max())), _BOUND_ROUNDS)
+        relaxation, rounding = self._relaxation(
+            chords_of(self.problem, low, high), self._multipliers
+        )
+        relaxation.run(max(self.goal / 4, float(rounding.max())))
         lower = self._proven(relaxation, rounding)
         if lower > self.lower:
-            assert relaxation.best is not None
             self.lower = lower
-            multipliers = relaxation.best.multipliers
-            weights = relaxation.dual.weights(multipliers)
-            self._proof = BoxesProof(weights, tuple(self._shrinkings), multipliers)
+            weights = relaxation.dual.weights(relaxation.multipliers)
+            self._proof = BoxesProof(weights, tuple(self._shrinkings), relaxation.multipliers)
+        self._multipliers = relaxation.multipliers
         return relaxation
 
     def solution(self, solver: str) -> Solution:
@@ -161,8 +161,6 @@ class RobustSearch:
             self.upper + self.goal,
             self._unsure,
         )
-        assert relaxation.best is not None
-        assert relaxation.settled is not None
         model, shares = relaxation.settled
         stiffness = (model.group_factor(shares) ** 2).sum(axis=1)
         open_gap = max(self.upper - relaxation.lower, self.goal)
@@ -176,7 +174,7 @@ class RobustSearch:
             wanted = float(np.sqrt(stiffness[group] / (2 * open_gap)))
             price = min(max(2 * wanted, width / open_gap), _HIGHEST_PRICE)
             share = min(max(wanted / price, _LEAST_SHARE), 1.0)
-            start = np.append(1 - share, share * relaxation.best.multipliers)
+            start = np.append(1 - share, share * relaxation.multipliers)
             for sign in (1.0, -1.0):
                 rows = np.vstack([sign * alone, sign * alone + price * chords.coefficients])
                 offsets = np.append(0.0, price * (chords.offsets + ahead))
@@ -193,21 +191,19 @@ class RobustSearch:
 
     def _side(self, pieces: Pieces, start: FloatArray, least: float) -> tuple[float, FloatArray]:
         """A lower bound of some pieces, and the multipliers that prove it."""
-        relaxation, rounding = self._relaxation(pieces)
-        relaxation.start = start
-        relaxation.climb(least, _SIDE_STEPS)
-        assert relaxation.best is not None
-        return self._proven(relaxation, rounding), relaxation.best.multipliers
+        relaxation, rounding = self._relaxation(pieces, start)
+        relaxation.run(0.0, least, _SIDE_STEPS)
+        return self._proven(relaxation, rounding), relaxation.multipliers
 
-    def _relaxation(self, pieces: Pieces) -> tuple[Relaxation, FloatArray]:
+    def _relaxation(
+        self, pieces: Pieces, start: FloatArray | None
+    ) -> tuple[Relaxation, FloatArray]:
         """The relaxed problem, and what rounding may add to the bound of each piece."""
         variances = np.abs(pieces.coefficients) @ self.problem.second_moments.traces
         rounding = _ROUNDING * (variances + np.abs(pieces.offsets))
-        return Relaxation(Dual(self.problem, pieces), list(self._atoms)), rounding
+        return Relaxation(Dual(self.problem, pieces), start), rounding
 
     def _proven(self, relaxation: Relaxation, rounding: FloatArray) -> float:
-        """The bound of a relaxed problem, less what rounding may have added; its atoms are kept."""
-        assert relaxation.best is not None
+        """The bound of a relaxed problem, less what rounding may have added."""
         self.n_eigenproblems += relaxation.dual.n_eigenproblems
-        self._atoms = [*self._atoms, *relaxation.mixed][-60:]
-        return relaxation.lower - float(relaxation.best.multipliers @ rounding)
+        return relaxation.lower - float(relaxation.multipliers @ rounding)
