@@ -9,7 +9,7 @@ from fairspan.estimator.fitting import Fit, fit_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.nested_parameters import field_values
+from fairspan.problem.parameters import field_values
 from fairspan.report.facts.settings import PLAIN, ReportSettings
 from fairspan.rows.groups import printable
 

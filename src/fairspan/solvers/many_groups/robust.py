@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairspan.certificates.boxes import BoxesProof, Shrinking, Side, chords_of, first_box
+from fairspan.certificates.boxes import BoxesProof, chords_of, first_box
 from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.problem.pieces import Pieces
@@ -53,7 +53,9 @@ class RobustSearch:
     n_eigenproblems: int = 0
     trace: list[TracePoint] = field(default_factory=list)
     _multipliers: FloatArray | None = None
-    _shrinkings: list[Shrinking] = field(default_factory=list)
+    _levels: list[float] = field(default_factory=list)
+    _n_sides: list[int] = field(default_factory=list)
+    _sides: list[tuple[int, float, FloatArray]] = field(default_factory=list)
     _proof: BoxesProof | None = None
 
     @property
@@ -118,7 +120,16 @@ class RobustSearch:
         if lower > self.lower:
             self.lower = lower
             weights = relaxation.dual.weights(relaxation.multipliers)
-            self._proof = BoxesProof(weights, tuple(self._shrinkings), relaxation.multipliers)
+            n_chords = len(relaxation.multipliers)
+            self._proof = BoxesProof(
+                weights,
+                relaxation.multipliers,
+                np.array(self._levels),
+                np.array(self._n_sides, dtype=np.float64),
+                np.array([float(group) for group, _, _ in self._sides]),
+                np.array([sign for _, sign, _ in self._sides]),
+                np.array([each for _, _, each in self._sides]).reshape(-1, n_chords),
+            )
         self._multipliers = relaxation.multipliers
         return relaxation
 
@@ -164,7 +175,7 @@ class RobustSearch:
         model, shares = relaxation.settled
         stiffness = (model.group_factor(shares) ** 2).sum(axis=1)
         open_gap = max(self.upper - relaxation.lower, self.goal)
-        low, high, sides = low.copy(), high.copy(), []
+        low, high, n_before = low.copy(), high.copy(), len(self._sides)
         for group, alone in enumerate(np.eye(len(low))):
             width = high[group] - low[group]
             if width <= 4 * unsure[group]:
@@ -181,12 +192,13 @@ class RobustSearch:
                 pieces = Pieces(rows, offsets)
                 side, multipliers = self._side(pieces, start, _SIDE * width)
                 side -= unsure[group]
-                sides.append(Side(group, sign, price * multipliers[1:]))
+                self._sides.append((group, sign, price * multipliers[1:]))
                 if sign > 0:
                     low[group] = max(low[group], side)
                 else:
                     high[group] = min(high[group], -side)
-        self._shrinkings.append(Shrinking(ahead, tuple(sides)))
+        self._levels.append(ahead)
+        self._n_sides.append(len(self._sides) - n_before)
         return low, np.maximum(high, low)
 
     def _side(self, pieces: Pieces, start: FloatArray, least: float) -> tuple[float, FloatArray]:
