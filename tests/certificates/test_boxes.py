@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from fairspan.certificates.boxes import BoxesProof, Shrinking, Side, chords_of, first_box
+from fairspan.certificates.boxes import BoxesProof, chords_of, first_box
 from fairspan.problem.criteria import RobustErrorGap
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
@@ -92,7 +92,7 @@ def test_no_subspace_is_below_the_bound(seed, k):
     assert 0 <= rounding <= 1e-9 * solution.objective
     assert bound <= least_of_many(problem, rng, basis)
     # The chords of the first box prove something, and shrinking it proves more.
-    first, _ = bound_of(replace(solution.proof, shrinkings=()), problem, basis)
+    first, _ = bound_of(in_rounds(solution.proof, []), problem, basis)
     assert first <= bound + 1e-9 * solution.objective
 
 
@@ -111,23 +111,35 @@ def tampered(proof, rng):
     yield replace(proof, multipliers=rng.dirichlet(np.ones(n)))
     yield replace(proof, multipliers=100 * proof.multipliers)
     yield replace(proof, multipliers=proof.multipliers - 0.1)
-    for change in (
-        lambda side: replace(side, multipliers=3 * side.multipliers),
-        lambda side: replace(side, multipliers=-side.multipliers),
-        lambda side: replace(side, multipliers=side.multipliers + rng.dirichlet(np.ones(n))),
-        lambda side: replace(side, multipliers=rng.exponential(10, n)),
-        lambda side: replace(side, sign=-side.sign),
+    sides = proof.of_sides
+    for changed in (
+        3 * sides,
+        -sides,
+        sides + rng.dirichlet(np.ones(n), len(sides)),
+        rng.exponential(10, sides.shape),
     ):
-        shrinkings = tuple(
-            replace(each, sides=tuple(change(side) for side in each.sides))
-            for each in proof.shrinkings
-        )
-        yield replace(proof, shrinkings=shrinkings)
+        yield replace(proof, of_sides=changed)
+    yield replace(proof, signs=-proof.signs)
     for factor in (0.5, 0.99, 1.01, 2.0):
-        shrinkings = tuple(replace(each, level=factor * each.level) for each in proof.shrinkings)
-        yield replace(proof, shrinkings=shrinkings)
-    yield replace(proof, shrinkings=proof.shrinkings[::-1])
-    yield replace(proof, shrinkings=proof.shrinkings * 2)
+        yield replace(proof, levels=factor * proof.levels)
+    rounds = list(range(len(proof.levels)))
+    yield in_rounds(proof, rounds[::-1])
+    yield in_rounds(proof, rounds * 2)
+
+
+def in_rounds(proof, rounds):
+    """The same proof with its rounds in another order."""
+    ends = np.cumsum(proof.n_sides).astype(int)
+    parts = [np.arange(ends[each] - int(proof.n_sides[each]), ends[each]) for each in rounds]
+    sides = np.concatenate([np.empty(0, int), *parts])
+    return replace(
+        proof,
+        levels=proof.levels[rounds],
+        n_sides=proof.n_sides[rounds],
+        groups=proof.groups[sides],
+        signs=proof.signs[sides],
+        of_sides=proof.of_sides[sides],
+    )
 
 
 @SEEDS
@@ -156,10 +168,10 @@ def test_a_level_that_no_subspace_reaches_leaves_no_box():
     problem, solution, _ = solved(0)
     basis, level = solution.components.T, 1e-3 * solution.lower_bound
     n = len(solution.proof.multipliers)
-    sides = tuple(
-        Side(group, sign, np.full(n, 1e4))
-        for group in range(problem.n_groups)
-        for sign in (1.0, -1.0)
-    )
-    proof = BoxesProof(solution.weights, (Shrinking(level, sides),), np.full(n, 1 / n))
+    groups = np.repeat(np.arange(problem.n_groups, dtype=float), 2)
+    signs = np.tile([1.0, -1.0], problem.n_groups)
+    sides = np.full((len(signs), n), 1e4)
+    levels, n_sides = np.array([level]), np.array([float(len(signs))])
+    even = np.full(n, 1 / n)
+    proof = BoxesProof(solution.weights, even, levels, n_sides, groups, signs, sides)
     assert bound_of(proof, problem, basis)[0] == pytest.approx(level, rel=1e-9)

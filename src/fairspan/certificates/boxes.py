@@ -12,6 +12,7 @@ which moves a side of the box inwards.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,51 +29,34 @@ _NARROW = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """How one side of the box is moved.
-
-    Attributes
-    ----------
-    group : int
-    sign : float
-        1 for the least error, -1 for the largest.
-    multipliers : (m,) array
-        mu, of the chords.
-    """
-
-    group: int
-    sign: float
-    multipliers: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Shrinking:
-    """Sides that are moved with the chords of one box.
-
-    Attributes
-    ----------
-    level : float
-        Only subspaces whose value is at most this stay in the box.
-    sides : tuple of Side
-    """
-
-    level: float
-    sides: tuple[Side, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class BoxesProof(Proof):
     """Boxes, one inside the other, and the multipliers of the chords of the last.
 
     Attributes
     ----------
-    shrinkings : tuple of Shrinking
     multipliers : (m,) array
         On the simplex.
+    levels : (r,) array
+        Of each round that shrinks the box: only subspaces whose value is at most this stay in it.
+    n_sides : (r,) array
+        How many sides each round moves, with the chords of the box that it begins with.
+    groups, signs : (s,) arrays
+        Of all sides in order: index of the group, and 1 for the least error, -1 for the largest.
+    of_sides : (s, m) array
+        mu of each side, of the chords.
     """
 
-    shrinkings: tuple[Shrinking, ...]
     multipliers: FloatArray
+    levels: FloatArray
+    n_sides: FloatArray
+    groups: FloatArray
+    signs: FloatArray
+    of_sides: FloatArray
+    kind: ClassVar[str] = "boxes"
+
+    def __post_init__(self) -> None:
+        if not np.isin(self.signs, (-1.0, 1.0)).all():
+            raise ValueError("a side of a box is neither the least nor the largest error")
 
     def fits(self, problem: Problem) -> bool:
         """Of the robust error gap."""
@@ -83,16 +67,22 @@ class BoxesProof(Proof):
         value = problem.criterion.value(errors, problem)
         low, high = first_box(problem)
         least, lowered = np.inf, 0.0
-        for shrinking in self.shrinkings:
+        ends = np.cumsum(self.n_sides).astype(int)
+        starts = ends - self.n_sides.astype(int)
+        for level, start, end in zip(self.levels, starts, ends, strict=True):
             chords = chords_of(problem, low, high)
             low, high = low.copy(), high.copy()
-            least = min(least, shrinking.level)
-            for side in shrinking.sides:
-                reached, _ = _side_of(problem, chords, side, shrinking.level)
-                if side.sign > 0:
-                    low[side.group] = max(low[side.group], reached)
+            least = min(least, float(level))
+            for side in range(start, end):
+                group, sign = int(self.groups[side]), self.signs[side]
+                multipliers = np.maximum(self.of_sides[side], 0.0)
+                alone = sign * np.eye(problem.n_groups)[group]
+                reached = _least(problem, chords, multipliers, alone)[0]
+                reached -= float(level * multipliers.sum())
+                if sign > 0:
+                    low[group] = max(low[group], reached)
                 else:
-                    high[side.group] = min(high[side.group], -reached)
+                    high[group] = min(high[group], -reached)
             if (low > high).any():
                 return value - least, 0.0
         chords = chords_of(problem, low, high)
@@ -123,15 +113,6 @@ def chords_of(problem: Problem, low: FloatArray, high: FloatArray) -> Pieces:
     wide = width > _NARROW * np.maximum(high, np.finfo(np.float64).tiny)
     slopes = np.where(wide, (at_high - at_low) / np.where(wide, width, 1.0), weights)
     return Pieces(slopes, (slopes * low - at_low).sum(axis=1))
-
-
-def _side_of(problem: Problem, chords: Pieces, side: Side, level: float) -> tuple[float, float]:
-    """Where a side is moved to, and what of that is room for rounding."""
-    alone = np.zeros(problem.n_groups)
-    alone[side.group] = side.sign
-    multipliers = np.maximum(side.multipliers, 0.0)
-    bound, rounding = _least(problem, chords, multipliers, alone)
-    return bound - level * float(multipliers.sum()), rounding
 
 
 def _least(

@@ -5,6 +5,7 @@ out anew from second moments alone.
 """
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,6 +33,7 @@ class Proof:
     """
 
     weights: FloatArray
+    kind: ClassVar[str] = "weights"
 
     def fits(self, problem: Problem) -> bool:
         """Whether it can prove anything of a problem."""
@@ -81,6 +83,7 @@ class LinesProof(Proof):
     """
 
     lines: FloatArray
+    kind: ClassVar[str] = "lines"
 
     def fits(self, problem: Problem) -> bool:
         """Of the robust error gap of two groups."""
@@ -122,11 +125,12 @@ class MeansProof(Proof):
 
     Attributes
     ----------
-    multiplier : float
+    multiplier : float or (1,) array
         mu.
     """
 
-    multiplier: float
+    multiplier: float | FloatArray
+    kind: ClassVar[str] = "means"
 
     def fits(self, problem: Problem) -> bool:
         """Where the distance of the means is limited."""
@@ -136,7 +140,7 @@ class MeansProof(Proof):
         """The excess for the mixture, and the multiplier times what is left of the limit."""
         limit = problem.limit
         assert isinstance(limit, MeansWithin)
-        multiplier = max(self.multiplier, 0.0)
+        multiplier = max(float(np.ravel(self.multiplier)[0]), 0.0)
         outer = np.outer(limit.difference, limit.difference)
         excess, rounding = _excess_with(problem, basis, outer, multiplier)
         reached = float(np.sum((limit.difference @ basis) ** 2))
@@ -159,6 +163,7 @@ class CovariancesProof(Proof):
     """
 
     multipliers: FloatArray
+    kind: ClassVar[str] = "covariances"
 
     def fits(self, problem: Problem) -> bool:
         """Where the difference of the covariances is limited."""

@@ -5,35 +5,27 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.boxes import BoxesProof, Shrinking, Side
+from fairspan.certificates.boxes import BoxesProof
 from fairspan.certificates.proof import CovariancesProof, LinesProof, MeansProof, Proof
 from fairspan.problem.by_name import criterion_of, restriction_of
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.nested_parameters import field_values
+from fairspan.problem.parameters import field_values
 from fairspan.problem.restrictions import Restriction
 from fairspan.rows.groups import plain_labels
 from fairspan.subspace import Evidence
-from fairspan.typing import FloatArray
 
+_KINDS: dict[str, Any] = {
+    each.kind: each for each in (Proof, LinesProof, MeansProof, CovariancesProof, BoxesProof)
+}
 # A mapping by group is stored as pairs, since names in JSON are text.
 _BY_GROUP = "by_group"
 
 
 def evidence_of(proof: Proof | None) -> Evidence | None:
     """The numbers of a proof; None of a kind that is not known here."""
-    if type(proof) is Proof:
-        return Evidence("weights", {"weights": proof.weights})
-    if isinstance(proof, LinesProof):
-        return Evidence("lines", {"weights": proof.weights, "lines": proof.lines})
-    if isinstance(proof, MeansProof):
-        multiplier = np.array([proof.multiplier])
-        return Evidence("means", {"weights": proof.weights, "multiplier": multiplier})
-    if isinstance(proof, CovariancesProof):
-        arrays = {"weights": proof.weights, "multipliers": proof.multipliers}
-        return Evidence("covariances", arrays)
-    if isinstance(proof, BoxesProof):
-        return Evidence("boxes", _of_boxes(proof))
-    return None
+    if proof is None or type(proof) is not _KINDS.get(proof.kind):
+        return None
+    return Evidence(proof.kind, {name: np.atleast_1d(each) for name, each in vars(proof).items()})
 
 
 def proof_of(evidence: Evidence) -> Proof:
@@ -41,21 +33,13 @@ def proof_of(evidence: Evidence) -> Proof:
 
     Raises
     ------
-    ValueError, KeyError
+    ValueError, TypeError
         They are not those of a proof.
     """
-    given = evidence.arrays
-    if evidence.kind == "weights":
-        return Proof(given["weights"])
-    if evidence.kind == "lines":
-        return LinesProof(given["weights"], given["lines"])
-    if evidence.kind == "means":
-        return MeansProof(given["weights"], float(given["multiplier"][0]))
-    if evidence.kind == "covariances":
-        return CovariancesProof(given["weights"], given["multipliers"])
-    if evidence.kind == "boxes":
-        return _to_boxes(given)
-    raise ValueError(f"{evidence.kind!r} is no kind of proof")
+    if evidence.kind not in _KINDS:
+        raise ValueError(f"{evidence.kind!r} is no kind of proof")
+    proof: Proof = _KINDS[evidence.kind](**evidence.arrays)
+    return proof
 
 
 def stored_settings(criterion: Criterion, restriction: Restriction | None) -> dict[str, Any]:
@@ -95,35 +79,3 @@ def _restored(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {plain_labels([key])[0]: each for key, each in value[_BY_GROUP]}
     return plain_labels([value])[0] if isinstance(value, str | list) else value
-
-
-def _of_boxes(proof: BoxesProof) -> dict[str, FloatArray]:
-    sides = [side for shrinking in proof.shrinkings for side in shrinking.sides]
-    rounds = [len(shrinking.sides) for shrinking in proof.shrinkings]
-    return {
-        "weights": proof.weights,
-        "multipliers": proof.multipliers,
-        "levels": np.array([shrinking.level for shrinking in proof.shrinkings]),
-        "n_sides": np.array(rounds, dtype=np.float64),
-        "groups": np.array([float(side.group) for side in sides]),
-        "signs": np.array([side.sign for side in sides]),
-        "of_sides": np.array([side.multipliers for side in sides]).reshape(
-            len(sides), len(proof.multipliers)
-        ),
-    }
-
-
-def _to_boxes(given: Mapping[str, FloatArray]) -> BoxesProof:
-    if not np.isin(given["signs"], (-1.0, 1.0)).all():
-        raise ValueError("a side of a box is neither the least nor the largest error")
-    sides = [
-        Side(int(group), float(sign), multipliers)
-        for group, sign, multipliers in zip(
-            given["groups"], given["signs"], given["of_sides"], strict=True
-        )
-    ]
-    shrinkings, start = [], 0
-    for level, n_sides in zip(given["levels"], given["n_sides"].astype(int), strict=True):
-        shrinkings.append(Shrinking(float(level), tuple(sides[start : start + n_sides])))
-        start += n_sides
-    return BoxesProof(given["weights"], tuple(shrinkings), given["multipliers"])

@@ -14,7 +14,7 @@ from fairspan.formatting.numbers import count, in_ascii
 from fairspan.formatting.plain_values import plain
 from fairspan.formatting.terminal_text import Role, wrapped
 from fairspan.problem.criteria import declares
-from fairspan.problem.used_parameters import used_parameters
+from fairspan.problem.parameters import used_parameters
 from fairspan.rows.groups import printable
 
 if TYPE_CHECKING:

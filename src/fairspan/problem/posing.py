@@ -2,19 +2,20 @@
 
 import numbers
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 
-from fairspan.errors import warn
+from fairspan.errors import Incompatible, warn
 from fairspan.moments.center import Center
 from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import Criterion
+from fairspan.problem.mean_free_directions import mean_free_directions
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
-from fairspan.problem.restrictions_in_coordinates import in_coordinates
 from fairspan.rows.groups import listed
 from fairspan.typing import FloatArray
 
@@ -185,7 +186,7 @@ def pose(
         restriction.check(moments.labels, criterion, allow_extra=allow_extra)
     within = restriction
     if restriction is not None and thin is not None:
-        within = in_coordinates(restriction, thin)
+        within = _in_coordinates(restriction, thin)
     offsets = np.zeros_like(inside.means) if point is None else inside.means - point
     bare = restriction is None or inside.matrix_free
     covariances = np.empty(0) if bare else inside.matrices().second_moments("group")
@@ -204,3 +205,46 @@ def deviations_of(moments: Moments) -> FloatArray:
             "columns that vary. They carry no variance, so you can leave them out."
         )
     return np.where(constant, 1.0, deviations)
+
+
+def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restriction:
+    """The restriction of coordinates that stands for that of all features.
+
+    Rows that are fewer than their features have coordinates in which most directions without
+    variance are left out (:mod:`fairspan.moments.held_rows`). A restriction counts those as well.
+
+    Raises
+    ------
+    Incompatible
+        Fewer directions are left than components or directions were asked for, or it is not said
+        how many.
+    """
+    # A restriction that counts no directions means the same in all coordinates.
+    if not getattr(restriction, "is_exact", False):
+        return restriction
+    moments, n_features = within.frame.moments, within.frame.n_features
+    free = mean_free_directions(moments.means, moments.second_moments("group"), 1)
+    most = n_features - moments.n_features + free.shape[1]
+    least = int(within.asked) if isinstance(within.asked, numbers.Integral) else 1
+    if least > most:
+        raise Incompatible(
+            f"n_components is {least} with {restriction!r}",
+            f"Allowed is at most {most}: of {n_features} features, the means of "
+            f"{moments.n_groups} groups differ along {n_features - most} direction(s)",
+            "Choose fewer components, or leave the restriction out",
+        )
+    if not hasattr(restriction, "n_directions") or moments.n_groups == 1:
+        return restriction
+    wanted = restriction.n_directions
+    if wanted is None or not least <= wanted <= most:
+        varying = within.frame.n_known
+        raise Incompatible(
+            f"{restriction!r} was asked for with rows that vary along only {varying} of "
+            f"{n_features} directions",
+            f"Allowed is a number n_directions from {least} to {most}; unless it is above "
+            f"{n_features - varying}, no direction with variance needs to be among them",
+            "Choose such a number, or another n_components",
+        )
+    # Directions without variance, which the coordinates leave out, are taken last.
+    fewer: Any = replace(cast(Any, restriction), n_directions=min(wanted, free.shape[1]))
+    return cast(Restriction, fewer)

@@ -9,7 +9,6 @@ from fairspan.problem.criteria import EqualError, ErrorGap, MinimaxError, Minima
 from fairspan.problem.pieces import Blocks, Pieces, pairwise_weights
 from fairspan.problem.proof_formulas import PiecewiseProof
 from fairspan.solvers.choose import Auto
-from fairspan.solvers.many_groups.best_mixture import best_mixture
 from fairspan.solvers.many_groups.dual import Dual
 from fairspan.solvers.many_groups.model_program import ModelProgram
 from fairspan.solvers.many_groups.newton import Relaxation
@@ -56,7 +55,7 @@ def test_blocks_and_pairs_have_the_same_bound(seed):
         assert relaxation.gap <= tolerance
         bounds.append(relaxation.lower)
         # Weights of this form are what proves it: w = q + penalty (u - v).
-        weights = relaxation.dual.weights(relaxation.best.multipliers)
+        weights = relaxation.dual.weights(relaxation.multipliers)
         assert weights.sum() == pytest.approx(1, abs=1e-12)
         assert np.abs(weights - problem.proportions).sum() <= 2 * penalty * (1 + 1e-12)
     assert bounds[0] == pytest.approx(bounds[1], abs=2 * tolerance)
@@ -88,11 +87,6 @@ def test_programs_over_several_simplices_agree_with_the_conic_solver(seed):
     conic.solve(cvxpy.CLARABEL)
     value = float(np.sum((factor.T @ found) ** 2) / 2 + 0.05 * found @ found + linear @ found)
     assert value == pytest.approx(conic.value, abs=1e-7)
-
-    values = rng.standard_normal((4, n))
-    shares, multipliers = best_mixture(values, blocks)
-    # Zero-sum: what the mixture reaches is what the multipliers forbid to beat.
-    assert blocks.value(shares @ values) == pytest.approx((values @ multipliers).min(), abs=1e-8)
 
     r = 4
     matrices = rng.standard_normal((n, r, r))
@@ -214,7 +208,7 @@ def test_the_gap_alone_starts_where_its_weights_do_not_cancel():
     rng = np.random.default_rng(3)
     problem = problem_of(random_moments(rng, 5, 8), 2, EqualError())
     search = PiecewiseSearch(problem, Pieces.total_and_gap(np.zeros(5), 1.0), 1e-9)
-    search.relaxation.climb(0.0, 20)
+    search.relaxation.run(0.0, 0.0, 20)
     # At weights that cancel the bound would stay at zero.
     assert search.lower > 0
 

@@ -15,8 +15,7 @@ from fairspan.moments.center import Center, check_center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.by_name import criterion_of
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.nested_parameters import field_values
-from fairspan.problem.parameters import check_count, check_flag
+from fairspan.problem.parameters import check_count, check_flag, field_values
 from fairspan.rows.groups import printable
 
 PCA, PLAIN = "PCA", "total_error"

@@ -11,8 +11,8 @@ from fairspan.estimator.fitting import smallest_dimension
 from fairspan.formatting.plain_values import plain
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.problem.parameters import used_parameters
 from fairspan.problem.problem import check_n_components
-from fairspan.problem.used_parameters import used_parameters
 from fairspan.report.facts.answers import Answers, ReportSettings, answers_of
 from fairspan.report.facts.dimensions import along_dimensions, dimensions_facts
 from fairspan.report.facts.models import findings_facts, models_facts

@@ -8,7 +8,7 @@ from fairspan.auditing.remedies import remedy_of
 from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
 from fairspan.estimator.fitting import Fit
 from fairspan.problem.criteria import declares
-from fairspan.problem.used_parameters import used_parameters
+from fairspan.problem.parameters import used_parameters
 from fairspan.report.facts.answers import Answer, Answers
 
 _OF_ANOTHER_PACKAGE = "What this criterion asks for is told by the package that it comes from."

@@ -11,7 +11,6 @@ from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.descent import descend
 from fairspan.solvers.exact_rank.descent_model import Scores
-from fairspan.solvers.many_groups.newton import Relaxation
 from fairspan.typing import FloatArray
 
 # Descents in a row that bring nothing, after which a gap is left open; those that lead to the best
@@ -19,7 +18,7 @@ from fairspan.typing import FloatArray
 _PATIENCE = 8
 # Of so many groups a descent takes long, and its end tells nearly all.
 _MANY_GROUPS, LITTLE_PATIENCE = 20, 2
-# How many atoms of the relaxed solution, and how many subspaces between them, are tried.
+# How many random subspaces in the span of the relaxed solution are tried.
 _STARTS = 12
 # Further starts: so many, this far apart, of so many that are drawn, with so many numbers in all.
 _MOST_FURTHER, _APART = 8, 0.1
@@ -119,25 +118,24 @@ def descend_from_each(
             in_vain += 2 if reached <= before + search.tolerance else 1
 
 
-def starts_around(relaxation: Relaxation, n_components: int) -> Iterator[FloatArray]:
-    """Leading eigenvectors of a relaxed solution; then, in turn, its atoms and subspaces between.
+def starts_around(
+    projector: FloatArray, n_components: int, first: FloatArray | None = None
+) -> Iterator[FloatArray]:
+    """Leading eigenvectors of a relaxed solution P, and random subspaces in its span.
 
-    Atoms and eigenvectors may be saddle points, at which a descent stops at once: where groups vary
-    along axes of their own, every choice of axes is one. So random ones, in the span of the relaxed
-    solution, are tried as soon.
+    The eigenvectors may be a saddle point, at which a descent stops at once: where groups vary
+    along axes of their own, every choice of axes is one. A basis to start from, if any, comes last.
     """
-    values, vectors = eigh(relaxation.projector)
+    values, vectors = eigh(projector)
     values, vectors = np.clip(values[::-1], 0, 1), vectors[:, ::-1]
     yield vectors[:, :n_components]
     # Seeded, so that the same input gives the same answer.
     rng = np.random.default_rng(0)
-    # A descent from one of them may change the mixture.
-    atoms = [relaxation.mixed[index] for index in np.argsort(-relaxation.mixture)]
-    for turn in range(_STARTS):
+    for _ in range(_STARTS):
         mixed = rng.standard_normal((len(values), n_components))
         yield np.linalg.qr((vectors * np.sqrt(values)) @ mixed)[0]
-        if turn < len(atoms):
-            yield atoms[turn].leading(n_components)
+    if first is not None:
+        yield first
 
 
 def further_starts(

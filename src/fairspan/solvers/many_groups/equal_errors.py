@@ -37,10 +37,8 @@ def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Soluti
     """
     # Errors are seldom equal in any subspace, and then that is soon proven.
     gap = PiecewiseSearch(problem, Pieces.total_and_gap(np.zeros(problem.n_groups), 1.0), tolerance)
-    gap.relaxation.climb(0.0, _STEPS)
-    assert gap.relaxation.best is not None
-    assert gap.relaxation.nearest is not None
-    proven = proven_gap(problem, gap.dual.weights(gap.relaxation.best.multipliers))
+    gap.relaxation.run(0.0, 0.0, _STEPS)
+    proven = proven_gap(problem, gap.dual.weights(gap.relaxation.multipliers))
     equal = tolerance * float(problem.proportions @ gap.relaxation.nearest.errors)
     n_eigenproblems, trace = gap.n_eigenproblems, list(gap.trace)
     start: FloatArray | None = None
@@ -72,9 +70,8 @@ def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Soluti
         n_eigenproblems += search.n_eigenproblems
         trace += search.trace
         assert search.best is not None
-        assert search.relaxation.best is not None
         start = search.best.basis
-        weights = search.dual.weights(search.relaxation.best.multipliers)
+        weights = search.dual.weights(search.relaxation.multipliers)
         if _is_equal(problem, start, tolerance):
             return judged_at(start)
         before, apart = apart, float(np.ptp(problem.errors(start)))
@@ -91,7 +88,6 @@ def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Soluti
 
 def _least_apart(gap: PiecewiseSearch) -> FloatArray:
     """The subspace of least gap between errors, found once."""
-    assert gap.relaxation.nearest is not None
     if gap.best is None:
         for start in (gap.relaxation.nearest.basis, gap.problem.pooled_optimum.vectors):
             gap.descend_from(start)

@@ -13,7 +13,6 @@ import numpy as np
 from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.errors import Incompatible
-from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.descent import LocalOptimum, descend
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, reduced_keeping
@@ -23,8 +22,6 @@ from fairspan.solvers.exact_rank.rounding import (
     scores_of,
     starts_around,
 )
-from fairspan.solvers.many_groups.dual import Dual
-from fairspan.solvers.many_groups.newton import Relaxation
 from fairspan.solvers.many_groups.simplex_program import least_on_simplex
 from fairspan.typing import FloatArray
 
@@ -45,7 +42,7 @@ class NashSearch:
     best: LocalOptimum | None = None
     lower: float = -np.inf
     weights: FloatArray = field(default_factory=lambda: np.empty(0))
-    relaxation: Relaxation | None = None
+    projector: FloatArray | None = None
     n_eigenproblems: int = 0
     trace: list[TracePoint] = field(default_factory=list)
 
@@ -73,9 +70,8 @@ class NashSearch:
         self.descend_from(self._start())
         if self.closed:
             return
-        self._relax()
-        assert self.relaxation is not None
-        around = starts_around(self.relaxation, self.problem.n_components)
+        self.projector = self._relaxed()
+        around = starts_around(self.projector, self.problem.n_components)
         descend_from_each(self, around, patience_of(self.problem))
 
     def _start(self) -> FloatArray:
@@ -96,8 +92,10 @@ class NashSearch:
         """The best subspace, or with `allow_extra` a soft projection if that is better."""
         assert self.best is not None
         basis = self.best.basis
-        if self.relaxation is not None and not self.closed:
-            soft = self.soft_basis()
+        if self.projector is not None and not self.closed:
+            soft = SoftBasis.of(self.projector, self.problem.n_components)
+            # At the least rank: exactly d for two groups.
+            soft = reduced_keeping(self.problem.second_moments, soft)
             whole = not len(soft.shares)
             if (self.problem.allow_extra or whole) and self.problem.value(soft.basis) < self.upper:
                 basis = soft.basis
@@ -110,12 +108,6 @@ class NashSearch:
             trace=self.trace,
             solver=solver,
         )
-
-    def soft_basis(self) -> SoftBasis:
-        """The relaxed solution at the least rank: exactly d for two groups."""
-        assert self.relaxation is not None
-        soft = SoftBasis.of(self.relaxation.projector, self.problem.n_components)
-        return reduced_keeping(self.problem.second_moments, soft)
 
     def descend_from(self, start: FloatArray) -> float:
         """Take the local optimum below a subspace, and the bound of its weights.
@@ -140,29 +132,29 @@ class NashSearch:
         if bound > self.lower:
             self.lower, self.weights = bound, weights
 
-    def _relax(self) -> None:
-        """Frank and Wolfe's method on the relaxed problem, the mixture made the best each time."""
+    def _relaxed(self) -> FloatArray:
+        """P of the relaxed problem, shape (p, p), by Frank and Wolfe's method.
+
+        It is the best mixture of projectors of the subspaces found on the way.
+        """
         assert self.best is not None
-        problem, k = self.problem, self.problem.n_groups
-        dual = Dual(problem, Pieces.single(problem.proportions))
-        relaxation = Relaxation(dual, [dual.atom(self.best.basis)])
-        mixture = np.ones(1)
+        second, k = self.problem.second_moments, self.problem.n_groups
+        bases, mixture = [self.best.basis], np.ones(1)
         for _ in range(_ROUNDS):
-            values = np.array(
-                [problem.second_moments.captured_variances(each.basis) for each in relaxation.atoms]
-            )
-            mixture = largest_product(
-                values, np.append(mixture, np.zeros(len(values) - len(mixture)))
-            )
+            values = np.array([second.captured_variances(each) for each in bases])
+            unused = np.zeros(len(bases) - len(mixture))
+            mixture = largest_product(values, np.append(mixture, unused))
             captured = mixture @ values
             weights = 1 / (k * captured)
-            leading = problem.second_moments.leading(weights, problem.n_components)
+            leading = second.leading(weights, self.problem.n_components)
             self._take_bound(weights, leading.top_eigenvalue_sum)
-            relaxation.atoms.append(dual.atom(leading.vectors))
             if float(-np.log(captured).mean()) - self.lower <= self.tolerance / 2:
                 break
-        relaxation.mixture, relaxation.mixed = mixture, relaxation.atoms[: len(mixture)]
-        self.relaxation = relaxation
+            bases.append(leading.vectors)
+        stacked = np.hstack(
+            [np.sqrt(share) * each for share, each in zip(mixture, bases, strict=False)]
+        )
+        return np.asarray(stacked @ stacked.T)
 
 
 def largest_product(values: FloatArray, start: FloatArray) -> FloatArray:

@@ -5,8 +5,6 @@ prove a bound. The gap they leave is narrowed by the relaxation from below and b
 from above.
 """
 
-from itertools import chain
-
 import numpy as np
 
 from fairspan.certificates.optimality import certified
@@ -76,11 +74,9 @@ class PiecewiseSearch:
 
     @property
     def _errors_so_far(self) -> FloatArray:
-        nearest = self.relaxation.nearest
         if self.best is not None:
             return self.problem.errors(self.best.basis)
-        assert nearest is not None
-        return nearest.errors
+        return self.relaxation.nearest.errors
 
     @property
     def lower(self) -> float:
@@ -110,7 +106,7 @@ class PiecewiseSearch:
         if not len(soft.shares):
             self.descend_from(soft.whole)
         first = self.problem.pooled_optimum.vectors if start is None else start
-        around = chain(starts_around(self.relaxation, self.problem.n_components), [first])
+        around = starts_around(self.relaxation.projector, self.problem.n_components, first)
         patience = patience_of(self.problem) if thoroughly else LITTLE_PATIENCE
         descend_from_each(self, around, patience)
         if not thoroughly:
@@ -122,15 +118,13 @@ class PiecewiseSearch:
 
     def _relax(self) -> None:
         """Close the gap of the relaxed problem; half of it leaves half for the descent."""
-        self.relaxation.take(self.dual.at(self.pieces.blocks.even(len(self.pieces.offsets))))
         for _ in range(_MOST_RUNS):
             # The value falls on the way, and with it the gap to reach.
             goal = self.tolerance
-            self.relaxation.run(goal / 2, aim=_AIM * goal)
+            if self.relaxation.gap > goal / 2:
+                self.relaxation.run(_AIM * goal)
             if self.relaxation.gap <= self.tolerance / 2:
                 return
-            assert self.relaxation.best is not None
-            self.relaxation.start = self.relaxation.best.multipliers
 
     def descend_from(self, start: FloatArray) -> float:
         """Take the local optimum below a subspace, and the bound of its multipliers.
@@ -141,8 +135,6 @@ class PiecewiseSearch:
         self.n_steps += local.n_eigenproblems
         if local.value < self.upper:
             self.best = local
-            self.relaxation.start = local.multipliers
-            self.relaxation.atoms.append(self.dual.atom(local.basis))
             self.relaxation.take(self.dual.at(local.multipliers))
         self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
         return local.value
@@ -156,12 +148,10 @@ class PiecewiseSearch:
     def _take_atom(self) -> None:
         """Take the relaxation's best subspace, without a descent."""
         relaxation, problem = self.relaxation, self.problem
-        assert relaxation.best is not None
-        assert relaxation.nearest is not None
         basis = relaxation.nearest.basis
         value = self.pieces.value(problem.errors(basis))
         if value < self.upper:
-            multipliers = relaxation.best.multipliers
+            multipliers = relaxation.multipliers
             self.best = LocalOptimum(basis, value, self.dual.weights(multipliers), multipliers, 0)
         self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
 
@@ -173,7 +163,6 @@ class PiecewiseSearch:
     def solution(self, solver: str) -> Solution:
         """The best subspace, or with `allow_extra` a soft projection if that is better."""
         assert self.best is not None
-        assert self.relaxation.best is not None
         basis = self.best.basis
         if self.problem.allow_extra and not self.closed:
             soft = self.soft_basis()
@@ -182,7 +171,7 @@ class PiecewiseSearch:
         return certified(
             self.problem,
             basis,
-            self.dual.weights(self.relaxation.best.multipliers),
+            self.dual.weights(self.relaxation.multipliers),
             tolerance=self.share,
             n_eigenproblems=self.n_eigenproblems,
             trace=self.trace,

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairspan.certificates.boxes import BoxesProof, Shrinking, Side, chords_of, first_box
+from fairspan.certificates.boxes import BoxesProof, chords_of, first_box
 from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.descent import LocalOptimum, descend
 from fairspan.solvers.exact_rank.rounding import scores_of
-from fairspan.solvers.many_groups.dual import Atom, Dual
+from fairspan.solvers.many_groups.dual import Dual
 from fairspan.solvers.many_groups.newton import Relaxation
 from fairspan.typing import FloatArray
 
@@ -29,7 +29,7 @@ _SHRINKS = 0.9
 # Sides of the box are bounded to this share of its width.
 _SIDE = 1e-2
 # Bounds and sides hold wherever the relaxed problem is left; rounding can stall it for long.
-_BOUND_ROUNDS, _SIDE_STEPS = 150, 6
+_SIDE_STEPS = 6
 # Of the penalty on the value, at least this share to begin with.
 _LEAST_SHARE = 0.01
 # With many groups the box is shrunk slowly; this many end the search after the round.
@@ -52,8 +52,10 @@ class RobustSearch:
     lower: float = -np.inf
     n_eigenproblems: int = 0
     trace: list[TracePoint] = field(default_factory=list)
-    _atoms: list[Atom] = field(default_factory=list)
-    _shrinkings: list[Shrinking] = field(default_factory=list)
+    _multipliers: FloatArray | None = None
+    _levels: list[float] = field(default_factory=list)
+    _n_sides: list[int] = field(default_factory=list)
+    _sides: list[tuple[int, float, FloatArray]] = field(default_factory=list)
     _proof: BoxesProof | None = None
 
     @property
@@ -96,11 +98,10 @@ class RobustSearch:
         low, high = box
         for step in range(_ROUNDS):
             relaxation = self._bounded(low, high)
-            for atom in relaxation.mixed:
-                start = atom.leading(self.problem.n_components)
-                # Later ones lie where earlier ones led to, unless they are better at once.
-                if step == 0 or self.problem.value(start) < self.upper:
-                    self._descend_from(start)
+            start = relaxation.relaxed.leading(self.problem.n_components)
+            # Later ones lie where earlier ones led to, unless they are better at once.
+            if step == 0 or self.problem.value(start) < self.upper:
+                self._descend_from(start)
             if self.closed or self.n_eigenproblems > _MOST_EIGENPROBLEMS:
                 break
             width = high - low
@@ -111,15 +112,25 @@ class RobustSearch:
 
     def _bounded(self, low: FloatArray, high: FloatArray) -> Relaxation:
         """Solve the relaxed problem of the chords of a box, and take its bound."""
-        relaxation, rounding = self._relaxation(chords_of(self.problem, low, high))
-        relaxation.run(max(self.goal / 4, float(rounding.max())), _BOUND_ROUNDS)
+        relaxation, rounding = self._relaxation(
+            chords_of(self.problem, low, high), self._multipliers
+        )
+        relaxation.run(max(self.goal / 4, float(rounding.max())))
         lower = self._proven(relaxation, rounding)
         if lower > self.lower:
-            assert relaxation.best is not None
             self.lower = lower
-            multipliers = relaxation.best.multipliers
-            weights = relaxation.dual.weights(multipliers)
-            self._proof = BoxesProof(weights, tuple(self._shrinkings), multipliers)
+            weights = relaxation.dual.weights(relaxation.multipliers)
+            n_chords = len(relaxation.multipliers)
+            self._proof = BoxesProof(
+                weights,
+                relaxation.multipliers,
+                np.array(self._levels),
+                np.array(self._n_sides, dtype=np.float64),
+                np.array([float(group) for group, _, _ in self._sides]),
+                np.array([sign for _, sign, _ in self._sides]),
+                np.array([each for _, _, each in self._sides]).reshape(-1, n_chords),
+            )
+        self._multipliers = relaxation.multipliers
         return relaxation
 
     def solution(self, solver: str) -> Solution:
@@ -161,12 +172,10 @@ class RobustSearch:
             self.upper + self.goal,
             self._unsure,
         )
-        assert relaxation.best is not None
-        assert relaxation.settled is not None
         model, shares = relaxation.settled
         stiffness = (model.group_factor(shares) ** 2).sum(axis=1)
         open_gap = max(self.upper - relaxation.lower, self.goal)
-        low, high, sides = low.copy(), high.copy(), []
+        low, high, n_before = low.copy(), high.copy(), len(self._sides)
         for group, alone in enumerate(np.eye(len(low))):
             width = high[group] - low[group]
             if width <= 4 * unsure[group]:
@@ -176,38 +185,37 @@ class RobustSearch:
             wanted = float(np.sqrt(stiffness[group] / (2 * open_gap)))
             price = min(max(2 * wanted, width / open_gap), _HIGHEST_PRICE)
             share = min(max(wanted / price, _LEAST_SHARE), 1.0)
-            start = np.append(1 - share, share * relaxation.best.multipliers)
+            start = np.append(1 - share, share * relaxation.multipliers)
             for sign in (1.0, -1.0):
                 rows = np.vstack([sign * alone, sign * alone + price * chords.coefficients])
                 offsets = np.append(0.0, price * (chords.offsets + ahead))
                 pieces = Pieces(rows, offsets)
                 side, multipliers = self._side(pieces, start, _SIDE * width)
                 side -= unsure[group]
-                sides.append(Side(group, sign, price * multipliers[1:]))
+                self._sides.append((group, sign, price * multipliers[1:]))
                 if sign > 0:
                     low[group] = max(low[group], side)
                 else:
                     high[group] = min(high[group], -side)
-        self._shrinkings.append(Shrinking(ahead, tuple(sides)))
+        self._levels.append(ahead)
+        self._n_sides.append(len(self._sides) - n_before)
         return low, np.maximum(high, low)
 
     def _side(self, pieces: Pieces, start: FloatArray, least: float) -> tuple[float, FloatArray]:
         """A lower bound of some pieces, and the multipliers that prove it."""
-        relaxation, rounding = self._relaxation(pieces)
-        relaxation.start = start
-        relaxation.climb(least, _SIDE_STEPS)
-        assert relaxation.best is not None
-        return self._proven(relaxation, rounding), relaxation.best.multipliers
+        relaxation, rounding = self._relaxation(pieces, start)
+        relaxation.run(0.0, least, _SIDE_STEPS)
+        return self._proven(relaxation, rounding), relaxation.multipliers
 
-    def _relaxation(self, pieces: Pieces) -> tuple[Relaxation, FloatArray]:
+    def _relaxation(
+        self, pieces: Pieces, start: FloatArray | None
+    ) -> tuple[Relaxation, FloatArray]:
         """The relaxed problem, and what rounding may add to the bound of each piece."""
         variances = np.abs(pieces.coefficients) @ self.problem.second_moments.traces
         rounding = _ROUNDING * (variances + np.abs(pieces.offsets))
-        return Relaxation(Dual(self.problem, pieces), list(self._atoms)), rounding
+        return Relaxation(Dual(self.problem, pieces), start), rounding
 
     def _proven(self, relaxation: Relaxation, rounding: FloatArray) -> float:
-        """The bound of a relaxed problem, less what rounding may have added; its atoms are kept."""
-        assert relaxation.best is not None
+        """The bound of a relaxed problem, less what rounding may have added."""
         self.n_eigenproblems += relaxation.dual.n_eigenproblems
-        self._atoms = [*self._atoms, *relaxation.mixed][-60:]
-        return relaxation.lower - float(relaxation.best.multipliers @ rounding)
+        return relaxation.lower - float(relaxation.multipliers @ rounding)
