@@ -255,20 +255,16 @@ def from_bytes(contents: bytes) -> GroupStatistics:
 
 
 def _triangle(scatter: FloatArray) -> FloatArray:
-    # Row by row: the index arrays of the whole triangle would be larger than the matrix.
-    return np.concatenate([scatter[row, : row + 1] for row in range(len(scatter))])
+    """What is on and below the diagonal, row by row."""
+    return np.asarray(scatter[np.tri(len(scatter), dtype=bool)])
 
 
 def _square(triangle: FloatArray, n_features: int) -> FloatArray:
     if triangle.shape != (n_features * (n_features + 1) // 2,):
         raise ValueError(f"{triangle.size} numbers in the triangle of {n_features} features")
-    square = np.empty((n_features, n_features))
-    start = 0
-    for row in range(n_features):
-        entries = triangle[start : start + row + 1]
-        square[row, : row + 1] = square[: row + 1, row] = entries
-        start += row + 1
-    return square
+    square = np.zeros((n_features, n_features))
+    square[np.tri(n_features, dtype=bool)] = triangle
+    return square + np.tril(square, -1).T
 
 
 def _consistent(header: dict[str, Any], arrays: dict[str, AnyArray]) -> GroupStatistics:
