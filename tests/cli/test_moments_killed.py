@@ -55,7 +55,7 @@ def warm():
         [
             "fairspan.cli",
             "fairspan.cli.making_moments",
-            "fairspan.moments.stored",
+            "fairspan.moments.group_statistics",
             "pyarrow.parquet",
         ]
     )

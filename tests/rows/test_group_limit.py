@@ -13,7 +13,7 @@ from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable
 
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.moments import accumulate, of_rows
+from fairspan.moments import of_rows, running_group
 from fairspan.rows import group_limit
 from fairspan.rows.registry import rows_of
 from fairspan.rows.sampling import sampled
@@ -37,7 +37,7 @@ def no_matrices(monkeypatch):
     def fail(*_):
         pytest.fail("a matrix was made")
 
-    monkeypatch.setattr(accumulate, "RunningGroup", fail)
+    monkeypatch.setattr(running_group, "RunningGroup", fail)
     monkeypatch.setattr("fairspan.moments.held_rows.sparse_group.SparseGroup.of", fail)
     monkeypatch.setattr("fairspan.moments.device.kernels._Group", fail)
 
@@ -206,7 +206,7 @@ def test_a_part_is_refused_where_its_matrices_would_be_large(tmp_path, monkeypat
     with pytest.raises(InvalidInput, match=r"row group 1: .*2000 groups .* so far.*max_groups=N"):
         GroupMoments.from_rows(path, "person")
     monkeypatch.setattr(group_limit, "_ROOM_OF_A_PART", room / 3)
-    monkeypatch.setattr(accumulate, "RunningGroup", lambda *_: pytest.fail("a matrix was made"))
+    monkeypatch.setattr(running_group, "RunningGroup", lambda *_: pytest.fail("a matrix was made"))
     with pytest.raises(InvalidInput, match=r"row group 0: .*1000 groups .* so far"):
         GroupMoments.from_rows(path, "person")
 

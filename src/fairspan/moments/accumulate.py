@@ -1,15 +1,21 @@
 """One pass over blocks of rows that sums the moments of each group, in float64."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.device.kernels import device_statistics
-from fairspan.moments.group_statistics import EVERY_ROW, GroupStatistics, Intake, OneGroup
+from fairspan.moments.group_statistics import (
+    EVERY_ROW,
+    GroupStatistics,
+    Intake,
+    OneGroup,
+    from_bytes,
+    to_bytes,
+)
 from fairspan.moments.held_rows.sparse_group import sparse_groups
 from fairspan.moments.running_group import RunningMoments
-from fairspan.moments.stored import from_bytes, to_bytes
 from fairspan.moments.uncentred import uncentred_groups
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.device.arrays import DeviceRows
@@ -21,6 +27,7 @@ from fairspan.rows.sparse import SparseRows
 
 # Where more of the cells are stored, blocks with all their zeros are multiplied faster.
 _SPARSE_UP_TO = 1 / 12
+_OF_A_PART = GroupLimit(in_parts=True)
 
 
 def statistics_of(
@@ -47,14 +54,14 @@ def statistics_of(
     """
     limit = limit.over(rows)
     if onto is not None:
-        limit = limit.of_part
+        limit = replace(limit, in_parts=True)
     fold = MomentsFold(limit)
     found = folded(rows, fold)
     if found is None or not found.groups:
         raise no_rows(EVERY_ROW if found is None else found.intake)
     if onto is not None:
         found = fold.merged(onto, found)
-    limit.of_all.check(len(found.groups), found.n_rows, found.n_features)
+    replace(limit, in_parts=False).check(len(found.groups), found.n_rows, found.n_features)
     return found
 
 
@@ -78,7 +85,7 @@ class MomentsFold:
         How many groups there may be.
     """
 
-    limit: GroupLimit = USUAL_LIMIT.of_part
+    limit: GroupLimit = _OF_A_PART
 
     def over(self, rows: RowSource) -> GroupStatistics | None:
         """Moments of some rows; None if there are none."""

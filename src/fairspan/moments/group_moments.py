@@ -12,9 +12,18 @@ from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.moments.accumulate import statistics_of
 from fairspan.moments.center import Center
 from fairspan.moments.group_means import GroupMeans
-from fairspan.moments.group_statistics import EVERY_ROW, GroupStatistics, Intake, OneGroup
+from fairspan.moments.group_statistics import (
+    EVERY_ROW,
+    KIND,
+    GroupStatistics,
+    Intake,
+    OneGroup,
+    from_bytes,
+    packed,
+    to_bytes,
+    unpacked,
+)
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.moments.stored import KIND, from_bytes, packed, to_bytes, unpacked
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import label_array
 from fairspan.rows.protocol import OnMissing

@@ -12,9 +12,6 @@ from fairspan.rows.groups import Label, LabelCoder, side_by_side
 from fairspan.rows.protocol import RowBlock
 from fairspan.typing import FloatArray
 
-# Rows and columns of a tile that is mirrored at once.
-_TILE = 256
-
 
 class RunningGroup:
     """Moments of one group so far, with the mean kept relative to its first row.
@@ -134,17 +131,17 @@ class RunningMoments:
 
 
 def mirrored(lower: FloatArray) -> FloatArray:
-    """The whole matrix of a lower triangle, in place.
+    """The whole matrix of a lower triangle.
 
     Parameters
     ----------
     lower : (p, p) array
-        In Fortran's order, as BLAS leaves it; what is above the diagonal is overwritten.
+        In Fortran's order, as BLAS leaves it; what is above the diagonal is ignored.
 
     Returns
     -------
     (p, p) array
-        The same memory, in C's order.
+        In C's order.
 
     Examples
     --------
@@ -153,13 +150,5 @@ def mirrored(lower: FloatArray) -> FloatArray:
     array([[1., 2.],
            [2., 3.]])
     """
-    upper, p = lower.T, len(lower)
-    # In tiles: a whole transposed copy jumps through memory.
-    for start in range(0, p, _TILE):
-        stop = min(start + _TILE, p)
-        corner = np.triu(upper[start:stop, start:stop])
-        upper[start:stop, start:stop] = corner + np.triu(corner, 1).T
-        for below in range(stop, p, _TILE):
-            tile = upper[start:stop, below : below + _TILE]
-            upper[below : below + _TILE, start:stop] = tile.T
-    return upper
+    upper = lower.T
+    return np.triu(upper) + np.triu(upper, 1).T

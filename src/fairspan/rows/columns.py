@@ -96,7 +96,11 @@ class ChosenColumns:
             chosen = [name for name in others if name not in no_features]
         for pattern in (*features, *exclude):
             if not any(fnmatchcase(name, pattern) for name in available):
-                raise _nothing_matches(pattern, available)
+                raise InvalidInput(
+                    f"The pattern {pattern!r} matches no column",
+                    f"The columns are {listed(available)}",
+                    "Correct the pattern; * stands for any text",
+                )
         left = [name for name in chosen if not any(fnmatchcase(name, e) for e in exclude)]
         if not left:
             raise InvalidInput(
@@ -286,12 +290,4 @@ def not_scored(X: Any) -> InvalidType:
         f"X is of type {type(X).__name__}, whose rows are read group by group only",
         "Allowed are arrays, data frames and Dask collections",
         "Read the rows into one of these, or let audit(model, X, ...) compare groups",
-    )
-
-
-def _nothing_matches(pattern: str, columns: Sequence[str]) -> InvalidInput:
-    return InvalidInput(
-        f"The pattern {pattern!r} matches no column",
-        f"The columns are {listed(columns)}",
-        "Correct the pattern; * stands for any text",
     )

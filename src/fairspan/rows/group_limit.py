@@ -75,16 +75,6 @@ class GroupLimit:
         columns = tuple(getattr(rows, "group_columns", ()))
         return replace(self, columns=columns, in_parts=self.in_parts or is_cut)
 
-    @property
-    def of_part(self) -> "GroupLimit":
-        """The same where more rows may come."""
-        return replace(self, in_parts=True)
-
-    @property
-    def of_all(self) -> "GroupLimit":
-        """The same where no more rows come."""
-        return replace(self, in_parts=False)
-
     def doubts(self, n_groups: int, n_rows: int) -> bool:
         """Whether these would be refused, if no more rows came."""
         if self.max_groups is not None:

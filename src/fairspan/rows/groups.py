@@ -308,14 +308,10 @@ def kind_in_words(labels: Sequence[Label]) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return tuple(_plain(part) for part in value)
-    if not _is_wrapped(type(value)):
-        return value
-    return value.item() if isinstance(value, np.generic) else value.as_py()
-
-
-def _is_wrapped(kind: type) -> bool:
-    """Whether values are scalars of numpy, or of pyarrow (which some indexing leaves in a list)."""
-    return issubclass(kind, np.generic) or hasattr(kind, "as_py")
+    if isinstance(value, np.generic):
+        return value.item()
+    # Some indexing leaves scalars of pyarrow in a list.
+    return value.as_py() if hasattr(value, "as_py") else value
 
 
 def _kind_of(label: Any) -> tuple[type, ...]:
@@ -326,7 +322,11 @@ def _kind_of(label: Any) -> tuple[type, ...]:
 
 def _check_kind(kind: tuple[type, ...], label: Any, row: Callable[[], int]) -> None:
     if _is_missing(label):
-        raise _missing(row())
+        raise InvalidInput(
+            f"The group label in row {row()} is missing (None or NaN)",
+            "Allowed is a label for every row",
+            "Drop these rows, or give them a group of their own such as 'unknown'",
+        )
     for part in kind[1:] if kind[0] is tuple else kind:
         if part not in _TYPE_NAMES:
             raise InvalidType(
@@ -345,14 +345,6 @@ def _is_missing(label: Any) -> bool:
 def _has_nan(label: Label) -> bool:
     parts = label if isinstance(label, tuple) else (label,)
     return any(isinstance(part, float) and math.isnan(part) for part in parts)
-
-
-def _missing(row: int) -> InvalidInput:
-    return InvalidInput(
-        f"The group label in row {row} is missing (None or NaN)",
-        "Allowed is a label for every row",
-        "Drop these rows, or give them a group of their own such as 'unknown'",
-    )
 
 
 def _spell(kind: tuple[type, ...]) -> str:

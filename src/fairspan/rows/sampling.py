@@ -117,7 +117,7 @@ def sampled(rows: RowSource, size: int, seed: int = 0) -> SampledRows:
         if sum(len(each["keys"]) for each in kept) > size + len(block.values):
             kept = [_of_smallest_keys(kept, size)]
             largest_key = kept[0]["keys"].max()
-    drawn = {"values": np.empty((0, rows.n_features))}
+    drawn: _Part = {"values": np.empty((0, rows.n_features))}
     if kept:
         drawn = _of_smallest_keys(kept, size)
     labels = None

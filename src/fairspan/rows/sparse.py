@@ -17,7 +17,7 @@ from fairspan.rows.checks import (
 from fairspan.rows.labels import Labels, labels_of
 from fairspan.rows.protocol import OnMissing, Projection
 from fairspan.rows.weights import checked_weights
-from fairspan.typing import AnyArray, FloatArray, IndexArray
+from fairspan.typing import AnyArray, FloatArray
 
 # A csr_array, for which scipy has no types.
 Csr = Any
@@ -57,7 +57,8 @@ class SparseRows(RowsInMemory):
         if self.on_missing == "error" or self.labels is None:
             return self
         missing = self.labels.between(0, self.n_rows).missing
-        missing[_row_numbers(self.matrix)[np.isnan(self.matrix.data)]] = True
+        row_numbers = np.repeat(np.arange(self.n_rows), np.diff(self.matrix.indptr))
+        missing[row_numbers[np.isnan(self.matrix.data)]] = True
         if not missing.any():
             return self
         kept = np.flatnonzero(~missing)
@@ -144,8 +145,3 @@ def _checked_matrix(X: Any, *, allow_nan: bool = False) -> Csr:
         cells[0, -1] = matrix.data[first]
         checked_values(cells, row, None)
     return matrix
-
-
-def _row_numbers(matrix: Csr) -> IndexArray:
-    """Row of each stored cell."""
-    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))

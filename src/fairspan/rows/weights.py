@@ -8,7 +8,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput
 from fairspan.rows.numbers import float64_of
-from fairspan.typing import AnyArray, FloatArray
+from fairspan.typing import FloatArray
 
 
 def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -> FloatArray | None:
@@ -32,7 +32,8 @@ def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -
         if np.ma.is_masked(sample_weight) or weights.dtype.kind not in "fiubO":
             # numpy would drop a mask or an imaginary part, and read text and dates as numbers.
             raise TypeError(f"masked, or of type {weights.dtype}")
-        if any(isinstance(each, str | bytes) for each in _objects(weights)):
+        objects = weights.ravel().tolist() if weights.dtype.kind == "O" else []
+        if any(isinstance(each, str | bytes) for each in objects):
             raise TypeError("text among objects")
         weights = weights.astype(np.float64, copy=False)
     except (ValueError, TypeError) as error:
@@ -50,10 +51,6 @@ def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -
     if not is_part and not weights.any():
         raise _bad("sample_weight")
     return _checked_range(weights, "sample_weight")
-
-
-def _objects(weights: AnyArray) -> list[Any]:
-    return weights.ravel().tolist() if weights.dtype.kind == "O" else []
 
 
 def check_apart(groups: Sequence[str], weight: str | None = None) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from fairspan.moments.group_statistics import GroupStatistics, Intake, OneGroup
 from fairspan.rows.device.arrays import DeviceRows
-from fairspan.rows.device.place import FEWEST_BLOCK_ROWS, BlockPlan, Place, on_host, spans
+from fairspan.rows.device.place import FEWEST_BLOCK_ROWS, Place, on_host, spans
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import CodedLabels, Label, LabelCoder, side_by_side
 from fairspan.typing import BoolArray, FloatArray, IndexArray
@@ -130,23 +130,30 @@ def device_statistics(rows: DeviceRows, limit: GroupLimit = USUAL_LIMIT) -> Grou
     InvalidInput
         A number that is not finite, a bad label, or too many groups.
     """
-    running = DeviceMoments(rows.place, rows.plan, rows.n_features)
-    coder = LabelCoder()
-    n_dropped = 0
+    place, plan, p = rows.place, rows.plan, rows.n_features
+    coder, groups, n_dropped = LabelCoder(), dict[int, _Group](), 0
+    unweighted: Any = place.xp.zeros((), dtype=place.xp.float64, device=place.device)
     check = partial(_check_groups, rows, limit)
-    size = max(rows.plan.chunk_rows, rows.plan.block_rows(rows.n_features))
     with np.errstate(over="ignore", invalid="ignore"):  # found at the end
-        for own in spans(rows.n_rows, size):
+        for own in spans(rows.n_rows, max(plan.chunk_rows, plan.block_rows(p))):
             missing = _missing(rows, own) if rows.on_missing == "drop" else None
             n_dropped += 0 if missing is None else int(missing.sum())
-            running.absorb(rows.array[own, :], _grouped(rows, own, missing, coder, check))
-        parts, all_finite = running.finished(coder.labels)
-    if not all_finite:
+            for part in _grouped(rows, own, missing, coder, check):
+                for block, weights in _blocks(rows, own, part):
+                    if part.code is None:
+                        unweighted = unweighted + place.xp.sum(place.float64(block))
+                        continue
+                    if part.code not in groups:
+                        groups[part.code] = _Group(place, plan.strips(p), block[0, :])
+                    groups[part.code].absorb(block, weights)
+        parts = [group.finished(coder.labels[code]) for code, group in groups.items()]
+    finite = [bool(np.isfinite(part.mean).all()) for part in parts]
+    if not (place.finite(unweighted) and all(finite)):
         for _ in rows.blocks():  # raises at the first row that is not finite
             pass
     if not parts and not n_dropped:
         return None
-    return GroupStatistics(parts, rows.n_features, None, Intake(n_dropped))
+    return GroupStatistics(parts, p, None, Intake(n_dropped))
 
 
 def _missing(rows: DeviceRows, own: slice) -> BoolArray:
@@ -182,50 +189,15 @@ def _grouped(
     return grouped_here(rows.place, labels, weights, missing, coder, own.start, check)
 
 
-class DeviceMoments:
-    """Moments of all groups so far.
-
-    Parameters
-    ----------
-    place : Place
-    plan : BlockPlan
-    n_features : int
-    """
-
-    def __init__(self, place: Place, plan: BlockPlan, n_features: int) -> None:
-        self._place, self._plan, self._n_features = place, plan, n_features
-        self._groups: dict[int, _Group] = {}
-        self._unweighted: Any = place.xp.zeros((), dtype=place.xp.float64, device=place.device)
-
-    def absorb(self, chunk: Any, parts: Iterable[OwnRows]) -> None:
-        """Add consecutive rows, of which each group's are known."""
-        for part in parts:
-            for rows, weights in self._blocks(chunk, part):
-                if part.code is None:
-                    self._unweighted = self._unweighted + self._place.xp.sum(rows)
-                    continue
-                if part.code not in self._groups:
-                    strips = self._plan.strips(self._n_features)
-                    self._groups[part.code] = _Group(self._place, strips, rows[0, :])
-                self._groups[part.code].absorb(rows, weights)
-
-    def _blocks(self, chunk: Any, part: OwnRows) -> Iterator[tuple[Any, FloatArray | None]]:
-        size = self._plan.block_rows(self._n_features)
-        for own in spans(part.count, size):
-            if part.rows is None:
-                rows = chunk[own, :]
-            else:
-                rows = self._place.xp.take(chunk, part.rows[own], axis=0)
-            if part.code is None:
-                rows = self._place.float64(rows)
-            yield rows, None if part.weights is None else part.weights[own]
-
-    def finished(self, labels: list[Label]) -> tuple[list[OneGroup], bool]:
-        """The groups by code, and whether all numbers were finite."""
-        parts = [group.finished(labels[code]) for code, group in self._groups.items()]
-        sums = [self._place.finite(self._unweighted)]
-        sums += [bool(np.isfinite(part.mean).all()) for part in parts]
-        return parts, all(sums)
+def _blocks(rows: DeviceRows, own: slice, part: OwnRows) -> Iterator[tuple[Any, FloatArray | None]]:
+    """The rows of a group among consecutive ones, with their weights, some at a time."""
+    chunk = rows.array[own, :]
+    for some in spans(part.count, rows.plan.block_rows(rows.n_features)):
+        if part.rows is None:
+            block = chunk[some, :]
+        else:
+            block = rows.place.xp.take(chunk, part.rows[some], axis=0)
+        yield block, None if part.weights is None else part.weights[some]
 
 
 class _Group:

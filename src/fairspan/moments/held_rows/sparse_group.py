@@ -89,17 +89,15 @@ class SparseGroup:
     def applied(self, directions: FloatArray) -> FloatArray:
         """The covariance about the group's own mean times (p, m) directions."""
         image = np.zeros_like(directions)
-        for columns in _column_blocks(directions.shape[1]):
-            for coordinates, part, weights in self._coordinates(directions[:, columns]):
-                image[:, columns] += part.T @ (weights[:, None] * coordinates)
+        for columns, coordinates, part, weights in self._coordinates(directions):
+            image[:, columns] += part.T @ (weights[:, None] * coordinates)
         return image / self.weight
 
     def captured(self, directions: FloatArray) -> float:
         """tr(V'CV) for (p, m) directions V."""
         total = 0.0
-        for columns in _column_blocks(directions.shape[1]):
-            for coordinates, _, weights in self._coordinates(directions[:, columns]):
-                total += float(weights @ np.einsum("ij,ij->i", coordinates, coordinates))
+        for _, coordinates, _, weights in self._coordinates(directions):
+            total += float(weights @ np.einsum("ij,ij->i", coordinates, coordinates))
         return total / self.weight
 
     def scattered(self) -> OneGroup:
@@ -123,10 +121,16 @@ class SparseGroup:
                 stop = start + n_rows
                 yield part[start:stop].toarray() + offset, weights[start:stop]
 
-    def _coordinates(self, directions: FloatArray) -> Iterator[tuple[FloatArray, Csr, FloatArray]]:
-        center = self.drift @ directions
-        for part, weights in zip(self.parts, self.part_weights, strict=True):
-            yield part @ directions - center, part, weights
+    def _coordinates(
+        self, directions: FloatArray
+    ) -> Iterator[tuple[slice, FloatArray, Csr, FloatArray]]:
+        """Centred rows along some of the directions at a time, with parts and their weights."""
+        for start in range(0, directions.shape[1], _COLUMNS):
+            columns = slice(start, start + _COLUMNS)
+            block = directions[:, columns]
+            center = self.drift @ block
+            for part, weights in zip(self.parts, self.part_weights, strict=True):
+                yield columns, part @ block - center, part, weights
 
 
 def sparse_groups(
@@ -187,17 +191,8 @@ def _shifted(part: Csr, pilot: FloatArray, filled: IndexArray) -> Csr:
     if len(filled) == 0:
         return part
     n, p = part.shape
-    dense = part[:, filled].toarray() - pilot[filled]
     ends = np.arange(n + 1) * len(filled)
-    own = scipy.sparse.csr_array((dense.ravel(), np.tile(filled, n), ends), shape=(n, p))
-    rest = part.copy()
-    rest.data[pilot[rest.indices] != 0] = 0.0
-    rest.eliminate_zeros()
-    shifted = scipy.sparse.csr_array(rest + own)
+    pilots = (np.tile(pilot[filled], n), np.tile(filled, n), ends)
+    shifted = scipy.sparse.csr_array(part - scipy.sparse.csr_array(pilots, shape=(n, p)))
     shifted.eliminate_zeros()
     return shifted
-
-
-def _column_blocks(n_columns: int) -> Iterator[slice]:
-    for start in range(0, n_columns, _COLUMNS):
-        yield slice(start, min(start + _COLUMNS, n_columns))

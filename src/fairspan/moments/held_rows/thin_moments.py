@@ -74,9 +74,7 @@ class ThinMoments(GroupMeans):
         variances = np.empty_like(self.means)
         centers = self.means - self.mean
         weights = 1.0 if self.row_weights is None else self.row_weights
-        # What each row counts for in the mean of its group.
-        shares = np.zeros((self.n_groups, len(self.codes)))
-        shares[self.codes, np.arange(len(self.codes))] = weights / self.weights[self.codes]
+        shares = _shares_by_group(self.codes, weights / self.weights[self.codes])
         with np.errstate(over="ignore", invalid="ignore"):
             for own, block in self.rows.blocks():
                 block -= centers[self.codes, own]
@@ -231,7 +229,7 @@ def thin_moments(
     with np.errstate(over="ignore", invalid="ignore"):
         shares = (1.0 if weights is None else weights) / totals[codes]
         rows = CentredRows(values, pilot, present=present)
-        means = pilot + _sums(rows, codes, shares)
+        means = pilot + rows.transposed_times(_shares_by_group(codes, shares).T).T
     if not np.isfinite(means).all():
         checked_values(values, 0, feature_names)
     check_sizes(totals.tolist(), [np.abs(means)])
@@ -250,11 +248,8 @@ def _sorted_groups(labels: list[Label], codes: IndexArray) -> tuple[list[Label],
     return [labels[code] for code in met], places[codes]
 
 
-def _sums(rows: CentredRows, codes: IndexArray, shares: FloatArray) -> FloatArray:
-    """Sum of share times row over each group's rows, (k, p)."""
+def _shares_by_group(codes: IndexArray, shares: FloatArray) -> FloatArray:
+    """What each row counts for in the mean of its group, (k, n)."""
     mixing = np.zeros((codes.max() + 1, len(codes)))
     mixing[codes, np.arange(len(codes))] = shares
-    sums = np.empty((len(mixing), rows.n_features))
-    for own, block in rows.blocks():
-        sums[:, own] = mixing @ block
-    return sums
+    return mixing

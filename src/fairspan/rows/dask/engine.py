@@ -57,9 +57,11 @@ def merged_in_pairs(fold: Any, results: Sequence[Any], what: str, first: int = 0
     width = 1
     while len(results) > 1:
         pairs = range(0, len(results) - 1, 2)
+        starts = [first + i * width for i in pairs]
+        where = [f"{what}s {start} to {start + 2 * width - 1}" for start in starts]
         merged = [
-            task(_merged, fold, _range(what, first + i * width, 2 * width), *results[i : i + 2])
-            for i in pairs
+            task(_merged, fold, told, *results[i : i + 2])
+            for i, told in zip(pairs, where, strict=True)
         ]
         results = [*merged, *results[2 * len(pairs) :]]
         width *= 2
@@ -100,10 +102,6 @@ def _merged(
 ) -> Result | None:
     with located(where), threadpool_limits(1):
         return merged_in_order(fold, (left, right))
-
-
-def _range(what: str, start: int, width: int) -> str:
-    return f"{what}s {start} to {start + width - 1}"
 
 
 # Parts whose results are merged on the cluster before one comes here. Not a matter of the cluster's

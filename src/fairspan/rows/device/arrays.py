@@ -43,8 +43,11 @@ class DeviceRows(RowsInMemory):
         return tuple(self.array.shape)
 
     def between(self, start: int, stop: int) -> AnyArray:
-        """Some rows, on the host."""
-        return host_rows(self.array[start:stop, :], self.place)
+        """Some rows, on the host; of a precision that numpy lacks, as float64."""
+        rows, xp = self.array[start:stop, :], self.place.xp
+        if self.place.is_real(rows) and rows.dtype not in (xp.float32, xp.float64):
+            rows = self.place.float64(rows)
+        return on_host(rows)
 
 
 class DeviceArrays:
@@ -118,29 +121,19 @@ class DeviceArrays:
         )
 
 
-def host_rows(rows: Any, place: Place) -> AnyArray:
-    """Some rows as a numpy array; of a precision that numpy lacks, as float64."""
-    xp = place.xp
-    odd = place.is_real(rows) and rows.dtype not in (xp.float32, xp.float64)
-    return on_host(place.float64(rows) if odd else rows)
-
-
 def _labels_there(labels: Any, place: Place, n_rows: int) -> Any | None:
+    """Labels on the device that can be sorted there: whole numbers or truth values."""
     if not is_device_array(labels) or tuple(labels.shape) != (n_rows,):
         return None
-    own = Place.of(labels)
-    is_same = own.device == place.device and own.xp is place.xp
-    return labels if is_same and _has_sortable_labels(place, labels) else None
+    own, xp = Place.of(labels), place.xp
+    if own.device != place.device or own.xp is not xp:
+        return None
+    kinds = ("bool", "signed integer")
+    return labels if labels.dtype == xp.uint8 or xp.isdtype(labels.dtype, kinds) else None
 
 
 def _brought_here(values: Any) -> Any:
     return on_host(values) if is_device_array(values) else values
-
-
-def _has_sortable_labels(place: Place, labels: Any) -> bool:
-    """Whether labels on the device are whole numbers or truth values, which can be sorted there."""
-    xp = place.xp
-    return labels.dtype == xp.uint8 or bool(xp.isdtype(labels.dtype, ("bool", "signed integer")))
 
 
 def _later(read: Callable[[], Labels]) -> Callable[[int, int], Any]:
@@ -168,10 +161,6 @@ def _mapped(rows: Any, place: Place, widest: int, change: Callable[[Any], Any]) 
             total = total + xp.sum(place.float64(block))
             parts.append(xp.astype(change(block), kept, copy=False))
     if not place.finite(total):
-        _check_finite(rows, place, size)
+        for span in spans(rows.shape[0], size):
+            checked_values(on_host(place.float64(rows[span, :])), span.start, None)
     return xp.concat(parts, axis=0)
-
-
-def _check_finite(rows: Any, place: Place, size: int) -> None:
-    for span in spans(rows.shape[0], size):
-        checked_values(on_host(place.float64(rows[span, :])), span.start, None)

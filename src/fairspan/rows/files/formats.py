@@ -181,25 +181,22 @@ def _open_csv(path: Path) -> _Opened:
         raise InvalidInput(
             f"{path} is empty", "Allowed is a header line and at least one row", "Check the file"
         )
+    # What the header shows most often outside quotes; a comma if it is a single column.
     header = start.strip(b"\r\n").splitlines()[0].decode("utf-8-sig")
-    delimiter = _delimiter(path, header)
+    delimiter = max(_DELIMITERS, key=re.sub(r'"[^"]*"', "", header).count)
+    if "\t" in header and path.name.lower().endswith((".tsv", ".tsv.gz")):
+        delimiter = "\t"
     with csv.open_csv(path, parse_options=parse_options(delimiter)) as reader:
         schema = reader.schema
-    numbers = frozenset(field.name for field in schema if _may_hold_numbers(field.type))
+    types = pa.types
+    numbers = frozenset(
+        field.name
+        for field in schema
+        if types.is_null(field.type)
+        or types.is_integer(field.type)
+        or types.is_floating(field.type)
+    )
     return schema, lambda constants: (CsvPart(path, constants, None, delimiter, numbers),)
-
-
-def _may_hold_numbers(kind: Any) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_null(kind) or types.is_integer(kind) or types.is_floating(kind))
-
-
-def _delimiter(path: Path, header: str) -> str:
-    """What the header shows most often outside quotes; a comma if it is a single column."""
-    if "\t" in header and path.name.lower().endswith((".tsv", ".tsv.gz")):
-        return "\t"
-    return max(_DELIMITERS, key=re.sub(r'"[^"]*"', "", header).count)
 
 
 _OPENING: dict[str, Callable[[Path], _Opened]] = {
