@@ -1,4 +1,7 @@
-"""Sufficient statistics of groups of rows, and the law by which those of two parts merge."""
+"""Sufficient statistics of groups of rows: how those of two parts merge, and how they are stored.
+
+Of each scatter only the lower triangle is stored, as it is symmetric.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

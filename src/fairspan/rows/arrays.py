@@ -1,4 +1,4 @@
-"""Rows in a numpy array, or in anything that numpy can read as one."""
+"""Rows in memory, and those in a numpy array or in anything that numpy can read as one."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator

@@ -6,17 +6,19 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from threadpoolctl import threadpool_limits
 
 from fairspan.errors import FairspanError
 from fairspan.rows.protocol import Fold, PartedRows, Result, Rows, RowSource
+
+Item = TypeVar("Item")
 
 
 class Part(RowSource, Protocol):
@@ -184,3 +186,28 @@ def interruption_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """The same items, of which the next is fetched by another thread in the meantime.
+
+    Decoding a file and multiplying matrices both leave Python's lock to others, so that they share
+    two cores well.
+
+    Examples
+    --------
+    >>> list(ahead([1, 2, 3]))
+    [1, 2, 3]
+    """
+    source = iter(items)
+    with ThreadPoolExecutor(1) as thread:
+        fetched = thread.submit(_next, source)
+        while item := fetched.result():
+            fetched = thread.submit(_next, source)
+            yield item[0]
+
+
+def _next(source: Iterator[Item]) -> tuple[Item] | None:
+    for item in source:
+        return (item,)
+    return None

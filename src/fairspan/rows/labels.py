@@ -123,7 +123,8 @@ def _of_integers(array: AnyArray) -> CodedLabels:
 def _of_arrow(column: Any) -> CodedLabels:
     """An Arrow column, coded by Arrow itself, which is many times faster than Python."""
     if isinstance(getattr(column, "chunks", None), list):
-        column = column.combine_chunks()
+        # A single chunk without a copy.
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if not hasattr(column, "dictionary"):
         try:
             column = column.dictionary_encode()

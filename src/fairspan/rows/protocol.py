@@ -139,7 +139,7 @@ class RowOpener(Protocol):
 
 
 class Projection(Protocol):
-    """What an adapter needs to know of a subspace to reduce rows where they lie."""
+    """What a kind of data needs to know of a subspace to reduce rows where they lie."""
 
     @property
     def components(self) -> FloatArray:

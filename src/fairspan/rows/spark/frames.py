@@ -1,6 +1,6 @@
 """Rows in a Spark DataFrame, read by Spark's own workers; only merged results leave them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -58,7 +58,9 @@ class SparkRows(RowsByColumns):
         """
         _check_numeric(self.frame, self.chosen.features)
         read = _numbered(self.frame, self.chosen.read)
-        return merged_there(mapped(read, _pass_over(fold, self.chosen), OUTCOME), fold)
+        return merged_there(
+            mapped(read, partial(_read_partition, fold, self.chosen), OUTCOME), fold
+        )
 
 
 class SparkFrames:
@@ -108,10 +110,6 @@ class SparkFrames:
         reduced = partial(_reduced, projection, list(chosen.features), carried)
         read = _numbered(frame, [*chosen.features, *carried])
         return mapped(read, reduced, _reduced_schema(frame, projection, carried))
-
-
-def _pass_over(fold: Fold[Result], chosen: ChosenColumns) -> Callable[[Batches], Batches]:
-    return partial(_read_partition, fold, chosen)
 
 
 def _read_partition(fold: Fold[Any], chosen: ChosenColumns, batches: Batches) -> Batches:
