@@ -15,9 +15,10 @@ from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.proof import LinesProof
 from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.problem.criteria import declares
+from fairspan.problem.parameters import check_choice
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.solvers.projected.eigen_path import check_eigen, projected_solver
+from fairspan.solvers.projected.eigen_path import EIGEN, projected_solver
 from fairspan.solvers.two_groups.branch_and_bound import BranchAndBound
 from fairspan.solvers.two_groups.equal_errors import solve_equal_errors
 from fairspan.solvers.two_groups.root_search import Reached, RootSearch
@@ -62,7 +63,7 @@ class BoundarySearch:
     name: ClassVar[str] = "boundary"
 
     def __post_init__(self) -> None:
-        check_eigen(self.eigen)
+        check_choice("eigen", self.eigen, EIGEN)
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
