@@ -107,33 +107,20 @@ class BoundarySearch:
         if projected is not None:
             return projected.solve(problem, tolerance)
         if problem.n_groups == 1:
-            return _single_group(problem, tolerance)
+            # Ordinary PCA: every criterion grows with the error of the only group.
+            return _linear(problem, problem.proportions, tolerance)
         if declares(problem.criterion, "wants_equal_errors"):
             return solve_equal_errors(problem, tolerance, self.name)
         if problem.pieces is None:
             return _robust(problem, tolerance)
         if problem.pieces.is_linear:
-            return _linear(problem, problem.pieces, tolerance)
+            return _linear(problem, problem.pieces.coefficients.sum(axis=0), tolerance)
         return _largest_of_two(problem, problem.pieces, tolerance)
 
 
-def _linear(problem: Problem, pieces: Pieces, tolerance: float) -> Solution:
+def _linear(problem: Problem, weights: FloatArray, tolerance: float) -> Solution:
     """The leading eigenvectors of one mixture."""
-    weights = pieces.coefficients.sum(axis=0)
-    if (weights == problem.proportions).all():
-        return _at_once(problem, problem.pooled_optimum.vectors, weights, tolerance)
-    leading = problem.second_moments.leading(weights, problem.n_components)
-    return _at_once(problem, leading.vectors, weights, tolerance)
-
-
-def _single_group(problem: Problem, tolerance: float) -> Solution:
-    """Ordinary PCA: every criterion grows with the error of the only group."""
-    return _at_once(problem, problem.pooled_optimum.vectors, problem.proportions, tolerance)
-
-
-def _at_once(
-    problem: Problem, basis: FloatArray, weights: FloatArray, tolerance: float
-) -> Solution:
+    basis = problem.second_moments.leading(weights, problem.n_components).vectors
     solution = certified(
         problem,
         basis,
