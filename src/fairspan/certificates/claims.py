@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.optimality import Judged
-from fairspan.certificates.solution import Status
+from fairspan.certificates.solution import Judged, Status
+from fairspan.moments.of_rows import Moments
 from fairspan.subspace import FairSubspace, Provenance
 from fairspan.typing import FloatArray
 
@@ -56,6 +56,24 @@ def of_components(subspace: FairSubspace) -> Iterator[str]:
     dimension = float((lengths * (2 - lengths)).sum())
     if lengths.max() > 1 + _ORTHONORMAL or abs(dimension - round(dimension)) > _WHOLE:
         yield "The components are no soft projection of a whole number of dimensions."
+
+
+def of_data(subspace: FairSubspace, moments: Moments, made: Provenance) -> Iterator[str]:
+    """Whether the model was fitted on as many rows, and with their mean and scale."""
+    if tuple(moments.counts.tolist()) != tuple(made.counts):
+        yield "The groups have other numbers of rows than those that the model was fitted on."
+    mean, own = moments.mean, subspace.mean
+    if subspace.center == "none":
+        mean = np.zeros(len(mean))
+    size = np.abs(mean) + moments.standard_deviations
+    if own is None or (np.abs(mean - own) > _SAME * size).any():
+        yield "The mean of the model is not that of the data."
+    scale = subspace.scale
+    if scale is not None:
+        deviations = moments.standard_deviations
+        deviations = np.where(deviations == 0, 1.0, deviations)
+        if (np.abs(scale - deviations) > _SAME * deviations).any():
+            yield "The scale of the model is not that of the data."
 
 
 def of_variances(

@@ -15,14 +15,14 @@ larger than every loss.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairspan.certificates.proof import Proof
-from fairspan.certificates.solution import Solution, Status, TracePoint
+from fairspan.certificates.solution import Judged, Solution, Status, TracePoint
 from fairspan.linalg import rounding_of_basis, rounding_of_errors, with_positive_signs
 from fairspan.linalg.graded import graded_eigh
+from fairspan.problem.criteria import declares
 from fairspan.problem.limits import is_within
 from fairspan.problem.problem import Problem
 from fairspan.problem.proof_formulas import proof_formula_of
@@ -38,65 +38,6 @@ _STRICTER, _LEAST = 0.9, 4 * _EPSILON
 _ZERO = 2.0
 # What counts as the same length, of the columns of a soft projection's basis.
 _SAME_LENGTH = 1e-12
-
-
-class Judged(NamedTuple):
-    """A subspace, judged by the objective and by what is proven of it.
-
-    Attributes
-    ----------
-    objective, lower_bound : float
-    gap : float
-        Their difference, computed without cancellation.
-    violation : float
-        By how much the groups' errors differ where the criterion wants them equal; otherwise 0.
-    scale : float
-        What a gap is compared with: the size of the objective.
-    resolution : float
-        The gap that float64 cannot tell from zero.
-    tolerance : float
-        The gap up to which the subspace is optimal.
-    worst : float
-        What is compared with that: gap or violation; infinite beyond a restriction's limit.
-    rounding : float
-        By how much the objective alone may be off.
-    size : float
-        What is left to be lost: the largest error.
-    errors, roundings : (k,) arrays
-        Of the groups, and by how much each may be off.
-    status : Status
-    """
-
-    objective: float
-    lower_bound: float
-    gap: float
-    violation: float
-    scale: float
-    resolution: float
-    tolerance: float
-    worst: float
-    rounding: float
-    size: float
-    errors: FloatArray
-    roundings: FloatArray
-    status: Status
-
-    def in_unit(self, unit: float, *, logarithmic: bool) -> "Judged":
-        """The same for features that were divided by a unit, in squared units of their own."""
-        square = unit * unit
-        in_features = self._replace(errors=self.errors * square, roundings=self.roundings * square)
-        if logarithmic:
-            return in_features.shifted(-2 * float(np.log(unit)))
-        numbers: dict[str, Any] = {
-            name: value * square
-            for name, value in self._asdict().items()
-            if isinstance(value, float)
-        }
-        return in_features._replace(**numbers)
-
-    def shifted(self, by: float) -> "Judged":
-        """The same of values that are larger by a number."""
-        return self._replace(objective=self.objective + by, lower_bound=self.lower_bound + by)
 
 
 def judged(
@@ -133,7 +74,7 @@ def judged(
     if lower_bound is None:
         gap, lowered = proof.gap(problem, basis, errors)
         unsure = gap
-        if problem.fixed is None and getattr(problem.criterion, "is_never_negative", False):
+        if problem.fixed is None and declares(problem.criterion, "is_never_negative"):
             gap, unsure = min(gap, objective), min(gap, objective + own)
     else:
         gap, lowered = objective - lower_bound, own
@@ -271,7 +212,7 @@ def by_pooled_variance(problem: Problem, basis: FloatArray) -> FloatArray:
 
 
 def _wants_equal(problem: Problem) -> bool:
-    return problem.n_groups > 1 and bool(getattr(problem.criterion, "wants_equal_errors", False))
+    return problem.n_groups > 1 and declares(problem.criterion, "wants_equal_errors")
 
 
 def _roundings(problem: Problem, basis: FloatArray) -> FloatArray:
@@ -300,7 +241,7 @@ def _best_roundings(problem: Problem) -> FloatArray:
 def _scale(problem: Problem, errors: FloatArray, weights: FloatArray) -> float:
     """The size of the objective; under a restriction of what is left to be chosen."""
     whole = proof_formula_of(problem.criterion).scale(errors + problem.left_out, weights, problem)
-    if problem.fixed is None or getattr(problem.criterion, "is_logarithmic", False):
+    if problem.fixed is None or declares(problem.criterion, "is_logarithmic"):
         return whole
     return min(whole, float((errors - problem.fixed_errors).max()))
 
@@ -320,7 +261,7 @@ def _size(problem: Problem, errors: FloatArray, resolution: float) -> float:
     So what is zero by structure, as where d dimensions hold all rows, is optimal, but not where a
     column of large numbers makes the variance of all others rounding. 1 for logarithms.
     """
-    if getattr(problem.criterion, "is_logarithmic", False):
+    if declares(problem.criterion, "is_logarithmic"):
         return 1.0
     inner = errors - problem.fixed_errors
     largest = float(inner.max())

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from fairspan.certificates.supporting_polygon import least_beyond_lines
-from fairspan.linalg import smallest_sum
+from fairspan.linalg import eigh, smallest_sum
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import declares
 from fairspan.problem.limits import CovariancesWithin, Limit, MeansWithin, is_within
@@ -183,7 +183,7 @@ class CovariancesProof(Proof):
         assert isinstance(limit, CovariancesWithin)
         mixed, most = np.zeros_like(limit.difference), 0.0
         for sign, given in zip((1.0, -1.0), self.multipliers, strict=True):
-            values, vectors = np.linalg.eigh(sign * limit.difference)
+            values, vectors = eigh(sign * limit.difference)
             shift = max(0.0, -float(values[0]))
             root = (vectors * np.sqrt(np.maximum(values + shift, 0.0))) @ vectors.T
             multiplier = positive_part(given)
@@ -196,7 +196,7 @@ class CovariancesProof(Proof):
 
 def positive_part(matrix: FloatArray) -> FloatArray:
     """A symmetric matrix without its negative eigenvalues."""
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    values, vectors = eigh((matrix + matrix.T) / 2)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 

@@ -1,8 +1,9 @@
 """What every solver returns: a subspace, its value, and a bound that no subspace can beat."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any, NamedTuple
 
 from fairspan.certificates.proof import Proof
 from fairspan.formatting.html_table import html_table
@@ -48,9 +49,69 @@ class TracePoint:
     lower_bound: float
     upper_bound: float
 
-    def shifted(self, by: float) -> "TracePoint":
+    def rescaled(self, times: float, by: float) -> "TracePoint":
+        """The same of values that are multiplied by a number, and then larger by another."""
+        lower, upper = self.lower_bound * times + by, self.upper_bound * times + by
+        return TracePoint(self.n_eigenproblems, lower, upper)
+
+
+class Judged(NamedTuple):
+    """A subspace, judged by the objective and by what is proven of it.
+
+    Attributes
+    ----------
+    objective, lower_bound : float
+    gap : float
+        Their difference, computed without cancellation.
+    violation : float
+        By how much the groups' errors differ where the criterion wants them equal; otherwise 0.
+    scale : float
+        What a gap is compared with: the size of the objective.
+    resolution : float
+        The gap that float64 cannot tell from zero.
+    tolerance : float
+        The gap up to which the subspace is optimal.
+    worst : float
+        What is compared with that: gap or violation; infinite beyond a restriction's limit.
+    rounding : float
+        By how much the objective alone may be off.
+    size : float
+        What is left to be lost: the largest error.
+    errors, roundings : (k,) arrays
+        Of the groups, and by how much each may be off.
+    status : Status
+    """
+
+    objective: float
+    lower_bound: float
+    gap: float
+    violation: float
+    scale: float
+    resolution: float
+    tolerance: float
+    worst: float
+    rounding: float
+    size: float
+    errors: FloatArray
+    roundings: FloatArray
+    status: Status
+
+    def in_unit(self, unit: float, *, logarithmic: bool) -> "Judged":
+        """The same for features that were divided by a unit, in squared units of their own."""
+        square = unit * unit
+        in_features = self._replace(errors=self.errors * square, roundings=self.roundings * square)
+        if logarithmic:
+            return in_features.shifted(-2 * math.log(unit))
+        numbers: dict[str, Any] = {
+            name: value * square
+            for name, value in self._asdict().items()
+            if isinstance(value, float)
+        }
+        return in_features._replace(**numbers)
+
+    def shifted(self, by: float) -> "Judged":
         """The same of values that are larger by a number."""
-        return TracePoint(self.n_eigenproblems, self.lower_bound + by, self.upper_bound + by)
+        return self._replace(objective=self.objective + by, lower_bound=self.lower_bound + by)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +206,21 @@ class Solution:
         if self.gap <= 0:
             return 0.0
         return self.gap / self.scale if self.scale > 0 else math.inf
+
+    def in_unit(self, unit: float, *, logarithmic: bool) -> "Solution":
+        """The same for features that were divided by a unit, in squared units of their own."""
+        square = 1.0 if logarithmic else unit * unit
+        moved = -2 * math.log(unit) if logarithmic else 0.0
+        return replace(
+            self,
+            objective=self.objective * square + moved,
+            lower_bound=self.lower_bound * square + moved,
+            tolerance=self.tolerance * square,
+            violation=self.violation * square,
+            resolution=self.resolution * square,
+            scale=self.scale * square,
+            trace=tuple(step.rescaled(square, moved) for step in self.trace),
+        )
 
     @property
     def supporting_weights(self) -> FloatArray | None:

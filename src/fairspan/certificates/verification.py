@@ -5,15 +5,15 @@ the rows: that the components are orthonormal, the errors, the objective, and th
 eigenvalues by LAPACK and room for rounding on the safe side.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from fairspan.certificates import claims
-from fairspan.certificates.optimality import Judged, judged
+from fairspan.certificates.optimality import judged
 from fairspan.certificates.proof import Proof
+from fairspan.certificates.solution import Judged
 from fairspan.certificates.storing import proof_of, settings_from
 from fairspan.errors import FairspanError
 from fairspan.moments.center import Center
@@ -21,14 +21,14 @@ from fairspan.moments.of_rows import Moments, holds_matrices, is_moments, moment
 from fairspan.problem.posing import Posed, Restricted, pose
 from fairspan.problem.problem import Problem
 from fairspan.problem.units import in_units, unit_for
-from fairspan.rows.groups import listed
+from fairspan.rows.groups import Label, listed
 from fairspan.rows.labels import Everyone
 from fairspan.rows.registry import rows_of
 from fairspan.subspace import FairSubspace, Provenance
 from fairspan.typing import FloatArray
 
-# Components lie in the directions up to this, and the mean is that of the rows.
-_INSIDE_OF, _SAME_MEAN = 1e-10, 1e-9
+# Components lie in the directions that a restriction leaves up to this rounding.
+_INSIDE_OF = 1e-10
 # Columns of a basis shorter than this lie outside of the rows' coordinates.
 _INSIDE = 1e-6
 # Beyond so many numbers in the second moments they are not formed.
@@ -163,10 +163,14 @@ class _Checks:
     def run(self) -> Verification:
         """Check everything; what does not hold is said first."""
         made = self._provenance()
-        self._check_same_features()
+        self._check_same_features(made.groups)
         failures = [*claims.of_estimator(self.model, self.subspace, made)]
-        failures += [*claims.of_components(self.subspace), *self._of_data(made)]
-        posed, proof = self._posed(made), self._proof()
+        failures += [
+            *claims.of_components(self.subspace),
+            *claims.of_data(self.subspace, self.moments, made),
+        ]
+        posed, evidence = self._posed(made), self.subspace.evidence
+        proof = None if evidence is None else proof_of(evidence)
         restricted = posed.at(int(posed.n_components))
         found, unchecked = self._judged(posed, restricted, proof, made)
         logarithmic = bool(getattr(posed.problem.criterion, "is_logarithmic", False))
@@ -187,34 +191,18 @@ class _Checks:
             raise _Fails("The model does not say what it minimises: nothing can be verified.")
         return made
 
-    def _check_same_features(self) -> None:
+    def _check_same_features(self, groups: tuple[Label, ...]) -> None:
         p, given = self.subspace.n_features, self.moments.n_features
         if p != given:
             raise _Fails(f"The model has {p} features, the data have {given}.")
         names, known = self.subspace.feature_names, self.moments.feature_names
         if names is not None and known is not None and names != known:
             raise _Fails("The data have other features than the model, or in another order.")
-
-    def _of_data(self, made: Provenance) -> Iterator[str]:
-        if tuple(self.moments.labels) != tuple(made.groups):
+        if tuple(self.moments.labels) != tuple(groups):
             raise _Fails(
-                f"The model was fitted on the groups {listed(list(made.groups))}, the data have "
+                f"The model was fitted on the groups {listed(list(groups))}, the data have "
                 f"{listed(self.moments.labels)}."
             )
-        if tuple(self.moments.counts.tolist()) != tuple(made.counts):
-            yield "The groups have other numbers of rows than those that the model was fitted on."
-        mean, own = self.moments.mean, self.subspace.mean
-        if self.subspace.center == "none":
-            mean = np.zeros(len(mean))
-        size = np.abs(mean) + self.moments.standard_deviations
-        if own is None or (np.abs(mean - own) > _SAME_MEAN * size).any():
-            yield "The mean of the model is not that of the data."
-        scale = self.subspace.scale
-        if scale is not None:
-            deviations = self.moments.standard_deviations
-            deviations = np.where(deviations == 0, 1.0, deviations)
-            if (np.abs(scale - deviations) > _SAME_MEAN * deviations).any():
-                yield "The scale of the model is not that of the data."
 
     def _posed(self, made: Provenance) -> Posed:
         criterion, restriction = settings_from(made.criterion, made.settings)
@@ -224,7 +212,8 @@ class _Checks:
             )
         moments = self.moments
         if moments.matrix_free:
-            by_matrices = _n_numbers(moments) <= _MOST_NUMBERS
+            n_numbers = float(moments.n_groups) * float(moments.n_features) ** 2
+            by_matrices = n_numbers <= _MOST_NUMBERS
         else:  # coordinates of the rows lose digits beside a column of large numbers
             by_matrices = moments.n_features <= _MOST_FEATURES and restriction is None
         if by_matrices:
@@ -235,7 +224,7 @@ class _Checks:
             self.subspace.dimension,
             in_units(criterion, unit),
             restriction=in_units(restriction, unit),
-            center=self._center,
+            center=cast(Center, self.subspace.center),
             divisor=np.full(moments.n_features, unit) if unit != 1 else divisor,
             allow_extra=self.subspace.is_soft,
         )
@@ -247,15 +236,8 @@ class _Checks:
         return square * full.total_variance, best
 
     @property
-    def _center(self) -> Center:
-        return self.subspace.center  # type: ignore[return-value]
-
-    @property
     def _unit(self) -> float:
-        return unit_for(self.moments, self._center, self.subspace.scale)
-
-    def _proof(self) -> Proof | None:
-        return None if self.subspace.evidence is None else proof_of(self.subspace.evidence)
+        return unit_for(self.moments, cast(Center, self.subspace.center), self.subspace.scale)
 
     def _judged(
         self, posed: Posed, restricted: Restricted, proof: Proof | None, made: Provenance
@@ -291,10 +273,6 @@ class _Checks:
             f"(the model says {made.lower_bound:.9g}). Double precision resolves "
             f"{found.resolution:.1e}."
         )
-
-
-def _n_numbers(moments: Moments) -> float:
-    return float(moments.n_groups) * float(moments.n_features) ** 2
 
 
 def _inside(basis: FloatArray) -> FloatArray:

@@ -15,14 +15,13 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.by_name import criterion_of, restriction_of
-from fairspan.problem.criteria import Criterion
+from fairspan.problem.criteria import Criterion, declares
 from fairspan.problem.posing import Posed, deviations_of, pose
 from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.restrictions import Restriction
 from fairspan.problem.units import check_squares, in_units, largest_column, unit_for
 from fairspan.rows.groups import listed
 from fairspan.solvers.choose import solver_of
-from fairspan.solvers.in_unit import in_unit
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace
 from fairspan.solvers.restrictions.restricted import Solved, Task
 from fairspan.solvers.restrictions.smallest_dimension import smallest_keeping
@@ -137,7 +136,8 @@ def fit_subspace(
     if unit != 1:
         d = solved.problem.n_components
         problem = settings.posed(moments, n_components, 1.0).at(d).full
-        solved = Solved(problem, in_unit(solved.solution, solved.problem, unit))
+        logarithmic = declares(problem.criterion, "is_logarithmic")
+        solved = Solved(problem, solved.solution.in_unit(unit, logarithmic=logarithmic))
     return _fit_of(solved, moments, settings, posed.coordinates)
 
 

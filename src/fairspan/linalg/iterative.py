@@ -45,17 +45,11 @@ class IterativeSubspace:
     uncertainty : float
         By how much the true sum of the d largest eigenvalues may exceed the one found, judged by
         the residuals, if no eigenvalue was missed.
-    n_products : int
-        Columns that the operator was applied to.
-    beyond : float
-        About the largest eigenvalue that the vectors do not hold.
     """
 
     leading: LeadingSubspace
     vectors: FloatArray
     uncertainty: float
-    n_products: int
-    beyond: float
 
 
 def leading_subspace_of(
@@ -107,7 +101,7 @@ def leading_subspace_of(
     # What is proven elsewhere needs no directions beside those that are known.
     fixed = block if start is None or sum_goal is None else 0
     basis = _first_basis(p, fixed, start)
-    images, n_products = operator(basis), basis.shape[1]
+    images = operator(basis)
     for _ in range(_MOST_ROUNDS):
         values, coordinates = _ritz(basis, images)
         vectors = basis @ coordinates[:, :block]
@@ -127,14 +121,12 @@ def leading_subspace_of(
         if fresh.shape[1] == 0:
             break
         basis, images = np.hstack([basis, fresh]), np.hstack([images, operator(fresh)])
-        n_products += fresh.shape[1]
     tie = max(tie_tolerance, TIE_TOLERANCE * size)
     leading = LeadingSubspace.of(values, vectors, d, tie)
     wanted = min(n_vectors or block, basis.shape[1])
     if wanted != block:
         vectors = basis @ coordinates[:, :wanted]
-    beyond = float(values[wanted]) if len(values) > wanted else float(values[-1])
-    return IterativeSubspace(leading, vectors, uncertainty, n_products, beyond)
+    return IterativeSubspace(leading, vectors, uncertainty)
 
 
 def orthonormal_beside(basis: FloatArray, columns: FloatArray) -> FloatArray:

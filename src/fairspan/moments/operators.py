@@ -165,19 +165,6 @@ class DenseSecondMoments:
         """S_gV of every group, shape (k, p, d)."""
         return np.asarray(_product(self.matrices, basis))
 
-    def within(self, directions: FloatArray) -> "DenseSecondMoments":
-        """The second moments Q'S_gQ in the coordinates of orthonormal (p, m) directions Q.
-
-        What lies outside of them is remembered, so that errors stay those of the whole rows.
-        """
-        rest = np.eye(self.n_features) - directions @ directions.T
-        lost = [np.vdot(rest, matrix @ rest) for matrix in self.matrices]
-        return DenseSecondMoments(
-            self.compressed(directions),
-            self.outside + np.array(lost),
-            np.abs(directions.T) @ self.offset_rounding,
-        )
-
     def leading(
         self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
     ) -> LeadingSubspace:
@@ -273,8 +260,5 @@ def _product(matrices: FloatArray, block: FloatArray) -> FloatArray:
 def _by_lapack(matrix: FloatArray, n_components: int, n_vectors: int) -> IterativeSubspace:
     p, d = len(matrix), n_components
     wider = leading_subspace(matrix, min(max(n_vectors, d), p))
-    values, vectors = wider.eigenvalues, wider.vectors
-    gap = float(values[d - 1] - values[d]) if len(values) > d else wider.gap
-    leading = LeadingSubspace(values[:d], vectors[:, :d], d, np.empty((p, 0)), gap)
-    beyond = float(values[-1]) - (wider.gap if np.isfinite(wider.gap) else 0.0)
-    return IterativeSubspace(leading, vectors, 0.0, 0, beyond)
+    leading = LeadingSubspace.of(wider.eigenvalues, wider.vectors, d, 0.0)
+    return IterativeSubspace(leading, wider.vectors, 0.0)

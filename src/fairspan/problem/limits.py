@@ -5,6 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
+from fairspan.linalg import eigvalsh
 from fairspan.typing import FloatArray
 
 # A limit is met up to this share of it, and of what it limits.
@@ -75,4 +76,4 @@ class CovariancesWithin:
     def exceeded(self, basis: FloatArray) -> float:
         """||V'DV|| - tau."""
         within = basis.T @ self.difference @ basis
-        return float(np.abs(np.linalg.eigvalsh(within)).max()) - self.tolerance
+        return float(np.abs(eigvalsh(within)).max()) - self.tolerance

@@ -3,6 +3,7 @@
 import numpy as np
 
 from fairspan.errors import Incompatible
+from fairspan.linalg import graded_eigh
 from fairspan.typing import FloatArray
 
 # Differences of means below this share of a feature's spread, or of the means, are rounding.
@@ -10,6 +11,8 @@ _ROUNDING_OF_SPREAD = 1e-12
 _ROUNDING_OF_MEAN = 1e-14
 # Mean differences that depend on each other linearly span less; relative to the largest.
 _DEPENDENT = 1e-9
+# Variance below this share of what the columns of a direction have is rounding.
+_NO_VARIANCE = 1e-13
 
 
 def mean_free_directions(
@@ -65,3 +68,17 @@ def mean_free_directions(
     span = (axes[:rank] * unit).T
     span /= np.maximum(np.linalg.norm(span, axis=0), np.finfo(np.float64).tiny)
     return np.ascontiguousarray(np.linalg.qr(span, mode="complete")[0][:, rank:])
+
+
+def split_by_variance(
+    directions: FloatArray, covariances: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Directions along which the rows vary, and the others, of the same span."""
+    pooled = covariances.mean(axis=0)
+    within = directions.T @ pooled @ directions
+    values, vectors, _ = graded_eigh((within + within.T) / 2, max(len(within) - 1, 0))
+    turned = directions @ vectors
+    # What rounding of the entries may make of a direction without variance.
+    spreads = np.sqrt(np.maximum(np.diag(pooled), 0.0))
+    varies = values > _NO_VARIANCE * (spreads @ np.abs(turned)) ** 2
+    return turned[:, varies], turned[:, ~varies]

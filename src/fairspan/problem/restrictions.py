@@ -15,18 +15,16 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from fairspan.errors import Incompatible
-from fairspan.linalg import graded_eigh
+from fairspan.linalg import eigh
 from fairspan.problem.criteria import Criterion, TotalError
 from fairspan.problem.limits import CovariancesWithin, Limit, MeansWithin
-from fairspan.problem.mean_free_directions import mean_free_directions
+from fairspan.problem.mean_free_directions import mean_free_directions, split_by_variance
 from fairspan.problem.parameters import check_count, check_number
 from fairspan.rows.groups import Label
 from fairspan.typing import FloatArray
 
 # Without n_directions, covariance parity keeps this share of the directions.
 _SHARE_OF_DIRECTIONS = 0.85
-# Variance below this share of what the columns of a direction have is rounding.
-_NO_VARIANCE = 1e-13
 
 
 class Restriction(Protocol):
@@ -117,24 +115,10 @@ class MeanParity:
     ) -> FloatArray | None:
         """The directions among which V is chosen; None for all.
 
-        Parameters
-        ----------
-        means : (k, p) array
-            m_g.
-        covariances : (k, p, p) array
-            C_g.
-        n_components : int
-            d.
-
-        Returns
-        -------
-        (p, p - rank) array or None
-            Orthonormal columns.
-
         Raises
         ------
         Incompatible
-            Fewer than d directions are left.
+            Fewer than d are left.
         """
         return mean_free_directions(means, covariances, n_components) if self.is_exact else None
 
@@ -232,15 +216,6 @@ class CovarianceParity:
     ) -> FloatArray:
         """The directions among which V is chosen.
 
-        Parameters
-        ----------
-        means : (k, p) array
-            m_g.
-        covariances : (k, p, p) array
-            C_g.
-        n_components : int
-            d.
-
         Returns
         -------
         (p, n_directions) array
@@ -265,7 +240,7 @@ class CovarianceParity:
                 f"features, mean parity takes {means.shape[1] - left} direction(s) away",
                 "Choose a number in that range, or another n_components",
             )
-        varying, still = _split_by_variance(free, covariances)
+        varying, still = split_by_variance(free, covariances)
         if n_components > varying.shape[1]:
             raise Incompatible(
                 f"CovarianceParity was asked for n_components={n_components}",
@@ -273,7 +248,7 @@ class CovarianceParity:
                 "parity leaves does any row vary about its group's mean",
                 "Choose fewer components, or use MeanParity()",
             )
-        values, vectors = np.linalg.eigh(varying.T @ (covariances[0] - covariances[1]) @ varying)
+        values, vectors = eigh(varying.T @ (covariances[0] - covariances[1]) @ varying)
         nearest = np.sort(np.argsort(np.abs(values), kind="stable")[:wanted])
         # Along directions without variance groups are alike, and there is nothing to be kept.
         return np.hstack([varying @ vectors[:, nearest], still[:, : wanted - len(nearest)]])
@@ -283,7 +258,7 @@ class CovarianceParity:
         free = mean_free_directions(means, covariances, 1)
         if not self.is_exact or len(means) == 1:
             return int(free.shape[1])
-        n_varying = int(_split_by_variance(free, covariances)[0].shape[1])
+        n_varying = int(split_by_variance(free, covariances)[0].shape[1])
         return n_varying if self.n_directions is None else min(n_varying, self.n_directions)
 
     def limit(self, means: FloatArray, covariances: FloatArray) -> Limit | None:
@@ -291,20 +266,6 @@ class CovarianceParity:
         if self.tolerance is None:
             return None
         return CovariancesWithin(covariances[0] - covariances[-1], self.tolerance)
-
-
-def _split_by_variance(
-    directions: FloatArray, covariances: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Directions along which the rows vary, and the others, of the same span."""
-    pooled = covariances.mean(axis=0)
-    within = directions.T @ pooled @ directions
-    values, vectors, _ = graded_eigh((within + within.T) / 2, max(len(within) - 1, 0))
-    turned = directions @ vectors
-    # What rounding of the entries may make of a direction without variance.
-    spreads = np.sqrt(np.maximum(np.diag(pooled), 0.0))
-    varies = values > _NO_VARIANCE * (spreads @ np.abs(turned)) ** 2
-    return turned[:, varies], turned[:, ~varies]
 
 
 def _check_tolerated(

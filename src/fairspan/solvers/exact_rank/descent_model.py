@@ -27,6 +27,7 @@ _FLAT = 1e-3
 # Without any curvature a step is no longer than the inverse of this.
 _STEEPEST = 1e-9
 _FLATTEST = 20
+# Scores with a multiplier below this are not active.
 _ACTIVE = 1e-9
 # Scores are uncertain by this share of the errors in them.
 _ROUNDING = 1e-15

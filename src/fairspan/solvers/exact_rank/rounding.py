@@ -1,15 +1,17 @@
 """From a relaxed solution to exactly d orthonormal components."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from fairspan.certificates.optimality import goal
+from fairspan.certificates.solution import TracePoint
 from fairspan.linalg import eigh
 from fairspan.problem.criteria import declares
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.solvers.exact_rank.descent import descend
+from fairspan.solvers.exact_rank.descent import LocalOptimum, descend
 from fairspan.solvers.exact_rank.descent_model import Scores
 from fairspan.typing import FloatArray
 
@@ -77,23 +79,76 @@ def best_rounding(
     return min(found, key=lambda local: local.value).basis
 
 
-class Search(Protocol):
-    """Bounds from both sides, narrowed from above by descents."""
+class Search:
+    """Bounds from both sides, narrowed from above by descents at exactly d components.
+
+    Parameters
+    ----------
+    problem : Problem
+    scores : Scores
+        What is minimised.
+    share : float
+        The gap to reach, as a share of the value.
+
+    Attributes
+    ----------
+    best : LocalOptimum or None
+        The best subspace so far.
+    proven : float
+        The best bound that was noted.
+    n_steps : int
+        Eigenproblems solved so far.
+    """
+
+    def __init__(self, problem: Problem, scores: Scores, share: float) -> None:
+        self.problem, self.scores, self.share = problem, scores, share
+        self.best: LocalOptimum | None = None
+        self.proven, self.n_steps = -np.inf, 0
+        self.trace: list[TracePoint] = []
 
     @property
-    def tolerance(self) -> float:
-        """By how much a descent must lower the value to count."""
+    def n_eigenproblems(self) -> int:
+        """How many were solved so far."""
+        return self.n_steps
+
+    @property
+    def lower(self) -> float:
+        """The best bound: no subspace has a smaller value."""
+        return self.proven
 
     @property
     def upper(self) -> float:
         """The best value of exactly d components so far."""
+        return np.inf if self.best is None else self.best.value
+
+    @property
+    def tolerance(self) -> float:
+        """The gap to reach, absolute."""
+        if self.best is None:
+            return np.inf
+        return goal(self.problem, self.problem.errors(self.best.basis), self.share)
 
     @property
     def closed(self) -> bool:
         """Whether exactly d components reach the bound."""
+        return self.upper - self.lower <= self.tolerance
 
     def descend_from(self, start: FloatArray) -> float:
-        """Take the local optimum below a subspace, and tell its value."""
+        """Take the local optimum below a subspace if it is the best, and tell its value."""
+        local = descend(self.problem, self.scores, start)
+        self.n_steps += local.n_eigenproblems
+        if local.value < self.upper:
+            self.best = local
+            self.improved(local)
+        self.note()
+        return local.value
+
+    def improved(self, local: LocalOptimum) -> None:
+        """Take what a new best subspace proves, if anything."""
+
+    def note(self) -> None:
+        """Add the bounds so far to the trace."""
+        self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
 
 
 def patience_of(problem: Problem) -> int:

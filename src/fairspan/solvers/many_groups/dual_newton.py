@@ -11,12 +11,13 @@ from typing import ClassVar
 
 from fairspan.certificates.solution import Solution
 from fairspan.problem.criteria import declares
+from fairspan.problem.parameters import check_choice
 from fairspan.problem.problem import Problem
 from fairspan.solvers.many_groups.equal_errors import solve_equal_error
 from fairspan.solvers.many_groups.nash import NashSearch
 from fairspan.solvers.many_groups.piecewise import PiecewiseSearch
 from fairspan.solvers.many_groups.robust import RobustSearch
-from fairspan.solvers.projected.eigen_path import check_eigen, projected_solver
+from fairspan.solvers.projected.eigen_path import EIGEN, projected_solver
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,11 @@ class DualNewton:
     Notes
     -----
     Piecewise linear criteria: the dual first, by Newton steps whose model holds the eigenvalues
-    around the cut as a block, and by cutting planes where these fail
-    (:mod:`fairspan.solvers.many_groups.newton`); then, if its basis leaves a gap, descents from
-    what it found. With `allow_extra` the relaxed solution itself is given where exactly d
-    components do not reach it, at d + floor(sqrt(2 k + 1/4) - 3/2) dimensions at most. Equal error,
-    Nash welfare and the robust error gap build on the same relaxation.
+    around the cut as a block (:mod:`fairspan.solvers.many_groups.newton`); then, if its basis
+    leaves a gap, descents from what it found. With `allow_extra` the relaxed solution itself is
+    given where exactly d components do not reach it, at d + floor(sqrt(2 k + 1/4) - 3/2) dimensions
+    at most. Equal error and the robust error gap build on the same relaxation; Nash welfare has one
+    of its own, solved by the method of Frank and Wolfe.
 
     Examples
     --------
@@ -58,7 +59,7 @@ class DualNewton:
     name: ClassVar[str] = "dual_newton"
 
     def __post_init__(self) -> None:
-        check_eigen(self.eigen)
+        check_choice("eigen", self.eigen, EIGEN)
 
     def objection(self, problem: Problem) -> str | None:
         """None: it takes every problem."""

@@ -6,17 +6,16 @@ With w_g = 1 / c_g it is tight wherever the subspace leads its own mixture. If i
 relaxed problem is solved by the method of Frank and Wolfe, whose gap this bound is.
 """
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
-from fairspan.certificates.optimality import certified, goal
-from fairspan.certificates.solution import Solution, TracePoint
+from fairspan.certificates.optimality import certified
+from fairspan.certificates.solution import Solution
 from fairspan.errors import Incompatible
 from fairspan.problem.problem import Problem
-from fairspan.solvers.exact_rank.descent import LocalOptimum, descend
+from fairspan.solvers.exact_rank.descent import LocalOptimum
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, reduced_keeping
 from fairspan.solvers.exact_rank.rounding import (
+    Search,
     descend_from_each,
     patience_of,
     scores_of,
@@ -27,36 +26,20 @@ from fairspan.typing import FloatArray
 
 _ROUNDS = 200
 _NEWTON_STEPS = 30
+# Changes of a mean logarithm below this are rounding.
 _LEVEL = 1e-14
 # Below this share of a group's variance the logarithm is too steep to walk along.
 _NOTHING = 1e-6
 _SMALLEST = 2.0**-40
 
 
-@dataclass
-class NashSearch:
+class NashSearch(Search):
     """Upper and lower bounds of minus the mean log of the captured variances."""
 
-    problem: Problem
-    tolerance: float
-    best: LocalOptimum | None = None
-    lower: float = -np.inf
-    weights: FloatArray = field(default_factory=lambda: np.empty(0))
-    projector: FloatArray | None = None
-    n_eigenproblems: int = 0
-    trace: list[TracePoint] = field(default_factory=list)
-
-    @property
-    def upper(self) -> float:
-        """The best value of exactly d components so far."""
-        return np.inf if self.best is None else self.best.value
-
-    @property
-    def closed(self) -> bool:
-        """Whether exactly d components reach the bound."""
-        return self.best is not None and self.upper - self.lower <= goal(
-            self.problem, self.problem.errors(self.best.basis), self.tolerance
-        )
+    def __init__(self, problem: Problem, tolerance: float) -> None:
+        super().__init__(problem, scores_of(problem), tolerance)
+        self.weights = np.empty(0)
+        self.projector: FloatArray | None = None
 
     def run(self) -> None:
         """Descend; if the gap stays open, relax, and descend from there."""
@@ -82,7 +65,7 @@ class NashSearch:
         """
         second, d = self.problem.second_moments, self.problem.n_components
         basis = second.leading(1 / second.traces, d).vectors
-        self.n_eigenproblems += 1
+        self.n_steps += 1
         if (second.captured_variances(basis) > _NOTHING * second.traces).all():
             return basis
         away = np.random.default_rng(0).standard_normal(basis.shape) / np.sqrt(len(basis))
@@ -103,34 +86,22 @@ class NashSearch:
             self.problem,
             basis,
             self.weights,
-            tolerance=self.tolerance,
+            tolerance=self.share,
             n_eigenproblems=self.n_eigenproblems,
             trace=self.trace,
             solver=solver,
         )
 
-    def descend_from(self, start: FloatArray) -> float:
-        """Take the local optimum below a subspace, and the bound of its weights.
-
-        Its value is told, whether it is the best or not.
-        """
-        local = descend(self.problem, scores_of(self.problem), start)
-        self.n_eigenproblems += local.n_eigenproblems
-        if local.value < self.upper:
-            self.best = local
-            self._bound(local.weights)
-        self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
-        return local.value
-
-    def _bound(self, weights: FloatArray) -> None:
-        second, d = self.problem.second_moments, self.problem.n_components
-        self._take_bound(weights, second.leading(weights, d).top_eigenvalue_sum)
+    def improved(self, local: LocalOptimum) -> None:
+        """Take the bound of its weights."""
+        leading = self.problem.second_moments.leading(local.weights, self.problem.n_components)
+        self._take_bound(local.weights, leading.top_eigenvalue_sum)
 
     def _take_bound(self, weights: FloatArray, total: float) -> None:
-        self.n_eigenproblems += 1
+        self.n_steps += 1
         bound = float(np.log(weights).mean() + np.log(len(weights)) - np.log(total))
         if bound > self.lower:
-            self.lower, self.weights = bound, weights
+            self.proven, self.weights = bound, weights
 
     def _relaxed(self) -> FloatArray:
         """P of the relaxed problem, shape (p, p), by Frank and Wolfe's method.
@@ -148,7 +119,7 @@ class NashSearch:
             weights = 1 / (k * captured)
             leading = second.leading(weights, self.problem.n_components)
             self._take_bound(weights, leading.top_eigenvalue_sum)
-            if float(-np.log(captured).mean()) - self.lower <= self.tolerance / 2:
+            if float(-np.log(captured).mean()) - self.lower <= self.share / 2:
                 break
             bases.append(leading.vectors)
         stacked = np.hstack(

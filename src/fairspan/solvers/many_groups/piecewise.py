@@ -8,13 +8,14 @@ from above.
 import numpy as np
 
 from fairspan.certificates.optimality import certified
-from fairspan.certificates.solution import Solution, TracePoint
+from fairspan.certificates.solution import Solution
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.solvers.exact_rank.descent import LocalOptimum, descend
+from fairspan.solvers.exact_rank.descent import LocalOptimum
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, reduced
 from fairspan.solvers.exact_rank.rounding import (
     LITTLE_PATIENCE,
+    Search,
     affine_scores,
     descend_from_each,
     further_starts,
@@ -33,7 +34,7 @@ _MOST_RUNS = 3
 _LEAST = 1e-15
 
 
-class PiecewiseSearch:
+class PiecewiseSearch(Search):
     """Upper and lower bounds of a sum of maxima of pieces.
 
     Parameters
@@ -45,23 +46,19 @@ class PiecewiseSearch:
     """
 
     def __init__(self, problem: Problem, pieces: Pieces, share: float) -> None:
-        self.problem, self.pieces, self.share = problem, pieces, share
-        self.scores = affine_scores(pieces)
-        self.dual = Dual(problem, pieces)
+        super().__init__(problem, affine_scores(pieces), share)
+        self.pieces, self.dual = pieces, Dual(problem, pieces)
         self.relaxation = Relaxation(self.dual)
-        self.best: LocalOptimum | None = None
-        self.n_steps = 0
-        self.trace: list[TracePoint] = []
+
+    @property
+    def lower(self) -> float:
+        """No subspace, and no relaxed one, has a smaller value."""
+        return self.relaxation.lower
 
     @property
     def n_eigenproblems(self) -> int:
         """Of descents and relaxation together."""
         return self.dual.n_eigenproblems + self.n_steps
-
-    @property
-    def upper(self) -> float:
-        """The best value of exactly d components so far."""
-        return np.inf if self.best is None else self.best.value
 
     @property
     def tolerance(self) -> float:
@@ -77,16 +74,6 @@ class PiecewiseSearch:
         if self.best is not None:
             return self.problem.errors(self.best.basis)
         return self.relaxation.nearest.errors
-
-    @property
-    def lower(self) -> float:
-        """No subspace, and no relaxed one, has a smaller value."""
-        return self.relaxation.lower
-
-    @property
-    def closed(self) -> bool:
-        """Whether exactly d components reach the bound."""
-        return self.upper - self.lower <= self.tolerance
 
     def run(self, start: FloatArray | None = None, *, thoroughly: bool = True) -> None:
         """Relax; if no atom is the answer, descend from what that found, and from a basis.
@@ -126,18 +113,9 @@ class PiecewiseSearch:
             if self.relaxation.gap <= self.tolerance / 2:
                 return
 
-    def descend_from(self, start: FloatArray) -> float:
-        """Take the local optimum below a subspace, and the bound of its multipliers.
-
-        Its value is told, whether it is the best or not.
-        """
-        local = descend(self.problem, self.scores, start)
-        self.n_steps += local.n_eigenproblems
-        if local.value < self.upper:
-            self.best = local
-            self.relaxation.take(self.dual.at(local.multipliers))
-        self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
-        return local.value
+    def improved(self, local: LocalOptimum) -> None:
+        """Take the bound of its multipliers."""
+        self.relaxation.take(self.dual.at(local.multipliers))
 
     def _values_at(self, errors: FloatArray) -> FloatArray:
         """Of (n, k) errors, shape (n,)."""
@@ -153,7 +131,7 @@ class PiecewiseSearch:
         if value < self.upper:
             multipliers = relaxation.multipliers
             self.best = LocalOptimum(basis, value, self.dual.weights(multipliers), multipliers, 0)
-        self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
+        self.note()
 
     def soft_basis(self) -> SoftBasis:
         """The relaxed solution at the least rank."""

@@ -7,17 +7,14 @@ that beat the best one known. So bounding its sides by the relaxed problem, and 
 anew, shrinks it; the gap shrinks with the square of its width.
 """
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from fairspan.certificates.boxes import BoxesProof, chords_of, first_box
-from fairspan.certificates.optimality import certified, goal
-from fairspan.certificates.solution import Solution, TracePoint
+from fairspan.certificates.optimality import certified
+from fairspan.certificates.solution import Solution
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.solvers.exact_rank.descent import LocalOptimum, descend
-from fairspan.solvers.exact_rank.rounding import scores_of
+from fairspan.solvers.exact_rank.rounding import Search, scores_of
 from fairspan.solvers.many_groups.dual import Dual
 from fairspan.solvers.many_groups.newton import Relaxation
 from fairspan.typing import FloatArray
@@ -42,38 +39,16 @@ _ROUNDING = 2e-15
 _HIGHEST_PRICE = 1e5
 
 
-@dataclass
-class RobustSearch:
+class RobustSearch(Search):
     """Upper and lower bounds of the robust error gap."""
 
-    problem: Problem
-    tolerance: float
-    best: LocalOptimum | None = None
-    lower: float = -np.inf
-    n_eigenproblems: int = 0
-    trace: list[TracePoint] = field(default_factory=list)
-    _multipliers: FloatArray | None = None
-    _levels: list[float] = field(default_factory=list)
-    _n_sides: list[int] = field(default_factory=list)
-    _sides: list[tuple[int, float, FloatArray]] = field(default_factory=list)
-    _proof: BoxesProof | None = None
-
-    @property
-    def upper(self) -> float:
-        """The best value so far."""
-        return np.inf if self.best is None else self.best.value
-
-    @property
-    def closed(self) -> bool:
-        """Whether the best value is proven."""
-        return self.upper - self.lower <= self.goal
-
-    @property
-    def goal(self) -> float:
-        """The gap to reach."""
-        if self.best is None:
-            return np.inf
-        return goal(self.problem, self.problem.errors(self.best.basis), self.tolerance)
+    def __init__(self, problem: Problem, tolerance: float) -> None:
+        super().__init__(problem, scores_of(problem), tolerance)
+        self._multipliers: FloatArray | None = None
+        self._levels: list[float] = []
+        self._n_sides: list[int] = []
+        self._sides: list[tuple[int, float, FloatArray]] = []
+        self._proof: BoxesProof | None = None
 
     def run(self) -> None:
         """Descend, then shrink the box of errors until the gap is closed.
@@ -82,14 +57,14 @@ class RobustSearch:
         """
         first = self.problem.pooled_optimum.vectors
         for start in (first, *(optimum.vectors for optimum in self.problem.group_optima)):
-            self._descend_from(start)
-        self.n_eigenproblems += 1 + self.problem.n_groups
+            self.descend_from(start)
+        self.n_steps += 1 + self.problem.n_groups
         box = self._narrowed(self._first_box())
         if self.closed:
             return
         before, rng = self.upper, np.random.default_rng(0)
         for _ in range(_RANDOM_STARTS):
-            self._descend_from(np.linalg.qr(rng.standard_normal(first.shape))[0])
+            self.descend_from(np.linalg.qr(rng.standard_normal(first.shape))[0])
         if self.upper < before:
             self._narrowed(box)
 
@@ -101,7 +76,7 @@ class RobustSearch:
             start = relaxation.relaxed.leading(self.problem.n_components)
             # Later ones lie where earlier ones led to, unless they are better at once.
             if step == 0 or self.problem.value(start) < self.upper:
-                self._descend_from(start)
+                self.descend_from(start)
             if self.closed or self.n_eigenproblems > _MOST_EIGENPROBLEMS:
                 break
             width = high - low
@@ -115,10 +90,10 @@ class RobustSearch:
         relaxation, rounding = self._relaxation(
             chords_of(self.problem, low, high), self._multipliers
         )
-        relaxation.run(max(self.goal / 4, float(rounding.max())))
+        relaxation.run(max(self.tolerance / 4, float(rounding.max())))
         lower = self._proven(relaxation, rounding)
         if lower > self.lower:
-            self.lower = lower
+            self.proven = lower
             weights = relaxation.dual.weights(relaxation.multipliers)
             n_chords = len(relaxation.multipliers)
             self._proof = BoxesProof(
@@ -140,18 +115,11 @@ class RobustSearch:
             self.problem,
             self.best.basis,
             self._proof if self._proof is not None else self.problem.proportions,
-            tolerance=self.tolerance,
+            tolerance=self.share,
             n_eigenproblems=self.n_eigenproblems,
             trace=self.trace,
             solver=solver,
         )
-
-    def _descend_from(self, start: FloatArray) -> None:
-        local = descend(self.problem, scores_of(self.problem), start)
-        self.n_eigenproblems += local.n_eigenproblems
-        if local.value < self.upper:
-            self.best = local
-        self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
 
     @property
     def _unsure(self) -> FloatArray:
@@ -160,7 +128,7 @@ class RobustSearch:
 
     def _first_box(self) -> tuple[FloatArray, FloatArray]:
         """Least and largest error of any subspace on each group."""
-        self.n_eigenproblems += 2 * self.problem.n_groups
+        self.n_steps += 2 * self.problem.n_groups
         return first_box(self.problem)
 
     def _shrunk(
@@ -169,12 +137,12 @@ class RobustSearch:
         """Bounds on the errors of every subspace in the box that is not worse than the best."""
         chords, ahead, unsure = (
             chords_of(self.problem, low, high),
-            self.upper + self.goal,
+            self.upper + self.tolerance,
             self._unsure,
         )
         model, shares = relaxation.settled
         stiffness = (model.group_factor(shares) ** 2).sum(axis=1)
-        open_gap = max(self.upper - relaxation.lower, self.goal)
+        open_gap = max(self.upper - relaxation.lower, self.tolerance)
         low, high, n_before = low.copy(), high.copy(), len(self._sides)
         for group, alone in enumerate(np.eye(len(low))):
             width = high[group] - low[group]
@@ -217,5 +185,5 @@ class RobustSearch:
 
     def _proven(self, relaxation: Relaxation, rounding: FloatArray) -> float:
         """The bound of a relaxed problem, less what rounding may have added."""
-        self.n_eigenproblems += relaxation.dual.n_eigenproblems
+        self.n_steps += relaxation.dual.n_eigenproblems
         return relaxation.lower - float(relaxation.multipliers @ rounding)

@@ -5,6 +5,7 @@ import numpy as np
 from fairspan.problem.pieces import ONE_BLOCK, Blocks
 from fairspan.typing import FloatArray
 
+# Slopes below this, in the scaled program, are rounding; as much is added to the diagonal.
 _ROUNDING = 1e-13
 # Less is nothing.
 _LEAST = float(np.finfo(np.float64).tiny)

@@ -134,10 +134,12 @@ class SubspaceBounds:
     def lower_bound(self, space: GrownSpace, solution: Solution, tolerance: float) -> float:
         """The bound of a solution within, lowered by what the subspace may lack."""
         problem, lines, d = self.problem, solution.supporting_weights, self.problem.n_components
-        slack = np.array([self.slack[weights.tobytes()] for weights in mixtures_of(solution)])
+        # What was not bounded, as rounds ran out, may lack anything.
+        missed = (self.slack.get(each.tobytes(), np.inf) for each in mixtures_of(solution))
+        slack = np.array(list(missed))
         if lines is None or problem.n_groups != 2 or not slack.any():
             fall = fall_of_bound(problem, space, solution) if slack.any() else 0.0
-            losses = [self.slack[weights.tobytes()] for weights in self.groups]
+            losses = [self.slack.get(each.tobytes(), np.inf) for each in self.groups]
             return solution.lower_bound - fall * float(slack.max()) - max(losses, default=0.0)
         traces = problem.second_moments.traces
         within = np.array([space.mixture(weights).top_sum(d) for weights in lines])

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from fairspan.problem.criteria import declares
-from fairspan.problem.parameters import check_choice
 from fairspan.problem.problem import Problem
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace
 from fairspan.solvers.protocol import Solver
@@ -19,16 +18,6 @@ _PROJECTED_UP_TO_SHARE, _UP_TO_SHARE_OF_MANY = 1 / 25, 1 / 8
 _PROJECTED_UP_TO_SHARE_THAT_MATTERS = 1 / 8
 # As a share of the objective, what a subspace is not grown to prove.
 _LEAST_TOLERANCE = 1e-12
-
-
-def check_eigen(eigen: object) -> None:
-    """Make sure that it is one of the words.
-
-    Raises
-    ------
-    InvalidParameter, InvalidType
-    """
-    check_choice("eigen", eigen, EIGEN)
 
 
 def projected_solver(

@@ -4,7 +4,7 @@ Kept as the paper has it, as reference and baseline, but on the k second moments
 eigenproblem however many rows there are.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from fairspan.solvers.exact_rank.rounding import best_rounding
 from fairspan.solvers.many_groups.dual import Atom, Dual, DualPoint
 from fairspan.typing import FloatArray
 
+# A step is positive; one that is smaller than this changes no weight.
 _SMALLEST_STEP = 1e-12
 
 
@@ -114,31 +115,21 @@ class MultiplicativeWeights:
         )
 
 
-@dataclass(eq=False)
 class _Rounds:
     """The state between rounds."""
 
-    problem: Problem
-    dual: Dual = field(init=False)
-    references: FloatArray = field(init=False)
-    log_weights: FloatArray = field(init=False)
-    last: DualPoint = field(init=False)
-    best: DualPoint = field(init=False)
-    nearest: Atom = field(init=False)
-    projectors: FloatArray = field(init=False)
-    errors: FloatArray = field(init=False)
-    least: float = np.inf
-    upper: float = np.inf
-    lower: float = -np.inf
-    trace: list[TracePoint] = field(default_factory=list)
+    last: DualPoint
+    best: DualPoint
+    nearest: Atom
 
-    def __post_init__(self) -> None:
-        pieces, p, k = self.problem.pieces, self.problem.n_features, self.problem.n_groups
+    def __init__(self, problem: Problem) -> None:
+        pieces, p, k = problem.pieces, problem.n_features, problem.n_groups
         assert pieces is not None
-        self.dual = Dual(self.problem, pieces)
-        self.references = pieces.references(self.problem.second_moments.traces)
-        self.log_weights, self.errors = np.zeros(k), np.zeros(k)
-        self.projectors = np.zeros((p, p))
+        self.problem, self.dual = problem, Dual(problem, pieces)
+        self.references = pieces.references(problem.second_moments.traces)
+        self.log_weights, self.errors, self.projectors = np.zeros(k), np.zeros(k), np.zeros((p, p))
+        self.least, self.upper, self.lower = np.inf, np.inf, -np.inf
+        self.trace: list[TracePoint] = []
 
     def play(self, step: float) -> None:
         """One round."""

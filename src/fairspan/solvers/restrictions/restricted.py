@@ -107,6 +107,6 @@ class Task:
                 proof=None if solution.proof is None else solution.proof.lifted(directions),
                 objective=solution.objective + restricted.shift,
                 lower_bound=solution.lower_bound + restricted.shift,
-                trace=tuple(step.shifted(restricted.shift) for step in solution.trace),
+                trace=tuple(step.rescaled(1.0, restricted.shift) for step in solution.trace),
             )
         return Solved(restricted.full, solution)

@@ -15,9 +15,10 @@ from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.proof import LinesProof
 from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.problem.criteria import declares
+from fairspan.problem.parameters import check_choice
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.solvers.projected.eigen_path import check_eigen, projected_solver
+from fairspan.solvers.projected.eigen_path import EIGEN, projected_solver
 from fairspan.solvers.two_groups.branch_and_bound import BranchAndBound
 from fairspan.solvers.two_groups.equal_errors import solve_equal_errors
 from fairspan.solvers.two_groups.root_search import Reached, RootSearch
@@ -62,7 +63,7 @@ class BoundarySearch:
     name: ClassVar[str] = "boundary"
 
     def __post_init__(self) -> None:
-        check_eigen(self.eigen)
+        check_choice("eigen", self.eigen, EIGEN)
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
@@ -106,33 +107,20 @@ class BoundarySearch:
         if projected is not None:
             return projected.solve(problem, tolerance)
         if problem.n_groups == 1:
-            return _single_group(problem, tolerance)
+            # Ordinary PCA: every criterion grows with the error of the only group.
+            return _linear(problem, problem.proportions, tolerance)
         if declares(problem.criterion, "wants_equal_errors"):
             return solve_equal_errors(problem, tolerance, self.name)
         if problem.pieces is None:
             return _robust(problem, tolerance)
         if problem.pieces.is_linear:
-            return _linear(problem, problem.pieces, tolerance)
+            return _linear(problem, problem.pieces.coefficients.sum(axis=0), tolerance)
         return _largest_of_two(problem, problem.pieces, tolerance)
 
 
-def _linear(problem: Problem, pieces: Pieces, tolerance: float) -> Solution:
+def _linear(problem: Problem, weights: FloatArray, tolerance: float) -> Solution:
     """The leading eigenvectors of one mixture."""
-    weights = pieces.coefficients.sum(axis=0)
-    if (weights == problem.proportions).all():
-        return _at_once(problem, problem.pooled_optimum.vectors, weights, tolerance)
-    leading = problem.second_moments.leading(weights, problem.n_components)
-    return _at_once(problem, leading.vectors, weights, tolerance)
-
-
-def _single_group(problem: Problem, tolerance: float) -> Solution:
-    """Ordinary PCA: every criterion grows with the error of the only group."""
-    return _at_once(problem, problem.pooled_optimum.vectors, problem.proportions, tolerance)
-
-
-def _at_once(
-    problem: Problem, basis: FloatArray, weights: FloatArray, tolerance: float
-) -> Solution:
+    basis = problem.second_moments.leading(weights, problem.n_components).vectors
     solution = certified(
         problem,
         basis,

@@ -7,8 +7,6 @@ The sector with the least bound is split (see :mod:`fairspan.solvers.two_groups.
 the least bound meets the best value.
 """
 
-from dataclasses import dataclass, field
-from functools import cached_property
 from heapq import heappop, heappush
 from itertools import count, pairwise
 
@@ -34,7 +32,6 @@ _TIE_SHARE = 1 / 16
 _MAX_STEPS = 400
 
 
-@dataclass
 class BranchAndBound:
     """Robust error gap of two groups.
 
@@ -53,29 +50,22 @@ class BranchAndBound:
         The gap to reach, absolute.
     """
 
-    problem: Problem
-    tolerance: float
-    best: BoundaryPoint = field(init=False)
-    upper: float = np.inf
-    goal: float = np.inf
-    n_eigenproblems: int = 0
-    supporting_weights: list[FloatArray] = field(default_factory=list)
-    trace: list[TracePoint] = field(default_factory=list)
-    _open: list[tuple[float, int, Sector]] = field(default_factory=list)
-    _order: "count[int]" = field(default_factory=count)
+    best: BoundaryPoint
+
+    def __init__(self, problem: Problem, tolerance: float) -> None:
+        self.problem, self.tolerance = problem, tolerance
+        self.upper = self.goal = np.inf
+        self.n_eigenproblems, self.supporting_weights = 0, list[FloatArray]()
+        self.trace: list[TracePoint] = []
+        self._scores = RobustScores(problem)
+        self._splitting = Splitting(self._scores)
+        self._open: list[tuple[float, int, Sector]] = []
+        self._order = count()
 
     @property
     def lower(self) -> float:
         """No subspace has a lower value."""
         return min(self._open[0][0], self.upper)
-
-    @cached_property
-    def _splitting(self) -> Splitting:
-        return Splitting(self._scores)
-
-    @cached_property
-    def _scores(self) -> RobustScores:
-        return RobustScores(self.problem)
 
     def run(self) -> None:
         """Split sectors until the gap is closed."""
