@@ -70,20 +70,19 @@ def reproduce(
         experiment, _data_folder(experiment, data), effort, folder
     )
     if as_json:
-        from fairspan.cli.output import echo_json
+        from fairspan.cli.output import in_json
 
-        echo_json(
-            {
-                "name": name,
-                "title": result.title,
-                "source": experiment.source,
-                "effort": effort,
-                "columns": result.columns,
-                "rows": result.rows,
-                "notes": result.notes,
-                "files": list(map(str, written)),
-            }
-        )
+        facts = {
+            "name": name,
+            "title": result.title,
+            "source": experiment.source,
+            "effort": effort,
+            "columns": result.columns,
+            "rows": result.rows,
+            "notes": result.notes,
+            "files": list(map(str, written)),
+        }
+        click.echo(in_json(facts))
     else:
         from reproduction.writing import text_of
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from audit_pages import hostile_pair, twelve_groups, two_groups
-from fairspan.formatting.numbers import loading, number, share
+from fairspan.formatting.numbers import decimals_of, loading, number, share
 
 PAGES = pytest.mark.parametrize("made", [two_groups, twelve_groups])
 CONTRAST = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")
@@ -30,23 +30,24 @@ def shown_at(page):
     return figures, total, texts(page, "[data-loading]")
 
 
-def shown(error):
-    """Of all dimensions nothing but rounding is left."""
-    return number(0.0 if error < 1e-9 else error)
-
-
 def known_at(facts, index):
-    point = facts["steps"]["points"][index]
+    points = facts["steps"]["points"]
+    point = points[index]
+    errors, losses = (
+        decimals_of(each for point in points for each in point[what])
+        for what in ("errors", "losses")
+    )
     figures = []
     for error, loss, kept in zip(point["errors"], point["losses"], point["kept"], strict=True):
-        figures += [shown(error), number(loss), share(kept)]
+        figures += [number(error, errors), number(loss, losses), share(kept)]
     n_components = max(len(each["components"]) for each in facts["steps"]["points"])
     loadings = [
         loading(round(point["components"][j][i], 2) + 0.0) if j < len(point["components"]) else ""
         for i in range(len(facts["steps"]["features"]))
         for j in range(n_components)
     ]
-    return figures, shown(point["total_error"]), loadings
+    total = decimals_of(point["total_error"] for point in points)
+    return figures, number(point["total_error"], total), loadings
 
 
 @PAGES
@@ -74,7 +75,7 @@ def test_slider_moves_figures_marks_and_loadings(made, show):
         point = facts["steps"]["points"][index]
         told = page.locator("#walk-slider").get_attribute("aria-valuetext")
         assert told.replace("_", " ") == point["label"].replace("_", " ")
-        assert shown(point["total_error"]) in page.locator("#walk-said").text_content()
+        assert number(point["total_error"]) in page.locator("#walk-said").text_content()
     assert places[0] != places[1] != places[2]
     strengths = page.locator("[data-loading]").evaluate_all(
         "all => all.map(cell => Number(cell.style.getPropertyValue('--strength')))"

@@ -32,6 +32,7 @@ def test_the_demo_agrees_with_the_rows_it_names(run, without_pages):
     X, sex = raw.drop(columns="sex"), raw["sex"].map({1.0: "sex 1", 2.0: "sex 2"})
     plain, fair = facts["models"]
     assert_agrees(plain, plain_pca_by_hand(X, sex, 5, standardize=True))
+    assert plain["disparity"]["low"] < 0 < plain["disparity"]["high"]  # as the screen says
     in_python = fs.FairPCA(5, scale=True).fit(X, sensitive_features=sex)
     errors = [group["error"]["value"] for group in fair["groups"]]
     assert errors == pytest.approx(in_python.group_errors_.tolist(), rel=1e-9)

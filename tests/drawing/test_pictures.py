@@ -9,7 +9,7 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
-from fairspan.drawing.files import empty_figure, save
+from fairspan.drawing.picture import empty_figure, save
 from fairspan.errors import MissingDependency
 from fairspan.report.page.inline_figures import inline_svg
 from pictures import HOSTILE, LONG, overlaps, pictures_of, written_in

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from cli.row_folders import made_rows, write_folder
-from fairspan.auditing.row_errors import SquaredDeviations
+from fairspan.auditing.intervals import SquaredDeviations
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.moments.accumulate import MomentsFold
 from fairspan.moments.of_rows import accumulate

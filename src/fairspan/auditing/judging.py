@@ -9,11 +9,11 @@ from fairspan.auditing.intervals import (
     disparity_estimate,
     error_estimates,
     jackknife,
+    standard_errors,
     widest_pair,
 )
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import GroupAudit, ModelAudit
-from fairspan.auditing.row_errors import standard_errors
 from fairspan.errors import InvalidInput
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.metrics.reconstruction import reference_point

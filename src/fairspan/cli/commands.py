@@ -43,15 +43,11 @@ def demo(page: Path, as_json: bool) -> None:
         click.echo(demonstration.demo_screen(fit, result, data))
     if missing is None:
         demonstration.write_demo_page(page, data)
-    if as_json:
-        facts = {
-            "data": data.name,
-            "certificate": output.certificate_facts(fit),
-            **result.to_dict(),
-        }
-        output.echo_json({**facts, "page": str(page) if missing is None else None})
-    else:
-        click.echo(f"The whole audit as a page: {page}" if missing is None else missing)
+    certificate = {"certificate": output.certificate_facts(fit), **result.to_dict()}
+    written = {"page": str(page) if missing is None else None}
+    facts = {"data": data.name, **certificate, **written}
+    words = missing or f"The whole audit as a page: {page}"
+    click.echo(output.in_json(facts) if as_json else words)
 
 
 @click.command()
@@ -94,10 +90,7 @@ def audit(
     else:
         audited = [inputs.plain_model(table, n_components, center, standardize)]
     result = inputs.audited_table(table, audited)
-    if as_json:
-        output.echo_json(result.to_dict())
-    else:
-        click.echo(output.audit_in_words(result))
+    click.echo(output.in_json(result.to_dict()) if as_json else output.audit_in_words(result))
 
 
 @click.command(short_help="Fit fair PCA to DATA, save it, and compare it with PCA.")
@@ -131,12 +124,11 @@ def fit(
     result = inputs.audited_table(table, audited)
     with writing(model):
         fitted.subspace.save(model)
-    if as_json:
-        facts = output.certificate_facts(fitted)
-        output.echo_json({"model": str(model), "certificate": facts, **result.to_dict()})
-    else:
-        click.echo(f"{output.audit_in_words(result)}\n")
-        click.echo(f"{output.certificate_in_words(fitted)}\nSaved to {model}")
+    certificate = {"certificate": output.certificate_facts(fitted)}
+    facts = {"model": str(model), **certificate, **result.to_dict()}
+    proof = f"{output.certificate_in_words(fitted)}\nSaved to {model}"
+    words = f"{output.audit_in_words(result)}\n\n{proof}"
+    click.echo(output.in_json(facts) if as_json else words)
 
 
 @click.command()
@@ -159,10 +151,10 @@ def transform(model: Path, data: Path | str, out: Path, as_json: bool) -> None:
     if as_json and str(out) == "-":
         raise click.UsageError("--json and -o - would both write to standard output.")
     n_rows, columns = transforming.transform_file(model, data, out)
-    if as_json:
-        output.echo_json({"output": str(out), "n_rows": n_rows, "columns": columns})
-    elif str(out) != "-":
-        click.echo(f"Wrote {n_rows} rows of {len(columns)} components to {out}")
+    facts = {"output": str(out), "n_rows": n_rows, "columns": columns}
+    words = f"Wrote {n_rows} rows of {len(columns)} components to {out}"
+    if str(out) != "-":
+        click.echo(output.in_json(facts) if as_json else words)
 
 
 @click.command(short_help="Write a page on what PCA does to each group of DATA.")
@@ -204,10 +196,7 @@ def report(
     settings["scale"] = settings.pop("standardize")
     typed = click.get_current_context().find_root().obj or ()
     facts = reporting.report_of_file(data, page, reading, criterion, parameters, settings, typed)
-    if as_json:
-        output.echo_json(facts)
-    else:
-        click.echo(reporting.summary(facts, page))
+    click.echo(output.in_json(facts) if as_json else reporting.summary(facts, page))
 
 
 @click.command(short_help="Work out anew what a model's certificate claims.")
@@ -233,10 +222,8 @@ def verify(model: Path, data: Path | str, reading: Reading, as_json: bool) -> No
     except Exception:
         traceback.print_exc()
         raise click.exceptions.Exit(_INTERNAL_FAILURE) from None
-    if as_json:
-        output.echo_json({"model": str(model), **vars(found)})
-    else:
-        click.echo(str(found))
+    facts = {"model": str(model), **vars(found)}
+    click.echo(output.in_json(facts) if as_json else str(found))
     if not found.holds:
         raise click.exceptions.Exit(_DOES_NOT_HOLD)
 
@@ -267,7 +254,8 @@ def moments(
 
     made, n_left_out = making_moments.make_moments(data, out, reading, min_group_size)
     if as_json:
-        output.echo_json({**making_moments.facts_of(made, out), "groups_left_out": n_left_out})
+        facts = {**making_moments.facts_of(made, out), "groups_left_out": n_left_out}
+        click.echo(output.in_json(facts))
         return
     click.echo(making_moments.in_words(made))
     if n_left_out:
@@ -290,8 +278,7 @@ def merge(files: tuple[Path, ...], out: Path, as_json: bool) -> None:
     from fairspan.cli import making_moments, output
 
     merged = making_moments.merge_moments(files, out)
-    if as_json:
-        output.echo_json({**making_moments.facts_of(merged, out), "files": list(map(str, files))})
-    else:
-        click.echo(making_moments.in_words(merged))
-        click.echo(f"Merged {in_ascii(count(len(files), 'file'))} into {out}")
+    facts = {**making_moments.facts_of(merged, out), "files": list(map(str, files))}
+    counted = in_ascii(count(len(files), "file"))
+    words = f"{making_moments.in_words(merged)}\nMerged {counted} into {out}"
+    click.echo(output.in_json(facts) if as_json else words)

@@ -13,7 +13,7 @@ from fairspan.cli.terminal import paint_on, width_of
 from fairspan.datasets import Dataset, diabetes_by_sex
 from fairspan.errors import MissingDependency
 from fairspan.estimator.fitting import Fit, fit_subspace
-from fairspan.formatting.numbers import in_ascii, relative
+from fairspan.formatting.numbers import figure, in_ascii, relative
 from fairspan.formatting.terminal_text import wrapped
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
@@ -80,8 +80,9 @@ def demo_screen(fit: Fit, result: Audit, data: Dataset) -> str:
     conclusion = (
         f"PCA costs {spelled(worse.group)} {worse.excess_loss / better.excess_loss:.1f} times "
         f"what it costs {spelled(better.group)}. Fair PCA makes the larger loss as small as it can "
-        f"be, {fair.largest_loss:.4f}, for {in_ascii(relative(cost))} more error over all rows. "
-        f"{_caution(plain)}"
+        f"be, {figure(fair.largest_loss)}, for {in_ascii(relative(cost))} more error over all "
+        "rows. The errors themselves do not differ by more than chance (the interval of the "
+        "disparity contains zero): the groups differ in what PCA could have done for them."
     )
     parts = [
         _filled("Does PCA lose one of my groups, and what does it cost to repair that?", width),
@@ -101,7 +102,7 @@ def _filled(text: str, width: int) -> str:
 
 def _bars(*models: ModelAudit, room: int) -> str:
     # Beside a bar stand the model, the group and the figure.
-    length = min(_BAR, room - 22)
+    length = min(_BAR, room - 23)
     longest = max(model.largest_loss for model in models)
     mark = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
     lines = []
@@ -109,15 +110,6 @@ def _bars(*models: ModelAudit, room: int) -> str:
         name = model.name
         for group in model.groups:
             bar = mark * round(length * group.excess_loss / longest)
-            lines.append(f"{name:6}{spelled(group.group):8}{bar} {group.excess_loss:.4f}")
+            lines.append(f"{name:6}{spelled(group.group):8}{bar} {figure(group.excess_loss)}")
             name = ""
     return "\n".join(lines)
-
-
-def _caution(plain: ModelAudit) -> str:
-    if plain.disparity.contains_zero:
-        return (
-            "The errors themselves do not differ by more than chance (the interval of the "
-            "disparity contains zero): the groups differ in what PCA could have done for them."
-        )
-    return "The errors differ by more than chance: the interval of the disparity excludes zero."

@@ -6,8 +6,6 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from fairspan.cli.terminal import paint_on, width_of
 from fairspan.formatting.names import settings, spoken
 from fairspan.formatting.numbers import count, in_ascii
@@ -23,9 +21,9 @@ if TYPE_CHECKING:
     from fairspan.estimator.fitting import Fit
 
 
-def echo_json(facts: dict[str, Any]) -> None:
-    """Print facts as JSON, in ASCII for any terminal; figures that do not exist are null."""
-    click.echo(json.dumps(plain(facts), indent=2, allow_nan=False))
+def in_json(facts: dict[str, Any]) -> str:
+    """Facts as JSON, in ASCII for any terminal; figures that do not exist are null."""
+    return json.dumps(plain(facts), indent=2, allow_nan=False)
 
 
 def certificate_facts(fit: "Fit") -> dict[str, Any]:

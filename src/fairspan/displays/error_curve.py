@@ -6,8 +6,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.auditing.intervals import error_estimates
-from fairspan.auditing.row_errors import standard_errors
+from fairspan.auditing.intervals import error_estimates, standard_errors
 from fairspan.displays.fitted import (
     criterion_name,
     moments_for,

@@ -1,11 +1,13 @@
-"""What every picture can do: draw itself on axes, and give its data as a table."""
+"""What every picture can do: draw itself on axes, give its data as a table, and be a file."""
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from fairspan.drawing.palette import INK, STYLE
@@ -13,6 +15,8 @@ from fairspan.errors import MissingDependency
 from fairspan.formatting.data_frames import data_frame
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -33,6 +37,9 @@ _FALLBACKS = (
     "Segoe UI Symbol",
 )
 OPTIMAL, UNRESOLVED, NONE = "optimal", "unresolved", "no answer"
+# With a salt and without a date the same figure gives the same bytes. Text stays text.
+_STYLE: Any = {"svg.fonttype": "none", "savefig.dpi": 150}
+METADATA: Mapping[str, Any] = {"svg": {"Date": None}, "png": {"Software": None}}
 
 
 def fallback_fonts() -> Any:  # matplotlib's types list every setting
@@ -185,3 +192,36 @@ def _dress(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_axisbelow(True)
     axes.tick_params(labelsize=STYLE["xtick.labelsize"], colors=INK)
+
+
+def empty_figure(purpose: str) -> Figure:
+    """A figure that pyplot does not keep.
+
+    Raises
+    ------
+    MissingDependency
+        matplotlib is not installed.
+    """
+    try:
+        import matplotlib  # noqa: F401, without it a part that is loaded already would be found
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependency.for_extra("matplotlib", "plot", purpose) from error
+    return Figure(layout="constrained")
+
+
+def save(figure: Figure, path: Path, ending: str, salt: str = "fairspan") -> None:
+    """Write a figure as "svg" or "png", the same bytes every time."""
+    with reproducible(salt):
+        figure.savefig(path, format=ending, metadata=METADATA[ending])
+
+
+@contextmanager
+def reproducible(salt: str) -> Iterator[None]:
+    """Settings under which the same figure gives the same bytes."""
+    import matplotlib
+
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
+        # Text stays text, and whoever shows it has fonts of his own.
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        yield

@@ -1,6 +1,6 @@
 """Errors and losses by dimension: ordinary PCA, the main criterion, and the best possible."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -84,14 +84,8 @@ def chosen_dimensions(n_features: int, asked: int, most: int = MOST) -> list[int
 def dimensions_facts(
     found: Sequence[AtDimension], criterion: str, rounding: float
 ) -> dict[str, Any]:
-    """By dimension, one number for each group."""
-
-    def of_fair(figures: Callable[[FloatArray, FloatArray], FloatArray]) -> list[Any]:
-        return [
-            None if each.fair is None else without_rounding(figures(each.fair, each.best), rounding)
-            for each in found
-        ]
-
+    """By dimension, one number for each group; None where the criterion has no answer."""
+    fair = [(each.fair, each.best) for each in found]
     return {
         "dimensions": [each.n_components for each in found],
         "best": [without_rounding(each.best, rounding) for each in found],
@@ -101,8 +95,13 @@ def dimensions_facts(
         },
         "fair": {
             "criterion": criterion,
-            "errors": of_fair(lambda errors, best: errors),
-            "losses": of_fair(lambda errors, best: errors - best),
+            "errors": [
+                None if errors is None else without_rounding(errors, rounding) for errors, _ in fair
+            ],
+            "losses": [
+                None if errors is None else without_rounding(errors - best, rounding)
+                for errors, best in fair
+            ],
             "status": [
                 None if each.solution is None else str(each.solution.status) for each in found
             ],

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from fairspan.formatting.numbers import in_ascii, share
+from fairspan.formatting.numbers import count, in_ascii, share
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.report.facts.answers import PCA, Answers
 from fairspan.report.facts.dimensions import AtDimension, without_rounding
@@ -102,21 +102,17 @@ def _label(weights: FloatArray, groups: Sequence[str]) -> str:
 
 def along_found(found: Iterable[AtDimension], start: int) -> Walk:
     """Over the dimension, at the main criterion's answers."""
-    steps: list[Step] = []
-    first = 0
-    for each in found:
-        if each.solution is None or each.fair is None:
-            continue
-        first = len(steps) if each.n_components == start else first
-        plural = "" if each.n_components == 1 else "s"
-        steps.append(
-            Step(
-                f"{each.n_components} dimension{plural}",
-                each.solution.components,
-                each.fair,
-                each.best,
-            )
+    steps = [
+        Step(
+            in_ascii(count(each.n_components, "dimension")),
+            each.solution.components,
+            each.fair,
+            each.best,
         )
+        for each in found
+        if each.solution is not None and each.fair is not None
+    ]
+    first = next((i for i, step in enumerate(steps) if len(step.components) == start), 0)
     return Walk("dimension", tuple(steps), first, None)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from fairspan.drawing import palette
-from fairspan.drawing.files import METADATA, empty_figure, reproducible
+from fairspan.drawing.picture import METADATA, empty_figure, reproducible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
