@@ -30,8 +30,8 @@ from benchmarks.results import announce, machine, seconds_of, table_of
 from fairspan import GroupMoments
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.dask.engine import OnDask
-from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.engines import Processes
+from fairspan.rows.files.file_rows import FileRows
 
 FILES, GROUPS = 20, ("a", "b", "c")
 PACKAGES = ("fairspan", "numpy", "pyarrow", "dask")
