@@ -13,8 +13,8 @@ import numpy as np
 
 from fairspan.estimator.fitting import Fit, fit_subspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.restrictions import CovarianceParity, MeanParity
 from fairspan.problem.criteria import RobustErrorGap
+from fairspan.problem.restrictions import CovarianceParity, MeanParity
 from fairspan.solvers.published.multiplicative import MultiplicativeWeights
 from fairspan.solvers.published.riemannian import RiemannianSubgradient
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch

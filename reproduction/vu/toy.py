@@ -9,8 +9,7 @@ import numpy as np
 from fairspan.drawing.palette import GREEN, INK, ORANGE, SKY, VERMILION
 from fairspan.estimator.fitting import Fit, fit_subspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.criteria import Criterion
-from fairspan.problem.criteria import RobustErrorGap
+from fairspan.problem.criteria import Criterion, RobustErrorGap
 from reproduction.experiment import Cell, Result, Setting
 from reproduction.vu.protocol import Part
 
