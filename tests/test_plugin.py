@@ -124,7 +124,10 @@ def test_displays_of_the_library_are_asked_for_by_name_too(name, table, tmp_path
         displays=[name],
     )
     assert facts["displays"][0]["data"]
-    assert 'id="displays"' in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert 'id="displays"' in page
+    # A map of colours is an image, which the page's policy must let it show.
+    assert ("data:image/png" in page) <= ("img-src data:" in page)
 
 
 @pytest.mark.parametrize(

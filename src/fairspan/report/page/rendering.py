@@ -77,7 +77,7 @@ def page_of(facts: Facts, displays: Sequence[tuple[str, Any]] = ()) -> str:
         main=spoken(main_of(facts)["name"]),
         style=style,
         script=script,
-        policy=policy_of(style, script),
+        policy=policy_of(style, script, has_displays=bool(displays)),
     )
 
 
@@ -112,10 +112,11 @@ def said(name: str, facts: Facts) -> Markup:
     return Markup(re.sub("[ \n]+", " ", getattr(sentences, name)()).strip())
 
 
-def policy_of(style: str, script: str) -> str:
+def policy_of(style: str, script: str, *, has_displays: bool = False) -> str:
     """A content-security policy that allows this style sheet and this script, and nothing else.
 
     Attributes of style are allowed: the figures have them, and the names of groups cannot make one.
+    Displays that were asked for may hold images, such as a map of colours, inside the page itself.
 
     Examples
     --------
@@ -128,6 +129,7 @@ def policy_of(style: str, script: str) -> str:
             f"script-src '{_hash(script)}'",
             f"style-src-elem '{_hash(style)}'",
             "style-src-attr 'unsafe-inline'",
+            *(["img-src data:"] if has_displays else []),
             "base-uri 'none'",
             "form-action 'none'",
         )
