@@ -4,9 +4,12 @@ A group is named by what tables print of it. Which groups there are is known onl
 been read, so a name stays text until then.
 """
 
+import inspect
 from collections.abc import Sequence
 
 import click
+
+from fairspan.registry import registered
 
 # A number, the name of a group, or a number for each of some groups by their names.
 Value = float | str | dict[str, float]
@@ -85,6 +88,9 @@ def _number(key: str, text: str) -> float:
 
 
 def _allowed(criterion: str) -> tuple[str, ...]:
+    factory = registered("criterion").get(criterion)
+    if factory is not None:  # of another package: all of its parameters are numbers here
+        return tuple(inspect.signature(factory).parameters)
     return NUMBERS.get(criterion, ()) + GROUPS.get(criterion, ())
 
 
