@@ -19,6 +19,7 @@ def path(tmp_path):
 
 
 @settings(
+    derandomize=True,
     max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],  # the file is written anew
