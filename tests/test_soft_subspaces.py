@@ -96,14 +96,14 @@ def test_a_bare_array_is_no_soft_projection():
 def soft_fit(monkeypatch, basis, **settings):
     """A fit whose solver answers with this soft projection."""
 
-    def solve(self, problem, tolerance, random_state=None):
+    def solve(self, problem, tol, random_state=None):
         assert problem.allow_extra
         assert random_state == 5
         return certified(
             problem,
             basis,
             problem.proportions,
-            tolerance=tolerance,
+            tol=tol,
             n_eigenproblems=1,
             trace=[],
             solver="by hand",

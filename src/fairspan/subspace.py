@@ -50,7 +50,7 @@ class Provenance:
         The version of fairspan that fitted it.
     restriction : str or None
         What hides the group, with its settings, such as "MeanParity(tolerance=0.0)".
-    tolerance : float
+    tol : float
         The gap that is called optimal, as a share of the objective.
     resolution : float
         The gap that double precision cannot tell from zero.
@@ -72,7 +72,7 @@ class Provenance:
     total_variance: float
     version: str
     restriction: str | None = None
-    tolerance: float = 1e-9
+    tol: float = 1e-9
     resolution: float = 0.0
     settings: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None

@@ -261,7 +261,7 @@ def test_a_solution_says_what_it_was_judged_by():
         problem,
         BEST,
         np.array([0.25, 0.75]),
-        tolerance=1e-6,
+        tol=1e-6,
         n_eigenproblems=3,
         trace=[],
         solver="none",

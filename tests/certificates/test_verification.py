@@ -372,7 +372,7 @@ def altered(model, *, evidence=None, components=None, **claims):
         ({"lower_bound": np.inf}, "lower bound is inf"),
         ({"lower_bound": np.nan}, "lower bound is nan"),
         ({"resolution": 1e9, "objective": 1e-3, "lower_bound": 1e-3}, "The objective is"),
-        ({"tolerance": 1e9}, "tolerance is"),
+        ({"tol": 1e9}, "tol is"),
         ({"errors": (0.0, 0.0)}, "errors of the groups"),
         ({"losses": (0.0, 0.0)}, "excess losses of the groups"),
         ({"losses": (0.0,)}, "excess losses of the groups"),

@@ -37,7 +37,7 @@ def test_the_same_as_records(run, model, data):
     assert facts["holds"] is True
     assert facts["objective"] == pytest.approx(made.objective)
     assert facts["lower_bound"] == pytest.approx(made.lower_bound)
-    assert facts["gap"] <= made.tolerance * made.objective
+    assert facts["gap"] <= made.tol * made.objective
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_a_solver_that_cannot_names_those_that_can(solver, criterion, k):
 
 def test_a_bound_is_worked_out_from_the_weights_and_never_taken_on_trust():
     problem = problem_of([np.diag([2.0, 1]), np.diag([1.0, 2])], 1, MinimaxError())
-    settings = {"tolerance": 1e-9, "n_eigenproblems": 1, "trace": [], "solver": "none"}
+    settings = {"tol": 1e-9, "n_eigenproblems": 1, "trace": [], "solver": "none"}
     axis, diagonal = np.eye(2)[:, :1], np.full((2, 1), 0.5**0.5)
     poor = certified(problem, axis, np.array([0.5, 0.5]), **settings)
     assert (poor.objective, poor.status) == (2.0, "open gap")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from heapq import heappop, heappush
-from itertools import permutations
+from itertools import islice, permutations
 from typing import Any
 
 import numpy as np
@@ -456,7 +456,7 @@ class Proven:
             return self._with_tolerance(max(mpf(float(multiplier)), mpf(0)))
         if criterion.name == "robust_error_gap" and lines is not None:
             return self._of_polygon(lines)
-        if hasattr(getattr(solution, "proof", None), "shrinkings"):
+        if hasattr(getattr(solution, "proof", None), "n_sides"):
             return self._of_boxes(solution.proof)
         weights = self._feasible(given)
         least, moved = self.least(weights)
@@ -581,13 +581,14 @@ class Proven:
         low, high = [max(x, mpf(0)) for x, _ in lows], [-x for x, _ in highs]
         moved = sum((m for _, m in [*lows, *highs]), mpf(0))
         least = mp.inf
-        for shrinking in proof.shrinkings:
+        sides = iter(zip(proof.groups, proof.signs, proof.of_sides, strict=True))
+        for given, n_sides in zip(proof.levels, proof.n_sides, strict=True):
             chords = criterion.chords(low, high)
-            level = mpf(float(shrinking.level))
+            level = mpf(float(given))
             least, low, high = min(least, level), list(low), list(high)
-            for side in shrinking.sides:
-                sign, group = int(side.sign), side.group
-                multipliers = [max(mpf(float(m)), mpf(0)) for m in side.multipliers]
+            for of_group, of_sign, shares in islice(sides, int(n_sides)):
+                sign, group = int(of_sign), int(of_group)
+                multipliers = [max(mpf(float(m)), mpf(0)) for m in shares]
                 reached, wobble = self._below(chords, multipliers, [sign * u for u in units[group]])
                 reached -= level * sum(multipliers, mpf(0))
                 moved += wobble

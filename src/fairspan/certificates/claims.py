@@ -99,8 +99,8 @@ def of_figures(found: Judged, made: Provenance, *, has_bound: bool) -> Iterator[
 
     What the model says of its own resolution proves nothing, so only what was found counts.
     """
-    if not 0 <= made.tolerance < 1:
-        yield f"The model's tolerance is {made.tolerance!r}; allowed is a share from 0 to 1."
+    if not 0 <= made.tol < 1:
+        yield f"The model's tol is {made.tol!r}; allowed is a share from 0 to 1."
     rounded = _SAME * abs(found.scale) + _ROUNDED * abs(found.objective)
     if not abs(found.objective - made.objective) <= _FEW * found.rounding + rounded:
         yield (
@@ -134,8 +134,8 @@ def _is_as_good(found: Judged, made: Provenance) -> bool:
         return True
     if made.status == Status.UNRESOLVED:
         return found.worst <= _FEW * found.resolution
-    known = found.resolution <= _FEW * math.sqrt(made.tolerance) * found.scale
+    known = found.resolution <= _FEW * math.sqrt(made.tol) * found.scale
     known = known or found.scale <= _FEW * _FEW * found.resolution
-    structural = known and found.resolution <= _FEW * made.tolerance * found.size
-    allowed = _FEW * made.tolerance * found.scale
+    structural = known and found.resolution <= _FEW * made.tol * found.size
+    allowed = _FEW * made.tol * found.scale
     return found.worst <= max(allowed, _FEW * found.resolution if structural else 0.0)

@@ -44,7 +44,7 @@ def judged(
     problem: Problem,
     basis: FloatArray,
     proof: Proof,
-    tolerance: float,
+    tol: float,
     lower_bound: float | None = None,
 ) -> Judged:
     """Value, bound and status of a subspace.
@@ -57,7 +57,7 @@ def judged(
         with sum_j lb_j = d.
     proof : Proof
         What the bound is made of.
-    tolerance : float
+    tol : float
         Relative: the gap that is called optimal, as a share of the objective.
     lower_bound : float, optional
         One that was proven in another way, where there are no matrices to work it out from.
@@ -92,11 +92,11 @@ def judged(
     worst = max(gap, unsure, violation)
     if problem.limit is not None and not is_within(problem.limit, basis):
         worst = np.inf
-    allowed = tolerance * scale
+    allowed = tol * scale
     # Within a restriction, what no choice changes is a part of the objective, and is not zero.
     least = scale if problem.fixed is None else float((errors - problem.fixed_errors).max())
-    known = resolution <= np.sqrt(tolerance) * scale or least <= _ZERO * resolution
-    if known and resolution <= tolerance * size:
+    known = resolution <= np.sqrt(tol) * scale or least <= _ZERO * resolution
+    if known and resolution <= tol * size:
         allowed = max(allowed, resolution)
     if worst <= allowed:
         status = Status.OPTIMAL
@@ -126,7 +126,7 @@ def certified(
     basis: FloatArray,
     proof: Proof | FloatArray,
     *,
-    tolerance: float,
+    tol: float,
     n_eigenproblems: int,
     trace: Sequence[TracePoint],
     solver: str,
@@ -141,7 +141,7 @@ def certified(
         As of :func:`judged`.
     proof : Proof or (k,) array
         What the bound is made of; the weights of the groups alone, where these are enough.
-    tolerance : float
+    tol : float
         Relative: the gap that is called optimal, as a share of the objective.
     lower_bound : float, optional
         One that was proven in another way, where there are no matrices to work it out from.
@@ -152,7 +152,7 @@ def certified(
     """
     proof = proof if isinstance(proof, Proof) else Proof(proof)
     basis = by_pooled_variance(problem, basis)
-    found = judged(problem, basis, proof, tolerance, lower_bound)
+    found = judged(problem, basis, proof, tol, lower_bound)
     holds = getattr(problem.criterion, "theorem_3_2_holds", None)
     return Solution(
         components=np.ascontiguousarray(softened(basis).T),
@@ -172,7 +172,7 @@ def certified(
     )
 
 
-def goal(problem: Problem, errors: FloatArray, tolerance: float) -> float:
+def goal(problem: Problem, errors: FloatArray, tol: float) -> float:
     """The gap for a search to reach, absolute: a share of the objective, or what can be resolved.
 
     Parameters
@@ -180,7 +180,7 @@ def goal(problem: Problem, errors: FloatArray, tolerance: float) -> float:
     problem : Problem
     errors : (k,) array
         Of the best subspace so far.
-    tolerance : float
+    tol : float
         Relative.
     """
     formula = proof_formula_of(problem.criterion)
@@ -188,7 +188,7 @@ def goal(problem: Problem, errors: FloatArray, tolerance: float) -> float:
     scale = _scale(problem, errors, weights)
     least = formula.rounding(_least_roundings(problem, errors), errors, problem)
     # In the end the room for rounding is a part of the gap.
-    return max(_STRICTER * tolerance * scale - 2 * least, least)
+    return max(_STRICTER * tol * scale - 2 * least, least)
 
 
 def rounding_at(problem: Problem, basis: FloatArray) -> float:

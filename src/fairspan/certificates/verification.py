@@ -251,14 +251,14 @@ class _Checks:
         if proof is None or not restricted.problem.has_matrices:
             why = "the model carries no proof" if proof is None else "the rows stay sparse"
             weights = restricted.problem.proportions if proof is None else proof.weights
-            found = judged(restricted.problem, basis, Proof(weights), made.tolerance, -np.inf)
+            found = judged(restricted.problem, basis, Proof(weights), made.tol, -np.inf)
             found = found.shifted(restricted.shift)._replace(errors=errors)
             return found, f"The lower bound was not checked: {why}."
         if restricted.directions is not None:
             proof = proof.within(restricted.directions)
         if not proof.fits(restricted.problem):
             raise _Fails("The model carries a proof of another kind of problem.")
-        found = judged(restricted.problem, basis, proof, made.tolerance)
+        found = judged(restricted.problem, basis, proof, made.tol)
         return found.shifted(restricted.shift)._replace(errors=errors), None
 
     def _said(self, found: Judged, made: Provenance, *, has_bound: bool) -> str:

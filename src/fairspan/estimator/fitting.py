@@ -240,7 +240,7 @@ def _fit_of(
         total_variance=problem.total_variance,
         version=__version__,
         restriction=None if hide is None else repr(hide),
-        tolerance=settings.tol,
+        tol=settings.tol,
         resolution=solution.resolution,
         settings=stored_settings(settings.criterion, hide),
         reason=solution.reason,

@@ -26,11 +26,11 @@ class Auto:
         """None: Newton's method on the dual takes every problem."""
         return None
 
-    def solve(self, problem: Problem, tolerance: float, random_state: object = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
         """Solve by the boundary search if it can, else by Newton's method on the dual."""
         exact = BoundarySearch()
         able: Solver = exact if exact.objection(problem) is None else DualNewton()
-        return able.solve(problem, tolerance, random_state)
+        return able.solve(problem, tol, random_state)
 
 
 def solver_of(solver: object) -> Solver:

@@ -16,8 +16,8 @@ class Solver(Protocol):
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
 
-    def solve(self, problem: Problem, tolerance: float, random_state: Any = None) -> Solution:
-        """Find a subspace whose gap is at most `tolerance`, in the criterion's units.
+    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
+        """Find a subspace whose gap is at most `tol`, a share of the objective.
 
         `random_state` is a seed, a numpy Generator or RandomState, or None, for solvers that start
         anywhere.

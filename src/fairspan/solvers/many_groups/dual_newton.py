@@ -65,14 +65,14 @@ class DualNewton:
         """None: it takes every problem."""
         return None
 
-    def solve(self, problem: Problem, tolerance: float, random_state: object = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
         """Find the best subspace within reach, and a bound.
 
         Parameters
         ----------
         problem : Problem
-        tolerance : float
-            Absolute, in the criterion's units.
+        tol : float
+            The gap to reach, as a share of the objective.
         random_state : object
             Not used: starts are taken from a fixed sequence.
 
@@ -86,19 +86,17 @@ class DualNewton:
             EqualError where no subspace with equal errors was found; NashWelfare where a group has
             no variance.
         """
-        projected = projected_solver(
-            self.eigen, problem, tolerance, lambda: replace(self, eigen="dense")
-        )
+        projected = projected_solver(self.eigen, problem, tol, lambda: replace(self, eigen="dense"))
         if projected is not None:
-            return projected.solve(problem, tolerance)
+            return projected.solve(problem, tol)
         if problem.pieces is not None:
             search: PiecewiseSearch | NashSearch | RobustSearch
-            search = PiecewiseSearch(problem, problem.pieces, tolerance)
+            search = PiecewiseSearch(problem, problem.pieces, tol)
         elif declares(problem.criterion, "wants_equal_errors"):
-            return solve_equal_error(problem, tolerance, self.name)
+            return solve_equal_error(problem, tol, self.name)
         elif declares(problem.criterion, "is_logarithmic"):
-            search = NashSearch(problem, tolerance)
+            search = NashSearch(problem, tol)
         else:
-            search = RobustSearch(problem, tolerance)
+            search = RobustSearch(problem, tol)
         search.run()
         return search.solution(self.name)

@@ -27,7 +27,7 @@ _LESS = 0.99
 _STEPS = 30
 
 
-def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Solution:
+def solve_equal_error(problem: Problem, tol: float, solver: str) -> Solution:
     """Total error subject to the same error for every group.
 
     Raises
@@ -36,10 +36,10 @@ def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Soluti
         No subspace with equal errors was found; tells the least gap found, and the bound on it.
     """
     # Errors are seldom equal in any subspace, and then that is soon proven.
-    gap = PiecewiseSearch(problem, Pieces.total_and_gap(np.zeros(problem.n_groups), 1.0), tolerance)
+    gap = PiecewiseSearch(problem, Pieces.total_and_gap(np.zeros(problem.n_groups), 1.0), tol)
     gap.relaxation.run(0.0, 0.0, _STEPS)
     proven = proven_gap(problem, gap.dual.weights(gap.relaxation.multipliers))
-    equal = tolerance * float(problem.proportions @ gap.relaxation.nearest.errors)
+    equal = tol * float(problem.proportions @ gap.relaxation.nearest.errors)
     n_eigenproblems, trace = gap.n_eigenproblems, list(gap.trace)
     start: FloatArray | None = None
     weights, apart = problem.proportions, np.inf
@@ -49,7 +49,7 @@ def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Soluti
             problem,
             basis,
             weights,
-            tolerance=tolerance,
+            tol=tol,
             n_eigenproblems=n_eigenproblems,
             trace=trace,
             solver=solver,
@@ -58,13 +58,13 @@ def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Soluti
     for penalty in _PENALTIES + _LARGE_PENALTIES:
         if penalty == _LARGE_PENALTIES[0]:
             start = _least_apart(gap)
-            if not _is_equal(problem, start, tolerance):
+            if not _is_equal(problem, start, tol):
                 break
         if proven > equal:
             break
         penalised = replace(problem, criterion=ErrorGap(penalty), allow_extra=False)
         assert penalised.pieces is not None
-        search = PiecewiseSearch(penalised, penalised.pieces, tolerance)
+        search = PiecewiseSearch(penalised, penalised.pieces, tol)
         # With a large penalty only the search from before is refined: other starts take long.
         search.run(start, thoroughly=penalty < _LARGE_PENALTIES[0])
         n_eigenproblems += search.n_eigenproblems
@@ -72,16 +72,16 @@ def solve_equal_error(problem: Problem, tolerance: float, solver: str) -> Soluti
         assert search.best is not None
         start = search.best.basis
         weights = search.dual.weights(search.relaxation.multipliers)
-        if _is_equal(problem, start, tolerance):
+        if _is_equal(problem, start, tol):
             return judged_at(start)
         before, apart = apart, float(np.ptp(problem.errors(start)))
-        if apart > _LESS * before and not _is_equal(problem, _least_apart(gap), tolerance):
+        if apart > _LESS * before and not _is_equal(problem, _least_apart(gap), tol):
             break  # a larger penalty finds no smaller gap
         # What the penalty multiplies has weights of its own.
         alone = (weights - problem.proportions) / penalty
         proven = max(proven, proven_gap(problem, alone))
     start = _least_apart(gap)
-    if proven <= equal and _is_equal(problem, start, tolerance):
+    if proven <= equal and _is_equal(problem, start, tol):
         return judged_at(start)
     raise _no_equality(problem, gap.upper, proven)
 
@@ -95,10 +95,10 @@ def _least_apart(gap: PiecewiseSearch) -> FloatArray:
     return gap.best.basis
 
 
-def _is_equal(problem: Problem, basis: FloatArray, tolerance: float) -> bool:
+def _is_equal(problem: Problem, basis: FloatArray, tol: float) -> bool:
     """Whether errors differ by no more than the tolerance, or than rounding can tell."""
     errors = problem.errors(basis)
-    allowed = tolerance * float(problem.proportions @ errors)
+    allowed = tol * float(problem.proportions @ errors)
     return bool(np.ptp(errors) <= max(allowed, 2 * rounding_at(problem, basis)))
 
 

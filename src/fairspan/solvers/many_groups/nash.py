@@ -36,8 +36,8 @@ _SMALLEST = 2.0**-40
 class NashSearch(Search):
     """Upper and lower bounds of minus the mean log of the captured variances."""
 
-    def __init__(self, problem: Problem, tolerance: float) -> None:
-        super().__init__(problem, scores_of(problem), tolerance)
+    def __init__(self, problem: Problem, tol: float) -> None:
+        super().__init__(problem, scores_of(problem), tol)
         self.weights = np.empty(0)
         self.projector: FloatArray | None = None
 
@@ -86,7 +86,7 @@ class NashSearch(Search):
             self.problem,
             basis,
             self.weights,
-            tolerance=self.share,
+            tol=self.share,
             n_eigenproblems=self.n_eigenproblems,
             trace=self.trace,
             solver=solver,

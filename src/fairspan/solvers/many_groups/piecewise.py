@@ -150,7 +150,7 @@ class PiecewiseSearch(Search):
             self.problem,
             basis,
             self.dual.weights(self.relaxation.multipliers),
-            tolerance=self.share,
+            tol=self.share,
             n_eigenproblems=self.n_eigenproblems,
             trace=self.trace,
             solver=solver,

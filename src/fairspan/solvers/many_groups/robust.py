@@ -42,8 +42,8 @@ _HIGHEST_PRICE = 1e5
 class RobustSearch(Search):
     """Upper and lower bounds of the robust error gap."""
 
-    def __init__(self, problem: Problem, tolerance: float) -> None:
-        super().__init__(problem, scores_of(problem), tolerance)
+    def __init__(self, problem: Problem, tol: float) -> None:
+        super().__init__(problem, scores_of(problem), tol)
         self._multipliers: FloatArray | None = None
         self._levels: list[float] = []
         self._n_sides: list[int] = []
@@ -115,7 +115,7 @@ class RobustSearch(Search):
             self.problem,
             self.best.basis,
             self._proof if self._proof is not None else self.problem.proportions,
-            tolerance=self.share,
+            tol=self.share,
             n_eigenproblems=self.n_eigenproblems,
             trace=self.trace,
             solver=solver,

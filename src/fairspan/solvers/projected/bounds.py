@@ -131,7 +131,7 @@ class SubspaceBounds:
         # Below a share of the goal for each component, eigenvalues beside do not matter.
         return max(cut - room, goal / (4 * d))
 
-    def lower_bound(self, space: GrownSpace, solution: Solution, tolerance: float) -> float:
+    def lower_bound(self, space: GrownSpace, solution: Solution, tol: float) -> float:
         """The bound of a solution within, lowered by what the subspace may lack."""
         problem, lines, d = self.problem, solution.supporting_weights, self.problem.n_components
         # What was not bounded, as rounds ran out, may lack anything.
@@ -148,7 +148,7 @@ class SubspaceBounds:
             lines,
             lines @ traces - within - slack[1:],
             traces,
-            _PRECISION * tolerance * solution.scale,
+            _PRECISION * tol * solution.scale,
         )
 
 

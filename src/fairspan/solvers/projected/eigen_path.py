@@ -21,7 +21,7 @@ _LEAST_TOLERANCE = 1e-12
 
 
 def projected_solver(
-    eigen: str, problem: Problem, tolerance: float, dense: Callable[[], Solver]
+    eigen: str, problem: Problem, tol: float, dense: Callable[[], Solver]
 ) -> GrowingSubspace | None:
     """The solver to hand the problem to, inside a small subspace; None if matrices are as good.
 
@@ -29,7 +29,7 @@ def projected_solver(
     ----------
     eigen : {"auto", "dense", "projected"}
     problem : Problem
-    tolerance : float
+    tol : float
         A share of the objective.
     dense : callable
         Makes the solver that is used inside.
@@ -37,15 +37,15 @@ def projected_solver(
     # Operators that are no matrices come with a subspace around them.
     if eigen == "dense" or not problem.has_matrices:
         return None
-    if eigen == "projected" or pays(problem, tolerance):
+    if eigen == "projected" or pays(problem, tol):
         return GrowingSubspace(dense())
     return None
 
 
-def pays(problem: Problem, tolerance: float) -> bool:
+def pays(problem: Problem, tol: float) -> bool:
     """Whether a small subspace is faster, and proves as much as is asked for."""
     p, d = problem.n_features, problem.n_components
-    precise = tolerance < _LEAST_TOLERANCE
+    precise = tol < _LEAST_TOLERANCE
     share = _UP_TO_SHARE_OF_MANY if p >= _MANY_FEATURES else _PROJECTED_UP_TO_SHARE
     many = p >= _PROJECTED_FROM_FEATURES and d <= share * p
     return many and not precise and proves(problem) and not _is_flat(problem)

@@ -78,22 +78,22 @@ class GrowingSubspace:
         """Why the solver cannot take this problem; None if it can."""
         return self.solver.objection(problem)
 
-    def solve(self, problem: Problem, tolerance: float, random_state: Any = None) -> Solution:
-        """Find a subspace whose gap is at most `tolerance`, a share of the objective.
+    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
+        """Find a subspace whose gap is at most `tol`, a share of the objective.
 
         Raises
         ------
         Incompatible
             As the solver inside.
         """
-        growth = _Growth(problem, self.solver, tolerance, random_state)
+        growth = _Growth(problem, self.solver, tol, random_state)
         if not problem.has_matrices:
             return growth.run(_MOST_ROUNDS)
         try:
             return growth.run(_ROUNDS_OF_MATRICES)
         except (NoSmallSubspace, Incompatible):
             # That nothing is compatible within W says nothing of all dimensions.
-            solution = self.solver.solve(problem, tolerance, random_state)
+            solution = self.solver.solve(problem, tol, random_state)
         n_eigenproblems = growth.n_eigenproblems + solution.n_eigenproblems
         return replace(solution, n_eigenproblems=n_eigenproblems)
 
@@ -105,11 +105,9 @@ class NoSmallSubspace(Exception):
 class _Growth:
     """One problem, and what is proven of the subspaces that grow for it."""
 
-    def __init__(
-        self, problem: Problem, solver: Solver, tolerance: float, random_state: Any
-    ) -> None:
+    def __init__(self, problem: Problem, solver: Solver, tol: float, random_state: Any) -> None:
         self.problem, self.solver = problem, solver
-        self.tolerance, self.random_state = tolerance, random_state
+        self.tol, self.random_state = tol, random_state
         self.second = cast(SoughtMoments, problem.second_moments)
         self.least = ROUNDING * float(self.second.traces.max())
         self.bounds = SubspaceBounds(problem)
@@ -133,7 +131,7 @@ class _Growth:
         n_open, matrices = 0, self.problem.has_matrices
         for _ in range(n_rounds):
             space = wider
-            solution = self._within(space, self.tolerance * (_LOOSE if loose else _WITHIN))
+            solution = self._within(space, self.tol * (_LOOSE if loose else _WITHIN))
             n_open = n_open + 1 if solution.status == Status.OPEN_GAP else 0
             wider = self._grown(space, solution, loose=loose)
             if (wider is space and not loose) or (matrices and n_open == _ROUNDS_LEFT_OPEN):
@@ -157,7 +155,7 @@ class _Growth:
         if problem.has_matrices:
             several = min(_OF_A_GROUP * d, _OF_ALL * d // k, _MOST_OF_A_GROUP)
             n_vectors = min(max(self.second.n_held(d), several), problem.n_features)
-            goal = max(_MARGIN * _FIRST * self.tolerance * problem.total_variance, self.least)
+            goal = max(_MARGIN * _FIRST * self.tol * problem.total_variance, self.least)
             columns = [
                 self._sought(alone, goal, n_vectors=n_vectors).vectors for alone in np.eye(k)
             ]
@@ -185,7 +183,7 @@ class _Growth:
             return self.second.sought(weights, d, start=start)
         return self.second.sought(weights, d, start=start, sum_goal=sum_goal, n_vectors=n_vectors)
 
-    def _within(self, space: GrownSpace, tolerance: float) -> Solution:
+    def _within(self, space: GrownSpace, tol: float) -> Solution:
         criterion = self.problem.criterion
         settled = criterion.settled(self.problem) if hasattr(criterion, "settled") else criterion
         inside = replace(self.problem, second_moments=space.second_moments, criterion=settled)
@@ -194,7 +192,7 @@ class _Growth:
             own = LeadingSubspace.of(known.eigenvalues, known.vectors, inside.n_components, 0.0)
             inside.dense.solved.remember(alone, own)
         try:
-            solution = self.solver.solve(inside, tolerance, self.random_state)
+            solution = self.solver.solve(inside, tol, self.random_state)
         except Incompatible as error:
             if not declares(criterion, "wants_equal_errors"):
                 raise
@@ -223,7 +221,7 @@ class _Growth:
 
     def _goal(self, space: GrownSpace, solution: Solution) -> float:
         """What W may lack of an eigenvalue sum."""
-        gap = self.tolerance * solution.scale
+        gap = self.tol * solution.scale
         share = _SHARE if self.problem.has_matrices else _SHARE_ESTIMATED
         least = self.least
         if declares(self.problem.criterion, "is_logarithmic"):
@@ -277,11 +275,11 @@ class _Growth:
             problem,
             with_positive_signs(space.basis @ coordinates_of(solution)),
             solution.proof,
-            tolerance=self.tolerance,
+            tol=self.tol,
             n_eigenproblems=self.n_eigenproblems,
             trace=solution.trace,
             solver=solution.solver,
-            lower_bound=self.bounds.lower_bound(space, solution, self.tolerance),
+            lower_bound=self.bounds.lower_bound(space, solution, self.tol),
         )
         # With more groups the robust error gap is bounded on a box that is found within W.
         by_box = declares(problem.criterion, "has_concave_scores") and problem.n_groups > 2

@@ -81,13 +81,13 @@ class MultiplicativeWeights:
             return "it takes 'minimax_loss' and 'minimax_error' only"
         return "it takes two groups or more" if problem.n_groups < 2 else None
 
-    def solve(self, problem: Problem, tolerance: float, random_state: object = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
         """Play the rounds.
 
         Parameters
         ----------
         problem : Problem
-        tolerance : float
+        tol : float
             The gap to reach, as a share of the objective.
         random_state : object
             Not used: nothing here is random.
@@ -102,13 +102,13 @@ class MultiplicativeWeights:
         for _ in range(self.max_iter):
             rounds.play(self.step)
             errors = problem.errors(rounds.nearest.basis)
-            if rounds.upper - rounds.lower <= goal(problem, errors, tolerance):
+            if rounds.upper - rounds.lower <= goal(problem, errors, tol):
                 break
         return certified(
             problem,
             rounds.basis(),
             rounds.best.multipliers,
-            tolerance=tolerance,
+            tol=tol,
             n_eigenproblems=rounds.dual.n_eigenproblems,
             trace=rounds.trace,
             solver=self.name,

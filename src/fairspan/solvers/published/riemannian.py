@@ -82,13 +82,13 @@ class RiemannianSubgradient:
             return "it takes 'error_gap' and 'robust_error_gap' only"
         return "it takes two groups or more" if problem.n_groups < 2 else None
 
-    def solve(self, problem: Problem, tolerance: float, random_state: Any = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
         """Descend from random starts.
 
         Parameters
         ----------
         problem : Problem
-        tolerance : float
+        tol : float
             A share of the objective; decides the status only.
         random_state : int, Generator, RandomState or None
             Where the starts come from. None is the seed 0: the same call gives the same answer.
@@ -104,14 +104,14 @@ class RiemannianSubgradient:
         values = [problem.value(basis) for basis in bases]
         # A bound for all subspaces of d dimensions, whoever proves it.
         exact = BoundarySearch() if problem.n_groups == 2 else DualNewton()
-        outside = exact.solve(replace(problem, allow_extra=False), tolerance)
+        outside = exact.solve(replace(problem, allow_extra=False), tol)
         lower, count = outside.lower_bound, outside.n_eigenproblems
         assert outside.proof is not None
         return certified(
             problem,
             bases[int(np.argmin(values))],
             outside.proof,
-            tolerance=tolerance,
+            tol=tol,
             n_eigenproblems=count,
             trace=[TracePoint(count, lower, each) for each in np.minimum.accumulate(values)],
             solver=self.name,

@@ -79,13 +79,13 @@ class Semidefinite:
             return f"it takes up to {_MOST_FEATURES} features, not {problem.n_features}"
         return None
 
-    def solve(self, problem: Problem, tolerance: float, random_state: object = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
         """Solve both programs.
 
         Parameters
         ----------
         problem : Problem
-        tolerance : float
+        tol : float
             A share of the objective; decides the status only. The conic solver works to its own,
             which leaves a gap of about 1e-9 of the variance.
         random_state : object
@@ -120,7 +120,7 @@ class Semidefinite:
             problem,
             basis,
             dual.weights(multipliers),
-            tolerance=tolerance,
+            tol=tol,
             n_eigenproblems=count,
             trace=[TracePoint(count, point.bound, problem.value(basis))],
             solver=self.name,

@@ -69,7 +69,7 @@ class LimitedMeans:
 
     name: ClassVar[str] = "boundary"
 
-    def solve(self, problem: Problem, tolerance: float, random_state: Any = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
         """Find the optimum; `weights` of the solution are those of its objective.
 
         Raises
@@ -90,7 +90,7 @@ class LimitedMeans:
             errors = problem.errors(basis)
             apart = float(np.sum((limit.difference @ basis) ** 2))
             values = float(problem.proportions @ errors), unit * (apart - limit.tolerance**2)
-            return Reached(values, goal(problem, errors, tolerance))
+            return Reached(values, goal(problem, errors, tol))
 
         search = RootSearch(
             pair,
@@ -121,7 +121,7 @@ class LimitedMeans:
             problem,
             search.basis,
             MeansProof(problem.proportions, multiplier),
-            tolerance=tolerance,
+            tol=tol,
             n_eigenproblems=search.n_eigenproblems,
             trace=search.trace,
             solver=self.name,
@@ -139,7 +139,7 @@ class LimitedCovariances:
 
     name: ClassVar[str] = "semidefinite"
 
-    def solve(self, problem: Problem, tolerance: float, random_state: Any = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
         """Find a subspace and a bound; `weights` of the solution are those of its objective.
 
         Raises
@@ -174,7 +174,7 @@ class LimitedCovariances:
             problem,
             basis,
             CovariancesProof(problem.proportions, multipliers),
-            tolerance=tolerance,
+            tol=tol,
             n_eigenproblems=1,
             trace=[TracePoint(1, -np.inf, problem.value(basis))],
             solver=self.name,

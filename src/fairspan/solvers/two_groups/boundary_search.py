@@ -81,13 +81,13 @@ class BoundarySearch:
             return "the logarithm needs a search beyond one segment of weights"
         return None
 
-    def solve(self, problem: Problem, tolerance: float, random_state: object = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
         """Find the optimum.
 
         Parameters
         ----------
         problem : Problem
-        tolerance : float
+        tol : float
             The gap to reach, as a share of the objective.
         random_state : object
             Not used: nothing here is random.
@@ -101,31 +101,29 @@ class BoundarySearch:
         Incompatible
             EqualError where no subspace has equal errors.
         """
-        projected = projected_solver(
-            self.eigen, problem, tolerance, lambda: replace(self, eigen="dense")
-        )
+        projected = projected_solver(self.eigen, problem, tol, lambda: replace(self, eigen="dense"))
         if projected is not None:
-            return projected.solve(problem, tolerance)
+            return projected.solve(problem, tol)
         if problem.n_groups == 1:
             # Ordinary PCA: every criterion grows with the error of the only group.
-            return _linear(problem, problem.proportions, tolerance)
+            return _linear(problem, problem.proportions, tol)
         if declares(problem.criterion, "wants_equal_errors"):
-            return solve_equal_errors(problem, tolerance, self.name)
+            return solve_equal_errors(problem, tol, self.name)
         if problem.pieces is None:
-            return _robust(problem, tolerance)
+            return _robust(problem, tol)
         if problem.pieces.is_linear:
-            return _linear(problem, problem.pieces.coefficients.sum(axis=0), tolerance)
-        return _largest_of_two(problem, problem.pieces, tolerance)
+            return _linear(problem, problem.pieces.coefficients.sum(axis=0), tol)
+        return _largest_of_two(problem, problem.pieces, tol)
 
 
-def _linear(problem: Problem, weights: FloatArray, tolerance: float) -> Solution:
+def _linear(problem: Problem, weights: FloatArray, tol: float) -> Solution:
     """The leading eigenvectors of one mixture."""
     basis = problem.second_moments.leading(weights, problem.n_components).vectors
     solution = certified(
         problem,
         basis,
         weights,
-        tolerance=tolerance,
+        tol=tol,
         n_eigenproblems=1,
         trace=[],
         solver=BoundarySearch.name,
@@ -133,13 +131,13 @@ def _linear(problem: Problem, weights: FloatArray, tolerance: float) -> Solution
     return replace(solution, trace=(TracePoint(1, solution.lower_bound, solution.objective),))
 
 
-def _largest_of_two(problem: Problem, pieces: Pieces, tolerance: float) -> Solution:
+def _largest_of_two(problem: Problem, pieces: Pieces, tol: float) -> Solution:
     """Where both pieces agree, or the end at which one stays larger."""
 
     def reached_at(basis: FloatArray) -> Reached:
         errors = problem.errors(basis)
         first, second = pieces.at(errors)
-        return Reached((float(first), float(second)), goal(problem, errors, tolerance))
+        return Reached((float(first), float(second)), goal(problem, errors, tol))
 
     search = RootSearch(
         problem.second_moments,  # type: ignore[arg-type]
@@ -157,22 +155,22 @@ def _largest_of_two(problem: Problem, pieces: Pieces, tolerance: float) -> Solut
         problem,
         search.basis,
         search.weights,
-        tolerance=tolerance,
+        tol=tol,
         n_eigenproblems=search.n_eigenproblems,
         trace=search.trace,
         solver=BoundarySearch.name,
     )
 
 
-def _robust(problem: Problem, tolerance: float) -> Solution:
+def _robust(problem: Problem, tol: float) -> Solution:
     """Branch and bound on the angle of the weights."""
-    search = BranchAndBound(problem, tolerance)
+    search = BranchAndBound(problem, tol)
     search.run()
     return certified(
         problem,
         search.best.basis,
         LinesProof(search.best.face.weights, np.array(search.supporting_weights)),
-        tolerance=tolerance,
+        tol=tol,
         n_eigenproblems=search.n_eigenproblems,
         trace=search.trace,
         solver=BoundarySearch.name,

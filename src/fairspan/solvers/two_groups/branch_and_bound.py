@@ -38,7 +38,7 @@ class BranchAndBound:
     Parameters
     ----------
     problem : Problem
-    tolerance : float
+    tol : float
         The gap to reach, as a share of the value.
 
     Attributes
@@ -52,8 +52,8 @@ class BranchAndBound:
 
     best: BoundaryPoint
 
-    def __init__(self, problem: Problem, tolerance: float) -> None:
-        self.problem, self.tolerance = problem, tolerance
+    def __init__(self, problem: Problem, tol: float) -> None:
+        self.problem, self.tolerance = problem, tol
         self.upper = self.goal = np.inf
         self.n_eigenproblems, self.supporting_weights = 0, list[FloatArray]()
         self.trace: list[TracePoint] = []

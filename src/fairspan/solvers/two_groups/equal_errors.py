@@ -30,7 +30,7 @@ _LITTLE_LARGER = 4.0
 _MERITS = (Status.OPEN_GAP, Status.UNRESOLVED, Status.OPTIMAL)
 
 
-def solve_equal_errors(problem: Problem, tolerance: float, solver: str) -> Solution:
+def solve_equal_errors(problem: Problem, tol: float, solver: str) -> Solution:
     """Find the optimum.
 
     Raises
@@ -47,7 +47,7 @@ def solve_equal_errors(problem: Problem, tolerance: float, solver: str) -> Solut
     def reached_at(basis: FloatArray) -> Reached:
         errors = problem.errors(basis)
         values = float(problem.proportions @ errors), float(gap @ errors)
-        return Reached(values, goal(problem, errors, tolerance))
+        return Reached(values, goal(problem, errors, tol))
 
     search = RootSearch(
         second,
@@ -66,19 +66,17 @@ def solve_equal_errors(problem: Problem, tolerance: float, solver: str) -> Solut
         if right.values[1] < -left.goal:
             search.close(left, right)
     if not len(search.basis):
-        return _at_the_border(problem, search, gap, tolerance, solver)
-    return _certified(problem, search, search.basis, search.weights, tolerance, solver)
+        return _at_the_border(problem, search, gap, tol, solver)
+    return _certified(problem, search, search.basis, search.weights, tol, solver)
 
 
 def _at_the_border(
-    problem: Problem, search: RootSearch, gap: FloatArray, tolerance: float, solver: str
+    problem: Problem, search: RootSearch, gap: FloatArray, tol: float, solver: str
 ) -> Solution:
     """Where the least gap is zero; otherwise it is too large, and equal errors out of reach."""
     basis = _least_gap(problem, gap)
     found = [
-        _certified(
-            problem, search, basis, problem.proportions + multiplier * gap, tolerance, solver
-        )
+        _certified(problem, search, basis, problem.proportions + multiplier * gap, tol, solver)
         for multiplier in _MULTIPLIERS
     ]
     most = _LITTLE_LARGER * min(each.gap for each in found)
@@ -86,7 +84,7 @@ def _at_the_border(
         (each for each in found if each.gap <= most),
         key=lambda each: (_MERITS.index(each.status), each.lower_bound),
     )
-    if proven_gap(problem, gap) > tolerance * best.scale:
+    if proven_gap(problem, gap) > tol * best.scale:
         raise out_of_reach(problem, best.violation)
     return best
 
@@ -109,14 +107,14 @@ def _certified(
     search: RootSearch,
     basis: FloatArray,
     weights: FloatArray,
-    tolerance: float,
+    tol: float,
     solver: str,
 ) -> Solution:
     return certified(
         problem,
         basis,
         weights,
-        tolerance=tolerance,
+        tol=tol,
         n_eigenproblems=search.n_eigenproblems,
         trace=search.trace,
         solver=solver,

@@ -31,7 +31,7 @@ class WeightGrid:
             return "it takes criteria of two linear pieces only"
         return None
 
-    def solve(self, problem: Problem, tolerance: float, random_state: Any = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
         """Keep the best subspace and the best weights; what they prove is not for it to say."""
         trace: list[TracePoint] = []
 
@@ -40,7 +40,7 @@ class WeightGrid:
                 problem,
                 basis,
                 weights,
-                tolerance=tolerance,
+                tol=tol,
                 n_eigenproblems=len(trace),
                 trace=trace,
                 solver=self.name,
