@@ -64,16 +64,17 @@ class OfErrors:
     moves_with_errors: ClassVar[float | None] = 1.0
     is_never_negative: ClassVar[bool] = True
 
+    if TYPE_CHECKING:  # what each criterion has of its own
+
+        def value(self, errors: FloatArray, problem: "Problem") -> float:
+            """Evaluate at the (k,) errors of a subspace."""
+
     def formula_parameters(self, problem: "Problem") -> dict[str, Any]:
         """None."""
         return {}
 
     def check(self, labels: list[Label]) -> None:
         """Accept any groups."""
-
-    def value(self, errors: FloatArray, problem: "Problem") -> float:
-        """Evaluate at the (k,) errors of a subspace."""
-        raise NotImplementedError
 
     def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
         """What a gap is compared with: the value."""
