@@ -86,8 +86,9 @@ def least_on_polygon(problem, solution):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", TWO_GROUPS)
-def test_robust_error_gap_is_proven_on_every_data_set(name):
+def test_robust_error_gap_is_proven_on_every_data_set(name, pytestconfig):
     moments = moments_of(name)
+    by_lapack = pytestconfig.getoption("--path") == "auto"
     for d in dimensions(moments.n_features):
         for penalty in PENALTIES:
             for alpha in ALPHAS:
@@ -99,13 +100,24 @@ def test_robust_error_gap_is_proven_on_every_data_set(name):
                 slack = max(1e-12, solution.resolution)
                 assert solution.objective == pytest.approx(value, rel=1e-9, abs=slack)
                 if penalty == alpha == 0:
-                    pca = leading_subspace(
-                        np.tensordot(problem.proportions, problem.second_moments.matrices, axes=1),
-                        d,
+                    pooled = np.tensordot(
+                        problem.proportions, problem.second_moments.matrices, axes=1
                     )
-                    ours = solution.components.T @ solution.components
+                    pca = leading_subspace(pooled, d)
                     if not pca.is_tied:
-                        np.testing.assert_allclose(ours, pca.vectors @ pca.vectors.T, atol=1e-8)
+                        atol = 1e-8 if by_lapack else max(1e-8, widest_angle(solution, pooled))
+                        ours = solution.components.T @ solution.components
+                        np.testing.assert_allclose(ours, pca.vectors @ pca.vectors.T, atol=atol)
+
+
+def widest_angle(solution, matrix):
+    """Inside a subspace the search ends once the gap is closed, which bounds the projector.
+
+    |P - P*|_F^2 <= 2 gap / (lambda_d - lambda_d+1) for the d leading eigenvectors of a matrix.
+    """
+    values, d = np.linalg.eigvalsh(matrix)[::-1], len(solution.components)
+    gap = max(solution.gap, solution.resolution)
+    return np.sqrt(2 * gap / (values[d - 1] - values[d])) if d < len(values) else 0.0
 
 
 @pytest.mark.long
@@ -189,8 +201,10 @@ def test_where_theorem_3_2_fails_it_is_said():
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", TWO_GROUPS)
-def test_error_gap_and_equal_error_are_proven_on_every_data_set(name):
+def test_error_gap_and_equal_error_are_proven_on_every_data_set(name, pytestconfig):
     moments = moments_of(name)
+    # A subspace that grows is solved in again, with small matrices, in each of its rounds.
+    most = 60 if pytestconfig.getoption("--path") == "auto" else 70
     p = moments.n_features
     for d in sorted({1, 3, p // 2, p - 1}):
         for center in ("none", "group"):
@@ -200,7 +214,7 @@ def test_error_gap_and_equal_error_are_proven_on_every_data_set(name):
                 check_proven(problem, solution)
                 value = independent_value(problem, solution.components.T)
                 assert solution.objective == pytest.approx(value, rel=1e-9, abs=1e-12)
-                assert solution.n_eigenproblems <= 60
+                assert solution.n_eigenproblems <= most
             _check_equal_error(problem_from(moments, d, EqualError(), center))
 
 
