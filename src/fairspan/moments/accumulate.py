@@ -16,10 +16,11 @@ from fairspan.moments.group_statistics import (
 )
 from fairspan.moments.held_rows.sparse_group import sparse_groups
 from fairspan.moments.running_group import RunningMoments
-from fairspan.moments.uncentred import uncentred_groups
+from fairspan.moments.uncentred import uncentred_folds, uncentred_groups
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.device.arrays import DeviceRows
 from fairspan.rows.engines import folded
+from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.protocol import Rows, RowSource
 from fairspan.rows.sampling import SampledRows
@@ -139,7 +140,17 @@ def _at_once(rows: ArrayRows, limit: GroupLimit) -> list[OneGroup] | None:
         groups = uncentred_groups(rows, limit.max_groups)
     except InvalidInput:
         return None
-    if groups is None:
+    return None if groups is None or not _are_finite(groups) else groups
+
+
+def folds_at_once(rows: ArrayRows, folds: Folds, limit: GroupLimit) -> list[list[OneGroup]] | None:
+    """The same of each group's rows in each fold."""
+    try:
+        parts = uncentred_folds(rows, folds, limit.max_groups)
+    except InvalidInput:
         return None
-    finite = all(np.isfinite(np.diagonal(group.scatter)).all() for group in groups)
-    return groups if finite else None
+    return None if parts is None or not all(map(_are_finite, parts)) else parts
+
+
+def _are_finite(groups: list[OneGroup]) -> bool:
+    return all(np.isfinite(np.diagonal(group.scatter)).all() for group in groups)

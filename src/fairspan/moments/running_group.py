@@ -10,7 +10,7 @@ from fairspan.moments.group_statistics import OneGroup
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import Label, LabelCoder, side_by_side
 from fairspan.rows.protocol import RowBlock
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, IndexArray
 
 
 class RunningGroup:
@@ -65,6 +65,8 @@ class RunningMoments:
     ----------
     n_features : int
     limit : GroupLimit
+    n_folds : int
+        Rows of a group are kept apart by their fold.
 
     Attributes
     ----------
@@ -72,19 +74,21 @@ class RunningMoments:
         Rows left out so far since something is missing in them.
     """
 
-    def __init__(self, n_features: int, limit: GroupLimit = USUAL_LIMIT) -> None:
+    def __init__(self, n_features: int, limit: GroupLimit = USUAL_LIMIT, n_folds: int = 1) -> None:
         self.n_dropped = 0
         self._n_features = n_features
         self._limit = limit
+        self._n_folds = n_folds
         self._coder = LabelCoder()
-        self._groups: dict[int, RunningGroup] = {}
         self._counts: Counter[int] = Counter()
+        # A group's rows in fold f of K have the code K g + f.
+        self._groups: dict[int, RunningGroup] = {}
         # Code, rows and weights of groups.
         self._waiting: list[tuple[int, FloatArray, FloatArray | None]] = []
         self._n_waiting = 0
 
-    def absorb(self, block: RowBlock) -> None:
-        """Add a block of rows."""
+    def absorb(self, block: RowBlock, folds: IndexArray | None = None) -> None:
+        """Add a block of rows, whose folds are all the first unless they are given."""
         values, weights = block.values, block.weights
         self.n_dropped += block.n_dropped
         if block.labels is None:
@@ -92,6 +96,8 @@ class RunningMoments:
                 "The rows carry no group labels", "Allowed is a label for each row", "Name a group"
             )
         codes = self._coder.encode(block.labels, block.first_row)
+        if folds is not None:
+            codes = codes * self._n_folds + folds
         if weights is not None and not weights.all():
             present = weights > 0
             values, weights, codes = values[present], weights[present], codes[present]
@@ -99,7 +105,7 @@ class RunningMoments:
         rows = np.take(values, order, axis=0)  # a copy, which may be written to
         weights = None if weights is None else weights[order]
         for code, own in places:
-            self._counts[code] += own.stop - own.start
+            self._counts[code // self._n_folds] += own.stop - own.start
             self._waiting.append((code, rows[own], None if weights is None else weights[own]))
         self._n_waiting += rows.size
         n_groups, n_rows = len(self._counts), self._counts.total()
@@ -124,10 +130,24 @@ class RunningMoments:
         InvalidInput
             Too many groups.
         """
+        return [group for part in self.finished_by_fold() for group in part]
+
+    def finished_by_fold(self) -> list[list[OneGroup]]:
+        """The moments of each group that has rows in a fold, for all folds.
+
+        Raises
+        ------
+        InvalidInput
+            Too many groups.
+        """
         self._limit.check(len(self._counts), self._counts.total(), self._n_features)
         self._end_waiting()
         labels = self._coder.labels
-        return [group.finished(labels[code]) for code, group in self._groups.items()]
+        parts: list[list[OneGroup]] = [[] for _ in range(self._n_folds)]
+        for code, group in self._groups.items():
+            of_group, fold = divmod(code, self._n_folds)
+            parts[fold].append(group.finished(labels[of_group]))
+        return parts
 
 
 def mirrored(lower: FloatArray) -> FloatArray:

@@ -19,7 +19,8 @@ from fairspan.linalg.threads import in_threads, threads_of
 from fairspan.moments.group_statistics import OneGroup, merged
 from fairspan.moments.running_group import RunningGroup, mirrored
 from fairspan.rows.arrays import ArrayRows
-from fairspan.rows.groups import Codes, Label, LabelCoder
+from fairspan.rows.folds import Folds
+from fairspan.rows.groups import Codes, Label, LabelCoder, side_by_side
 from fairspan.rows.protocol import block_rows
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 
@@ -51,42 +52,80 @@ def uncentred_groups(rows: ArrayRows, most_groups: int | None = None) -> list[On
     InvalidInput
         A label is missing or of another type than others.
     """
+    found = _groups_by_fold(rows, None, most_groups)
+    return None if found is None else [group for _, group in found]
+
+
+def uncentred_folds(
+    rows: ArrayRows, folds: Folds, most_groups: int | None = None
+) -> list[list[OneGroup]] | None:
+    """The same of each group's rows in each fold."""
+    found = _groups_by_fold(rows, folds, most_groups)
+    if found is None:
+        return None
+    return [[group for own, group in found if own == fold] for fold in range(folds.n_folds)]
+
+
+def _groups_by_fold(
+    rows: ArrayRows, folds: Folds | None, most_groups: int | None
+) -> list[tuple[int, OneGroup]] | None:
     n, p = rows.n_rows, rows.n_features
     most = min(most_groups or _MOST_GROUPS, _MOST_GROUPS)
     # Products of many features use the threads themselves.
     size = max(_PART_NUMBERS // p, 1) if p <= _FEW else n
+    if folds is not None:
+        size *= folds.n_folds  # each part needs sums of its own for every fold
     cuts = [*range(0, max(n - size // 2, 1), size), n]
-    found: dict[Label, OneGroup] = {}
+    found: dict[tuple[int, Label], OneGroup] = {}
     # A single small part is done before a second thread is awake.
     alone = threads_of(None) if p <= _FEW and len(cuts) == 2 else nullcontext()
+
+    def of_part(span: tuple[int, int]) -> list[tuple[int, OneGroup]] | None:
+        return _groups_of(rows, *span, most, folds)
+
     with alone, np.errstate(over="ignore", invalid="ignore"):
-        for part in in_threads(lambda span: _groups_of(rows, *span, most), list(pairwise(cuts))):
+        for part in in_threads(of_part, list(pairwise(cuts))):
             if part is None:
                 return None
-            for group in part:
-                found[group.label] = merged(found.get(group.label), group)
-    return list(found.values())
+            for fold, group in part:
+                key = (fold, group.label)
+                found[key] = merged(found.get(key), group)
+    return [(fold, group) for (fold, _), group in found.items()]
 
 
-def _groups_of(rows: ArrayRows, start: int, stop: int, most_groups: int) -> list[OneGroup] | None:
+def _groups_of(
+    rows: ArrayRows, start: int, stop: int, most_groups: int, folds: Folds | None
+) -> list[tuple[int, OneGroup]] | None:
     assert rows.labels is not None
     coder, labels = LabelCoder(), rows.labels.between(start, stop)
+    of_rows = None if folds is None else folds.of_rows(labels, start)
+    if of_rows is not None:
+        labels = of_rows.groups
     if labels.n_present > most_groups:  # before each of them is looked at
         return None
-    codes = coder.encode(labels, start)
-    room = np.empty((min(block_rows(rows.n_features), stop - start), rows.n_features))
-    part = _Part(rows, start, stop, codes, len(coder.labels), room)
+    codes, k = coder.encode(labels, start), len(coder.labels)
+    n_folds = 1
+    if of_rows is not None and folds is not None:
+        codes, n_folds = of_rows.folds * k + codes, folds.n_folds
+    size = min(block_rows(rows.n_features) * _blocks_of(n_folds), stop - start)
+    room = np.empty((size, rows.n_features))
+    part = _Part(rows, start, stop, codes, k * n_folds, room)
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = part.sums()
         return [
-            part.group(code, label, each)
-            for code, (label, each) in enumerate(zip(coder.labels, sums, strict=True))
+            (code // k, part.group(code, coder.labels[code % k], each))
+            for code, each in enumerate(part.sums())
+            if each.count
         ]
+
+
+def _blocks_of(n_folds: int) -> int:
+    """Blocks that are read at once, so that products have rows enough."""
+    return max(n_folds // 2, 1)
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Consecutive rows with the codes of their groups, each of which occurs."""
+    """Consecutive rows with the codes of their groups, or of these in folds."""
 
     rows: ArrayRows
     start: int
@@ -114,12 +153,24 @@ class _Part:
         pilot = self._pilot()
         each = [_Sums.zero(self.rows.n_features, pilot) for _ in range(self.n_groups)]
         for values, codes in self._blocks():
-            for code in range(self.n_groups):
-                own = self._rows_of(values, codes, code)
+            for code, index in self._places(codes):
+                own = self._rows_at(values, index)
                 if pilot is not None:
                     own -= pilot
                 each[code].add(own)
         return each
+
+    def _places(self, codes: Codes) -> Iterator[tuple[int, IndexArray]]:
+        """The codes that occur, and where."""
+        if self.n_groups > _MOST_GROUPS:
+            order, places = side_by_side(codes)
+            for code, own in places:
+                yield code, order[own]
+            return
+        for code in range(self.n_groups):
+            index = np.flatnonzero(codes == code)
+            if len(index):
+                yield code, index
 
     def _constants(self, code: int, features: IndexArray) -> FloatArray | None:
         """The values of features in a group if each has only one, as its rows' sex may."""
@@ -136,19 +187,18 @@ class _Part:
         """The moments of one group, whose rows are centred first."""
         running = RunningGroup(self.rows.n_features)
         for values, codes in self._blocks():
-            own = self._rows_of(values, codes, code)
+            own = self._rows_at(values, np.flatnonzero(codes == code))
             if len(own):
                 running.absorb(own, None)
         return running.finished(label)
 
-    def _rows_of(self, values: FloatArray, codes: Codes, code: int) -> FloatArray:
-        """The rows of one group, in the same memory each time."""
+    def _rows_at(self, values: FloatArray, index: IndexArray) -> FloatArray:
+        """Some rows, in the same memory each time."""
         # By position, which is twice as fast as by a mask; and without a check of positions.
-        index = np.flatnonzero(codes == code)
         return np.take(values, index, axis=0, out=self.room[: len(index)], mode="clip")
 
     def _blocks(self) -> Iterator[tuple[FloatArray, Codes]]:
-        size = block_rows(self.rows.n_features)
+        size = len(self.room)
         for start in range(self.start, self.stop, size):
             stop = min(start + size, self.stop)
             yield (
