@@ -4,16 +4,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
 from fairspan.auditing.findings import Finding, find
+from fairspan.auditing.intervals import LEVEL
 from fairspan.auditing.judging import judged_on_moments, judged_on_rows
 from fairspan.auditing.models import Audited, models_of
-from fairspan.auditing.results import AuditedRows, ModelAudit
+from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
+from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
 from fairspan.auditing.views import audit_html, audit_table, audit_text, picture_of
 from fairspan.drawing.by_group import AuditPicture, AuditQuantity
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.data_frames import data_frame
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments, holds_matrices, moments_of
+from fairspan.moments.of_rows import Moments, holds_matrices
+from fairspan.rows.clusters import rows_with_clusters
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import rows_of
@@ -33,11 +37,53 @@ class Audit:
     findings : tuple of Finding
         What there is to know, in words, with stable codes.
     rows : AuditedRows
+    verdicts : tuple of Verdict
+        One for each model that is compared with ordinary PCA; of PCA alone if there is none.
+    level : float
+        Of the intervals.
+    material : float
+        The least loss that matters, as a share of a group's variance.
     """
 
     models: tuple[ModelAudit, ...]
     findings: tuple[Finding, ...]
     rows: AuditedRows
+    verdicts: tuple[Verdict, ...] = ()
+    level: float = LEVEL
+    material: float = 0.01
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether ordinary PCA harms anybody on new rows, and whether the first model helps.
+
+        Raises
+        ------
+        InvalidInput
+            The audit was made without folds, or of moments that are not blocks.
+        """
+        if not self.verdicts:
+            raise InvalidInput(
+                "This audit holds no estimates for new rows, so there is no verdict",
+                "Allowed are audits of rows with folds, or of several blocks of moments",
+                "Leave folds at its default, 10",
+            )
+        return self.verdicts[0]
+
+    def changes(self) -> Any:
+        """By how much each group's expected error changes from ordinary PCA to a fair model.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: model, group, rows, share (of all rows), change (in expected error; below zero
+            the group gains), change_low and change_high, which hold for all groups at once.
+
+        Raises
+        ------
+        MissingDependency
+            pandas is not installed.
+        """
+        return data_frame(changes_of(self.models), "Audit.changes()")
 
     def records(self) -> list[dict[str, Any]]:
         """One flat dictionary for each group of each model; None where there is no figure."""
@@ -54,6 +100,7 @@ class Audit:
                 "best_error": group.best_error,
                 "excess_loss": group.excess_loss,
                 "captured_variance_ratio": group.variance_kept,
+                **_expected_columns(group),
                 "disparity": model.disparity.value,
                 "disparity_low": model.disparity.low,
                 "disparity_high": model.disparity.high,
@@ -71,8 +118,10 @@ class Audit:
         -------
         pandas.DataFrame
             Columns: model, group, n, proportion, total_variance, reconstruction_error with
-            error_low and error_high (95 %), best_error, excess_loss, captured_variance_ratio,
-            disparity of the model with disparity_low and disparity_high, n_components, center.
+            error_low and error_high, best_error, excess_loss, captured_variance_ratio,
+            expected_error and expected_loss on new rows with _low and _high, cross_fitted_loss,
+            state ("harmed", "minor", "not shown", "cannot tell"), disparity of the model with
+            disparity_low and disparity_high, n_components, center.
 
         Raises
         ------
@@ -84,6 +133,11 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, ready for JSON."""
         return {
+            "verdict": asdict(self.verdicts[0]) if self.verdicts else None,
+            "verdicts": [asdict(verdict) for verdict in self.verdicts],
+            "changes": changes_of(self.models),
+            "level": self.level,
+            "material": self.material,
             "rows": asdict(self.rows),
             "models": [
                 {**asdict(model), "total_error": model.total_error} for model in self.models
@@ -149,6 +203,11 @@ def audit(
     *,
     sample_weight: Any = None,
     moments: GroupMoments | Sequence[GroupMoments] | None = None,
+    folds: int | None = 10,
+    clusters: Any = None,
+    level: float = LEVEL,
+    material: float = 0.01,
+    random_state: Any = 0,
     max_groups: int | None = None,
 ) -> Audit:
     """What one model, or several side by side, do to each group.
@@ -167,7 +226,22 @@ def audit(
     sample_weight : (n,) array-like, or column name of X, optional
         Taken as sampling weights by the intervals.
     moments : GroupMoments, or sequence of them, instead of rows
-        One object gives no intervals; a sequence of at least two blocks gives jackknife intervals.
+        One object gives no intervals; a sequence of at least two blocks gives jackknife intervals,
+        and estimates for new rows with blocks in place of folds.
+    folds : int or None
+        K: how many parts the rows are cut into, each of which judges what the others tell. Models
+        that were fitted on these rows are fitted again without each part, with their own settings.
+        Five where matrices of all groups in ten parts would exceed 2 GiB. None: figures on the
+        rows alone, at a fraction of the time.
+    clusters : (n,) array-like, or column name of X, optional
+        Rows that belong together, such as those of one person. They stay in one fold, and count
+        as one where intervals are made.
+    level : float
+        Of the intervals, above 0.5 and below 1.
+    material : float
+        The least loss that matters, as a share of a group's variance, from 0 to below 1.
+    random_state : int, Generator, RandomState or None
+        For the assignment of rows to folds.
     max_groups : int, optional
         Most groups that rows may have. By default, more than 100 groups that are also more than a
         third of the rows are refused, unless a model was fitted on as many.
@@ -187,8 +261,11 @@ def audit(
 
     Notes
     -----
-    Errors have Student intervals at 95 % from the squared residuals of the rows; the disparity of
-    two groups has Welch's, that of more groups a simultaneous one (Bonferroni) over all pairs.
+    The expected loss of a group is corrected for what its best error on the rows owes to chance;
+    its interval runs from the low end of the cross-fitted loss to the high end of the corrected
+    loss. States and changes hold for all groups at once (Bonferroni); other intervals are those of
+    one group. Errors have Student intervals from the squared residuals of the rows; the disparity
+    of two groups has Welch's, that of more groups a simultaneous one (Bonferroni) over all pairs.
 
     Examples
     --------
@@ -210,11 +287,21 @@ def audit(
             "Allowed are rows (X and sensitive_features), or moments in their place",
             "Pass X and sensitive_features to get intervals",
         )
+    options = expectations(folds, level, material, random_state, by_cluster=clusters is not None)
     if X is not None:
-        rows = rows_of(X, sensitive_features, sample_weight)
-        return audit_rows(audited, rows, max_groups=max_groups)
+        if clusters is None:
+            rows = rows_of(X, sensitive_features, sample_weight)
+        else:
+            rows = rows_with_clusters(X, sensitive_features, clusters, sample_weight)
+        return audit_rows(audited, rows, options=options, max_groups=max_groups)
+    if clusters is not None:
+        raise InvalidInput(
+            "clusters was given with moments",
+            "Allowed are clusters of rows",
+            "Make each block of moments of whole clusters",
+        )
     if holds_matrices(moments):
-        return audit_moments(audited, [moments])
+        return audit_moments(audited, [moments], options)
     if not isinstance(moments, Sequence) or not all(map(holds_matrices, moments)):
         raise InvalidType(
             f"moments is a {type(moments).__name__}",
@@ -223,7 +310,7 @@ def audit(
         )
     if not moments:
         raise InvalidInput("moments is empty", "Allowed is at least one block", "Pass a block")
-    return audit_moments(audited, moments)
+    return audit_moments(audited, moments, options)
 
 
 def audit_rows(
@@ -231,26 +318,31 @@ def audit_rows(
     source: Rows,
     moments: Moments | None = None,
     *,
+    options: Expectations = USUAL,
     max_groups: int | None = None,
 ) -> Audit:
-    """Audit on rows, read twice: for moments (unless they are known) and for intervals."""
+    """Audit on rows, read twice: for moments (unless they are known) and for spreads."""
     names = next((each.subspace.feature_names for each in audited if each.has_names), None)
     if names is not None:
         source = source.selected(names)
-    if moments is None:
-        known = max(len(each.known_groups) for each in audited)
-        moments = moments_of(source, GroupLimit(max_groups, n_known=known))
-    return _finished(judged_on_rows(audited, source, moments), moments, has_intervals=True)
+    known = max(len(each.known_groups) for each in audited)
+    limit = GroupLimit(max_groups, n_known=known)
+    results, moments = judged_on_rows(audited, source, moments, limit, options)
+    return _finished(results, moments, options, has_intervals=True)
 
 
-def audit_moments(audited: Sequence[Audited], blocks: Sequence[GroupMoments]) -> Audit:
+def audit_moments(
+    audited: Sequence[Audited], blocks: Sequence[GroupMoments], options: Expectations = USUAL
+) -> Audit:
     """Audit on moments alone; two or more blocks give jackknife intervals."""
     pooled = sum(blocks[1:], start=blocks[0])
-    judged = judged_on_moments(audited, pooled, blocks)
-    return _finished(judged, pooled, has_intervals=len(blocks) > 1)
+    judged = judged_on_moments(audited, pooled, blocks, options)
+    return _finished(judged, pooled, options, has_intervals=len(blocks) > 1)
 
 
-def _finished(results: Sequence[ModelAudit], moments: Moments, *, has_intervals: bool) -> Audit:
+def _finished(
+    results: Sequence[ModelAudit], moments: Moments, options: Expectations, *, has_intervals: bool
+) -> Audit:
     rows = AuditedRows(
         int(moments.counts.sum()),
         moments.n_features,
@@ -258,4 +350,26 @@ def _finished(results: Sequence[ModelAudit], moments: Moments, *, has_intervals:
         moments.intake.n_dropped,
         moments.intake.sampled_from,
     )
-    return Audit(tuple(results), find(results, rows), rows)
+    estimated = options.folds is not None and has_intervals
+    return Audit(
+        tuple(results),
+        find(results, rows),
+        rows,
+        verdicts_of(results, options.level) if estimated else (),
+        options.level,
+        options.material,
+    )
+
+
+def _expected_columns(group: GroupAudit) -> dict[str, Any]:
+    found = group.expected
+    return {
+        "expected_error": None if found is None else found.error.value,
+        "expected_error_low": None if found is None else found.error.low,
+        "expected_error_high": None if found is None else found.error.high,
+        "expected_loss": None if found is None else found.loss.value,
+        "expected_loss_low": None if found is None else found.loss.low,
+        "expected_loss_high": None if found is None else found.loss.high,
+        "cross_fitted_loss": None if found is None else found.cross_fitted_loss,
+        "state": group.state,
+    }

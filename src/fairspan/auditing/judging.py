@@ -1,75 +1,168 @@
 """What models do to each group of some rows, or of moments that stand in for them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from fairspan.auditing.block_statistics import block_figures
+from fairspan.auditing.cross_fitting import CrossFitted, cross_fitted
+from fairspan.auditing.estimating import figures_by_fold, figures_of_errors, read_rows
+from fairspan.auditing.expected_losses import Expectations, ExpectedFigures, expected_figures
 from fairspan.auditing.intervals import (
     Estimate,
     disparity_estimate,
     error_estimates,
     jackknife,
-    standard_errors,
     widest_pair,
 )
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import GroupAudit, ModelAudit
+from fairspan.auditing.row_statistics import RowFigures
 from fairspan.errors import InvalidInput
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.metrics.reconstruction import reference_point
+from fairspan.moments.folds import FEWEST_FOLDS, SummedFolds
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.disparity import signed_disparity
+from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 
 
-def judged_on_rows(audited: Sequence[Audited], rows: Rows, moments: Moments) -> list[ModelAudit]:
-    """Judge models on rows and their moments; the rows are read once more, for intervals."""
-    judged = [(each.subspace, _judge(each, moments)) for each in audited]
-    errors_by_model = standard_errors(rows, moments, judged)
-    return [
-        _model_audit(
-            each,
-            figures,
-            moments,
-            error_estimates(figures.errors, errors, moments.counts),
-            disparity_estimate(figures.errors, errors, moments.counts),
-        )
-        for each, (_, figures), errors in zip(audited, judged, errors_by_model, strict=True)
+def judged_on_rows(
+    audited: Sequence[Audited],
+    rows: Rows,
+    moments: Moments | None,
+    limit: GroupLimit,
+    options: Expectations,
+) -> tuple[list[ModelAudit], Moments]:
+    """Judge models on rows, read twice: for moments, and for spreads; and on their moments."""
+    moments, folded, why = read_rows(audited, rows, moments, limit, options)
+    judged = [_judge(each, moments) for each in audited]
+    here = [
+        each.was_fitted_on(moments, figures.errors)
+        for each, figures in zip(audited, judged, strict=True)
     ]
+    expected, failures = _nothing(audited, moments.n_groups), {each.name: why for each in audited}
+    if folded is None:
+        seen = figures_of_errors(audited, judged, rows, moments)
+    else:
+        repeats = figures_by_fold(folded, judged, here)
+        seen = repeats[0][1]
+        expected = _expected(repeats, judged, options)
+        failures = dict(repeats[0][0].failures)
+    spreads = seen.standard_errors[:, 0]
+    results = [
+        replace(
+            _model_audit(
+                each,
+                figures,
+                moments,
+                error_estimates(figures.errors, errors, seen.sizes, options.level),
+                disparity_estimate(figures.errors, errors, seen.sizes, options.level),
+                None if each.name in failures else groups,
+            ),
+            why_no_estimates=failures.get(each.name),
+            kurtosis=float(np.nanmax(kurtosis)) if np.isfinite(kurtosis).any() else np.nan,
+        )
+        for each, figures, errors, groups, kurtosis in zip(
+            audited, judged, spreads, expected, seen.kurtosis, strict=True
+        )
+    ]
+    return results, moments
 
 
 def judged_on_moments(
-    audited: Sequence[Audited], pooled: GroupMoments, blocks: Sequence[GroupMoments]
+    audited: Sequence[Audited],
+    pooled: GroupMoments,
+    blocks: Sequence[GroupMoments],
+    options: Expectations,
 ) -> list[ModelAudit]:
     """Judge models on moments alone; two or more blocks give jackknife intervals."""
+    judged = [_judge(each, pooled) for each in audited]
+    expected = _nothing(audited, pooled.n_groups)
+    failures: dict[str, str] = {}
+    if len(blocks) > 1 and options.folds is not None:
+        expected, failures = _from_blocks(audited, judged, blocks, options)
     results = []
-    for each in audited:
-        figures = _judge(each, pooled)
+    for each, figures, groups in zip(audited, judged, expected, strict=True):
         errors = [Estimate(error) for error in figures.errors.tolist()]
         difference = Estimate(signed_disparity(figures.errors))
         if len(blocks) > 1:
-            errors, difference = _jackknifed(each, figures, pooled, blocks)
-        results.append(_model_audit(each, figures, pooled, errors, difference))
+            errors, difference = _jackknifed(each, figures, pooled, blocks, options.level)
+        shown = None if each.name in failures else groups
+        result = _model_audit(each, figures, pooled, errors, difference, shown)
+        results.append(replace(result, why_no_estimates=failures.get(each.name)))
     return results
 
 
+_Expected = list[list[ExpectedFigures | None]]
+
+
+def _from_blocks(
+    audited: Sequence[Audited],
+    judged: Sequence[GroupFigures],
+    blocks: Sequence[GroupMoments],
+    options: Expectations,
+) -> tuple[_Expected, dict[str, str]]:
+    """Estimates with blocks in place of folds, and why some models have none."""
+    folds = SummedFolds(tuple(blocks))
+    here = [
+        each.was_fitted_on(folds.whole, figures.errors)
+        for each, figures in zip(audited, judged, strict=True)
+    ]
+    few = len(blocks) < FEWEST_FOLDS
+    again = [fitted and not few for fitted in here]
+    errors = [each.errors for each in judged]
+    cross = cross_fitted(audited, errors, again, folds, len(blocks))
+    seen = block_figures(cross, folds.whole.labels, blocks)
+    failures = dict(cross.failures)
+    if few:
+        why = f"{len(blocks)} blocks are too few to fit it again without each"
+        failures |= {each.name: why for each, fitted in zip(audited, here, strict=True) if fitted}
+    return _expected([(cross, seen)], judged, options), failures
+
+
+def _expected(
+    repeats: Sequence[tuple[CrossFitted, RowFigures]],
+    judged: Sequence[GroupFigures],
+    options: Expectations,
+) -> _Expected:
+    return expected_figures(
+        repeats,
+        [each.best_errors for each in judged],
+        [each.total_variances for each in judged],
+        options,
+    )
+
+
+def _nothing(audited: Sequence[Audited], n_groups: int) -> _Expected:
+    return [[None] * n_groups for _ in audited]
+
+
 def _jackknifed(
-    each: Audited, figures: GroupFigures, pooled: GroupMoments, blocks: Sequence[GroupMoments]
+    each: Audited,
+    figures: GroupFigures,
+    pooled: GroupMoments,
+    blocks: Sequence[GroupMoments],
+    level: float,
 ) -> tuple[list[Estimate], Estimate]:
     without = errors_without_each(blocks, pooled, each.subspace)
     errors = []
     for value, column in zip(figures.errors.tolist(), without.T, strict=True):
-        estimate = jackknife(value, column.tolist())
+        estimate = jackknife(value, column.tolist(), level=level)
         errors.append(Estimate(value, max(estimate.low or 0.0, 0.0), estimate.high))
     low, high = widest_pair(figures.errors)
     pairs = pooled.n_groups * (pooled.n_groups - 1) // 2
     difference = signed_disparity(figures.errors)
     if pooled.n_groups == 1:
         return errors, Estimate(difference)
-    return errors, jackknife(difference, (without[:, high] - without[:, low]).tolist(), pairs)
+    return errors, jackknife(
+        difference, (without[:, high] - without[:, low]).tolist(), pairs, level
+    )
 
 
 def _judge(each: Audited, moments: Moments) -> GroupFigures:
@@ -83,6 +176,7 @@ def _model_audit(
     moments: Moments,
     errors: Sequence[Estimate],
     difference: Estimate,
+    expected: Sequence[ExpectedFigures | None] | None,
 ) -> ModelAudit:
     captured = figures.captured_ratios
     low, high = widest_pair(figures.errors) if moments.n_groups > 1 else (0, 0)
@@ -109,6 +203,7 @@ def _model_audit(
                 best_error=float(figures.best_errors[i]),
                 excess_loss=float(figures.excess_losses[i]),
                 variance_kept=None if np.isnan(captured[i]) else float(captured[i]),
+                expected=None if expected is None else expected[i],
             )
             for i, label in enumerate(figures.labels)
         ),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fairspan.auditing.expected_losses import ExpectedFigures, State
 from fairspan.auditing.intervals import Estimate
 from fairspan.formatting.names import first_of
 from fairspan.rows.groups import Label, printable, spelled
@@ -32,6 +33,8 @@ class GroupAudit:
         e_g - e*_g.
     variance_kept : float or None
         1 - e_g / tr S_g; None for a group without variance.
+    expected : ExpectedFigures or None
+        What new rows would show; None where too little is known.
     """
 
     group: Label
@@ -42,6 +45,12 @@ class GroupAudit:
     best_error: float
     excess_loss: float
     variance_kept: float | None
+    expected: ExpectedFigures | None = None
+
+    @property
+    def state(self) -> State:
+        """What may be said of the group's loss on new rows."""
+        return "cannot tell" if self.expected is None else self.expected.state
 
 
 @dataclass(frozen=True)
@@ -73,6 +82,10 @@ class ModelAudit:
         The disparity is the error of the second of these minus that of the first.
     reason : str or None
         Where the status is "unresolved", what in the data leaves it so.
+    why_no_estimates : str or None
+        Why nothing is said of new rows, where that is so.
+    kurtosis : float
+        The largest, over groups, of the errors of the rows; NaN if it is not known.
     """
 
     name: str
@@ -89,6 +102,13 @@ class ModelAudit:
     disparity: Estimate
     pair: tuple[Label, Label]
     reason: str | None = None
+    why_no_estimates: str | None = None
+    kurtosis: float = float("nan")
+
+    @property
+    def has_estimates(self) -> bool:
+        """Whether anything is said of new rows."""
+        return any(group.expected is not None for group in self.groups)
 
     @property
     def total_error(self) -> float:

@@ -6,7 +6,9 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.auditing.intervals import error_estimates, standard_errors
+from fairspan.auditing.cross_fitting import points_of
+from fairspan.auditing.intervals import error_estimates
+from fairspan.auditing.row_statistics import Benchmark, Projection, row_figures
 from fairspan.displays.fitted import (
     criterion_name,
     moments_for,
@@ -145,9 +147,13 @@ def _intervals(
         for subspace, each in zip(subspaces, figures, strict=True)
         if subspace is not None and each is not None
     ]
+    benchmarks = [Benchmark(points_of(each, moments), each.scale) for each, _ in judged]
+    projections = [
+        Projection(i, subspace.components, each.errors) for i, (subspace, each) in enumerate(judged)
+    ]
     ends = np.full((len(subspaces), moments.n_groups, 2), np.nan)
     answered = [i for i, each in enumerate(figures) if each is not None]
-    found = standard_errors(rows, moments, judged)
+    found = row_figures(rows, moments.labels, benchmarks, projections).standard_errors[:, 0]
     for i, (_, each), errors in zip(answered, judged, found, strict=True):
         for g, estimate in enumerate(error_estimates(each.errors, errors, moments.counts)):
             if estimate.has_interval:

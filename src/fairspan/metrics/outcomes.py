@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
+from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.metrics.columns import coded_groups, coded_outcomes
 from fairspan.problem.parameters import check_number
+from fairspan.random_state import generator_of
 from fairspan.rows.groups import Label, Scalar, listed, plain_labels
 from fairspan.rows.labels import check_index
 from fairspan.rows.weights import checked_weights
@@ -80,7 +81,7 @@ class OutcomesByGroup:
         InvalidParameter, InvalidType
         """
         check_number("confidence", confidence, 0, 1)
-        rng = _generator(random_state)
+        rng = generator_of(random_state)
         if n_bootstrap == 0 or not (self.counts > 1).all():
             return None, None
         cells = [self._cells(group) for group in range(len(self.groups))]
@@ -197,16 +198,3 @@ class _Cells:
         shares = np.zeros((size, self.n_outcomes))
         shares[:, present] = np.add.reduceat(weighted, starts, axis=1)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31))
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError) as error:
-        raise InvalidType(
-            f"random_state is {random_state!r}",
-            "Allowed are a whole number of at least 0, a numpy Generator or RandomState, or None",
-            "Pass a seed",
-        ) from error

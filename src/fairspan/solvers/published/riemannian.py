@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from fairspan.certificates.optimality import certified
 from fairspan.certificates.solution import Solution, TracePoint
-from fairspan.errors import InvalidType
 from fairspan.problem.parameters import check_choice, check_count
 from fairspan.problem.problem import Problem
+from fairspan.random_state import generator_of
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.published.retractions import RETRACTIONS, horizontal
 from fairspan.solvers.published.stationarity import ROUNDING
@@ -99,7 +99,9 @@ class RiemannianSubgradient:
             Its trace has one point for each start.
         """
         shape = (self.n_starts, problem.n_features, problem.n_components)
-        starts = np.linalg.qr(_generator(random_state).standard_normal(shape))[0]
+        starts = np.linalg.qr(
+            generator_of(0 if random_state is None else random_state).standard_normal(shape)
+        )[0]
         bases = self._descended(problem, starts)
         values = [problem.value(basis) for basis in bases]
         # A bound for all subspaces of d dimensions, whoever proves it.
@@ -170,16 +172,3 @@ class _PaperScores:
         """
         inverse = np.where(errors > self.floor, 1 / np.sqrt(np.maximum(errors, 1e-300)), 0.0)
         return np.asarray(2 * self.linear[active].T + self.theta[active].T * inverse)
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31, size=4))
-    try:
-        return np.random.default_rng(0 if random_state is None else random_state)
-    except (TypeError, ValueError):
-        raise InvalidType(
-            f"random_state is {random_state!r}",
-            "Allowed are a seed, a numpy Generator or RandomState, and None",
-            "Pass a whole number that is not negative",
-        ) from None

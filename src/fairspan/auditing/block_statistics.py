@@ -1,0 +1,74 @@
+"""What blocks of moments say of projections, each block in place of a fold of the rows."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from fairspan.auditing.cross_fitting import CrossFitted
+from fairspan.auditing.row_statistics import QUANTITIES, Benchmark, RowFigures, measured_by
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.rows.groups import Label
+from fairspan.soft_projection import is_soft, retained
+from fairspan.typing import FloatArray
+
+
+def block_figures(
+    cross: CrossFitted, labels: Sequence[Label], blocks: Sequence[GroupMoments | None]
+) -> RowFigures:
+    """Means over all blocks, and their standard errors by how blocks differ.
+
+    With D_f the mean over block f of K, which weighs n_f of n, and l the mean over all: the
+    variance of l is K / (K - 1) sum (n_f / n)^2 (D_f - l)^2.
+
+    Parameters
+    ----------
+    cross : CrossFitted
+        Found without each block.
+    labels : sequence of k labels
+    blocks : sequence of GroupMoments, or None for one without rows
+    """
+    shape = (len(blocks), len(cross.projections), len(QUANTITIES), len(labels))
+    values, weights = np.zeros(shape), np.zeros((len(blocks), len(labels)))
+    for fold, block in enumerate(blocks):
+        if block is None:
+            continue
+        for i, label in enumerate(block.labels):
+            group = list(labels).index(label)
+            weights[fold, group] = block.weights[i]
+            alone = _group(block, i)
+            errors = partial(_error, alone, group)
+            values[fold, :, :, group] = measured_by(
+                errors, cross.benchmarks, cross.projections, group, fold, len(blocks)
+            )[:, :, 0]
+    shares = weights / weights.sum(axis=0)
+    means = np.einsum("fg,fmqg->mqg", shares, values)
+    sizes = (weights > 0).sum(axis=0)
+    spread = np.einsum("fg,fmqg->mqg", shares**2, (values - means) ** 2)
+    factor = np.where(sizes > 1, sizes / np.maximum(sizes - 1, 1), 0.0)
+    kurtosis = np.full((len(cross.projections), len(labels)), np.nan)
+    return RowFigures(means, np.sqrt(spread * factor), sizes, kurtosis)
+
+
+def _error(
+    alone: GroupMoments, group: int, benchmark: Benchmark, components: FloatArray
+) -> FloatArray:
+    """Mean squared residual of one group of a block, (1,)."""
+    basis = retained(components) if is_soft(components) else components.T
+    point = benchmark.points[group if len(benchmark.points) > 1 else 0]
+    if benchmark.scale is not None:
+        alone, point = alone.divided_by(benchmark.scale), point / benchmark.scale
+    return alone.operator_about(point).residual_variances(basis)
+
+
+def _group(block: GroupMoments, index: int) -> GroupMoments:
+    own = slice(index, index + 1)
+    return replace(
+        block,
+        groups=block.groups[own],
+        counts=block.counts[own],
+        weights=block.weights[own],
+        means=block.means[own],
+        scatters=block.scatters[own],
+    )

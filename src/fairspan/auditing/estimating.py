@@ -1,0 +1,190 @@
+"""From rows to what new rows would show: folds, fits without each, and a pass for spreads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fairspan.auditing.block_statistics import block_figures
+from fairspan.auditing.cross_fitting import CrossFitted, cross_fitted, points_of
+from fairspan.auditing.expected_losses import UNSTABLE, Expectations, instabilities
+from fairspan.auditing.models import Audited
+from fairspan.auditing.row_statistics import Benchmark, Projection, RowFigures, row_figures
+from fairspan.auditing.thin_rows import in_coordinates
+from fairspan.errors import Incompatible, InvalidParameter
+from fairspan.metrics import GroupFigures
+from fairspan.moments.folds import (
+    FEWEST_FOLDS,
+    FoldMoments,
+    SparseFolds,
+    SummedFolds,
+    affordable_folds,
+    fold_moments,
+    sparse_folds,
+)
+from fairspan.moments.held_rows.thin_moments import ThinMoments
+from fairspan.moments.of_rows import MATRICES_UP_TO, Moments, moments_of
+from fairspan.rows.folds import Folds
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.protocol import Rows
+from fairspan.rows.sparse import SparseRows
+
+# Up to so many features, a hundred groups in ten folds are within the budget of memory.
+_SURELY_AFFORDABLE = 300
+# Further assignments of rows to folds, where the groups' best errors move with them.
+_MORE = 4
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedRows:
+    """Rows in folds, with the models that they judge.
+
+    Attributes
+    ----------
+    audited : sequence of Audited
+        In the coordinates of the rows.
+    rows : RowSource or PartedRows
+    assigned : Folds
+    moments : FoldMoments
+    limit : GroupLimit
+    """
+
+    audited: Sequence[Audited]
+    rows: Rows
+    assigned: Folds
+    moments: FoldMoments
+    limit: GroupLimit
+
+    @classmethod
+    def of(
+        cls, audited: Sequence[Audited], rows: Rows, assigned: Folds, limit: GroupLimit
+    ) -> "FoldedRows":
+        """Read all rows once."""
+        if isinstance(rows, SparseRows) and rows.n_features > MATRICES_UP_TO:
+            sparse: SparseFolds = sparse_folds(rows, assigned, limit)
+            return cls(audited, sparse.rows, assigned, sparse, limit)
+        return cls(audited, rows, assigned, fold_moments(rows, assigned, limit), limit)
+
+    def again(self) -> "FoldedRows":
+        """The same rows in other folds."""
+        other = replace(self.assigned, seed=self.assigned.seed + 1)
+        return FoldedRows.of(self.audited, self.rows, other, self.limit)
+
+
+def read_rows(
+    audited: Sequence[Audited],
+    rows: Rows,
+    moments: Moments | None,
+    limit: GroupLimit,
+    options: Expectations,
+) -> tuple[Moments, FoldedRows | None, str | None]:
+    """Read all rows, by fold where estimates for new rows are wanted and memory allows.
+
+    Parameters
+    ----------
+    audited : sequence of Audited
+    rows : RowSource or PartedRows
+    moments : GroupMoments, SparseMoments or ThinMoments, optional
+        Of all rows, if they are known.
+    limit : GroupLimit
+    options : Expectations
+
+    Returns
+    -------
+    moments of all rows, the rows in folds or None, and why there are none
+
+    Raises
+    ------
+    Incompatible
+        Clusters without folds.
+    """
+    if options.folds is None:
+        return moments or moments_of(rows, limit), None, None
+    assigned, p = Folds(options.folds, options.seed, options.by_cluster), rows.n_features
+    sparse = isinstance(rows, SparseRows) and p > MATRICES_UP_TO
+    if not sparse and p > _SURELY_AFFORDABLE:
+        if moments is None and not options.by_cluster:
+            moments = moments_of(rows, limit)
+        if isinstance(moments, ThinMoments):
+            reduced = in_coordinates(audited, rows, moments)
+            if reduced is None:
+                return moments, None, "the models reach beyond the span of these few rows"
+            return moments, FoldedRows.of(*reduced, assigned, limit), None
+        n_groups = 2 if moments is None else moments.n_groups
+        count = affordable_folds(options.folds, n_groups, p)
+        if count is None:
+            why = (
+                f"moments of {n_groups} groups in {FEWEST_FOLDS} folds would take "
+                f"{FEWEST_FOLDS * n_groups * p**2 * 8 / 2**30:.0f} GiB"
+            )
+            if moments is None:
+                raise Incompatible(
+                    f"clusters was given, but {why}",
+                    "Allowed are tables whose moments by fold fit into memory",
+                    "Choose fewer features",
+                )
+            return moments, None, why
+        assigned = replace(assigned, n_folds=count)
+    folded = FoldedRows.of(audited, rows, assigned, limit)
+    return moments or folded.moments.whole, folded, None
+
+
+def figures_by_fold(
+    folded: FoldedRows, judged: Sequence[GroupFigures], fitted_here: Sequence[bool]
+) -> list[tuple[CrossFitted, RowFigures]]:
+    """Cross-fitted models with what the rows say of them, for one assignment to folds or several.
+
+    Where the groups' best errors move with the folds there are five. All but the first serve these
+    best errors alone: models are not fitted again for them, and rows are judged by their moments.
+
+    Raises
+    ------
+    InvalidParameter
+        Too few folds for models that are to be fitted again.
+    """
+    n_folds = folded.assigned.n_folds
+    check_refits(n_folds, fitted_here)
+    errors, best_errors = [each.errors for each in judged], [each.best_errors for each in judged]
+    cross = cross_fitted(folded.audited, errors, fitted_here, folded.moments, n_folds)
+    labels = folded.moments.whole.labels
+    seen = row_figures(folded.rows, labels, cross.benchmarks, cross.projections, folded.assigned)
+    results = [(cross, seen)]
+    moved = instabilities(cross, seen, best_errors)[:, cross.known]
+    if not (moved > UNSTABLE).any():
+        return results
+    for _ in range(_MORE):
+        folded = folded.again()
+        if not isinstance(folded.moments, SummedFolds):
+            break
+        nowhere = [False] * len(judged)
+        cross = cross_fitted(folded.audited, errors, nowhere, folded.moments, n_folds)
+        results.append((cross, block_figures(cross, labels, folded.moments.parts)))
+    return results
+
+
+def figures_of_errors(
+    audited: Sequence[Audited], judged: Sequence[GroupFigures], rows: Rows, moments: Moments
+) -> RowFigures:
+    """Means and spreads of errors alone, from one pass over the rows."""
+    benchmarks = [
+        Benchmark(points_of(each.subspace, moments), each.subspace.scale) for each in audited
+    ]
+    projections = [
+        Projection(i, each.subspace.components, figures.errors)
+        for i, (each, figures) in enumerate(zip(audited, judged, strict=True))
+    ]
+    return row_figures(rows, moments.labels, benchmarks, projections)
+
+
+def check_refits(n_folds: int, fitted_here: Sequence[bool]) -> None:
+    """Make sure that models of these rows are fitted again on most of them.
+
+    Raises
+    ------
+    InvalidParameter
+    """
+    if any(fitted_here) and n_folds < FEWEST_FOLDS:
+        raise InvalidParameter(
+            f"folds is {n_folds}, and models were fitted on these rows",
+            f"Allowed are {FEWEST_FOLDS} folds or more, as the models are fitted again without "
+            "each: with fewer, they would be fitted on too few rows",
+            "Use the default, 10, or audit rows that were held out",
+        )

@@ -1,0 +1,248 @@
+"""What each group would lose on rows that nobody has seen, with intervals, and what may be said.
+
+A group's best error is too small on its own rows, to which its best subspace was fitted, and too
+large on rows that were left out, as fewer rows found it. To second order both are off by the same,
+so the mean of training and test error of the subspaces found without each fold is nearly unbiased.
+The loss that is measured against the test error alone is never too large, whatever the
+distribution: a claim of harm rests on it.
+"""
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from fairspan.auditing.cross_fitting import CrossFitted
+from fairspan.auditing.intervals import Estimate
+from fairspan.auditing.row_statistics import QUANTITIES, RowFigures
+from fairspan.errors import Incompatible, InvalidParameter
+from fairspan.random_state import generator_of
+from fairspan.rows.folds import Folds
+from fairspan.typing import FloatArray, IntegerArray
+
+State = Literal["harmed", "minor", "not shown", "cannot tell"]
+"""What the intervals say of a group's loss."""
+
+# Where the test error exceeds the error on the rows by more than this share of the best error, the
+# estimate moves with the folds, and is averaged over several.
+UNSTABLE = 0.1
+# Of float64's sixteen digits the last four are left to rounding.
+_ROUNDING = 1e-12
+_NEW_ERROR, _CROSS, _CORRECTED, _CHANGE = (
+    QUANTITIES.index(name)
+    for name in ("new_error", "cross_fitted_loss", "corrected_loss", "change")
+)
+
+
+@dataclass(frozen=True)
+class ExpectedFigures:
+    """What a model would do to new rows of a group, in squared (scaled) units of the features.
+
+    Attributes
+    ----------
+    error : Estimate
+        Mean error; of a model fitted on these rows, that of the same fit on other rows.
+    loss : Estimate
+        By how much it exceeds the best error that the group could have. The interval runs from the
+        low end of the cross-fitted loss to the high end of the corrected loss.
+    cross_fitted_loss : float
+        Never above the true loss but for chance.
+    best_error : float
+        The least error that any subspace of the same dimension has on new rows, corrected.
+    state : {"harmed", "minor", "not shown", "cannot tell"}
+        By intervals that hold for all groups at once.
+    instability : float
+        By how much the group's best subspace does worse on rows that were left out, as a share of
+        the best error.
+    change : Estimate or None
+        In error, against the ordinary PCA beside it, by intervals that hold for all groups at once.
+    """
+
+    error: Estimate
+    loss: Estimate
+    cross_fitted_loss: float
+    best_error: float
+    state: State
+    instability: float
+    change: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """How estimates of what new rows would show are made.
+
+    Attributes
+    ----------
+    folds : int or None
+        K; None for no estimates.
+    level : float
+        Of the intervals.
+    material : float
+        The least loss that matters, as a share of the group's variance.
+    seed : int
+        For the assignment of rows to folds.
+    by_cluster : bool
+        Whether the last column of the labels names the cluster of a row.
+    """
+
+    folds: int | None = 10
+    level: float = 0.95
+    material: float = 0.01
+    seed: int = 0
+    by_cluster: bool = False
+
+
+USUAL = Expectations()
+"""As :func:`fairspan.audit` makes them by default."""
+
+
+def expectations(
+    folds: int | None, level: float, material: float, random_state: Any, *, by_cluster: bool
+) -> Expectations:
+    """Settings that were given by a user, checked.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType, Incompatible
+    """
+    if not isinstance(level, numbers.Real) or not 0.5 < level < 1:
+        raise InvalidParameter(
+            f"level is {level!r}",
+            "Allowed is a number above 0.5 and below 1",
+            "Use the default, 0.95",
+        )
+    if not isinstance(material, numbers.Real) or not 0 <= material < 1:
+        raise InvalidParameter(
+            f"material is {material!r}",
+            "Allowed is a share of a group's variance, from 0 to below 1",
+            "Use the default, 0.01",
+        )
+    if folds is None and by_cluster:
+        raise Incompatible(
+            "clusters was given, and folds is None",
+            "Allowed are clusters with folds, which keep each cluster in one",
+            "Leave folds at its default, 10",
+        )
+    if folds is not None:
+        Folds(folds)
+    whole = isinstance(random_state, numbers.Integral) and random_state >= 0
+    seed = int(random_state) if whole else int(generator_of(random_state).integers(2**31))
+    return Expectations(folds, float(level), float(material), seed, by_cluster)
+
+
+def expected_figures(
+    repeats: Sequence[tuple[CrossFitted, RowFigures]],
+    best_errors: Sequence[FloatArray],
+    variances: Sequence[FloatArray],
+    options: Expectations,
+) -> list[list[ExpectedFigures | None]]:
+    """Estimates for each model and each group; None where too few rows tell anything.
+
+    Parameters
+    ----------
+    repeats : sequence of (CrossFitted, RowFigures)
+        Of one or several assignments of rows to folds, over which best errors are averaged.
+    best_errors, variances : sequences of (k,) arrays
+        Of each model, on the rows: e*_g and tr S_g.
+    options : Expectations
+    """
+    cross, figures = repeats[0]
+    means, errors = figures.means.copy(), figures.standard_errors
+    means[:, _CROSS] = means[:, _NEW_ERROR] - np.mean(
+        [left_out_errors(f) for _, f in repeats], axis=0
+    )
+    bests = np.mean([best_errors_on_new_rows(*each) for each in repeats], axis=0)
+    known = np.logical_and.reduce([each.known for each, _ in repeats]) & (figures.sizes > 1)
+    results: list[list[ExpectedFigures | None]] = []
+    for model, projection in enumerate(cross.projections):
+        of_model = _OfModel(
+            means[model],
+            errors[model],
+            bests[model],
+            best_errors[model],
+            variances[model],
+            figures.sizes,
+            options,
+            has_change=projection.baseline is not None,
+        )
+        results.append(
+            [of_model.figures(group) if known[group] else None for group in range(len(known))]
+        )
+    return results
+
+
+def best_errors_on_new_rows(cross: CrossFitted, figures: RowFigures) -> FloatArray:
+    """Each group's best error on new rows, corrected, for each model, (m, k)."""
+    training = [
+        (cross.shares * cross.training_errors[each.benchmark]).sum(axis=0)
+        for each in cross.projections
+    ]
+    return np.asarray((np.array(training) + left_out_errors(figures)) / 2)
+
+
+def left_out_errors(figures: RowFigures) -> FloatArray:
+    """Mean errors of best subspaces on the folds that they were found without, (m, k)."""
+    return np.asarray(figures.means[:, _NEW_ERROR] - figures.means[:, _CROSS])
+
+
+def instabilities(
+    cross: CrossFitted, figures: RowFigures, best_errors: Sequence[FloatArray]
+) -> FloatArray:
+    """By how much best subspaces do worse on rows left out, as a share of best errors, (m, k)."""
+    best = best_errors_on_new_rows(cross, figures)
+    beyond = left_out_errors(figures) - np.array(best_errors)
+    return np.asarray(np.divide(beyond, best, out=np.zeros_like(beyond), where=best > 0))
+
+
+@dataclass(frozen=True, eq=False)
+class _OfModel:
+    """Figures of one model, by group."""
+
+    means: FloatArray
+    standard_errors: FloatArray
+    best: FloatArray
+    best_on_rows: FloatArray
+    variances: FloatArray
+    sizes: IntegerArray
+    options: Expectations
+    has_change: bool
+
+    def figures(self, group: int) -> ExpectedFigures:
+        """Of a group that has rows enough."""
+        error, cross, change = (float(self.means[i, group]) for i in (_NEW_ERROR, _CROSS, _CHANGE))
+        best = float(self.best[group])
+        value, k = error - best, len(self.sizes)
+        alone = self._loss(value, cross, group)
+        spread = float(self._around(error, _NEW_ERROR, group).high or 0.0) - error
+        test = error - cross
+        return ExpectedFigures(
+            Estimate(error, max(error - spread, 0.0), error + spread),
+            alone,
+            cross,
+            best,
+            self._state(self._loss(value, cross, group, tests=k), group),
+            (test - float(self.best_on_rows[group])) / best if best > 0 else 0.0,
+            self._around(change, _CHANGE, group, tests=k) if self.has_change else None,
+        )
+
+    def _loss(self, value: float, cross: float, group: int, tests: int = 1) -> Estimate:
+        low = self._around(cross, _CROSS, group, tests).low
+        high = self._around(value, _CORRECTED, group, tests).high
+        return Estimate(value, low, high)
+
+    def _around(self, value: float, quantity: int, group: int, tests: int = 1) -> Estimate:
+        standard_error = float(self.standard_errors[quantity, group])
+        freedom = int(self.sizes[group]) - 1
+        return Estimate.around(value, standard_error, freedom, tests, self.options.level)
+
+    def _state(self, loss: Estimate, group: int) -> State:
+        variance = float(self.variances[group])
+        assert loss.low is not None
+        assert loss.high is not None
+        matters = self.options.material * variance
+        rounding = _ROUNDING * float(self.variances.max())
+        if loss.low > rounding:
+            return "harmed" if loss.value >= matters else "minor"
+        return "not shown" if loss.high < max(matters, rounding) else "cannot tell"

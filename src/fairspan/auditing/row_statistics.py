@@ -1,0 +1,335 @@
+"""The pass of an audit over rows: means and spreads of what projections leave of each row."""
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from io import BytesIO
+
+import numpy as np
+
+from fairspan.linalg.threads import threads_of
+from fairspan.rows.engines import folded
+from fairspan.rows.folds import FoldedLabels, Folds
+from fairspan.rows.groups import CodedLabels, Label, LabelCoder, side_by_side
+from fairspan.rows.protocol import RowBlock, Rows, RowSource
+from fairspan.subspace import squared_residuals
+from fairspan.typing import FloatArray, IndexArray, IntegerArray
+
+# Up to so many features products are bound by memory.
+_FEW = 128
+QUANTITIES = ("error", "new_error", "cross_fitted_loss", "corrected_loss", "change")
+"""What is measured of each row; without folds the first alone.
+
+With r(V) the squared residual of a row x about its centre, V the model, V_f the model (fitted
+without the row's fold, if it was fitted on these rows), U the best subspace of the row's group, U_f
+the same found without the row's fold, and w = (K - 1) / (2K - 1): r(V); r(V_f); r(V_f) - r(U_f);
+r(V_f) - (1 - w) r(U) - w r(U_f); and r(V_f) less that of the model it is compared with.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Benchmark:
+    """The best subspaces of the groups, of one dimension, about one centre, in one unit.
+
+    Attributes
+    ----------
+    points : (1, p) or (k, p) array
+        About which errors are measured, in all groups or in each; in units of the features.
+    scale : (p,) array or None
+        What features are divided by.
+    own : tuple of k (d, p) arrays
+        Found on all rows; empty without folds.
+    others : tuple of K tuples of k (d, p) arrays
+        Found on all rows but those of a fold.
+    """
+
+    points: FloatArray
+    scale: FloatArray | None
+    own: tuple[FloatArray, ...] = ()
+    others: tuple[tuple[FloatArray, ...], ...] = ()
+
+    def centred(self, values: FloatArray, group: int) -> FloatArray:
+        """Rows of a group about its centre, in the unit."""
+        rows = values - self.points[group if len(self.points) > 1 else 0]
+        return np.asarray(rows if self.scale is None else rows / self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """A model as the rows are judged by it.
+
+    Attributes
+    ----------
+    benchmark : int
+        Position of what it is compared with.
+    components : (r, p) array
+    errors : (k,) array
+        Mean error of each group.
+    by_fold : tuple of K (r, p) arrays
+        Fitted again without each fold; empty where it was fitted on other rows.
+    baseline : int or None
+        Position of the model that it is compared with.
+    """
+
+    benchmark: int
+    components: FloatArray
+    errors: FloatArray
+    by_fold: tuple[FloatArray, ...] = ()
+    baseline: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RowFigures:
+    """Means over the rows of each group, and how uncertain they are.
+
+    Attributes
+    ----------
+    means, standard_errors : (m, q, k) arrays
+        Of m models and q quantities; weights are taken as sampling weights.
+    sizes : (k,) array of int
+        How many rows or clusters of each group vary independently.
+    kurtosis : (m, k) array
+        Fourth moment of the errors about their mean, over the squared variance; NaN without any.
+    """
+
+    means: FloatArray
+    standard_errors: FloatArray
+    sizes: IntegerArray
+    kurtosis: FloatArray
+
+
+def row_figures(
+    rows: Rows,
+    labels: Sequence[Label],
+    benchmarks: Sequence[Benchmark],
+    projections: Sequence[Projection],
+    folds: Folds | None = None,
+) -> RowFigures:
+    """Read all rows once, and judge every projection by every row.
+
+    With r_i of row i, r its weighted group mean and n rows of the group, the standard error is
+    sqrt(n / (n - 1) sum w_i^2 (r_i - r)^2) / sum w_i, which without weights is s / sqrt(n). Sums
+    are taken of the difference from a mean that the moments tell, so that little cancels. Rows of a
+    cluster are summed first.
+
+    Parameters
+    ----------
+    rows : RowSource or PartedRows
+    labels : sequence of k labels
+    benchmarks : sequence of Benchmark
+    projections : sequence of m Projections
+    folds : Folds, optional
+        As the benchmarks were made with; without them, errors alone are measured.
+    """
+    seen = RowStatistics(tuple(labels), tuple(benchmarks), tuple(projections), folds)
+    # Products of few features are done before a second thread is awake.
+    with threads_of(None) if rows.n_features <= _FEW else nullcontext():
+        sums = folded(rows, seen)
+    assert sums is not None
+    return seen.figures(sums)
+
+
+@dataclass(eq=False)
+class Sums:
+    """Sums over rows, so far.
+
+    Attributes
+    ----------
+    powers : (m, q, 5, k) array
+        Of w x, w^2, w^2 x, w^2 x^2 and x^4, with x the difference from what the moments tell.
+    totals : (2, k) array
+        Of w, and of the rows.
+    clusters : dict of (group, cluster) to (m q + 1,) array
+        Of w x and of w, in each cluster.
+    """
+
+    powers: FloatArray
+    totals: FloatArray
+    clusters: dict[tuple[int, str], FloatArray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class RowStatistics:
+    """The pass; see :func:`row_figures`."""
+
+    labels: tuple[Label, ...]
+    benchmarks: tuple[Benchmark, ...]
+    projections: tuple[Projection, ...]
+    folds: Folds | None
+
+    def over(self, rows: RowSource) -> Sums | None:
+        """The sums over some rows."""
+        coder, k = LabelCoder(self.labels), len(self.labels)
+        n_quantities = len(QUANTITIES) if self.folds else 1
+        shape = (len(self.projections), n_quantities, 5, k)
+        sums = Sums(np.zeros(shape), np.zeros((2, k)))
+        references, units = self._references()[:, :n_quantities], self._units()
+        for block in rows.blocks():
+            assert block.labels is not None
+            known = self._folded(block.labels, block.first_row)
+            # Rows of weight zero may carry a group that has no other rows, so they go first.
+            kept = np.arange(len(block.values))
+            if block.weights is not None and not block.weights.all():
+                kept = np.flatnonzero(block.weights)
+            codes = coder.encode(known.groups[kept], block.first_row)
+            n_folds = 1 if self.folds is None else self.folds.n_folds
+            order, places = side_by_side(codes * n_folds + known.folds[kept])
+            for code, place in places:
+                chosen = kept[order[place]]
+                group, fold = divmod(code, n_folds)
+                weights = _weights_of(block, chosen)
+                measured = self._measured(block.values[chosen], group, fold)
+                measured = (measured - references[:, :, group, None]) / units
+                clusters = None if known.clusters is None else known.clusters[chosen]
+                _add(sums, measured, weights, group, clusters)
+        return sums
+
+    def merged(self, left: Sums, right: Sums) -> Sums:
+        """The sums over both parts."""
+        clusters = dict(left.clusters)
+        for key, more in right.clusters.items():
+            clusters[key] = clusters[key] + more if key in clusters else more
+        return Sums(left.powers + right.powers, left.totals + right.totals, clusters)
+
+    def to_bytes(self, result: Sums) -> bytes:
+        """The sums as bytes."""
+        file = BytesIO()
+        keys = np.frombuffer(json.dumps(list(result.clusters)).encode(), dtype=np.uint8)
+        values = np.array(list(result.clusters.values()))
+        np.savez(file, powers=result.powers, totals=result.totals, keys=keys, values=values)
+        return file.getvalue()
+
+    def from_bytes(self, contents: bytes) -> Sums:
+        """The sums again."""
+        with np.load(BytesIO(contents), allow_pickle=False) as stored:
+            keys = json.loads(stored["keys"].tobytes())
+            named = [(int(group), str(name)) for group, name in keys]
+            clusters = dict(zip(named, stored["values"], strict=True))
+            return Sums(stored["powers"], stored["totals"], clusters)
+
+    def figures(self, sums: Sums) -> RowFigures:
+        """Means and standard errors of all rows."""
+        m, q, _, k = sums.powers.shape
+        weight, counts = sums.totals
+        offsets = sums.powers[:, :, 0] / weight
+        squared, linear, squares = (sums.powers[:, :, i] for i in (1, 2, 3))
+        spread = squares - 2 * offsets * linear + offsets**2 * squared
+        sizes = counts.astype(np.int64)
+        if self.folds is not None and self.folds.by_cluster:
+            spread, sizes = np.zeros((m, q, k)), np.zeros(k, dtype=np.int64)
+            for (group, _), values in sums.clusters.items():
+                own = values[:-1].reshape(m, q) - offsets[:, :, group] * values[-1]
+                spread[:, :, group] += own**2
+                sizes[group] += 1
+        with np.errstate(invalid="ignore", divide="ignore"):
+            correction = np.where(sizes > 1, sizes / np.maximum(sizes - 1, 1), 0.0)
+            errors = np.sqrt(np.maximum(spread, 0.0) * correction) / weight
+            kurtosis = counts * sums.powers[:, 0, 4] / squares[:, 0] ** 2
+        units = self._units()
+        means = units * offsets + self._references()[:, :q]
+        return RowFigures(means, units * errors, sizes, kurtosis)
+
+    def _references(self) -> FloatArray:
+        """What is near the mean of each quantity, by the moments, (m, 5, k)."""
+        found = np.zeros((len(self.projections), len(QUANTITIES), len(self.labels)))
+        for each, references in zip(self.projections, found, strict=True):
+            references[:2] = each.errors
+        return found
+
+    def _units(self) -> FloatArray:
+        """What figures of each model are divided by, so that no power overflows, (m, 1, 1)."""
+        largest = [float(each.errors.max()) for each in self.projections]
+        return np.array([size if size > 0 else 1.0 for size in largest])[:, None, None]
+
+    def _folded(self, labels: CodedLabels, first_row: int) -> FoldedLabels:
+        if self.folds is None:
+            return FoldedLabels(labels, np.zeros(len(labels), dtype=np.intp))
+        return self.folds.of_rows(labels, first_row)
+
+    def _measured(self, values: FloatArray, group: int, fold: int) -> FloatArray:
+        """All quantities of rows of one group in one fold, (m, q, r)."""
+        if self.folds is None:
+            found = [
+                squared_residuals(
+                    self.benchmarks[each.benchmark].centred(values, group), each.components
+                )
+                for each in self.projections
+            ]
+            return np.array(found)[:, None]
+        centred = {id(each): each.centred(values, group) for each in self.benchmarks}
+
+        def residuals(benchmark: Benchmark, basis: FloatArray) -> FloatArray:
+            return squared_residuals(centred[id(benchmark)], basis)
+
+        n_folds = self.folds.n_folds
+        return measured_by(residuals, self.benchmarks, self.projections, group, fold, n_folds)
+
+
+def measured_by(
+    errors: Callable[[Benchmark, FloatArray], FloatArray],
+    benchmarks: Sequence[Benchmark],
+    projections: Sequence[Projection],
+    group: int,
+    fold: int,
+    n_folds: int,
+) -> FloatArray:
+    """All quantities of some rows of one group in one fold, (m, q, r).
+
+    Parameters
+    ----------
+    errors : callable
+        Squared residuals (r,) about the centre of a benchmark, for a (d, p) basis.
+    benchmarks : sequence of Benchmark
+    projections : sequence of m Projections
+    group, fold : int
+    n_folds : int
+        K.
+    """
+    share = (n_folds - 1) / (2 * n_folds - 1)
+    best = [
+        (errors(each, each.own[group]), errors(each, each.others[fold][group]))
+        for each in benchmarks
+    ]
+    result = np.zeros((len(projections), len(QUANTITIES), len(best[0][0])))
+    for each, quantities in zip(projections, result, strict=True):
+        benchmark, (inside, outside) = benchmarks[each.benchmark], best[each.benchmark]
+        quantities[:2] = errors(benchmark, each.components)
+        if each.by_fold:
+            quantities[1] = errors(benchmark, each.by_fold[fold])
+        quantities[2] = quantities[1] - outside
+        quantities[3] = quantities[1] - (1 - share) * inside - share * outside
+    for each, quantities in zip(projections, result, strict=True):
+        if each.baseline is not None:
+            quantities[4] = quantities[1] - result[each.baseline, 1]
+    return result
+
+
+def _add(
+    sums: Sums,
+    measured: FloatArray,
+    weights: FloatArray,
+    group: int,
+    clusters: CodedLabels | None,
+) -> None:
+    """Add rows of one group, (m, q, r), in place."""
+    weighted = measured * weights
+    with np.errstate(over="ignore"):  # of errors that are far apart; these have no kurtosis
+        sums.powers[:, :, 0, group] += weighted.sum(axis=2)
+        sums.powers[:, :, 1, group] += float(weights @ weights)
+        sums.powers[:, :, 2, group] += weighted @ weights
+        sums.powers[:, :, 3, group] += (weighted**2).sum(axis=2)
+        sums.powers[:, :, 4, group] += (measured**4).sum(axis=2)
+    sums.totals[:, group] += weights.sum(), len(weights)
+    if clusters is None:
+        return
+    flat = np.vstack([weighted.reshape(-1, len(weights)), weights])
+    order, places = side_by_side(clusters.codes)
+    for code, place in places:
+        key = (group, repr(clusters.distinct[code]))
+        more = flat[:, order[place]].sum(axis=1)
+        sums.clusters[key] = sums.clusters[key] + more if key in sums.clusters else more
+
+
+def _weights_of(block: RowBlock, chosen: IndexArray) -> FloatArray:
+    return np.ones(len(chosen)) if block.weights is None else block.weights[chosen]

@@ -1,0 +1,198 @@
+"""The verdict of an audit: whether ordinary PCA harms anybody, and whether a fair model helps.
+
+It rests on what new rows would show, by intervals that hold for all groups at once; where too
+little is known it says so.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fairspan.auditing.results import GroupAudit, ModelAudit, names
+from fairspan.formatting.numbers import count, in_ascii, share
+from fairspan.rows.groups import Label
+
+Kind = Literal[
+    "harm, and repair helps",
+    "harm, and repair moves it",
+    "harm, and repair does not help",
+    "harm, no repair tried",
+    "cannot tell",
+    "no harm shown",
+]
+"""All that a verdict can be; the first that applies."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one model's figures say, against ordinary PCA.
+
+    Attributes
+    ----------
+    kind : str
+        One of the six kinds.
+    sentence : str
+        What was found, about whom.
+    action : str
+        What to do.
+    model : str
+        Name of the fair model; of the model itself where nothing is compared with it.
+    groups : tuple of labels
+        The groups that it is about.
+    """
+
+    kind: Kind
+    sentence: str
+    action: str
+    model: str
+    groups: tuple[Label, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.kind[0].upper()}{self.kind[1:]}. {self.sentence} {self.action}"
+
+
+def verdicts_of(models: Sequence[ModelAudit], level: float) -> tuple[Verdict, ...]:
+    """One verdict for each model that is compared with ordinary PCA; of PCA alone if none is."""
+    by_name = {model.name: model for model in models}
+    compared = [model for model in models if model.baseline in by_name]
+    if compared:
+        return tuple(_compared(model, by_name[str(model.baseline)], level) for model in compared)
+    return tuple(_alone(model, level) for model in models)
+
+
+def changes_of(models: Sequence[ModelAudit]) -> list[dict[str, Any]]:
+    """By how much each group's expected error changes from ordinary PCA to each fair model."""
+    return [
+        {
+            "model": model.name,
+            "group": group.group,
+            "rows": group.n,
+            "share": group.proportion,
+            "change": group.expected.change.value,
+            "change_low": group.expected.change.low,
+            "change_high": group.expected.change.high,
+        }
+        for model in models
+        for group in model.groups
+        if group.expected is not None and group.expected.change is not None
+    ]
+
+
+def harmed(model: ModelAudit) -> list[GroupAudit]:
+    """Groups that a model harms beyond chance, the one that loses most first."""
+    found = [group for group in model.groups if group.state == "harmed"]
+    return sorted(found, key=_share_lost, reverse=True)
+
+
+def _alone(model: ModelAudit, level: float) -> Verdict:
+    found = harmed(model)
+    if not found:
+        return _no_harm(model, model.name, level)
+    return Verdict(
+        "harm, no repair tried",
+        _harm(model, found),
+        "Fit FairPCA to the same rows and audit both.",
+        model.name,
+        tuple(group.group for group in found),
+    )
+
+
+def _compared(fair: ModelAudit, plain: ModelAudit, level: float) -> Verdict:
+    before, after = harmed(plain), harmed(fair)
+    newly = [group for group in after if group.group not in {each.group for each in before}]
+    if not before:
+        if newly:
+            return Verdict(
+                "harm, and repair moves it",
+                f"{plain.name} is not shown to harm any group, and {fair.name} harms "
+                f"{_with_rows(newly)}.",
+                f"Do not use {fair.name} in its place.",
+                fair.name,
+                tuple(group.group for group in newly),
+            )
+        return _no_harm(plain, fair.name, level)
+    worst = before[0]
+    found = next(group for group in fair.groups if group.group == worst.group)
+    groups = tuple(group.group for group in before)
+    fell = found.expected is not None and found.expected.change is not None
+    change = found.expected.change if found.expected is not None else None
+    helps = fell and change is not None and change.high is not None and change.high < 0
+    said = _harm(plain, before)
+    if newly:
+        return Verdict(
+            "harm, and repair moves it",
+            f"{said} {fair.name} then harms {_with_rows(newly)}.",
+            "Choose another criterion or more dimensions, or say who pays and why.",
+            fair.name,
+            tuple(group.group for group in newly),
+        )
+    if helps and change is not None:
+        variance = worst.total_variance
+        low, high = (-(change.high or 0.0) / variance, -(change.low or 0.0) / variance)
+        return Verdict(
+            "harm, and repair helps",
+            f"{said} {fair.name} gives {names([worst])} back {in_ascii(share(low))} to "
+            f"{in_ascii(share(high))} of its variance on new rows, and harms no other group.",
+            f"Use {fair.name}.",
+            fair.name,
+            groups,
+        )
+    return Verdict(
+        "harm, and repair does not help",
+        f"{said} {fair.name} is not shown to lower the error of {names([worst])} on new rows.",
+        "Choose another criterion or more dimensions.",
+        fair.name,
+        groups,
+    )
+
+
+def _no_harm(plain: ModelAudit, name: str, level: float) -> Verdict:
+    unknown = [group for group in plain.groups if group.state == "cannot tell"]
+    if unknown:
+        why = "" if plain.why_no_estimates is None else f" ({plain.why_no_estimates})"
+        return Verdict(
+            "cannot tell",
+            f"These rows do not tell whether {plain.name} harms {_with_rows(unknown)}{why}.",
+            "Collect more rows of them, or use fewer dimensions; until then claim neither harm nor "
+            "fairness.",
+            name,
+            tuple(group.group for group in unknown),
+        )
+    minor = [group for group in plain.groups if group.state == "minor"]
+    but = "" if not minor else f" What {names(minor)} lose is real but too small to matter."
+    return Verdict(
+        "no harm shown",
+        f"At {level:.0%} confidence no group loses as much as matters under {plain.name} on new "
+        f"rows.{but}",
+        f"Use {plain.name}.",
+        name,
+    )
+
+
+def _harm(model: ModelAudit, found: Sequence[GroupAudit]) -> str:
+    """Who is harmed, and by how much at least."""
+    worst = found[0]
+    assert worst.expected is not None
+    loss, variance = worst.expected.loss, worst.total_variance
+    also = "" if len(found) == 1 else f" So are {_with_rows(found[1:])}."
+    also = also if len(found) != 2 else f" So is {_with_rows(found[1:])}."
+    low = max(loss.low or 0.0, 0.0) / variance
+    high = (loss.high or 0.0) / variance
+    return (
+        f"{names([worst])} ({in_ascii(count(worst.n, 'row'))}) is harmed by {model.name}: on new "
+        f"rows it loses {in_ascii(share(low))} to {in_ascii(share(high))} more of its variance "
+        f"than its own best {model.n_components} dimensions would.{also}"
+    )
+
+
+def _share_lost(group: GroupAudit) -> float:
+    if group.expected is None or group.total_variance <= 0:
+        return 0.0
+    return group.expected.loss.value / group.total_variance
+
+
+def _with_rows(groups: Sequence[GroupAudit]) -> str:
+    if len(groups) == 1:
+        return f"{names(groups)} ({in_ascii(count(groups[0].n, 'row'))})"
+    total = in_ascii(count(sum(group.n for group in groups), "row"))
+    return f"{names(groups)} ({total} together)"
