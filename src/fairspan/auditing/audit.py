@@ -10,11 +10,13 @@ from fairspan.auditing.intervals import LEVEL
 from fairspan.auditing.judging import judged_on_moments, judged_on_rows
 from fairspan.auditing.models import Audited, models_of
 from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
+from fairspan.auditing.table import WIDTH
 from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
 from fairspan.auditing.views import audit_html, audit_table, audit_text, picture_of
 from fairspan.drawing.by_group import AuditPicture, AuditQuantity
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.data_frames import data_frame
+from fairspan.formatting.terminal_text import Paint, plain
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, holds_matrices
 from fairspan.rows.clusters import rows_with_clusters
@@ -184,16 +186,29 @@ class Audit:
 
     def table(self) -> str:
         """The figures as one text table, under a line that says which rows are not in."""
-        return audit_table(self.models, self.rows)
+        return audit_table(self.models, self.rows, level=self.level)
+
+    def in_words(self, width: int = WIDTH, paint: Paint = plain) -> str:
+        """The verdict, the table and the findings, in lines of at most `width` columns.
+
+        Parameters
+        ----------
+        width : int
+        paint : callable
+            Colours words; by default none.
+        """
+        return audit_text(
+            self.models, self.findings, self.rows, width, paint, self.verdicts, self.level
+        )
 
     def __str__(self) -> str:
-        return audit_text(self.models, self.findings, self.rows)
+        return self.in_words()
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return audit_html(self.models, self.findings, self.rows)
+        return audit_html(self.models, self.findings, self.rows, self.verdicts, self.level)
 
 
 def audit(

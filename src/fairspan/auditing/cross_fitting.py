@@ -16,12 +16,12 @@ from fairspan.metrics.reconstruction import reference_point
 from fairspan.moments.center import Center
 from fairspan.moments.folds import FoldMoments
 from fairspan.moments.of_rows import Moments
-from fairspan.problem.criteria import TotalError
-from fairspan.problem.problem import Problem
 from fairspan.subspace import FairSubspace
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
 _PLAIN = "total_error"
+# With more features, best subspaces are found by iteration, to a share of the variance.
+_FEW, _UNCERTAIN = 500, 1e-9
 # A gap, as a share of the objective, that is far below what rows can tell.
 _CLOSE_ENOUGH = 1e-4
 
@@ -141,22 +141,35 @@ class _Best:
 
 
 def _best(
-    moments: Moments, points: FloatArray, scale: FloatArray | None, d: int, whole: Moments
+    moments: Moments,
+    points: FloatArray,
+    scale: FloatArray | None,
+    d: int,
+    whole: Moments,
+    near: Sequence[FloatArray] = (),
 ) -> _Best:
-    """The best subspaces of the groups of `whole`, found on the rows of some moments."""
+    """The best subspaces of the groups of `whole`, found on the rows of some moments.
+
+    With many features they are found by iteration, from (d, p) bases that are near, if there are.
+    """
     met = [i for i, label in enumerate(whole.labels) if label in set(moments.labels)]
     about = points if len(points) == 1 else points[met]
     if scale is not None:
         moments, about = moments.divided_by(scale), about / scale
     second = moments.operator_about(about[0] if len(about) == 1 else about)
-    problem = Problem(second, moments.labels, moments.weights, d, TotalError())
-    nothing = np.eye(d, moments.n_features)
-    bases = [nothing] * whole.n_groups
+    bases = [np.eye(d, moments.n_features)] * whole.n_groups
     errors, weights = np.zeros(whole.n_groups), np.zeros(whole.n_groups)
     counts = np.zeros(whole.n_groups, dtype=np.int64)
-    for best, group in zip(problem.group_optima, met, strict=True):
-        bases[group] = np.ascontiguousarray(best.vectors.T)
-    errors[met], counts[met], weights[met] = problem.best_errors, moments.counts, moments.weights
+    for alone, group in zip(np.eye(len(met)), met, strict=True):
+        if moments.n_features > _FEW and hasattr(second, "sought"):
+            start = near[group].T if near else None
+            goal = _UNCERTAIN * float(second.traces @ alone)
+            vectors = second.sought(alone, d, start=start, sum_goal=goal).vectors[:, :d]
+        else:
+            vectors = second.leading(alone, d).vectors
+        bases[group] = np.ascontiguousarray(vectors.T)
+        errors[group] = float(second.residual_variances(vectors) @ alone)
+    counts[met], weights[met] = moments.counts, moments.weights
     return _Best(tuple(bases), errors, counts, weights)
 
 

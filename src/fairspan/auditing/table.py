@@ -4,20 +4,67 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from fairspan.auditing.intervals import Estimate
+from fairspan.auditing.intervals import LEVEL, Estimate
 from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
-from fairspan.formatting.numbers import decimals_of, figure, in_ascii, interval, share
+from fairspan.formatting.numbers import decimals_of, figure, in_ascii, interval, percent, share
 from fairspan.formatting.terminal_text import Paint, cut_names, plain, terminal_width, wrapped
 from fairspan.rows.groups import printable
 
 WIDTH = 80
-HEADINGS = ("group", "rows", "variance", "error", "95 % interval", "best", "loss", "kept")
-_INTERVAL, _LOSS = HEADINGS.index("95 % interval"), HEADINGS.index("loss")
+_ON_ROWS = ("group", "rows", "variance", "error", "{} interval", "best", "loss", "kept")
+_ON_NEW_ROWS = ("group", "rows", "error", "loss", "{} interval", "here", "kept", "state")
 _ABOUT = {
     "global": "errors about the mean of all rows",
     "group": "errors about each group's own mean",
     "none": "errors about the origin",
 }
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which figures the table has: those of new rows where these are known.
+
+    Attributes
+    ----------
+    expected : bool
+        Whether they are about new rows.
+    level : float
+        Of the intervals.
+    """
+
+    expected: bool
+    level: float = LEVEL
+
+    @classmethod
+    def of(cls, models: Sequence[ModelAudit], level: float = LEVEL) -> "Columns":
+        """Those of an audit."""
+        return cls(any(model.has_estimates for model in models), level)
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """One for each column."""
+        names = _ON_NEW_ROWS if self.expected else _ON_ROWS
+        return tuple(name.format(percent(self.level)) for name in names)
+
+    @property
+    def interval(self) -> int:
+        """The column of intervals."""
+        return 4
+
+    @property
+    def loss(self) -> int:
+        """The column whose largest figure stands out."""
+        return 3 if self.expected else 6
+
+    @property
+    def note(self) -> str:
+        """What the columns are about."""
+        if not self.expected:
+            return ""
+        return (
+            "Error and loss are those expected on new rows, with the interval of the loss; 'here' "
+            "is the loss on these rows. States hold for all groups at once."
+        )
 
 
 @dataclass(frozen=True)
@@ -30,34 +77,42 @@ class _Layout:
 
 # From the best to the narrowest.
 _LAYOUTS = [_Layout(longest, below) for below, longest in product((False, True), (18, 15, 11))]
+# Losses that differ by less than this share are the same.
+_ALIKE = 1e-6
 # Of each column of figures, by its heading.
 Decimals = Mapping[str, int | None]
 
 
 def table_of(
-    models: Sequence[ModelAudit], n_features: int, width: int = WIDTH, paint: Paint = plain
+    models: Sequence[ModelAudit],
+    n_features: int,
+    width: int = WIDTH,
+    paint: Paint = plain,
+    level: float = LEVEL,
 ) -> str:
     """Under each model, one line for each group and one for the disparity.
 
-    Columns: rows of the group, its total variance, its error with the interval, the best error any
-    subspace of the same dimension has on it, the excess loss, and the share of variance kept. What
-    is too wide gets shorter names, or each interval on its own line; names that would look the same
-    when cut stand above their figures.
+    Columns: rows of the group; the error and loss expected on new rows, the loss on these rows, the
+    share of variance kept and the state. Without estimates for new rows: total variance, error with
+    its interval, the best error any subspace of the same dimension has on the group, the excess
+    loss, and the share of variance kept. What is too wide gets shorter names, or each interval on
+    its own line; names that would look the same when cut stand above their figures.
     """
-    decimals = decimals_in(models)
+    decimals, columns = decimals_in(models), Columns.of(models, level)
     for layout in _LAYOUTS:
-        parts = [_lines_of(model, layout, decimals) for model in models]
-        headings = _in_columns(HEADINGS, layout)
+        parts = [_lines_of(model, layout, decimals, columns) for model in models]
+        headings = _in_columns(columns.headings, layout, columns)
         rows = [headings, *(line.cells for lines in parts for line in lines)]
         widths = [max(map(terminal_width, column)) for column in zip(*rows, strict=True)]
         if sum(widths) + len(widths) - 1 <= width:
             break
-    text = [_laid_out(headings, widths)]
+    text = [*wrapped(columns.note, width, ""), "", _laid_out(headings, widths, columns)]
+    text = text if columns.note else text[-1:]
     for model, lines in zip(models, parts, strict=True):
         text.append("-" * (sum(widths) + len(widths) - 1))
         text += wrapped(heading_of(model, n_features), width, "  ")
         for line in lines:
-            text += line.laid_out(widths, width, paint)
+            text += line.laid_out(widths, width, paint, columns)
     return "\n".join(text)
 
 
@@ -74,35 +129,56 @@ def decimals_in(models: Sequence[ModelAudit]) -> Decimals:
     """Decimals of variances, of errors with their intervals, and of losses, in all models."""
     groups = [group for model in models for group in model.groups]
     errors = [value for group in groups for value in (group.error.value, group.best_error)]
+    losses = [group.excess_loss for group in groups]
+    losses += [abs(group.expected.loss.value) for group in groups if group.expected is not None]
     return {
         "variance": decimals_of(group.total_variance for group in groups),
         "error": decimals_of(errors),
-        "loss": decimals_of(group.excess_loss for group in groups),
+        "loss": decimals_of(losses),
     }
 
 
-def figures_of(model: ModelAudit, group: GroupAudit, decimals: Decimals) -> tuple[str, ...]:
+def figures_of(
+    model: ModelAudit, group: GroupAudit, decimals: Decimals, columns: Columns
+) -> tuple[str, ...]:
     """The cells of a group beside its name, in the order of the headings."""
+    kept = in_ascii(share(group.variance_kept))
+    here = _shown(group.excess_loss, model, decimals["loss"])
+    if not columns.expected:
+        return (
+            str(group.n),
+            figure(group.total_variance, decimals["variance"]),
+            _shown(group.error.value, model, decimals["error"]),
+            _interval(group.error, decimals["error"]),
+            _shown(group.best_error, model, decimals["error"]),
+            here,
+            kept,
+        )
+    if group.expected is None:
+        return (str(group.n), "-", "-", "-", here, kept, group.state)
     return (
         str(group.n),
-        figure(group.total_variance, decimals["variance"]),
-        _shown(group.error.value, model, decimals["error"]),
-        _interval(group.error, decimals),
-        _shown(group.best_error, model, decimals["error"]),
-        _shown(group.excess_loss, model, decimals["loss"]),
-        in_ascii(share(group.variance_kept)),
+        _shown(group.expected.error.value, model, decimals["error"]),
+        _shown(group.expected.loss.value, model, decimals["loss"]),
+        _interval(group.expected.loss, decimals["loss"]),
+        here,
+        kept,
+        group.state,
     )
 
 
-def disparity_of(model: ModelAudit, decimals: Decimals) -> tuple[str, ...]:
+def disparity_of(model: ModelAudit, decimals: Decimals, columns: Columns) -> tuple[str, ...]:
     """The same of the disparity; empty where it has no figure."""
     value = _shown(model.disparity.value, model, decimals["error"])
-    return ("", "", value, _interval(model.disparity, decimals), "", "", "")
+    ends = _interval(model.disparity, decimals["error"])
+    if columns.expected:
+        return ("", value, "", ends, "", "", "")
+    return ("", "", value, ends, "", "", "")
 
 
-def _interval(estimate: Estimate, decimals: Decimals) -> str:
+def _interval(estimate: Estimate, decimals: int | None) -> str:
     """Both ends, or a dash where there are none."""
-    return in_ascii(interval(estimate.low, estimate.high, decimals["error"])) or "-"
+    return in_ascii(interval(estimate.low, estimate.high, decimals)) or "-"
 
 
 def _shown(value: float, model: ModelAudit, decimals: int | None) -> str:
@@ -119,52 +195,78 @@ class _Line:
     below: str
     is_worst: bool
 
-    def laid_out(self, widths: Sequence[int], width: int, paint: Paint) -> list[str]:
+    def laid_out(
+        self, widths: Sequence[int], width: int, paint: Paint, columns: Columns
+    ) -> list[str]:
         lines = wrapped(self.above, width, "    ")
-        lines.append(_laid_out(self.cells, widths, paint if self.is_worst else plain))
+        own = paint if self.is_worst else plain
+        lines.append(_laid_out(self.cells, widths, columns, own))
         if self.below:
-            # It ends where the error ends, to which it belongs.
-            lines.append(self.below.rjust(sum(widths[:_INTERVAL]) + _INTERVAL - 1))
+            # It ends where the figure ends to which it belongs.
+            before = columns.interval
+            lines.append(self.below.rjust(sum(widths[:before]) + before - 1))
         return lines
 
 
-def _lines_of(model: ModelAudit, layout: _Layout, decimals: Decimals) -> list[_Line]:
+def _lines_of(
+    model: ModelAudit, layout: _Layout, decimals: Decimals, columns: Columns
+) -> list[_Line]:
     whole = [group_name(group.group) for group in model.groups]
     cut = cut_names(whole, layout.longest_name)
-    figures = [figures_of(model, group, decimals) for group in model.groups]
-    losses = {each[_LOSS - 1] for each in figures}
-    worst = _shown(model.largest_loss, model, decimals["loss"]) if len(losses) > 1 else None
+    figures = [figures_of(model, group, decimals, columns) for group in model.groups]
+    worst = _worst(model, columns)
     lines = []
     for index, each in enumerate(figures):
         name, above = ("", f"  {whole[index]}") if cut is None else (cut[index], "")
-        lines.append(_line(name, above, each, layout, each[_LOSS - 1] == worst))
+        lines.append(_line(name, above, each, layout, columns, index in worst))
     if len(model.groups) > 1:
-        lines.append(_line("disparity", "", disparity_of(model, decimals), layout))
+        cells = disparity_of(model, decimals, columns)
+        lines.append(_line("disparity", "", cells, layout, columns))
     return lines
 
 
+def _worst(model: ModelAudit, columns: Columns) -> set[int]:
+    """Positions of the groups that are harmed; without estimates, of those that lose most."""
+    if columns.expected:
+        return {i for i, group in enumerate(model.groups) if group.state == "harmed"}
+    losses = [max(group.excess_loss, model.rounding) for group in model.groups]
+    most = max(losses) * (1 - _ALIKE)
+    found = {i for i, loss in enumerate(losses) if loss >= most}
+    return found if len(found) < len(losses) else set()
+
+
 def _line(
-    name: str, above: str, figures: Sequence[str], layout: _Layout, is_worst: bool = False
+    name: str,
+    above: str,
+    figures: Sequence[str],
+    layout: _Layout,
+    columns: Columns,
+    is_worst: bool = False,
 ) -> _Line:
     cells = (f"  {name}", *figures)
-    has_below = layout.interval_below and cells[_INTERVAL] != "-"
-    below = f"95 %: {cells[_INTERVAL]}" if has_below else ""
-    return _Line(above, _in_columns(cells, layout), below, is_worst)
+    ends = cells[columns.interval]
+    has_below = layout.interval_below and ends != "-"
+    below = f"{percent(columns.level)}: {ends}" if has_below else ""
+    return _Line(above, _in_columns(cells, layout, columns), below, is_worst)
 
 
-def _in_columns(cells: Sequence[str], layout: _Layout) -> tuple[str, ...]:
+def _in_columns(cells: Sequence[str], layout: _Layout, columns: Columns) -> tuple[str, ...]:
     if layout.interval_below:
-        return (*cells[:_INTERVAL], *cells[_INTERVAL + 1 :])
+        return (*cells[: columns.interval], *cells[columns.interval + 1 :])
     return tuple(cells)
 
 
-def _laid_out(cells: Sequence[str], widths: Sequence[int], paint: Paint = plain) -> str:
+def _laid_out(
+    cells: Sequence[str], widths: Sequence[int], columns: Columns, paint: Paint = plain
+) -> str:
     """Names to the left, figures to the right; a painter colours the loss."""
     name, *figures = (
         (cell, " " * (width - terminal_width(cell)))
         for cell, width in zip(cells, widths, strict=True)
     )
-    loss = len(cells) - (len(HEADINGS) - _LOSS)
+    loss = columns.loss
+    if len(cells) < len(columns.headings) and loss > columns.interval:
+        loss -= 1
     padded = [
         pad + (paint(cell, "worst") if index == loss else cell)
         for index, (cell, pad) in enumerate(figures, start=1)

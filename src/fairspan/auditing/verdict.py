@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fairspan.auditing.results import GroupAudit, ModelAudit, names
-from fairspan.formatting.numbers import count, in_ascii, share
+from fairspan.formatting.numbers import count, in_ascii, percent, share
 from fairspan.rows.groups import Label
 
 Kind = Literal[
@@ -104,8 +104,8 @@ def _compared(fair: ModelAudit, plain: ModelAudit, level: float) -> Verdict:
         if newly:
             return Verdict(
                 "harm, and repair moves it",
-                f"{plain.name} is not shown to harm any group, and {fair.name} harms "
-                f"{_with_rows(newly)}.",
+                f"{plain.name} is not shown to harm any group; under {fair.name}, "
+                f"{_with_rows(newly)} {_are(newly)} harmed.",
                 f"Do not use {fair.name} in its place.",
                 fair.name,
                 tuple(group.group for group in newly),
@@ -121,25 +121,25 @@ def _compared(fair: ModelAudit, plain: ModelAudit, level: float) -> Verdict:
     if newly:
         return Verdict(
             "harm, and repair moves it",
-            f"{said} {fair.name} then harms {_with_rows(newly)}.",
+            f"{said} Under {fair.name}, {_with_rows(newly)} {_are(newly)} harmed, whom "
+            f"{plain.name} does not harm beyond chance.",
             "Choose another criterion or more dimensions, or say who pays and why.",
             fair.name,
             tuple(group.group for group in newly),
         )
     if helps and change is not None:
-        variance = worst.total_variance
-        low, high = (-(change.high or 0.0) / variance, -(change.low or 0.0) / variance)
+        back = _of_variance(-(change.high or 0.0), -(change.low or 0.0), worst)
         return Verdict(
             "harm, and repair helps",
-            f"{said} {fair.name} gives {names([worst])} back {in_ascii(share(low))} to "
-            f"{in_ascii(share(high))} of its variance on new rows, and harms no other group.",
-            f"Use {fair.name}.",
+            f"{said} Under {fair.name} {names([worst])} gets {back} of its variance back on new "
+            f"rows, and no other group becomes harmed.{_payers(fair)}",
+            f"Use {fair.name}, and say who pays." if _payers(fair) else f"Use {fair.name}.",
             fair.name,
             groups,
         )
     return Verdict(
         "harm, and repair does not help",
-        f"{said} {fair.name} is not shown to lower the error of {names([worst])} on new rows.",
+        f"{said} Under {fair.name} the error of {names([worst])} is not shown to fall on new rows.",
         "Choose another criterion or more dimensions.",
         fair.name,
         groups,
@@ -162,8 +162,8 @@ def _no_harm(plain: ModelAudit, name: str, level: float) -> Verdict:
     but = "" if not minor else f" What {names(minor)} lose is real but too small to matter."
     return Verdict(
         "no harm shown",
-        f"At {level:.0%} confidence no group loses as much as matters under {plain.name} on new "
-        f"rows.{but}",
+        f"At {percent(level)} confidence no group loses as much as matters under {plain.name} on "
+        f"new rows.{but}",
         f"Use {plain.name}.",
         name,
     )
@@ -173,16 +173,51 @@ def _harm(model: ModelAudit, found: Sequence[GroupAudit]) -> str:
     """Who is harmed, and by how much at least."""
     worst = found[0]
     assert worst.expected is not None
-    loss, variance = worst.expected.loss, worst.total_variance
+    loss = worst.expected.loss
     also = "" if len(found) == 1 else f" So are {_with_rows(found[1:])}."
     also = also if len(found) != 2 else f" So is {_with_rows(found[1:])}."
-    low = max(loss.low or 0.0, 0.0) / variance
-    high = (loss.high or 0.0) / variance
+    share_lost = _of_variance(max(loss.low or 0.0, 0.0), loss.high or 0.0, worst)
     return (
         f"{names([worst])} ({in_ascii(count(worst.n, 'row'))}) is harmed by {model.name}: on new "
-        f"rows it loses {in_ascii(share(low))} to {in_ascii(share(high))} more of its variance "
-        f"than its own best {model.n_components} dimensions would.{also}"
+        f"rows it loses {share_lost} more of its variance than with its own best "
+        f"{in_ascii(count(model.n_components, 'dimension'))}.{also}"
     )
+
+
+def _payers(fair: ModelAudit) -> str:
+    """Whose error rises on new rows beyond chance, in words."""
+    paying = [
+        group
+        for group in fair.groups
+        if group.expected is not None
+        and group.expected.change is not None
+        and (group.expected.change.low or 0.0) > fair.rounding
+    ]
+    if not paying:
+        return ""
+    most = max(paying, key=_share_paid)
+    verb = "pays" if len(paying) == 1 else "pay"
+    each = "" if len(paying) == 1 else " at most"
+    return (
+        f" {_with_rows(paying)} {verb} for it, with {in_ascii(share(_share_paid(most)))} of the "
+        f"variance{each}."
+    )
+
+
+def _share_paid(group: GroupAudit) -> float:
+    assert group.expected is not None
+    assert group.expected.change is not None
+    return group.expected.change.value / group.total_variance
+
+
+def _of_variance(low: float, high: float, group: GroupAudit) -> str:
+    """Both ends of an interval as shares of the group's variance."""
+    ends = [in_ascii(share(each / group.total_variance)) for each in (low, high)]
+    return " to ".join(ends)
+
+
+def _are(groups: Sequence[GroupAudit]) -> str:
+    return "is" if len(groups) == 1 else "are"
 
 
 def _share_lost(group: GroupAudit) -> float:

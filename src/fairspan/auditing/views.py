@@ -6,10 +6,11 @@ from typing import get_args
 import numpy as np
 
 from fairspan.auditing.findings import Finding
+from fairspan.auditing.intervals import LEVEL
 from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit, group_name
 from fairspan.auditing.table import (
-    HEADINGS,
     WIDTH,
+    Columns,
     Decimals,
     decimals_in,
     disparity_of,
@@ -17,6 +18,7 @@ from fairspan.auditing.table import (
     heading_of,
     table_of,
 )
+from fairspan.auditing.verdict import Verdict
 from fairspan.drawing.by_group import AuditPicture, AuditQuantity
 from fairspan.formatting.html_table import Row, html_table
 from fairspan.formatting.terminal_text import Paint, plain, wrapped
@@ -35,22 +37,37 @@ def audit_text(
     rows: AuditedRows,
     width: int = WIDTH,
     paint: Paint = plain,
+    verdicts: Sequence[Verdict] = (),
+    level: float = LEVEL,
 ) -> str:
     """Everything that an audit has to say, in lines of at most `width` columns."""
+    first = [*_of_verdicts(verdicts, width), ""] if verdicts else []
     said = [
         line
         for each in findings
         for line in finding_lines(each.code, each.severity, each.message, width, paint)
     ]
-    return "\n".join([audit_table(models, rows, width, paint), "", *said]).rstrip()
+    table = audit_table(models, rows, width, paint, level)
+    return "\n".join([*first, table, "", *said]).rstrip()
+
+
+def _of_verdicts(verdicts: Sequence[Verdict], width: int) -> list[str]:
+    """Each verdict as a paragraph; of several models, with the name of each."""
+    if len(verdicts) == 1:
+        return wrapped(f"Verdict: {verdicts[0]}", width, "  ")
+    return [line for each in verdicts for line in wrapped(f"{each.model}: {each}", width, "  ")]
 
 
 def audit_table(
-    models: Sequence[ModelAudit], rows: AuditedRows, width: int = WIDTH, paint: Paint = plain
+    models: Sequence[ModelAudit],
+    rows: AuditedRows,
+    width: int = WIDTH,
+    paint: Paint = plain,
+    level: float = LEVEL,
 ) -> str:
     """The figures, under a line that says which rows are not in."""
     intake = intake_of(rows)
-    table = table_of(models, rows.n_features, width, paint)
+    table = table_of(models, rows.n_features, width, paint, level)
     return "\n".join([*wrapped(intake, width, "  "), "", table]) if intake else table
 
 
@@ -68,17 +85,29 @@ def finding_lines(code: str, severity: str, message: str, width: int, paint: Pai
     return [first, *others]
 
 
-def audit_html(models: Sequence[ModelAudit], findings: Sequence[Finding], rows: AuditedRows) -> str:
+def audit_html(
+    models: Sequence[ModelAudit],
+    findings: Sequence[Finding],
+    rows: AuditedRows,
+    verdicts: Sequence[Verdict] = (),
+    level: float = LEVEL,
+) -> str:
     """The figures of every model, and the findings below; of many groups, those that lose most."""
-    caption = intake_of(rows) or f"{rows.n:,} rows"
+    columns = Columns.of(models, level)
+    caption = " ".join([intake_of(rows) or f"{rows.n:,} rows.", columns.note]).strip()
     # A warning has its code emphasised.
-    notes = [
+    notes: list[str | tuple[str, str]] = [
+        ("Verdict" if len(verdicts) == 1 else each.model, f": {each}") for each in verdicts
+    ]
+    notes += [
         (each.code, f" {each.message}") if each.severity == "warning" else str(each)
         for each in findings
     ]
     decimals = decimals_in(models)
-    sections = [(heading_of(model, rows.n_features), _rows_of(model, decimals)) for model in models]
-    return html_table(caption, HEADINGS, sections, notes)
+    sections = [
+        (heading_of(model, rows.n_features), _rows_of(model, decimals, columns)) for model in models
+    ]
+    return html_table(caption, columns.headings, sections, notes)
 
 
 def picture_of(models: Sequence[ModelAudit], quantity: AuditQuantity) -> AuditPicture:
@@ -104,15 +133,15 @@ def picture_of(models: Sequence[ModelAudit], quantity: AuditQuantity) -> AuditPi
     )
 
 
-def _rows_of(model: ModelAudit, decimals: Decimals) -> list[Row]:
+def _rows_of(model: ModelAudit, decimals: Decimals, columns: Columns) -> list[Row]:
     groups = _losing_most(model)
     rows: list[Row] = [
-        (group_name(group.group), *figures_of(model, group, decimals)) for group in groups
+        (group_name(group.group), *figures_of(model, group, decimals, columns)) for group in groups
     ]
     if len(groups) < len(model.groups):
         rows.append(f"… {len(model.groups) - len(groups)} more groups, which lose less")
     if len(model.groups) > 1:
-        rows.append(("disparity", *disparity_of(model, decimals)))
+        rows.append(("disparity", *disparity_of(model, decimals, columns)))
     return rows
 
 

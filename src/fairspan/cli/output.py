@@ -40,10 +40,7 @@ def certificate_facts(fit: "Fit") -> dict[str, Any]:
 
 def audit_in_words(result: "Audit") -> str:
     """An audit as standard output shows it: as wide as that is, and in its colours."""
-    from fairspan.auditing.views import audit_text  # takes its time
-
-    width, paint = width_of(sys.stdout), paint_on(sys.stdout)
-    return audit_text(result.models, result.findings, result.rows, width, paint)
+    return result.in_words(width_of(sys.stdout), paint_on(sys.stdout))
 
 
 def certificate_in_words(fit: "Fit") -> str:

@@ -95,6 +95,17 @@ def share(value: float | None) -> str:
     return _DASH if value is None else _percent(f"{round(100 * value, 1) + 0.0:.1f}")
 
 
+def percent(level: float) -> str:
+    """A level of confidence, with as few digits as it has.
+
+    Examples
+    --------
+    >>> percent(0.95), percent(0.995)
+    ('95 %', '99.5 %')
+    """
+    return f"{100 * level:.6g} %"
+
+
 def change(value: float | None) -> str:
     """A relative change with its sign; of a tiny one, what it is nearer to zero than.
 
