@@ -1,0 +1,314 @@
+"""What groups would lose on new rows, against the formulas by hand and against known truths."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array, random_array
+from sklearn.decomposition import PCA
+
+import fairspan as fs
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
+from fairspan.rows.folds import Folds
+from losses_by_hand import best_subspace, losses
+
+COLUMNS = [
+    "expected_error",
+    "expected_loss",
+    "cross_fitted_loss",
+    "expected_loss_low",
+    "expected_loss_high",
+]
+
+
+def made(n=900, p=12, seed=0):
+    """Two groups with a gap after the third eigenvalue, so that folds do not matter much."""
+    rng = np.random.default_rng(seed)
+    sizes = np.r_[3.0, 2.5, 2.0, np.linspace(0.6, 0.2, p - 3)]
+    turn = np.linalg.qr(rng.normal(size=(p, p)))[0]
+    groups = np.array(["a", "b"])[(rng.random(n) < 0.3).astype(int)]
+    X = rng.normal(size=(n, p)) * sizes
+    X[groups == "b"] = X[groups == "b"] @ turn + 0.3
+    return X, groups, rng
+
+
+def check(result, name, expected):
+    frame = result.frame()
+    for label, values in expected.items():
+        row = frame[(frame.model == name) & (frame.group == label)].iloc[0]
+        np.testing.assert_allclose(row[COLUMNS].astype(float), values, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_bare_basis_is_judged_as_by_hand(weighted):
+    X, groups, rng = made()
+    weights = rng.uniform(0.5, 2, len(X)) if weighted else None
+    basis = np.linalg.qr(rng.normal(size=(12, 3)))[0]
+    result = fs.audit(basis.T, X, groups, sample_weight=weights)
+    expected = losses(
+        X, groups, basis, point=np.average(X, axis=0, weights=weights), weights=weights
+    )
+    check(result, "array", expected)
+
+
+@pytest.mark.parametrize("center", ["global", "group", "none"])
+@pytest.mark.parametrize("scale", [False, True])
+def test_held_out_rows_are_judged_about_the_models_own_centre(center, scale):
+    X, groups, _ = made(1_600)
+    train, test = slice(0, 700), slice(700, None)
+    model = fs.FairPCA(3, center=center, scale=scale).fit(
+        X[train], sensitive_features=groups[train]
+    )
+    unit = model.scale_ if scale else 1.0
+    point = None if center == "group" else model.mean_ / unit
+    result = fs.audit({"m": model}, X[test], groups[test])
+    check(result, "m", losses(X[test] / unit, groups[test], model.components_.T, point=point))
+
+
+def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold():
+    X, groups, _ = made()
+    folds = Folds(10, 0).of_positions(0, len(X))
+    model = PCA(3).fit(X)
+    again = [PCA(3).fit(X[folds != fold]).components_.T for fold in range(10)]
+    expected = losses(X, groups, model.components_.T, point=model.mean_, by_fold=again)
+    check(fs.audit({"m": model}, X, groups), "m", expected)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"criterion": "minimax_loss"},
+        {"criterion": "error_gap", "scale": True},
+        {"criterion": "minimax_error", "center": "group"},
+        {"criterion": "total_error", "restriction": fs.MeanParity()},
+        {"criterion": fs.Disparity(0.8), "center": "none"},
+    ],
+)
+def test_fair_models_are_fitted_again_with_their_own_settings(settings):
+    X, groups, _ = made()
+    folds = Folds(10, 0).of_positions(0, len(X))
+    model = fs.FairPCA(3, **settings).fit(X, sensitive_features=groups)
+    unit = model.scale_ if settings.get("scale") else np.ones(X.shape[1])
+    # The unit is that of all rows.
+    alone = settings | {"scale": False}
+    again = [
+        fs.FairPCA(3, **alone)
+        .fit((X / unit)[folds != fold], sensitive_features=groups[folds != fold])
+        .components_.T
+        for fold in range(10)
+    ]
+    point = None if settings.get("center") == "group" else model.mean_ / unit
+    expected = losses(X / unit, groups, model.components_.T, point=point, by_fold=again)
+    frame = fs.audit({"m": model}, X, groups).frame().set_index(["model", "group"])
+    for label, values in expected.items():
+        found = frame.loc[("m", label), COLUMNS].astype(float)
+        # Fits without a fold stop at a gap that rows cannot tell.
+        np.testing.assert_allclose(found, values, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("kind", ["thin", "sparse", "thin and scaled"])
+def test_rows_that_stand_for_their_moments_are_judged_as_by_hand(kind):
+    rng = np.random.default_rng(3)
+    if kind == "sparse":
+        X = csr_array(random_array((260, 1_600), density=0.02, rng=rng)) * 3.0
+        dense = X.toarray()
+    else:
+        X = dense = rng.normal(size=(260, 620)) * np.r_[np.full(3, 8.0), np.full(617, 0.5)] + 1.0
+    groups = np.array(["a", "b"])[rng.integers(0, 2, 260)]
+    unit = dense.std(axis=0) * np.r_[np.full(3, 0.2), np.full(dense.shape[1] - 3, 1.0)]
+    unit = unit if kind == "thin and scaled" else np.ones(dense.shape[1])
+    basis = np.linalg.qr(rng.normal(size=(dense.shape[1], 3)))[0]
+    point = dense.mean(axis=0)
+    scale = None if kind != "thin and scaled" else unit
+    model = fs.FairSubspace(basis.T, point, scale, "global")
+    expected = losses(dense / unit, groups, basis, point=point / unit)
+    frame = fs.audit({"m": model}, X, groups).frame().set_index(["model", "group"])
+    for label, values in expected.items():
+        if kind == "sparse":  # eigenvectors found by iteration, of a nearly flat spectrum
+            np.testing.assert_allclose(
+                frame.loc[("m", label), COLUMNS].astype(float), values, rtol=1e-2, atol=2e-2
+            )
+        else:
+            found = frame.loc[("m", label), ["expected_error"]].astype(float)
+            np.testing.assert_allclose(found, values[:1], rtol=1e-7)
+            assert frame.loc[("m", label), "expected_loss"] == pytest.approx(values[1], rel=0.05)
+
+
+def test_a_fair_fit_of_few_rows_of_many_features_is_fitted_again():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(120, 700)) * np.r_[np.full(4, 9.0), np.full(696, 0.3)]
+    groups = np.array(["a", "b"])[rng.integers(0, 2, 120)]
+    result = fs.audit(fs.FairPCA(2).fit(X, sensitive_features=groups), X, groups)
+    assert all(group.expected is not None for model in result.models for group in model.groups)
+
+
+def test_rows_of_one_person_count_as_one():
+    X, groups, rng = made(300)
+    people = np.repeat(np.arange(300), 5)
+    X = np.repeat(X, 5, axis=0) + 0.05 * rng.normal(size=(1_500, 12))
+    groups = groups[people]
+    basis = np.linalg.qr(rng.normal(size=(12, 3)))[0]
+    folds = np.array([Folds(10, 0).of_cluster(each) for each in people.tolist()])
+    expected = losses(X, groups, basis, point=X.mean(axis=0), folds=folds, clusters=people)
+    check(fs.audit(basis.T, X, groups, clusters=people), "array", expected)
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(12)]).assign(g=groups, who=people)
+    check(fs.audit(basis.T, frame, "g", clusters="who"), "array", expected)
+    check(fs.audit(basis.T, frame.drop(columns="g"), groups, clusters="who"), "array", expected)
+    beside = fs.audit(basis.T, frame.drop(columns="who"), "g", clusters=people)
+    check(beside, "array", expected)
+
+
+def test_clusters_may_be_a_column_of_a_file(tmp_path):
+    X, groups, rng = made(200)
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(12)])
+    frame = frame.assign(g=groups, who=[f"p{i // 2}" for i in range(200)])
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    basis = np.linalg.qr(rng.normal(size=(12, 3)))[0]
+    model = fs.FairSubspace(basis.T, X.mean(axis=0), None, "global")
+    there = fs.audit({"m": model}, tmp_path / "rows.csv", "g", clusters="who").frame()
+    here = fs.audit({"m": model}, frame, "g", clusters="who").frame()
+    np.testing.assert_allclose(there[COLUMNS].astype(float), here[COLUMNS].astype(float), rtol=1e-8)
+
+
+def test_blocks_of_moments_stand_for_folds():
+    X, groups, rng = made(1_000)
+    parts = np.array_split(np.arange(1_000), 8)
+    blocks = [fs.GroupMoments.from_rows(X[part], groups[part]) for part in parts]
+    basis = np.linalg.qr(rng.normal(size=(12, 3)))[0]
+    point = X.mean(axis=0)
+    folds = np.repeat(np.arange(8), [len(part) for part in parts])
+    by_rows = losses(X, groups, basis, point=point, folds=folds, n_folds=8)
+    frame = fs.audit(basis.T, moments=blocks).frame().set_index("group")
+    for label, values in by_rows.items():
+        found = frame.loc[label, COLUMNS].astype(float)
+        np.testing.assert_allclose(found[:3], values[:3], rtol=1e-9)
+        # The spread between blocks, by hand, in the same formula.
+        own = groups == label
+        rows = X[own] - point
+        best = best_subspace(rows, np.ones(len(rows)), 3)
+        values_of, share = [], 7 / 15
+        for part in range(8):
+            left = folds[own] == part
+            other = best_subspace(rows[~left], np.ones((~left).sum()), 3)
+            each = [
+                ((rows[left] - rows[left] @ b @ b.T) ** 2).sum(axis=1).mean()
+                for b in (basis, best, other)
+            ]
+            values_of.append((left.sum(), each[0] - (1 - share) * each[1] - share * each[2]))
+        sizes, d = map(np.array, zip(*values_of, strict=True))
+        shares = sizes / sizes.sum()
+        error = np.sqrt(8 / 7 * (shares**2 * (d - shares @ d) ** 2).sum())
+        half = 2.3646242510 * error  # Student's 97.5 % with 7 degrees of freedom
+        assert found["expected_loss_high"] == pytest.approx(values[1] + half, rel=1e-7)
+
+
+def test_paired_changes_are_those_of_the_rows():
+    X, groups, _ = made(1_200)
+    train, test = slice(0, 500), slice(500, None)
+    model = fs.FairPCA(3).fit(X[train], sensitive_features=groups[train])
+    result = fs.audit({"m": model}, X[test], groups[test])
+    plain = PCA(3).fit(X[train])
+    rows = X[test] - model.mean_
+    fair_errors, plain_errors = (
+        ((rows - rows @ basis.T @ basis) ** 2).sum(axis=1)
+        for basis in (model.components_, plain.components_)
+    )
+    changes = result.changes().set_index("group")
+    for label in ("a", "b"):
+        own = groups[test] == label
+        difference = (fair_errors - plain_errors)[own]
+        assert changes.loc[label, "change"] == pytest.approx(difference.mean(), rel=1e-8)
+        assert changes.loc[label, "rows"] == own.sum()
+        half = changes.loc[label, "change_high"] - changes.loc[label, "change"]
+        from scipy import stats
+
+        t = stats.t.ppf(1 - 0.05 / 4, own.sum() - 1)  # two groups at once
+        assert half == pytest.approx(t * difference.std(ddof=1) / np.sqrt(own.sum()), rel=1e-6)
+
+
+def test_without_folds_the_audit_is_that_of_the_rows_alone():
+    X, groups, _ = made(300)
+    model = fs.FairPCA(2).fit(X, sensitive_features=groups)
+    result = fs.audit(model, X, groups, folds=None)
+    frame = result.frame()
+    assert frame.expected_loss.isna().all()
+    assert frame.error_low.notna().all()
+    with pytest.raises(InvalidInput, match="no verdict"):
+        result.verdict  # noqa: B018
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_one_other_folds():
+    X, groups, _ = made(300)
+    model = fs.FairPCA(2).fit(X, sensitive_features=groups)
+    one, again, other = (fs.audit(model, X, groups, random_state=seed) for seed in (1, 1, 2))
+    assert one.to_dict() == again.to_dict()
+    assert one.to_dict() != other.to_dict()
+
+
+def test_a_group_of_few_rows_is_not_judged():
+    X, groups, _ = made(300)
+    groups = groups.astype(object)
+    groups[:3] = "few"
+    result = fs.audit(fs.FairPCA(4).fit(X, sensitive_features=groups), X, groups)
+    for model in result.models:
+        few = next(group for group in model.groups if group.group == "few")
+        assert few.expected is None
+        assert few.state == "cannot tell"
+
+
+def test_bad_settings_are_refused():
+    X, groups, _ = made(100)
+    model = fs.FairPCA(2).fit(X, sensitive_features=groups)
+    for settings in ({"level": 0.3}, {"level": 1.0}, {"material": -0.1}, {"folds": 1}):
+        with pytest.raises(InvalidParameter):
+            fs.audit(model, X, groups, **settings)
+    with pytest.raises(InvalidParameter, match="Allowed are 5 folds or more"):
+        fs.audit(model, X, groups, folds=3)
+    with pytest.raises(Incompatible, match="clusters"):
+        fs.audit(model, X, groups, folds=None, clusters=np.arange(100))
+    with pytest.raises(InvalidInput, match="99"):
+        fs.audit(model, X, groups, clusters=np.arange(99))
+
+
+def same_distribution(rng, n_of_group, p=50, n_of_others=2_000):
+    sizes = 1 / np.sqrt(np.arange(1, p + 1))
+    X = rng.normal(size=(n_of_others + n_of_group, p)) * sizes
+    return X, np.repeat(["all", "few"], [n_of_others, n_of_group])
+
+
+def test_the_corrected_loss_is_nearly_unbiased_where_the_one_on_the_rows_is_not():
+    """Two groups of one distribution: nobody loses anything under the best subspace of both."""
+    rng = np.random.default_rng(7)
+    on_rows, corrected, crossed, covered = [], [], [], []
+    for _ in range(30):
+        X, groups = same_distribution(rng, 60)
+        result = fs.audit(np.eye(50)[:5], X, groups)
+        few = next(group for group in result.models[0].groups if group.group == "few")
+        on_rows.append(few.excess_loss)
+        corrected.append(few.expected.loss.value)
+        crossed.append(few.expected.cross_fitted_loss)
+        covered.append(few.expected.loss.low <= 0 <= few.expected.loss.high)
+        assert few.state != "harmed"
+    assert np.mean(on_rows) > 0.2
+    assert abs(np.mean(corrected)) < 0.2 * np.mean(on_rows)
+    assert np.mean(crossed) < 0
+    assert np.mean(covered) >= 0.9
+
+
+def test_a_true_loss_is_found():
+    """Another subspace of the same spectrum: the loss is known."""
+    rng = np.random.default_rng(8)
+    sizes = np.r_[np.full(5, 1.0), np.full(45, 0.1)]
+    turn = np.linalg.qr(rng.normal(size=(50, 50)))[0]
+    model, harmed = np.eye(50)[:5], 0
+    second = turn.T @ np.diag(sizes) @ turn
+    truth = sizes[:5].sum() - np.trace(second[:5, :5])
+    losses_found = []
+    for _ in range(10):
+        X = rng.normal(size=(3_000, 50)) * np.sqrt(sizes)
+        X[2_000:] = X[2_000:] @ turn
+        result = fs.audit(model, X, np.repeat(["all", "few"], [2_000, 1_000]))
+        few = next(group for group in result.models[0].groups if group.group == "few")
+        losses_found.append(few.expected.loss.value)
+        harmed += few.state == "harmed"
+    assert harmed >= 9
+    assert np.mean(losses_found) == pytest.approx(truth, rel=0.02)

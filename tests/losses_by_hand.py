@@ -1,0 +1,81 @@
+"""Expected losses from their formulas, row by row, with numpy's eigenvectors and nothing else."""
+
+import numpy as np
+from scipy import stats
+
+from fairspan.rows.folds import Folds
+
+
+def best_subspace(rows, weights, d):
+    """Leading eigenvectors of centred rows' weighted second moments, (p, d)."""
+    second = (rows * weights[:, None]).T @ rows / weights.sum()
+    return np.linalg.eigh(second)[1][:, ::-1][:, :d]
+
+
+def residuals(rows, basis):
+    return ((rows - rows @ basis @ basis.T) ** 2).sum(axis=1)
+
+
+def losses(
+    X,
+    groups,
+    basis,
+    *,
+    point=None,
+    weights=None,
+    n_folds=10,
+    seed=0,
+    folds=None,
+    by_fold=None,
+    clusters=None,
+    level=0.95,
+):
+    """Of each group: its error, loss, cross-fitted loss, and ends of the interval of the loss.
+
+    `point` is that about which errors are measured; None for each group's own mean. `by_fold` are
+    the bases of the model fitted without each fold.
+    """
+    n = len(X)
+    weights = np.ones(n) if weights is None else weights
+    if folds is None:
+        folds = Folds(n_folds, seed).of_positions(0, n)
+    groups, found = np.asarray(groups), {}
+    d = basis.shape[1]
+    for label in np.unique(groups):
+        own = groups == label
+        w, f = weights[own], folds[own]
+        center = np.average(X[own], axis=0, weights=w) if point is None else point
+        rows = X[own] - center
+        inside = residuals(rows, best_subspace(rows, w, d))
+        outside, training, mine = np.zeros(len(rows)), 0.0, residuals(rows, basis)
+        for fold in range(n_folds):
+            left, others = f == fold, f != fold
+            if not left.any():
+                continue
+            best = best_subspace(rows[others], w[others], d)
+            outside[left] = residuals(rows[left], best)
+            error = np.average(residuals(rows[others], best), weights=w[others])
+            training += w[left].sum() / w.sum() * error
+            if by_fold is not None:
+                mine[left] = residuals(rows[left], by_fold[fold])
+        error = np.average(mine, weights=w)
+        best_error = (training + np.average(outside, weights=w)) / 2
+        share = (n_folds - 1) / (2 * n_folds - 1)
+        corrected = mine - (1 - share) * inside - share * outside
+        crossed = mine - outside
+        tied = None if clusters is None else np.asarray(clusters)[own]
+        loss, cross = error - best_error, np.average(crossed, weights=w)
+        low = cross - half_width(crossed, w, tied, level)
+        high = loss + half_width(corrected, w, tied, level)
+        found[label] = (error, loss, cross, low, high)
+    return found
+
+
+def half_width(values, weights, clusters, level):
+    """Student's, for weights of sampling, and for sums over clusters."""
+    deviations = weights * (values - np.average(values, weights=weights))
+    if clusters is not None:
+        deviations = np.array([deviations[clusters == c].sum() for c in np.unique(clusters)])
+    n = len(deviations)
+    error = np.sqrt(n / (n - 1) * (deviations**2).sum()) / weights.sum()
+    return stats.t.ppf(0.5 + level / 2, n - 1) * error

@@ -1,0 +1,55 @@
+"""Which rows are left out together."""
+
+import numpy as np
+import pytest
+
+from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.rows.folds import Folds
+from fairspan.rows.groups import CodedLabels
+
+
+def test_of_every_ten_consecutive_rows_one_is_in_each_fold():
+    folds = Folds(10, seed=3).of_positions(0, 5_000).reshape(-1, 10)
+    assert (np.sort(folds, axis=1) == np.arange(10)).all()
+    # Not always in the same order, so that nothing periodic in the rows can follow the folds.
+    assert len(np.unique(folds[:, 0])) == 10
+    counts = np.bincount(folds[:, 0], minlength=10)
+    assert counts.min() > 0.5 * counts.mean()
+
+
+def test_folds_depend_on_position_and_seed_alone():
+    whole = Folds(7, seed=1).of_positions(0, 1_000)
+    parts = [Folds(7, seed=1).of_positions(start, 250) for start in range(0, 1_000, 250)]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    assert (Folds(7, seed=2).of_positions(0, 1_000) != whole).mean() > 0.5
+
+
+def test_all_rows_of_a_cluster_are_in_one_fold():
+    rng = np.random.default_rng(0)
+    people = rng.integers(0, 400, 3_000)
+    labels = [("a" if person % 2 else "b", f"person {person}") for person in people]
+    found = Folds(10, seed=0, by_cluster=True).of_rows(CodedLabels.of(labels), 0)
+    assert found.groups.to_list() == [label for label, _ in labels]
+    for person in np.unique(people):
+        assert len(np.unique(found.folds[people == person])) == 1
+    sizes = np.bincount(found.folds, minlength=10)
+    assert sizes.min() > 0.4 * sizes.mean()
+
+
+def test_intersections_keep_their_labels_beside_a_cluster():
+    labels = CodedLabels.of([("a", "x", 1), ("b", "x", 2)])
+    found = Folds(2, by_cluster=True).of_rows(labels, 0)
+    assert found.groups.to_list() == [("a", "x"), ("b", "x")]
+    assert found.clusters.to_list() == [1, 2]
+
+
+def test_a_missing_cluster_is_refused():
+    labels = CodedLabels.of([("a", "one"), ("a", None)])
+    with pytest.raises(InvalidInput, match="cluster of row 6 is missing"):
+        Folds(5, by_cluster=True).of_rows(labels, 5)
+
+
+@pytest.mark.parametrize("folds", [1, 0, -3, 2.5, "ten", True])
+def test_other_numbers_of_folds_are_refused(folds):
+    with pytest.raises(InvalidParameter, match="Allowed is a whole number of at least 2"):
+        Folds(folds)
