@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from fairspan.auditing.data_findings import find_in_data
 from fairspan.auditing.findings import Finding, find
 from fairspan.auditing.judging import judged_on_moments, judged_on_rows
 from fairspan.auditing.models import Audited, models_of
@@ -240,17 +241,24 @@ def audit_rows(
     if moments is None:
         known = max(len(each.known_groups) for each in audited)
         moments = moments_of(source, GroupLimit(max_groups, n_known=known))
-    return _finished(judged_on_rows(audited, source, moments), moments, has_intervals=True)
+    judged = judged_on_rows(audited, source, moments)
+    return _finished(audited, judged, moments, has_intervals=True)
 
 
 def audit_moments(audited: Sequence[Audited], blocks: Sequence[GroupMoments]) -> Audit:
     """Audit on moments alone; two or more blocks give jackknife intervals."""
     pooled = sum(blocks[1:], start=blocks[0])
     judged = judged_on_moments(audited, pooled, blocks)
-    return _finished(judged, pooled, has_intervals=len(blocks) > 1)
+    return _finished(audited, judged, pooled, has_intervals=len(blocks) > 1)
 
 
-def _finished(results: Sequence[ModelAudit], moments: Moments, *, has_intervals: bool) -> Audit:
+def _finished(
+    audited: Sequence[Audited],
+    results: Sequence[ModelAudit],
+    moments: Moments,
+    *,
+    has_intervals: bool,
+) -> Audit:
     rows = AuditedRows(
         int(moments.counts.sum()),
         moments.n_features,
@@ -258,4 +266,5 @@ def _finished(results: Sequence[ModelAudit], moments: Moments, *, has_intervals:
         moments.intake.n_dropped,
         moments.intake.sampled_from,
     )
-    return Audit(tuple(results), find(results, rows), rows)
+    findings = (*find_in_data(audited, moments), *find(results, rows))
+    return Audit(tuple(results), findings, rows)
