@@ -2,18 +2,27 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
 
 from fairspan import FairPCA, GroupMoments, MultiplicativeWeights, audit
-from fairspan.auditing import findings
+from fairspan.auditing import data_findings, findings
+from fairspan.auditing.data_findings import find_in_data
+from fairspan.auditing.models import models_of
+from fairspan.auditing.ordered_columns import OrderedColumns
 
 PAGE = (Path(__file__).parents[1] / "docs" / "findings.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### (FS\d+)\n(.*?)(?=^##|\Z)", PAGE, re.S | re.M))
-SOURCE = Path(findings.__file__).read_text(encoding="utf-8")
+SOURCE = "".join(
+    Path(module.__file__).read_text(encoding="utf-8") for module in (findings, data_findings)
+)
 PARTS = ("Means", "Raised when", "What to do", "Example")
+# Of data that only seem to mean something else.
+DATA_PARTS = ("Means", "Raised when", "Where it can be wrong", "What to do", "Example")
 
 
 def rows_of(n, widths, seed=0):
@@ -55,6 +64,35 @@ def two_centers():
     return audit({"about all": PCA(1).fit(X), "about each": fitted(center="group")}, X, GROUPS)
 
 
+def among_the_features():
+    rows = pd.DataFrame(ALIKE, columns=["age", "income", "debt", "sex_male"])
+    rows["sex_male"] = THREE == 0
+    groups = np.where(THREE == 0, "male", "female")
+    return audit(PCA(1).fit(rows.to_numpy(float)), rows.astype(float), groups)
+
+
+def row_number():
+    moments = GroupMoments.from_rows(pd.DataFrame(ALIKE, columns=["id", "a", "b", "c"]), GROUPS)
+    ordered = OrderedColumns.before(4).absorb(np.column_stack([np.arange(300), ALIKE[:, 1:]]))
+    models = models_of(PCA(1).fit(ALIKE))
+    return SimpleNamespace(findings=find_in_data(models, moments, ordered.columns()))
+
+
+def income_in_cents():
+    rows = pd.DataFrame(ALIKE * [1e5, 1, 1, 1], columns=["income", "age", "rooms", "children"])
+    return audit(PCA(2).fit(rows.to_numpy()), rows, GROUPS)
+
+
+def rare_category():
+    rows = pd.DataFrame(ALIKE, columns=["a", "b", "c", "from=Atlantis"])
+    rows["b"], rows["from=Atlantis"] = rows["a"] + 0.1 * rows["b"], np.arange(300.0) == 7
+    return audit(fitted(3, rows, GROUPS, scale=True), rows, GROUPS)
+
+
+def two_spellings():
+    return audit(PCA(1).fit(ALIKE), ALIKE, np.array(["female", " Female", "male"])[THREE])
+
+
 CASES = {
     "FS101": few_rows,
     "FS102": single_row,
@@ -71,6 +109,13 @@ CASES = {
     "FS206": lambda: audit(PCA(4).fit(X), X, GROUPS),
     "FS301": two_centers,
     "FS302": lambda: audit(fitted(), X, GROUPS),
+    "FS303": lambda: audit(fitted(), X, GROUPS),
+    "FS401": among_the_features,
+    "FS402": row_number,
+    "FS403": income_in_cents,
+    "FS404": rare_category,
+    "FS405": two_spellings,
+    "FS406": lambda: audit(PCA(1).fit(ALIKE), ALIKE, np.arange(300) % 30),
 }
 
 
@@ -80,7 +125,9 @@ def test_every_code_has_a_section_and_every_section_a_code():
 
 @pytest.mark.parametrize("code", CASES)
 def test_a_section_says_what_it_means_when_it_comes_and_what_to_do(code):
-    assert re.findall(r"^\*\*(.*?)\.\*\*", SECTIONS[code], re.M)[1:] == list(PARTS)
+    assert re.findall(r"^\*\*(.*?)\.\*\*", SECTIONS[code], re.M)[1:] == list(
+        DATA_PARTS if code.startswith("FS4") else PARTS
+    )
 
 
 @pytest.mark.parametrize("code", CASES)

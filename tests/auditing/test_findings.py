@@ -8,7 +8,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 from fairspan import FairPCA, GroupMoments, audit
-from fairspan.auditing import findings
+from fairspan.auditing import data_findings, findings
 from fairspan.formatting.numbers import change, in_ascii
 
 RNG = np.random.default_rng(0)
@@ -27,13 +27,54 @@ def finding(code, *arguments, **named):
 
 def test_a_group_with_too_few_rows_for_d_fits_itself():
     rows, labels = np.vstack([WIDE, NARROW[:3]]), np.repeat(["wide", "few"], [200, 3])
-    assert "FS101" in codes(PCA(3).fit(rows), rows, labels)
-    assert "FS101" not in codes(PCA(2).fit(rows), rows, labels)
+    assert finding("FS101", PCA(3).fit(rows), rows, labels).groups == ("few",)
     # About its own mean, d + 1 rows fit perfectly as well.
     fair = FairPCA(2, center="group").fit(rows, sensitive_features=labels)
     found = finding("FS101", fair, rows, labels)
     assert found.groups == ("few",)
     assert audit(fair, rows, labels).models[0].groups[0].best_error == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_few_rows_are_fewer_than_twenty_for_each_of_d_and_one(d):
+    def few(n):
+        rows, labels = np.vstack([WIDE, NARROW[:n]]), np.repeat(["wide", "few"], [200, n])
+        return "FS101" in codes(np.eye(4)[:d], rows, labels)
+
+    limit = 20 * (d + 1)
+    assert [few(n) for n in (2, limit - 1, limit, limit + 1)] == [True, True, False, False]
+
+
+def test_with_all_dimensions_no_rows_are_too_few():
+    rows, labels = np.vstack([WIDE, NARROW[:3]]), np.repeat(["wide", "few"], [200, 3])
+    assert "FS101" not in codes(PCA(4).fit(rows), rows, labels)
+    assert "FS101" in codes({"all": PCA(4).fit(rows), "two": PCA(2).fit(rows)}, rows, labels)
+
+
+def loss_by_chance(eigenvalues, d, n, n_draws=100):
+    """Loss of the best subspace of a distribution on rows of it, as a share of its error."""
+    rng = np.random.default_rng(0)
+    losses = []
+    for _ in range(n_draws):
+        rows = rng.standard_normal((n, len(eigenvalues))) * np.sqrt(eigenvalues)
+        own = np.sort((np.linalg.svd(rows, compute_uv=False) ** 2) / n)[::-1][d:].sum()
+        losses.append((rows[:, d:] ** 2).sum() / n - own)
+    return np.mean(losses) / eigenvalues[d:].sum()
+
+
+def rows_of_the_table():
+    page = (Path(__file__).parents[2] / "docs" / "findings.md").read_text()
+    for line in re.findall(r"^\| (\d.*%) \|$", page, re.M):
+        name, *cells = line.split(" | ")
+        yield name, [int(cell.removesuffix(" %")) / 100 for cell in cells]
+
+
+@pytest.mark.parametrize(("name", "stated"), list(rows_of_the_table()))
+def test_the_page_tells_how_large_a_loss_chance_alone_makes(name, stated):
+    p, d = (int(word) for word in re.findall(r"\d+", name))
+    eigenvalues = np.ones(p) if "equal" in name else 1 / np.arange(1, p + 1)
+    shares = [loss_by_chance(eigenvalues, d, times * (d + 1)) for times in (1, 5, 10, 20, 40)]
+    np.testing.assert_allclose(shares, stated, atol=0.02)
 
 
 def test_a_group_of_one_row_is_a_finding_without_interval():
@@ -118,6 +159,49 @@ def test_who_pays_for_plain_pca():
     assert found.groups[0] == max(losses, key=losses.get)
 
 
+def test_no_percentage_of_a_best_error_that_is_only_rounding():
+    """A group in as few directions as dimensions could lose nothing: its best error is rounding."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        line = rng.standard_normal((100, 1)) @ rng.standard_normal((1, 4)) + rng.standard_normal(4)
+        rows, labels = np.vstack([WIDE, line]), np.repeat(["wide", "line"], [200, 100])
+        fair = FairPCA(1, center="group").fit(rows, sensitive_features=labels)
+        result = audit(fair, rows, labels)
+        best = {group.group: group.best_error for group in result.models[1].groups}
+        assert best["line"] < 1e-13
+        found = next(each for each in result.findings if each.code == "FS205")
+        assert found.groups[0] == "line"
+        assert "%" not in found.message
+        assert not re.search(r"\d{5} %", str(result))
+
+
+def test_no_percentage_of_an_error_that_is_only_rounding():
+    rng = np.random.default_rng(0)
+    line = np.column_stack([rng.standard_normal(100), np.full((100, 3), 1e-9)])
+    rows = np.vstack([WIDE - WIDE.mean(axis=0), line])
+    labels = np.repeat(["wide", "line"], [200, 100])
+    found = finding("FS202", np.eye(4)[:1], rows, labels)
+    assert found.groups == ("wide", "line")
+    assert "more error" not in found.message
+
+
+def test_who_pays_for_repair_by_rows_and_share():
+    fair = FairPCA(1).fit(X, sensitive_features=GROUPS)
+    mine, plain = audit(fair, X, GROUPS).models
+    fallen = [
+        after.group
+        for before, after in zip(plain.groups, mine.groups, strict=True)
+        if before.variance_kept - after.variance_kept > 0.01
+    ]
+    found = finding("FS303", fair, X, GROUPS)
+    assert found.groups == tuple(fallen) == ("wide",)
+    assert (found.severity, found.model) == ("info", "minimax_loss")
+    assert "'wide' (200 rows, 66.7 % of all: " in found.message
+    alike = np.arange(200) % 2
+    assert "FS303" not in codes(FairPCA(1).fit(WIDE, sensitive_features=alike), WIDE, alike)
+    assert "FS303" not in codes(PCA(1).fit(X), X, GROUPS)
+
+
 def test_models_about_different_centres_are_not_compared():
     models = {
         "global": FairPCA(1).fit(X, sensitive_features=GROUPS),
@@ -138,7 +222,7 @@ def test_what_repair_costs():
 
 
 def test_every_code_is_documented_and_every_documented_code_exists():
-    source = Path(findings.__file__).read_text()
+    source = "".join(Path(each.__file__).read_text() for each in (findings, data_findings))
     page = (Path(__file__).parents[2] / "docs" / "findings.md").read_text()
     assert set(re.findall(r'"(FS\d+)"', source)) == set(re.findall(r"^### (FS\d+)", page, re.M))
 

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from fairspan.auditing.data_findings import find_in_data
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
 from fairspan.auditing.findings import Finding, find
 from fairspan.auditing.intervals import LEVEL
-from fairspan.auditing.judging import judged_on_moments, judged_on_rows
+from fairspan.auditing.judging import Judged, judged_on_moments, judged_on_rows
 from fairspan.auditing.models import Audited, models_of
 from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
 from fairspan.auditing.table import WIDTH
@@ -342,8 +343,8 @@ def audit_rows(
         source = source.selected(names)
     known = max(len(each.known_groups) for each in audited)
     limit = GroupLimit(max_groups, n_known=known)
-    results, moments = judged_on_rows(audited, source, moments, limit, options)
-    return _finished(results, moments, options, has_intervals=True)
+    judged = judged_on_rows(audited, source, moments, limit, options)
+    return _finished(audited, judged, options, has_intervals=True)
 
 
 def audit_moments(
@@ -351,13 +352,14 @@ def audit_moments(
 ) -> Audit:
     """Audit on moments alone; two or more blocks give jackknife intervals."""
     pooled = sum(blocks[1:], start=blocks[0])
-    judged = judged_on_moments(audited, pooled, blocks, options)
-    return _finished(judged, pooled, options, has_intervals=len(blocks) > 1)
+    judged = Judged(judged_on_moments(audited, pooled, blocks, options), pooled)
+    return _finished(audited, judged, options, has_intervals=len(blocks) > 1)
 
 
 def _finished(
-    results: Sequence[ModelAudit], moments: Moments, options: Expectations, *, has_intervals: bool
+    audited: Sequence[Audited], judged: Judged, options: Expectations, *, has_intervals: bool
 ) -> Audit:
+    results, moments = judged.models, judged.moments
     rows = AuditedRows(
         int(moments.counts.sum()),
         moments.n_features,
@@ -368,7 +370,7 @@ def _finished(
     estimated = options.folds is not None and has_intervals
     return Audit(
         tuple(results),
-        find(results, rows),
+        (*find_in_data(audited, moments, judged.ordered), *find(results, rows)),
         rows,
         verdicts_of(results, options.level) if estimated else (),
         options.level,

@@ -4,7 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fairspan.auditing.results import AuditedRows, ModelAudit, counts, labels, names, quoted
+from fairspan.auditing.results import (
+    ROUNDING,
+    AuditedRows,
+    ModelAudit,
+    counts,
+    labels,
+    names,
+    quoted,
+)
 from fairspan.formatting.names import first_of
 from fairspan.formatting.numbers import change, count, figure, in_ascii, interval, relative, share
 from fairspan.rows.groups import Label, listed
@@ -12,6 +20,10 @@ from fairspan.rows.groups import Label, listed
 Severity = Literal["info", "warning"]
 
 _SMALL_SHARE = 0.05
+# Below so many rows for each of d + 1, chance makes up a twentieth of a group's best error or more.
+_ROWS_NEEDED = 20
+# A share of variance kept that counts as lost: one point.
+_MATERIAL = 0.01
 
 
 @dataclass(frozen=True)
@@ -28,6 +40,8 @@ class Finding:
     model : str or None
         The model that it is about; None where it is about the rows.
     groups : tuple of labels
+    columns : tuple of str
+        Features that it is about; x0, x1, ... where these have no names.
     """
 
     code: str
@@ -35,6 +49,7 @@ class Finding:
     message: str
     model: str | None = None
     groups: tuple[Label, ...] = ()
+    columns: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.code} {self.message}"
@@ -56,9 +71,10 @@ def find(models: Sequence[ModelAudit], rows: AuditedRows) -> tuple[Finding, ...]
 def _about_groups(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
     """FS101 to FS105: groups of which little can be said."""
     groups = models[0].groups
-    # A group of n_g <= d rows (d + 1 if centred by itself) fits its own optimum.
-    needed = max(model.n_components + (model.center == "group") for model in models)
-    few = [group for group in groups if 1 < group.n <= needed]
+    # With all dimensions nothing is lost, however few the rows.
+    dimensions = [model.n_components for model in models if model.n_components < rows.n_features]
+    d = max(dimensions, default=0)
+    few = [group for group in groups if dimensions and 1 < group.n < _ROWS_NEEDED * (d + 1)]
     alone = [group for group in groups if group.n == 1]
     small = [group for group in groups if group.proportion < _SMALL_SHARE]
     shares = first_of([in_ascii(share(group.proportion)) for group in small])
@@ -73,9 +89,9 @@ def _about_groups(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[F
         (
             "FS101",
             few,
-            f"{names(few)}: so few rows ({counts(few)}) that their best error is zero or close "
-            "to it, whatever their true spread. Read their excess loss with care, or use fewer "
-            "dimensions.",
+            f"{names(few)}: so few rows ({counts(few)}) for {in_ascii(count(d, 'dimension'))} that "
+            "chance makes their best error too small, and their excess loss too large. Do not "
+            "read it as harm; use fewer dimensions, or collect more rows.",
         ),
         (
             "FS102",
@@ -143,7 +159,7 @@ def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
         return
     worse, better = (second, first) if model.disparity.value > 0 else (first, second)
     errors = {group.group: group.error.value for group in model.groups}
-    ratio = errors[worse] / errors[better] if errors[better] > 0 else None
+    ratio = errors[worse] / errors[better] if errors[better] > model.rounding else None
     more = "" if ratio is None else f"{in_ascii(relative(ratio - 1))} more error; "
     yield Finding(
         "FS202",
@@ -175,7 +191,9 @@ def _who_pays(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
         return
     by_loss = sorted(model.groups, key=lambda group: group.excess_loss, reverse=True)
     most, least = by_loss[0], by_loss[-1]
-    share_lost = most.excess_loss / most.best_error if most.best_error > 0 else None
+    # A share of what is only rounding would be a number without any meaning.
+    known = most.best_error > max(model.rounding, ROUNDING * most.total_variance)
+    share_lost = most.excess_loss / most.best_error if known else None
     above = "" if share_lost is None else f" ({in_ascii(relative(share_lost))})"
     yield Finding(
         "FS205",
@@ -246,10 +264,45 @@ def _repair(models: Sequence[ModelAudit]) -> Iterator[Finding]:
         )
 
 
+def _who_pays_for_repair(models: Sequence[ModelAudit]) -> Iterator[Finding]:
+    """FS303: groups that keep clearly less of their variance than with plain PCA."""
+    by_name = {model.name: model for model in models}
+    for model in models:
+        plain = by_name.get(model.baseline or "")
+        if plain is None or len(plain.groups) < 2:
+            continue
+        kept_less = []
+        for before, after in zip(plain.groups, model.groups, strict=True):
+            if before.variance_kept is not None and after.variance_kept is not None:
+                points = before.variance_kept - after.variance_kept
+                if points > _MATERIAL:
+                    kept_less.append((points, before, after))
+        if not kept_less:
+            continue
+        kept_less.sort(key=lambda each: each[0], reverse=True)
+        said = [
+            f"{quoted(after.group)} ({after.n:,} rows, {in_ascii(share(after.proportion))} of all: "
+            f"{in_ascii(share(after.variance_kept))} instead of "
+            f"{in_ascii(share(before.variance_kept))})"
+            for _, before, after in kept_less
+        ]
+        together = sum(after.proportion for _, _, after in kept_less)
+        n_rows = sum(after.n for _, _, after in kept_less)
+        in_all = "" if len(said) == 1 else f" In all {n_rows:,} rows, {in_ascii(share(together))}."
+        yield Finding(
+            "FS303",
+            "info",
+            f"{model.name} keeps less than {plain.name} of the variance of {first_of(said)}."
+            f"{in_all}",
+            model.name,
+            tuple(after.group for _, _, after in kept_less),
+        )
+
+
 def _dimensions(model: ModelAudit) -> str:
     return in_ascii(count(model.n_components, "dimension"))
 
 
 _ABOUT_ROWS = (_about_groups, _no_intervals, _fitted_here)
 _ABOUT_MODEL = (_missing_groups, _loses_nothing, _who_pays, _disparity, _open_gap)
-_ACROSS = (_different_centers, _repair)
+_ACROSS = (_different_centers, _repair, _who_pays_for_repair)

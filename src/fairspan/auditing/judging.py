@@ -1,7 +1,7 @@
 """What models do to each group of some rows, or of moments that stand in for them."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,13 +32,31 @@ from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 
 
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Models that were judged, and what was seen of the rows.
+
+    Attributes
+    ----------
+    models : list of ModelAudit
+    moments : GroupMoments, SparseMoments or ThinMoments
+        Of all rows.
+    ordered : tuple of int
+        Columns whose values are in order and nearly all different.
+    """
+
+    models: list[ModelAudit]
+    moments: Moments
+    ordered: tuple[int, ...] = ()
+
+
 def judged_on_rows(
     audited: Sequence[Audited],
     rows: Rows,
     moments: Moments | None,
     limit: GroupLimit,
     options: Expectations,
-) -> tuple[list[ModelAudit], Moments]:
+) -> Judged:
     """Judge models on rows, read twice: for moments, and for spreads; and on their moments."""
     moments, folded, why = read_rows(audited, rows, moments, limit, options)
     judged = [_judge(each, moments) for each in audited]
@@ -72,7 +90,8 @@ def judged_on_rows(
             audited, judged, spreads, expected, seen.kurtosis, strict=True
         )
     ]
-    return results, moments
+    in_features = folded is None or folded.rows.n_features == moments.n_features
+    return Judged(results, moments, seen.ordered if in_features else ())
 
 
 def judged_on_moments(

@@ -24,6 +24,15 @@ _REMEDIES = {
     "FS206": "Ask for fewer dimensions to compare.",
     "FS301": "Compare each model with its own best error, or fit them with the same settings.",
     "FS302": "Decide whether the repair is worth its price.",
+    "FS303": "Decide whether these groups can bear it. A criterion that weighs all rows, or more "
+    "dimensions, costs them less.",
+    "FS401": "Leave the feature out: drop the column, or --exclude.",
+    "FS402": "Leave the feature out (drop the column, or --exclude), unless it measures something.",
+    "FS403": "Use scale=True (--standardize), or divide the feature by its unit.",
+    "FS404": "Join rare categories into one, leave them out (--exclude), or do not scale.",
+    "FS405": "Spell the labels alike in the group column.",
+    "FS406": "Cross fewer attributes, or join groups; check that the group column is no "
+    "identifier.",
 }
 
 

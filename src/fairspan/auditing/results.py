@@ -9,7 +9,7 @@ from fairspan.formatting.names import first_of
 from fairspan.rows.groups import Label, printable, spelled
 
 # Of float64's sixteen digits the last four are left to rounding.
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class ModelAudit:
     @property
     def rounding(self) -> float:
         """Figures up to this size are rounding: a share of the variance over all rows."""
-        return _ROUNDING * sum(group.proportion * group.total_variance for group in self.groups)
+        return ROUNDING * sum(group.proportion * group.total_variance for group in self.groups)
 
     @property
     def loses_nothing(self) -> bool:

@@ -8,6 +8,7 @@ from io import BytesIO
 
 import numpy as np
 
+from fairspan.auditing.ordered_columns import OrderedColumns
 from fairspan.linalg.threads import threads_of
 from fairspan.rows.engines import folded
 from fairspan.rows.folds import FoldedLabels, Folds
@@ -91,12 +92,15 @@ class RowFigures:
         How many rows or clusters of each group vary independently.
     kurtosis : (m, k) array
         Fourth moment of the errors about their mean, over the squared variance; NaN without any.
+    ordered : tuple of int
+        Columns whose values are in order and nearly all different, as row numbers are.
     """
 
     means: FloatArray
     standard_errors: FloatArray
     sizes: IntegerArray
     kurtosis: FloatArray
+    ordered: tuple[int, ...] = ()
 
 
 def row_figures(
@@ -142,10 +146,12 @@ class Sums:
         Of w, and of the rows.
     clusters : dict of (group, cluster) to (m q + 1,) array
         Of w x and of w, in each cluster.
+    ordered : OrderedColumns
     """
 
     powers: FloatArray
     totals: FloatArray
+    ordered: OrderedColumns
     clusters: dict[tuple[int, str], FloatArray] = field(default_factory=dict)
 
 
@@ -163,10 +169,11 @@ class RowStatistics:
         coder, k = LabelCoder(self.labels), len(self.labels)
         n_quantities = len(QUANTITIES) if self.folds else 1
         shape = (len(self.projections), n_quantities, 5, k)
-        sums = Sums(np.zeros(shape), np.zeros((2, k)))
+        sums = Sums(np.zeros(shape), np.zeros((2, k)), OrderedColumns.before(rows.n_features))
         references, units = self._references()[:, :n_quantities], self._units()
         for block in rows.blocks():
             assert block.labels is not None
+            sums.ordered = sums.ordered.absorb(block.values)
             known = self._folded(block.labels, block.first_row)
             # Rows of weight zero may carry a group that has no other rows, so they go first.
             kept = np.arange(len(block.values))
@@ -190,14 +197,26 @@ class RowStatistics:
         clusters = dict(left.clusters)
         for key, more in right.clusters.items():
             clusters[key] = clusters[key] + more if key in clusters else more
-        return Sums(left.powers + right.powers, left.totals + right.totals, clusters)
+        return Sums(
+            left.powers + right.powers,
+            left.totals + right.totals,
+            left.ordered.merged(right.ordered),
+            clusters,
+        )
 
     def to_bytes(self, result: Sums) -> bytes:
         """The sums as bytes."""
         file = BytesIO()
         keys = np.frombuffer(json.dumps(list(result.clusters)).encode(), dtype=np.uint8)
         values = np.array(list(result.clusters.values()))
-        np.savez(file, powers=result.powers, totals=result.totals, keys=keys, values=values)
+        np.savez(
+            file,
+            powers=result.powers,
+            totals=result.totals,
+            ordered=result.ordered.to_array(),
+            keys=keys,
+            values=values,
+        )
         return file.getvalue()
 
     def from_bytes(self, contents: bytes) -> Sums:
@@ -206,7 +225,8 @@ class RowStatistics:
             keys = json.loads(stored["keys"].tobytes())
             named = [(int(group), str(name)) for group, name in keys]
             clusters = dict(zip(named, stored["values"], strict=True))
-            return Sums(stored["powers"], stored["totals"], clusters)
+            ordered = OrderedColumns.from_array(stored["ordered"])
+            return Sums(stored["powers"], stored["totals"], ordered, clusters)
 
     def figures(self, sums: Sums) -> RowFigures:
         """Means and standard errors of all rows."""
@@ -228,7 +248,7 @@ class RowStatistics:
             kurtosis = counts * sums.powers[:, 0, 4] / squares[:, 0] ** 2
         units = self._units()
         means = units * offsets + self._references()[:, :q]
-        return RowFigures(means, units * errors, sizes, kurtosis)
+        return RowFigures(means, units * errors, sizes, kurtosis, sums.ordered.columns())
 
     def _references(self) -> FloatArray:
         """What is near the mean of each quantity, by the moments, (m, 5, k)."""

@@ -10,6 +10,7 @@ from fairspan.estimator.fitting import Fit
 from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import used_parameters
 from fairspan.report.facts.answers import Answer, Answers
+from fairspan.rows.groups import printable
 
 _OF_ANOTHER_PACKAGE = "What this criterion asks for is told by the package that it comes from."
 
@@ -33,6 +34,7 @@ def findings_facts(answers: Answers, audit: Audit) -> list[dict[str, Any]]:
             "message": each.message,
             "model": None if each.model is None else names[each.model],
             "groups": [group_name(label) for label in each.groups],
+            "columns": [printable(name) for name in each.columns],
             "remedy": remedy_of(each.code),
         }
         for each in audit.findings

@@ -1,0 +1,279 @@
+"""Data that cannot mean what they seem to: where each finding comes, and where it must not."""
+
+import json
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.decomposition import PCA
+
+import real_data
+from fairspan import FairPCA, GroupMoments, audit
+from fairspan.auditing.data_findings import find_in_data
+from fairspan.auditing.models import models_of
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((300, 4))
+GROUPS = np.repeat(["a", "b"], 150)
+
+
+def found(code, models, *arguments, **named):
+    return [each for each in audit(models, *arguments, **named).findings if each.code == code]
+
+
+def on_frame(code, rows, groups, **settings):
+    fair = FairPCA(2, **settings).fit(rows, sensitive_features=groups)
+    return found(code, fair, rows, groups)
+
+
+def with_column(values, name="SEX"):
+    return pd.DataFrame(X, columns=["w", "x", "y", "z"]).assign(**{name: values})
+
+
+def real(name, code, d=2, without=(), **settings):
+    """A finding of a real data set, from its moments."""
+    rows = real_data.load(name)
+    kept = [i for i, each in enumerate(rows.feature_names) if each not in without]
+    frame = pd.DataFrame(rows.X[:, kept], columns=[rows.feature_names[i] for i in kept])
+    moments = GroupMoments.from_rows(frame, rows.groups)
+    return found(code, FairPCA(d, **settings).fit_moments(moments), moments=moments)
+
+
+# A feature that is the group
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_a_column_that_is_the_group_is_named(scale):
+    rows = with_column(np.where(GROUPS == "a", 1.0, 2.0))
+    [finding] = on_frame("FS401", rows, GROUPS, scale=scale)
+    assert finding.message.startswith("feature 'SEX' is the group")
+    assert "--exclude" in finding.message
+    assert finding.columns == ("SEX",)
+    assert not on_frame("FS401", rows.drop(columns="SEX"), GROUPS, scale=scale)
+
+
+def test_columns_without_names_are_numbered():
+    rows = np.column_stack([X, GROUPS == "a", GROUPS == "b"]).astype(float)
+    [finding] = found("FS401", PCA(1).fit(rows), rows, GROUPS)
+    assert finding.message.startswith("features x4, x5 are the group")
+    assert finding.columns == ("x4", "x5")
+
+
+def test_names_cannot_command_the_terminal():
+    rows = with_column(np.where(GROUPS == "a", 1.0, 2.0), "sex\x1b[2J\n")
+    [finding] = on_frame("FS401", rows, GROUPS)
+    assert "'sex?[2J?'" in finding.message
+    assert finding.columns == ("sex\x1b[2J\n",)
+
+
+def test_one_of_two_crossed_attributes_is_named():
+    sex = np.where(np.arange(300) % 2, "f", "m")
+    groups = np.column_stack([GROUPS, sex])
+    [finding] = on_frame("FS401", with_column((sex == "f") * 1.0), groups)
+    assert finding.columns == ("SEX",)
+
+
+@pytest.mark.parametrize(("within", "named"), [(0.01, True), (0.03, False)])
+def test_nearly_constant_is_less_than_two_percent_of_the_variance(within, named):
+    noise = RNG.standard_normal(300)
+    for group in ("a", "b"):
+        own = np.flatnonzero(group == GROUPS)
+        noise[own] = (noise[own] - noise[own].mean()) / noise[own].std()
+    between = np.where(GROUPS == "a", 1.0, -1.0)
+    column = np.sqrt(1 - within) * between + np.sqrt(within) * noise
+    assert bool(on_frame("FS401", with_column(column), GROUPS)) == named
+
+
+def test_a_constant_column_and_many_groups_of_two_rows_are_not_the_group():
+    assert not on_frame("FS401", with_column(7.0), GROUPS)
+    assert not on_frame("FS401", with_column(0.1 + 1e9), GROUPS)
+    pairs = np.arange(60) // 2
+    fair = FairPCA(1).fit(X[:60], sensitive_features=pairs)
+    assert not found("FS401", fair, X[:60], pairs)
+    # Of eleven rows in ten groups nothing can be said.
+    assert not found("FS401", PCA(1).fit(X[:11]), X[:11], np.minimum(np.arange(11), 9))
+
+
+def test_real_columns_that_are_the_group_and_their_absence():
+    for name, column in (
+        ("compas:group__sex", "sex_male"),
+        ("default_credit:group__sex", "SEX"),
+        ("adult_train:group__sex", "sex_male"),
+        ("german_credit:group__sex", "A9_2"),
+    ):
+        [finding] = real(name, "FS401")
+        assert finding.columns == (column,)
+        assert not real(name, "FS401", without=[column])
+
+
+@pytest.mark.parametrize(
+    "name", ["image_segmentation:group__class", "wine_quality:group__colour", "compas:group__race"]
+)
+def test_real_columns_that_only_differ_much_between_groups_are_not_named(name):
+    assert not real(name, "FS401")
+
+
+# A row number
+
+
+def test_ordered_columns_are_named():
+    moments = GroupMoments.from_rows(X, GROUPS)
+    models = models_of(PCA(1).fit(X))
+    assert not [each for each in find_in_data(models, moments) if each.code == "FS402"]
+    [finding] = find_in_data(models, moments, ordered=(0, 3))
+    assert (finding.code, finding.columns) == ("FS402", ("x0", "x3"))
+    assert finding.message.startswith("features x0, x3: values that only rise or only fall")
+
+
+# One feature with nearly all variance
+
+
+@pytest.mark.parametrize(("share", "named"), [(0.91, True), (0.89, False)])
+def test_a_column_with_most_of_the_variance_is_named_unless_scaled(share, named):
+    flat = (X - X.mean(axis=0)) / X.std(axis=0)
+    rows = flat * np.sqrt([share, *[(1 - share) / 3] * 3])
+    assert bool(found("FS403", PCA(1).fit(rows), rows, GROUPS)) == named
+    scaled = FairPCA(1, scale=True).fit(rows, sensitive_features=GROUPS)
+    assert not found("FS403", scaled, rows, GROUPS)
+    if named:
+        [finding] = found("FS403", {"mine": PCA(1).fit(rows), "s": scaled}, rows, GROUPS)
+        assert "feature x0 holds 91.0 % of the variance, and mine does not scale" in finding.message
+        assert "scale=True (--standardize)" in finding.message
+
+
+def test_nearly_all_is_not_called_all():
+    rows = X * [1e6, 1, 1, 1]
+    assert "holds more than 99.9 %" in found("FS403", PCA(1).fit(rows), rows, GROUPS)[0].message
+
+
+def test_variance_is_measured_about_the_models_centre():
+    rows = X + np.array([100, 0, 0, 0])
+    for center, named in (("global", False), ("group", False), ("none", True)):
+        fair = FairPCA(1, center=center).fit(rows, sensitive_features=GROUPS)
+        assert bool(found("FS403", fair, rows, GROUPS)) == named
+    apart = X + np.where(GROUPS == "a", 100, 0)[:, None] * [1, 0, 0, 0]
+    for center, named in (("global", True), ("group", False)):
+        fair = FairPCA(1, center=center).fit(apart, sensitive_features=GROUPS)
+        assert bool(found("FS403", fair, apart, GROUPS)) == named
+
+
+def test_a_single_column_and_rows_without_variance_hold_nothing_of_note():
+    assert not found("FS403", np.eye(1), X[:, :1], GROUPS)
+    assert not found("FS403", np.eye(4)[:1], np.zeros((300, 4)), GROUPS)
+
+
+# Rare indicators
+
+
+def test_a_component_of_a_rare_indicator_is_named_where_it_is_scaled():
+    for rare in (np.arange(300) == 7, np.arange(300) != 7):
+        rows = with_column(rare * 1.0, "rare").drop(columns=["w", "x", "y"])
+        [finding] = on_frame("FS404", rows.assign(z2=X[:, 3] + X[:, 0] / 9), GROUPS, scale=True)
+        assert finding.columns == ("rare",)
+        assert "components of minimax_loss" in finding.message
+        assert not on_frame("FS404", rows.assign(z2=X[:, 3]), GROUPS, scale=False)
+
+
+def test_a_frequent_indicator_and_other_rare_numbers_are_not_named():
+    for column in (np.arange(300) % 2, np.arange(300) % 99 == 7, (np.arange(300) == 7) * 2.0):
+        rows = with_column(column * 1.0).drop(columns=["w", "x", "y"])
+        assert not on_frame("FS404", rows.assign(z2=X[:, 3] + X[:, 0] / 9), GROUPS, scale=True)
+
+
+def test_an_indicator_that_makes_no_component_is_not_named():
+    rows = with_column((np.arange(300) == 7) * 1.0).to_numpy()
+    axes = np.eye(5)[:2]
+    moments = GroupMoments.from_rows(rows, GROUPS)
+    subspace = FairPCA(2, scale=True).fit_moments(moments)
+    models = models_of({"axes": axes, "fair": subspace})
+    named = [each for each in find_in_data(models[:1], moments) if each.code == "FS404"]
+    assert not named
+
+
+def test_real_indicators_of_countries():
+    [finding] = real("adult_train:group__race", "FS404", d=8, scale=True)
+    assert "country=Laos" in finding.columns
+    assert not real("adult_train:group__race", "FS404", d=8, scale=False)
+    assert not real("default_credit:group__sex", "FS404", d=8, scale=True)
+
+
+# Labels
+
+
+@pytest.mark.parametrize(
+    ("labels", "named"),
+    [
+        ([" Female", "female"], (" Female", "female")),
+        (["female", "female\t"], ("female", "female\t")),
+        (["high school", "highschool"], ("high school", "highschool")),
+        (["fe\u00a0male", "fe male"], ("fe male", "fe\u00a0male")),
+        (["female", "male"], ()),
+        ([1, 2], ()),
+        ([True, False], ()),
+    ],
+)
+def test_labels_that_differ_only_by_case_or_blanks(labels, named):
+    groups = np.array(labels, dtype=object)[np.arange(300) % 2].tolist()
+    findings = found("FS405", PCA(1).fit(X), X, groups)
+    assert tuple(label for each in findings for label in each.groups) == named
+
+
+def test_labels_of_crossed_attributes_are_compared_part_by_part():
+    groups = np.array([["f", "old"], ["F", "old"], ["f", "young"]])[np.arange(300) % 3]
+    [finding] = found("FS405", PCA(1).fit(X), X, groups)
+    assert finding.groups == (("F", "old"), ("f", "old"))
+    assert "'F / old' and 'f / old'" in finding.message
+
+
+def test_many_groups_of_few_rows():
+    rows = RNG.standard_normal((4200, 3))
+    for n_groups, named in ((20, False), (21, False), (60, True)):
+        groups = np.arange(4200) % n_groups
+        assert bool(found("FS406", PCA(1).fit(rows), rows, groups)) == named
+    half = np.r_[np.arange(11 * 99) % 11, 11 + np.arange(4200 - 11 * 99) % 10]
+    [finding] = found("FS406", PCA(1).fit(rows), rows, half)
+    assert "21 groups, of which 11 have fewer than 100 rows" in finding.message
+
+
+# All of them
+
+
+def test_findings_about_the_data_come_first_in_the_order_of_their_codes_and_the_same_twice():
+    rows = with_column(np.where(GROUPS == "a", 1e6, 2e6))
+    labels = np.where(GROUPS == "a", "x", np.where(np.arange(300) % 2, "Y", "y"))
+    results = [
+        audit(FairPCA(1).fit(rows, sensitive_features=labels), rows, labels) for _ in range(2)
+    ]
+    codes = [each.code for each in results[0].findings]
+    assert codes[:3] == ["FS401", "FS403", "FS405"]
+    assert results[0].findings == results[1].findings
+    assert json.loads(json.dumps(results[0].to_dict()))["findings"][0]["columns"] == ["SEX"]
+
+
+def test_rows_that_stand_for_their_matrices_give_the_same_findings():
+    column = np.where(GROUPS == "a", 300.0, 0.0)
+    rows = np.column_stack([X, column])
+    thin = np.hstack([rows, np.zeros((300, 600))])
+    dense = find_in_data(models_of(np.eye(605)[:1]), GroupMoments.from_rows(thin, GROUPS))
+    assert [each.code for each in dense] == ["FS401", "FS403"]
+    for source in (thin, sparse.csr_matrix(np.hstack([thin, np.zeros((300, 1000))]))):
+        axis = np.eye(source.shape[1])[:1]
+        codes = [each.code for each in audit(axis, source, GROUPS).findings]
+        assert codes[:2] == ["FS401", "FS403"]
+
+
+def test_many_features_and_groups_take_little_time():
+    p, k = 2000, 50
+    moments = GroupMoments(
+        np.arange(k),
+        np.full(k, 500),
+        np.full(k, 500.0),
+        RNG.standard_normal((k, p)),
+        np.broadcast_to(np.eye(p) * 500, (k, p, p)),
+    )
+    models = models_of(np.eye(p)[:20])
+    start = time.process_time()
+    find_in_data(models, moments)
+    assert time.process_time() - start < 0.5
