@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from fairspan.displays.fitted import moments_of_fit
-from fairspan.drawing.frontier import FrontierPicture
+from fairspan.drawing.points import FrontierPicture
 from fairspan.trade_off.tracing import frontier_to_look_at
 
 

@@ -8,9 +8,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fairspan.drawing.labels import for_legend, head, labels_within, rows_size, set_rows, width_of
+from fairspan.drawing.labels import (
+    BEST,
+    FAINT,
+    FAIR,
+    INK,
+    PLAIN,
+    for_legend,
+    head,
+    labels_within,
+    other_look,
+    rows_size,
+    set_rows,
+    width_of,
+)
 from fairspan.drawing.layout import plain_numbers
-from fairspan.drawing.palette import BEST, FAINT, FAIR, INK, PLAIN, other_look
 from fairspan.drawing.picture import Picture
 from fairspan.formatting.names import label_of, spoken
 from fairspan.formatting.numbers import axis_number, count

@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.drawing.labels import head, labels_within, width_of
+from fairspan.drawing.labels import (
+    BEST,
+    FAINT,
+    FAIR,
+    INK,
+    PLAIN,
+    Look,
+    head,
+    labels_within,
+    look,
+    width_of,
+)
 from fairspan.drawing.layout import label_bounds, panelled_size, panels, plain_numbers, stacked
-from fairspan.drawing.palette import BEST, FAINT, FAIR, INK, PLAIN, Look, look
 from fairspan.drawing.picture import Picture, unproven
 from fairspan.formatting.names import label_of, spoken
 from fairspan.formatting.numbers import axis_number

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.drawing.labels import (
+    DIVERGING,
+    INK,
     figure_of,
     head,
     height_of,
@@ -20,7 +22,6 @@ from fairspan.drawing.labels import (
     width_of,
 )
 from fairspan.drawing.layout import images
-from fairspan.drawing.palette import DIVERGING, INK
 from fairspan.drawing.picture import Picture
 from fairspan.formatting.names import spoken
 from fairspan.formatting.numbers import loading

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from fairspan.drawing.palette import INK, STYLE
+from fairspan.drawing.labels import INK, STYLE
 from fairspan.errors import MissingDependency
 from fairspan.formatting.data_frames import data_frame
 

@@ -21,10 +21,8 @@ from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.restrictions import Restriction
 from fairspan.problem.units import check_squares, in_units, largest_column, unit_for
 from fairspan.rows.groups import listed
-from fairspan.solvers.choose import solver_of
+from fairspan.solvers.choose import Solved, Task, smallest_keeping, solver_of
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace
-from fairspan.solvers.restrictions.restricted import Solved, Task
-from fairspan.solvers.restrictions.smallest_dimension import smallest_keeping
 from fairspan.subspace import FairSubspace, Provenance
 from fairspan.typing import FloatArray
 from fairspan.version import __version__

@@ -10,10 +10,10 @@ from threadpoolctl import threadpool_limits
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.rows.arrays import comes_from
-from fairspan.rows.arrow import ArrowStream
 from fairspan.rows.checks import check_width
 from fairspan.rows.columns import ChosenColumns, RowsByColumns, named_columns_only, not_scored
 from fairspan.rows.engines import located
+from fairspan.rows.frames import ArrowStream
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import Fold, OnMissing, Projection, Result
 from fairspan.rows.spark.jobs import (
