@@ -104,7 +104,7 @@ def _solved(moments: Callable[[], GroupMoments], d: int) -> dict[str, Any]:
     relaxation.run(_TOLERANCE * problem.total_variance)
     soft = SoftBasis.of(relaxation.projector, d)
     fewer = reduced(dual, soft)
-    value = dual.value(fewer.errors(problem.second_moments))
+    value = dual.pieces.value(fewer.errors(problem.second_moments))
     return {
         "k": problem.n_groups,
         # Of its two bounds the one that no subspace is below.

@@ -29,7 +29,7 @@ from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import RowSource
 from fairspan.rows.registry import opener_of, rows_of
 from fairspan.rows.resuming import recorded, write_whole
-from fairspan.rows.sampling import SampledRows, sampled
+from fairspan.rows.sampling import sampled
 from fairspan.storage import is_archive, remove_abandoned, replacing, writing
 from fairspan.subspace import FairSubspace
 
@@ -56,7 +56,13 @@ def make_moments(
     rows, limit = reading.opened(data), GroupLimit(reading.max_groups)
     partial = out.with_name(out.name + ".partial")
     if reading.sample is not None:
-        drawn = _sample_of(rows, partial, reading.sample, reading.seed or 0)
+        if partial.exists():
+            raise InvalidInput(
+                f"{partial} is the record of an interrupted run, which read all rows",
+                "Allowed with --sample is an output of which no run was interrupted",
+                f"Go on without --sample, or delete {partial}, or name another output",
+            )
+        drawn = sampled(telling(rows, "sampling"), reading.sample, reading.seed or 0)
         complete = accumulate(drawn, limit)
     elif not isinstance(rows, FileRows):
         complete = accumulate(rows, limit)
@@ -142,16 +148,6 @@ def in_words(moments: GroupMoments) -> str:
     counted, features = count(n_rows, "row"), count(moments.n_features, "feature")
     intake = f"; {moments.intake}" if str(moments.intake) else ""
     return "\n".join([*text, "", *wrapped(in_ascii(f"{counted}, {features}") + intake, _WIDTH)])
-
-
-def _sample_of(rows: RowSource, partial: Path, size: int, seed: int) -> SampledRows:
-    if partial.exists():
-        raise InvalidInput(
-            f"{partial} is the record of an interrupted run, which read all rows",
-            "Allowed with --sample is an output of which no run was interrupted",
-            f"Go on without --sample, or delete {partial}, or name another output",
-        )
-    return sampled(telling(rows, "sampling"), size, seed)
 
 
 def _warn_of_tiny_groups(moments: GroupMoments) -> None:

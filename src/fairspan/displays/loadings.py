@@ -63,7 +63,13 @@ class LoadingsDisplay(LoadingsPicture):
         moments_of_fit(estimator, cls.__name__)
         check_count("n_features", n_features)
         subspace = estimator.subspace_
-        _check_shape(image_shape, subspace.n_features)
+        shape, p = image_shape, subspace.n_features
+        if shape is not None and (len(shape) != 2 or shape[0] * shape[1] != p):
+            raise InvalidParameter(
+                f"image_shape is {image_shape!r}",
+                f"Allowed are two whole numbers whose product is the number of features, {p}",
+                "Pass the rows and columns of the images that the features are the pixels of",
+            )
         if beside_pca and image_shape is None:
             raise Incompatible(
                 "beside_pca was asked for without image_shape",
@@ -82,13 +88,3 @@ class LoadingsDisplay(LoadingsPicture):
             plain=plain_of_fit(estimator).components if beside_pca else None,
             name=criterion_name(estimator),
         )
-
-
-def _check_shape(shape: tuple[int, int] | None, n_features: int) -> None:
-    if shape is None or (len(shape) == 2 and shape[0] * shape[1] == n_features):
-        return
-    raise InvalidParameter(
-        f"image_shape is {shape!r}",
-        f"Allowed are two whole numbers whose product is the number of features, {n_features}",
-        "Pass the rows and columns of the images that the features are the pixels of",
-    )

@@ -191,13 +191,11 @@ class GroupLossPicture(Picture):
         beside = set_rows(axes, self.groups)
         axes.set_xlim(left=0)
         plain_numbers((axes,), "x")
-        head(axes, self._title(), handles, labels, note=self._note(), beside=beside)
-        return (axes,)
-
-    def _title(self) -> str:
         d = self.n_components
         own = "its own best dimension" if d == 1 else f"its own best {d} dimensions"
-        return f"What each group loses against {own}"
+        title = f"What each group loses against {own}"
+        head(axes, title, handles, labels, note=self._note(), beside=beside)
+        return (axes,)
 
     def _note(self) -> str:
         """What is proven of the largest loss."""

@@ -115,6 +115,8 @@ class ErrorCurvePicture(Picture):
         return models
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
+        from matplotlib.ticker import MaxNLocator
+
         drawn = (axes,) if self._together else panels(axes, self.groups)
         for i, panel in enumerate(drawn):
             if self.marked is not None:
@@ -124,7 +126,9 @@ class ErrorCurvePicture(Picture):
             panel, own = (axes, look(g)) if self._together else (drawn[g], None)
             for model in self._models():
                 _draw_line(panel, self.dimensions, model, g, own)
-        _set_scales(drawn)
+        drawn[0].set_ylim(bottom=0)
+        plain_numbers(drawn[:1])  # all are of one scale
+        drawn[0].xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True, min_n_ticks=1))
         what = "reconstruction error" if self.quantity == "error" else "excess loss"
         label_bounds(axes, drawn, "number of dimensions", what)
         head(axes, _TITLES[self.quantity], *self._legend(axes), note=self._note())
@@ -187,14 +191,6 @@ def _draw_line(
     if model.interval is not None:
         low, high = model.interval[:, g].T
         axes.fill_between(dimensions, low, high, color=colour, alpha=_BAND, linewidth=0)
-
-
-def _set_scales(drawn: Sequence[Axes]) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    drawn[0].set_ylim(bottom=0)
-    plain_numbers(drawn[:1])  # all are of one scale
-    drawn[0].xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True, min_n_ticks=1))
 
 
 @dataclass(eq=False)
@@ -271,14 +267,11 @@ class DisparityPathPicture(Picture):
         plain_numbers((upper, lower), "y" if self.logarithmic else "both")
         upper.set_ylabel("disparity")
         lower.set_ylabel("total error")
-        label_bounds(axes, (upper, lower), label_of(spoken(self.parameter)))
-        head(axes, self._title(), handles, labels, note=self._note(axes))
+        name = label_of(spoken(self.parameter))
+        label_bounds(axes, (upper, lower), name)
+        title = f"What the {name} does to the disparity, and what it costs"
+        head(axes, title, handles, labels, note=self._note(axes))
         return upper, lower
-
-    def _title(self) -> str:
-        return (
-            f"What the {label_of(spoken(self.parameter))} does to the disparity, and what it costs"
-        )
 
     def _note(self, axes: Axes) -> str:
         what = "the largest difference of two groups' errors"

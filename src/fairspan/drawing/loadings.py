@@ -110,12 +110,13 @@ class LoadingsPicture(Picture):
         room = (width_of(axes) / values.shape[1], height_of(axes) / values.shape[0])
         if room[0] >= _CELL[0] and room[1] >= _CELL[1]:
             for (row, column), value in np.ndenumerate(values):
-                colour = "white" if _is_dark(image.to_rgba(np.asarray(value))) else INK
+                red, green, blue, _ = image.to_rgba(np.asarray(value))
+                is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < _DARK
                 axes.text(
                     column,
                     row,
                     loading(float(value)),
-                    color=colour,
+                    color="white" if is_dark else INK,
                     ha="center",
                     va="center",
                     fontsize=9,
@@ -165,8 +166,3 @@ class LoadingsPicture(Picture):
             [(f"{name} {i + 1}", row) for i, row in enumerate(block[:_MOST_IMAGES])]
             for name, block in zip(short, self._blocks(), strict=True)
         ]
-
-
-def _is_dark(colour: Any) -> bool:
-    red, green, blue, _ = colour
-    return bool(0.299 * red + 0.587 * green + 0.114 * blue < _DARK)

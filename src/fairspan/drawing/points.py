@@ -221,7 +221,10 @@ class ReducedRowsPicture(Picture):
         plain_numbers(drawn[:1])  # all are of one scale
         label_bounds(axes, drawn, "component 1", "component 2")
         labels = labels_within(axes, self.groups, width_of(axes) / 2.5, 10) if together else []
-        head(axes, _TITLE, handles, labels, note=self._note())
+        note = "Ellipses: two standard deviations of the group's rows, along its own axes."
+        if len(self.points) < self.n_rows:
+            note = f"{len(self.points):,} of {self.n_rows:,} rows are shown. {note}"
+        head(axes, _TITLE, handles, labels, note=note)
         return drawn
 
     def _draw_group(self, axes: Axes, g: int, own: Look) -> Any:
@@ -240,12 +243,6 @@ class ReducedRowsPicture(Picture):
             axes.plot(*line.T, color="white", linewidth=3.4, alpha=0.8)
             axes.plot(*line.T, color=own.colour, linestyle=style, linewidth=1.7)
         return Line2D([], [], color=own.colour, marker=own.marker, linestyle=own.line)
-
-    def _note(self) -> str:
-        shown = ""
-        if len(self.points) < self.n_rows:
-            shown = f"{len(self.points):,} of {self.n_rows:,} rows are shown. "
-        return f"{shown}Ellipses: two standard deviations of the group's rows, along its own axes."
 
 
 def _scatter(axes: Axes, points: FloatArray, own: Look) -> None:

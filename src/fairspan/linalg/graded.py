@@ -168,11 +168,7 @@ def smallest_sum(matrices: FloatArray, weights: FloatArray, n_leading: int) -> S
         found.append(SmallestSum(value - neglected, rounding))
         if neglected <= rounding:
             break
-    return max(found, key=_proven)
-
-
-def _proven(found: SmallestSum) -> float:
-    return found.value - found.rounding
+    return max(found, key=lambda each: each.value - each.rounding)
 
 
 def root_mean_squares(matrices: FloatArray) -> FloatArray:

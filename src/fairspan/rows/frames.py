@@ -8,7 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from narwhals.exceptions import DuplicateError
 
-from fairspan.errors import InvalidInput, MissingDependency
+from fairspan.errors import InvalidInput, imported
 from fairspan.rows.arrays import RowsInMemory
 from fairspan.rows.checks import check_columns, check_shape, checked_values
 from fairspan.rows.columns import (
@@ -251,10 +251,7 @@ class ArrowStreams(ReadInBatches):
 
 
 def _opened(source: Any) -> Any:
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise MissingDependency.for_extra("pyarrow", "arrow", "Reading a stream") from error
+    pa = imported("pyarrow", "arrow", "Reading a stream")
     if isinstance(source, pa.RecordBatchReader):
         return source
     try:

@@ -59,7 +59,10 @@ class Labels:
         if hasattr(native, "dictionary_encode"):
             return cls(len(series), lambda start, stop: _of_arrow(native[start:stop]))
         if hasattr(getattr(native, "cat", None), "codes"):
-            labels = _of_pandas_categories(native)
+            # Missing is coded as -1, which then points at the last one.
+            distinct = [*native.cat.categories.tolist(), None]
+            codes = native.cat.codes.to_numpy().astype(np.intp) % len(distinct)
+            labels = CodedLabels(distinct, codes)
             return cls(len(series), lambda start, stop: labels[start:stop])
         is_numpys = series.dtype.is_integer() and not is_wide(series.dtype)
         if is_numpys and series.null_count() == 0:
@@ -136,13 +139,6 @@ def _of_arrow(column: Any) -> CodedLabels:
         codes = codes.fill_null(len(distinct))
         distinct.append(None)
     return CodedLabels(distinct, numbers_of(codes))
-
-
-def _of_pandas_categories(series: Any) -> CodedLabels:
-    codes = series.cat.codes.to_numpy()
-    # Missing is coded as -1, which then points at the last one.
-    distinct = [*series.cat.categories.tolist(), None]
-    return CodedLabels(distinct, codes.astype(np.intp) % len(distinct))
 
 
 def labels_of(sensitive_features: Any, n_rows: int, X: Any) -> Labels:

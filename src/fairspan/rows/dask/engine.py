@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from fairspan.errors import FairspanError, InvalidParameter, MissingDependency
+from fairspan.errors import FairspanError, InvalidParameter, imported
 from fairspan.rows.engines import (
     Part,
     interruption_held,
@@ -162,10 +161,7 @@ def _submitted(client: Any, fold: Fold[Result], parts: Sequence[Part], first: in
 
 @contextmanager
 def _connected(address: str | None) -> Iterator[Any]:
-    try:
-        distributed: Any = import_module("distributed")
-    except ImportError as error:
-        raise MissingDependency.for_extra("distributed", "dask", "Reading on Dask") from error
+    distributed = imported("distributed", "dask", "Reading on Dask")
     if address is None:
         try:
             present = distributed.default_client()

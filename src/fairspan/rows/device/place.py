@@ -78,11 +78,6 @@ class Place:
                 "Move X to the CPU first; in JAX, set jax_enable_x64",
             )
 
-    @property
-    def is_cpu(self) -> bool:
-        """Whether it is ordinary memory."""
-        return "cpu" in str(self.device).lower()
-
     def constant(self, values: AnyArray) -> Any:
         """A numpy array, brought here."""
         if not values.flags.writeable:  # torch warns about those
@@ -129,7 +124,8 @@ class BlockPlan:
     @classmethod
     def for_place(cls, place: Place) -> "BlockPlan":
         """Blocks that stay in the cache of a CPU, or that keep a GPU busy in 128 MB."""
-        return cls(2**18, 2**16, 1) if place.is_cpu else cls(2**24, 2**22, 128)
+        is_cpu = "cpu" in str(place.device).lower()
+        return cls(2**18, 2**16, 1) if is_cpu else cls(2**24, 2**22, 128)
 
     def block_rows(self, n_features: int) -> int:
         """Rows of one block."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from fairspan.errors import InvalidInput, MissingDependency, warn
+from fairspan.errors import InvalidInput, imported, warn
 from fairspan.rows.columns import (
     BLOCKS_AT_A_TIME,
     ChosenColumns,
@@ -174,10 +174,7 @@ def open_table(path: Path) -> TableFile:
             "Allowed are files and folders, since rows are read more than once",
             "Write the rows to a file first",
         )
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise MissingDependency.for_extra("pyarrow", "arrow", f"Reading {path}") from error
+    imported("pyarrow", "arrow", f"Reading {path}")
     return open_folder(path) if path.is_dir() else open_file(path)
 
 
@@ -230,7 +227,9 @@ def _constants(folder: Path, files: Sequence[Path]) -> list[Constants]:
     texts: list[dict[str, str | None]] = []
     for file in files:
         pairs = [name.split("=", 1) for name in file.relative_to(folder).parts[:-1] if "=" in name]
-        texts.append({unquote(key): _value(text) for key, text in pairs})
+        texts.append(
+            {unquote(key): None if text == _NO_VALUE else unquote(text) for key, text in pairs}
+        )
         if set(texts[-1]) != set(texts[0]):
             raise InvalidInput(
                 f"{file} lies under {listed(sorted(texts[-1]))}, but {files[0]} under "
@@ -250,10 +249,6 @@ def _constants(folder: Path, files: Sequence[Path]) -> list[Constants]:
         )
         for each in texts
     ]
-
-
-def _value(text: str) -> str | None:
-    return None if text == _NO_VALUE else unquote(text)
 
 
 def _is_whole(text: str) -> bool:

@@ -72,17 +72,12 @@ class PiecewiseSearch(Search):
     @property
     def tolerance(self) -> float:
         """The gap to reach, absolute: a share of the best value, or a few roundings."""
-        errors = self._errors_so_far
+        best, nearest = self.best, self.relaxation.nearest
+        errors = nearest.errors if best is None else self.problem.errors(best.basis)
         least = _LEAST * self.pieces.size(errors)
         # What is lost in rounding may make a relaxed value seem lower than its bound.
         value = max(min(self.upper, self.relaxation.upper), self.lower)
         return max(self.share / 2 * abs(value), least)
-
-    @property
-    def _errors_so_far(self) -> FloatArray:
-        if self.best is not None:
-            return self.problem.errors(self.best.basis)
-        return self.relaxation.nearest.errors
 
     def run(self, start: FloatArray | None = None, *, thoroughly: bool = True) -> None:
         """Relax; if no atom is the answer, descend from what that found, and from a basis.
@@ -153,7 +148,7 @@ class PiecewiseSearch(Search):
         basis = self.best.basis
         if self.problem.allow_extra and not self.closed:
             soft = self.soft_basis()
-            value = self.dual.value(soft.errors(self.problem.second_moments))
+            value = self.dual.pieces.value(soft.errors(self.problem.second_moments))
             basis = soft.basis if value < self.upper else basis
         return certified(
             self.problem,

@@ -152,7 +152,7 @@ class SpectralModel:
     def program(self, factor: FloatArray, damping: float = 0.0) -> ModelProgram:
         """The model, to be made as large as can be."""
         return ModelProgram(
-            self.dual.pieces_at(self.fixed),
+            self.dual.pieces.at(self.fixed),
             factor,
             damping,
             self.center.multipliers,

@@ -4,7 +4,6 @@ Kept as the paper has it, as reference and baseline; Newton's method on the dual
 relaxation in a fraction of the time.
 """
 
-import importlib
 import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -14,7 +13,7 @@ import scipy.optimize
 
 from fairspan.certificates.optimality import certified
 from fairspan.certificates.solution import Solution, TracePoint
-from fairspan.errors import Incompatible, MissingDependency
+from fairspan.errors import Incompatible, imported
 from fairspan.linalg import leading_subspace
 from fairspan.problem.pieces import Blocks
 from fairspan.problem.problem import Problem
@@ -202,12 +201,9 @@ def _vertex(
 
 
 def _imported() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return importlib.import_module("cvxpy")
-    except ImportError as error:
-        raise MissingDependency.for_extra("cvxpy", "sdp", "The solver 'semidefinite'") from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return imported("cvxpy", "sdp", "The solver 'semidefinite'")
 
 
 def _solved(cvxpy: Any, program: Any) -> str:

@@ -14,7 +14,6 @@ its gradient, for two the angle at which they agree.
 from heapq import heappop, heappush
 from itertools import count, pairwise
 from math import atan2, isfinite, sqrt
-from typing import NamedTuple
 
 import numpy as np
 
@@ -128,13 +127,13 @@ class BranchAndBound:
 
     def _split(self, sector: Sector, bound: float) -> list[Sector]:
         first, last = sector.first, sector.last
-        if sector.is_edge:
+        if first.face is last.face:  # both lie on one supporting line
             middle = (first.position + last.position) / 2
             point = point_on(self.problem, first.angle, first.face, middle)
             self._try(point)
             return [Sector(first, point, None), Sector(point, last, None)]
-        near = Near(self.best, self.upper - bound, self.goal)
-        contact = self._touch(self._splitting.angle(sector, near))
+        gap = self.upper - bound
+        contact = self._touch(self._splitting.angle(sector, self.best, gap, self.goal))
         return sectors_through([(first, first), contact, (last, last)])
 
     def _add(self, sectors: list[Sector]) -> None:
@@ -182,23 +181,6 @@ def clipped_to_positive(polygon: list[Point]) -> list[Point]:
 _NEAR_AN_END = 0.25
 
 
-class Near(NamedTuple):
-    """What is known near the best point.
-
-    Attributes
-    ----------
-    best : BoundaryPoint
-    gap : float
-        The best value less the sector's bound.
-    goal : float
-        The gap to reach.
-    """
-
-    best: BoundaryPoint
-    gap: float
-    goal: float
-
-
 def errors_of(point: BoundaryPoint) -> Point:
     """In plain floats."""
     first, second = point.errors.tolist()
@@ -217,14 +199,14 @@ class Splitting:
         self._scores = scores
         self._far: BoundaryPoint | None = None
 
-    def angle(self, sector: Sector, near: Near) -> float:
+    def angle(self, sector: Sector, best: BoundaryPoint, gap: float, goal: float) -> float:
         """An angle strictly inside the sector."""
         low, high = sector.first.angle, sector.last.angle
         # Bounds of narrow sectors miss by the square of their width.
-        share = min(sqrt(near.goal / (2 * near.gap)), 0.5) if near.gap > 0 else 0.5
+        share = min(sqrt(goal / (2 * gap)), 0.5) if gap > 0 else 0.5
         angle = _where_scores_agree(sector, self._scores)
         if angle is None:
-            angle = _where_least(near.best, self._scores)
+            angle = _where_least(best, self._scores)
         if angle is None or not low <= angle <= high:
             return sector.chord_angle
         angle = self._past(sector, angle, share)
@@ -236,7 +218,9 @@ class Splitting:
         Where that did not enclose it the last time, it is a kink, which the chord finds.
         """
         low, high = sector.first.angle, sector.last.angle
-        near_end, far = min((angle - low, sector.last), (high - angle, sector.first), key=_distance)
+        near_end, far = angle - low, sector.last
+        if high - angle < near_end:
+            near_end, far = high - angle, sector.first
         if near_end >= _NEAR_AN_END * (high - low):
             return angle
         if far is self._far:
@@ -245,10 +229,6 @@ class Splitting:
         self._far = far
         step = max(2 * near_end, share * (high - low))
         return low + step if far is sector.last else high - step
-
-
-def _distance(end: tuple[float, BoundaryPoint]) -> float:
-    return end[0]
 
 
 def _where_scores_agree(sector: Sector, scores: RobustScores) -> float | None:

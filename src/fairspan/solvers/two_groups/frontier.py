@@ -76,11 +76,6 @@ class Sector:
     corner: FloatArray | None
 
     @property
-    def is_edge(self) -> bool:
-        """Whether both points lie on one supporting line."""
-        return self.first.face is self.last.face
-
-    @property
     def height(self) -> float:
         """Distance of the corner from the chord: how far the boundary may be from it."""
         if self.corner is None:
