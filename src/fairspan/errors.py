@@ -15,9 +15,9 @@
 """
 
 import sys
+import typing
 import warnings
 from importlib import import_module
-from typing import Any
 
 __all__ = [
     "CorruptFile",
@@ -90,7 +90,7 @@ class MissingDependency(FairspanError, ImportError, ValueError):
         )
 
 
-def imported(package: str, extra: str, purpose: str) -> Any:
+def imported(package: str, extra: str, purpose: str) -> typing.Any:
     """A package that comes with an extra.
 
     Raises

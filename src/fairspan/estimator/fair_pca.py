@@ -302,7 +302,13 @@ class FairPCA(
             has_groups = _has_groups(X, sensitive_features)
             before = None
             if not is_first:
-                self._check_same_kind_of_rows(has_groups=has_groups)
+                if has_groups != self._has_groups:
+                    raise InvalidInput(
+                        f"partial_fit received rows {'with' if has_groups else 'without'} groups "
+                        f"after rows {'with' if self._has_groups else 'without'} them",
+                        "Allowed are rows all with groups, or all without",
+                        "Fit again on all rows with their groups",
+                    )
                 before, columns = self.moments_.matrices(), columns or self._group_columns
             # Never moments that refer to the rows, whose memory the next ones may be read into.
             moments = accumulate(rows, GroupLimit(self.max_groups), onto=before)
@@ -353,15 +359,6 @@ class FairPCA(
         take_features(self, rows, reset=reset)
         check_dimension(self.n_components, self.n_features_in_)
         return rows, _columns_aside(rows, X, sensitive_features, sample_weight)
-
-    def _check_same_kind_of_rows(self, *, has_groups: bool) -> None:
-        if has_groups != self._has_groups:
-            raise InvalidInput(
-                f"partial_fit received rows {'with' if has_groups else 'without'} groups after "
-                f"rows {'with' if self._has_groups else 'without'} them",
-                "Allowed are rows all with groups, or all without",
-                "Fit again on all rows with their groups",
-            )
 
     def _fit(self, moments: Moments, columns: tuple[str, ...], *, has_groups: bool) -> None:
         if has_groups and moments.n_groups == 1:

@@ -9,7 +9,7 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 
 from fairspan.errors import InvalidInput, imported
-from fairspan.rows.arrays import RowsInMemory
+from fairspan.rows.arrays import RowsInMemory, check_apart, checked_weights, weights_of_column
 from fairspan.rows.checks import check_columns, check_shape, checked_values
 from fairspan.rows.columns import (
     ChosenColumns,
@@ -21,7 +21,6 @@ from fairspan.rows.columns import (
 from fairspan.rows.labels import Labels, check_index, labels_of, named_columns
 from fairspan.rows.numbers import collapsed, expanded, matrix_of, vector_lengths
 from fairspan.rows.protocol import OnMissing, Projection, RowBlock
-from fairspan.rows.weights import check_apart, checked_weights, weights_of_column
 from fairspan.typing import FloatArray
 
 

@@ -187,7 +187,11 @@ def named_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str
     """
     if isinstance(sensitive_features, str):
         names = [sensitive_features]
-    elif _is_list_of_text(sensitive_features):
+    elif (
+        isinstance(sensitive_features, list | tuple)
+        and len(sensitive_features) > 0
+        and all(isinstance(each, str) for each in sensitive_features)
+    ):
         names = list(dict.fromkeys(sensitive_features))
         known = [name for name in names if name in frame.columns]
         if len(sensitive_features) == len(frame):
@@ -205,14 +209,6 @@ def named_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str
         return []
     check_columns(names, frame.columns)
     return names
-
-
-def _is_list_of_text(value: Any) -> bool:
-    return (
-        isinstance(value, list | tuple)
-        and len(value) > 0
-        and all(isinstance(each, str) for each in value)
-    )
 
 
 def _read(values: Any) -> Labels:

@@ -68,10 +68,6 @@ class Plan:
         """What a file was when the plan was made."""
         return self.files[_name(path, self.root)]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {"files": self.files, "n_parts": self.n_parts, "options": self.options}
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], root: Path) -> "Plan":
         """The plan again.
@@ -143,7 +139,9 @@ class Record:
         InvalidParameter
             It cannot be written: the disk is full, for example.
         """
-        header = {"plan": self.plan.to_dict(), "n_done": n_done}
+        own = self.plan
+        plan = {"files": own.files, "n_parts": own.n_parts, "options": own.options}
+        header = {"plan": plan, "n_done": n_done}
         contents = b"" if result is None else fold.to_bytes(result)
         array = np.frombuffer(contents, dtype=np.uint8)
         write_whole(self.path, archive_bytes(_KIND, header, {"result": array}))

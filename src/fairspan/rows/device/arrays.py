@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.rows.arrays import RowsInMemory, is_device_array
+from fairspan.rows.arrays import RowsInMemory, checked_weights, is_device_array
 from fairspan.rows.checks import check_width, checked_values
 from fairspan.rows.device.place import BlockPlan, Place, checked_array, on_host, spans
 from fairspan.rows.labels import Labels, labels_of
 from fairspan.rows.protocol import OnMissing, Projection
-from fairspan.rows.weights import checked_weights
 from fairspan.typing import AnyArray, FloatArray
 
 

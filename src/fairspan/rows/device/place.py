@@ -47,7 +47,8 @@ class Place:
         InvalidType
             It is no dense array, or its device has no double precision.
         """
-        if _is_sparse(array):
+        is_strided = not is_torch_array(array) or str(array.layout) == "torch.strided"
+        if not is_strided or is_pydata_sparse_array(array):
             raise InvalidType(
                 f"X is a sparse {type(array).__name__}",
                 "Allowed are dense arrays, and the sparse matrices of scipy",
@@ -134,12 +135,6 @@ class BlockPlan:
     def strips(self, n_features: int) -> int:
         """Strips of rows that are multiplied side by side."""
         return max(self.tiles // (-(-n_features // _TILE)) ** 2, 1)
-
-
-def _is_sparse(array: Any) -> bool:
-    if is_torch_array(array):
-        return str(array.layout) != "torch.strided"
-    return is_pydata_sparse_array(array)
 
 
 def on_host(array: Any) -> AnyArray:

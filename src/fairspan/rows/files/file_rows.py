@@ -18,7 +18,7 @@ from fairspan.rows.columns import (
 )
 from fairspan.rows.engines import Engine, InThisProcess, ahead, located, total
 from fairspan.rows.files.formats import TableFile, is_table, kind_by_name, open_file
-from fairspan.rows.files.parts import Constants, FilePart, reading
+from fairspan.rows.files.parts import Constants, reading
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import Fold, OnMissing, Result, RowBlock, block_rows
 
@@ -122,17 +122,15 @@ class FileRows(RowsByColumns):
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning, here; numbered from 0 in each part."""
+        size = BLOCKS_AT_A_TIME * block_rows(len(self.feature_names))
         for part in self.table.parts:
             with located(part.where):
-                yield from self._blocks_of(part)
-
-    def _blocks_of(self, part: FilePart) -> Iterator[RowBlock]:
-        size = BLOCKS_AT_A_TIME * block_rows(len(self.feature_names))
-        first_row = 0
-        with reading(part.path):
-            for batch in ahead(part.batches(self.chosen.read, self.chosen.labels, size)):
-                yield from self.chosen.blocks(batch, first_row)
-                first_row += batch.num_rows
+                first_row = 0
+                with reading(part.path):
+                    batches = part.batches(self.chosen.read, self.chosen.labels, size)
+                    for batch in ahead(batches):
+                        yield from self.chosen.blocks(batch, first_row)
+                        first_row += batch.num_rows
 
 
 class Files(ReadInBatches):

@@ -226,7 +226,13 @@ def solve_equal_error(problem: Problem, tol: float, solver: str) -> Solution:
     start = _least_apart(gap)
     if proven <= equal and _is_equal(problem, start, tol):
         return judged_at(start)
-    raise _no_equality(problem, gap.upper, proven)
+    raise Incompatible(
+        f"The criterion 'equal_error' was asked for, but no subspace of {problem.n_components} "
+        f"dimensions with the same error for all {problem.n_groups} groups was found: the least "
+        f"gap found is {gap.upper:.6g}, and none is below {max(proven, 0.0):.6g}",
+        "Allowed are tables where some subspace has equal errors",
+        "Use 'error_gap' with a large penalty, another n_components, or another center",
+    )
 
 
 def _least_apart(gap: PiecewiseSearch) -> FloatArray:
@@ -243,13 +249,3 @@ def _is_equal(problem: Problem, basis: FloatArray, tol: float) -> bool:
     errors = problem.errors(basis)
     allowed = tol * float(problem.proportions @ errors)
     return bool(np.ptp(errors) <= max(allowed, 2 * rounding_at(problem, basis)))
-
-
-def _no_equality(problem: Problem, found: float, proven: float) -> Incompatible:
-    return Incompatible(
-        f"The criterion 'equal_error' was asked for, but no subspace of {problem.n_components} "
-        f"dimensions with the same error for all {problem.n_groups} groups was found: the least "
-        f"gap found is {found:.6g}, and none is below {max(proven, 0.0):.6g}",
-        "Allowed are tables where some subspace has equal errors",
-        "Use 'error_gap' with a large penalty, another n_components, or another center",
-    )
