@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 from fairspan.metrics import GroupFigures
 from fairspan.metrics.reconstruction import reference_point
 from fairspan.moments.of_rows import Moments
-from fairspan.problem.disparity import signed_disparity
+from fairspan.problem.problem import signed_disparity
 from fairspan.rows.engines import folded
 from fairspan.rows.groups import Label, LabelCoder
 from fairspan.rows.protocol import RowBlock, Rows, RowSource

@@ -19,7 +19,7 @@ from fairspan.metrics import GroupFigures, group_figures
 from fairspan.metrics.reconstruction import reference_point
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
-from fairspan.problem.disparity import signed_disparity
+from fairspan.problem.problem import signed_disparity
 from fairspan.rows.protocol import Rows
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray

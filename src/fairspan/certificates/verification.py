@@ -11,10 +11,10 @@ from typing import Any, cast
 import numpy as np
 
 from fairspan.certificates import claims
+from fairspan.certificates.claims import proof_of, settings_from
 from fairspan.certificates.optimality import judged
 from fairspan.certificates.proof import Proof
 from fairspan.certificates.solution import Judged
-from fairspan.certificates.storing import proof_of, settings_from
 from fairspan.errors import FairspanError
 from fairspan.moments.center import Center
 from fairspan.moments.of_rows import Moments, holds_matrices, is_moments, moments_of

@@ -16,7 +16,7 @@ from fairspan.errors import Incompatible, InvalidInput, UnknownGroup
 from fairspan.estimator.fitting import Fit, fit_subspace, smallest_dimension
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
-from fairspan.problem.by_name import criterion_of
+from fairspan.problem.posing import criterion_of
 from fairspan.problem.problem import check_n_components
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import Label, listed, spelled

@@ -14,7 +14,7 @@ from fairspan.cli.options import Value
 from fairspan.cli.reading import Reading
 from fairspan.cli.terminal import paint_on, width_of
 from fairspan.formatting.terminal_text import wrapped
-from fairspan.problem.by_name import criterion_of
+from fairspan.problem.posing import criterion_of
 from fairspan.report.facts.answers import PCA, ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.origin import Origin, title_of

@@ -24,9 +24,8 @@ from fairspan.drawing.curves import DisparityPathPicture, ErrorCurvePicture
 from fairspan.errors import InvalidParameter
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.of_rows import Moments
-from fairspan.problem.disparity import signed_disparity
 from fairspan.problem.parameters import check_choice
-from fairspan.problem.problem import check_n_components
+from fairspan.problem.problem import check_n_components, signed_disparity
 from fairspan.rows.protocol import Rows
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray

@@ -20,9 +20,9 @@ from fairspan.drawing.loadings import LoadingsPicture
 from fairspan.drawing.points import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.metrics import GroupFigures, group_figures
-from fairspan.problem.by_name import criterion_of
 from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import check_count
+from fairspan.problem.posing import criterion_of
 from fairspan.rows.groups import printable
 from fairspan.trade_off.tracing import frontier_to_look_at
 from fairspan.typing import FloatArray

@@ -132,7 +132,13 @@ class LoadingsPicture(Picture):
         assert self.image_shape is not None
         n_rows, n_columns = self._grid()
         drawn = images(axes, n_rows, n_columns)
-        titled = self._titled(axes, width_of(axes) / n_columns)
+        # Each image of each block with what stands above it.
+        names = ["PCA", spoken(self.name)] if self.plain is not None else ["component"]
+        short = labels_within(axes, names, width_of(axes) / n_columns - 30, 10)
+        titled = [
+            [(f"{name} {i + 1}", row) for i, row in enumerate(block[:_MOST_IMAGES])]
+            for name, block in zip(short, self._blocks(), strict=True)
+        ]
         for panel in drawn:
             panel.set_axis_off()
         for row, block in enumerate(titled):
@@ -157,12 +163,3 @@ class LoadingsPicture(Picture):
         n = min(max(map(len, self._blocks())), _MOST_IMAGES)
         n_columns = min(n, _MOST_BESIDE)
         return ceil(n / n_columns) * len(self._blocks()), n_columns
-
-    def _titled(self, axes: Axes, room: float) -> list[list[tuple[str, FloatArray]]]:
-        """Each image of each block with what stands above it."""
-        names = ["PCA", spoken(self.name)] if self.plain is not None else ["component"]
-        short = labels_within(axes, names, room - 30, 10)
-        return [
-            [(f"{name} {i + 1}", row) for i, row in enumerate(block[:_MOST_IMAGES])]
-            for name, block in zip(short, self._blocks(), strict=True)
-        ]

@@ -12,7 +12,7 @@ from fairspan.estimator.fitting import Fit, check_dimension, fit_subspace
 from fairspan.estimator.projecting import ProjectsRows, set_features, take_features
 from fairspan.estimator.settings import changed_settings, check_settings, nested_settings
 from fairspan.moments.of_rows import Moments, accumulate, is_moments, moments_of, not_moments
-from fairspan.problem.disparity import signed_disparity
+from fairspan.problem.problem import signed_disparity
 from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.frames import columns_aside
 from fairspan.rows.group_limit import GroupLimit

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from fairspan.errors import InvalidParameter
 from fairspan.linalg import LeadingSubspace, eigvalsh
@@ -262,3 +263,28 @@ class CovariancesWithin:
         """||V'DV|| - tau."""
         within = basis.T @ self.difference @ basis
         return float(np.abs(eigvalsh(within)).max()) - self.tolerance
+
+
+def signed_disparity(errors: npt.NDArray[np.float64]) -> float:
+    """Two groups: error of the second minus error of the first. More: the largest pairwise gap.
+
+    Parameters
+    ----------
+    errors : (k,) array
+        e_g of each group, in the order of its sorted labels.
+
+    Returns
+    -------
+    float
+        In the units of the errors; 0 for a single group.
+
+    Examples
+    --------
+    >>> signed_disparity(np.array([3.0, 1.0]))
+    -2.0
+    >>> signed_disparity(np.array([3.0, 1.0, 2.0]))
+    2.0
+    """
+    if len(errors) == 2:
+        return float(errors[1] - errors[0])
+    return float(errors.max() - errors.min())

@@ -52,7 +52,8 @@ class FrameRows(RowsInMemory):
     @property
     def shape(self) -> tuple[int, ...]:
         """(n, p)."""
-        return len(self.frame), _width(self.frame)
+        lengths = vector_lengths(self.frame.schema)
+        return len(self.frame), len(self.frame.columns) + sum(lengths.values()) - len(lengths)
 
     def selected(self, names: tuple[str, ...]) -> "FrameRows":
         """The same rows with these columns, in this order.
@@ -171,11 +172,6 @@ def columns_aside(X: Any, sensitive_features: Any, sample_weight: Any) -> tuple[
     if frame is None:
         return ()
     return (*named_columns(frame, sensitive_features), *named_weight(frame, sample_weight))
-
-
-def _width(frame: nw.DataFrame[Any]) -> int:
-    lengths = vector_lengths(frame.schema)
-    return len(frame.columns) + sum(lengths.values()) - len(lengths)
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from fairspan.formatting.data_frames import data_frame
 from fairspan.formatting.html_table import html_table
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
-from fairspan.problem.by_name import criterion_of
 from fairspan.problem.criteria import Criterion
+from fairspan.problem.posing import criterion_of
 from fairspan.registry import names_of
 from fairspan.rows.groups import Label, printable, spelled
 from fairspan.solvers.choose import Auto

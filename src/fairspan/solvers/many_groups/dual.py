@@ -107,17 +107,13 @@ class Dual:
         """w = A'm, shape (k,)."""
         return np.asarray(multipliers @ self.coefficients)
 
-    def atom(self, basis: FloatArray) -> Atom:
-        """A subspace as an atom."""
-        return Atom(basis, self.second_moments.residual_variances(basis))
-
     def at(self, multipliers: FloatArray) -> DualPoint:
         """Evaluate: one eigenproblem."""
         multipliers = self.blocks.normalised(multipliers)
         weights = self.weights(multipliers)
         leading = self.second_moments.leading(weights, self.n_components)
         self.n_eigenproblems += 1
-        atom = self.atom(leading.vectors)
+        atom = Atom(leading.vectors, self.second_moments.residual_variances(leading.vectors))
         return DualPoint(multipliers, float(multipliers @ self.pieces.at(atom.errors)), atom)
 
     def spectrum(self, multipliers: FloatArray) -> DualSpectrum:

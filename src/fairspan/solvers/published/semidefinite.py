@@ -135,7 +135,9 @@ def _relaxed(
         # P = I is the only choice, and a conic solver needs more room than that.
         values = references - np.einsum("ipp->i", mixtures)
         return np.eye(p), np.eye(m)[blocks.leaders(values)].sum(axis=0)
-    cvxpy = _imported()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cvxpy = imported("cvxpy", "sdp", "The solver 'semidefinite'")
     scale = float(np.abs(mixtures).sum(axis=1).max()) or 1.0
     P, largest = cvxpy.Variable((p, p), symmetric=True), cvxpy.Variable(len(blocks))
     # The references only shift the pieces; without their common part the digits are those of P.
@@ -198,12 +200,6 @@ def _vertex(
     shares = spectrum[fractional]
     shares = shares * (n_components - whole.sum()) / max(shares.sum(), _WHOLE)
     return SoftBasis(vectors[:, whole], vectors[:, fractional], shares).basis
-
-
-def _imported() -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return imported("cvxpy", "sdp", "The solver 'semidefinite'")
 
 
 def _solved(cvxpy: Any, program: Any) -> str:
