@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairspan.problem.by_name import criterion_of
+from fairspan.problem.posing import criterion_of
 from fairspan.registry import factory_of, names_of
 from real_data import FOLDER, path_of
 

@@ -8,7 +8,7 @@ import pytest
 
 from fairspan import Disparity, ErrorGap, FairPCA, GroupMoments
 from fairspan.datasets import diabetes_by_sex
-from fairspan.problem.by_name import criterion_of
+from fairspan.problem.posing import criterion_of
 from fairspan.registry import names_of
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -54,7 +54,7 @@ def warm():
     context.set_forkserver_preload(
         [
             "fairspan.cli",
-            "fairspan.cli.making_moments",
+            "fairspan.cli.writing",
             "fairspan.moments.group_statistics",
             "pyarrow.parquet",
         ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairspan.auditing.models import Audited
 from fairspan.auditing.row_statistics import Benchmark, Projection
-from fairspan.certificates.storing import settings_from
+from fairspan.certificates.claims import settings_from
 from fairspan.errors import FairspanError
 from fairspan.estimator.fitting import fit_subspace
 from fairspan.linalg.threads import in_threads

@@ -25,7 +25,7 @@ from fairspan.metrics.reconstruction import reference_point
 from fairspan.moments.folds import FEWEST_FOLDS, SummedFolds
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
-from fairspan.problem.disparity import signed_disparity
+from fairspan.problem.problem import signed_disparity
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
 from fairspan.subspace import FairSubspace

@@ -136,7 +136,7 @@ def check_reduction(problem, dual, relaxation):
     np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-9)
     assert np.trace(gram) == pytest.approx(problem.n_components, abs=1e-7)
     errors = soft.errors(problem.second_moments)
-    assert dual.value(errors) <= relaxation.upper + 1e-8 * problem.total_variance
+    assert dual.pieces.value(errors) <= relaxation.upper + 1e-8 * problem.total_variance
 
 
 @pytest.mark.parametrize(("k", "extra"), [(1, 0), (2, 0), (3, 1), (5, 1), (6, 2), (9, 2), (16, 4)])

@@ -9,8 +9,12 @@ from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import ErrorGap, MinimaxLoss, RobustErrorGap
 from fairspan.problem.problem import Problem
 from fairspan.solvers.published.retractions import horizontal
-from fairspan.solvers.published.riemannian import RiemannianSubgradient, _PaperScores
-from fairspan.solvers.published.stationarity import lipschitz_constant, stationarity
+from fairspan.solvers.published.riemannian import (
+    RiemannianSubgradient,
+    _PaperScores,
+    lipschitz_constant,
+    stationarity,
+)
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import problem_of, random_basis, random_moments, top_sum
 from real_data import load
