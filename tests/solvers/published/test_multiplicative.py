@@ -54,15 +54,12 @@ def test_regret_of_the_average_is_as_promised(seed, criterion, k, step):
 
 
 @pytest.mark.long
-@pytest.mark.sweep
 @each_criterion
 def test_gap_closes_as_rounds_and_step_follow(criterion):
     gaps = []
     for rounds in (4, 40, 400):
         solver = MultiplicativeWeights(step=2 / np.sqrt(rounds), max_iter=rounds)
-        problems = [
-            random_problem(seed, 3, criterion, allow_extra=True)[0] for seed in part_of(range(8), 2)
-        ]
+        problems = [random_problem(seed, 3, criterion, allow_extra=True)[0] for seed in range(8)]
         gaps.append([solver.solve(each, 0.0).gap / each.total_variance for each in problems])
     means = np.mean(gaps, axis=1)
     assert means[0] > 3 * means[1] > 9 * means[2]
