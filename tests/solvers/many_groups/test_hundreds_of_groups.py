@@ -16,6 +16,7 @@ from fairspan.solvers.many_groups.simplex_program import ModelProgram, least_on_
 from fairspan.solvers.many_groups.spectral_program import SpectralProgram
 from fairspan.solvers.published.semidefinite import Semidefinite
 from problems import independent_value, problem_of, random_basis, random_moments, top_sum
+from sweeps import part_of
 
 
 def pairwise(problem, penalty):
@@ -213,7 +214,8 @@ def test_the_gap_alone_starts_where_its_weights_do_not_cancel():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", part_of(range(3), 3))
 @pytest.mark.parametrize("criterion", [MinimaxLoss(), ErrorGap(0.5)], ids=lambda each: each.name)
 def test_the_relaxation_of_hundreds_of_groups_is_solved_to_rounding(criterion, seed):
     # Newton's steps used to end damped, with the solution good to nine digits only.
@@ -226,8 +228,9 @@ def test_the_relaxation_of_hundreds_of_groups_is_solved_to_rounding(criterion, s
 
 
 @pytest.mark.long
+@pytest.mark.sweep
 @pytest.mark.parametrize("apart", [1e-1, 1e-2, 1e-4])
-@pytest.mark.parametrize("seed", [0, 1, 2, 4, 5])
+@pytest.mark.parametrize("seed", part_of([0, 1, 2, 4, 5], 3))
 def test_nearly_identical_groups_can_have_equal_errors(seed, apart):
     """The penalty that makes them equal is one over what the groups differ by."""
     rng = np.random.default_rng(seed)
