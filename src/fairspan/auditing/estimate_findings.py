@@ -2,15 +2,11 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from fairspan.auditing.expected_losses import UNSTABLE
+from fairspan.auditing.expected_losses import UNSTABLE, are_heavy
 from fairspan.auditing.finding import Finding
 from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit, labels, names
 from fairspan.formatting.names import first_of
 from fairspan.formatting.numbers import in_ascii, share
-
-# The fourth moment of n numbers, over the squared variance, is n where one of them is all that
-# matters, and stays the same for any n where there is a fourth moment.
-_HEAVY, _FEWEST_ROWS = 0.1, 20
 
 
 def _unstable(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
@@ -33,7 +29,7 @@ def _unstable(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Findi
 
 def _heavy_tails(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
     """FS109: errors that a few rows decide."""
-    found = _groups(models, lambda each: each.n >= _FEWEST_ROWS and each.kurtosis > _HEAVY * each.n)
+    found = _groups(models, lambda each: are_heavy(each.kurtosis, each.n))
     if found:
         yield Finding(
             "FS109",

@@ -82,7 +82,7 @@ def judged_on_rows(
                 error_estimates(figures.errors, errors, seen.sizes, options.level),
                 disparity_estimate(figures.errors, errors, seen.sizes, options.level),
                 None if each.name in failures else groups,
-                np.nan_to_num(kurtosis),
+                np.nan_to_num(kurtosis[0]),
             ),
             why_no_estimates=failures.get(each.name),
         )
