@@ -95,7 +95,10 @@ def test_an_audit_shows_the_cells_of_its_text_table_and_its_findings(two):
     X, groups, fair = two
     audit = fs.audit(fair, X, groups)
     tables = shown(audit)
-    in_text = [line.split() for line in audit.table().splitlines() if not line.startswith("-")]
+    note, table = audit.table().split("\n\n")
+    in_text = [line.split() for line in table.splitlines() if not line.startswith("-")]
+    assert any(" ".join(note.split()) in each for each in tables.beside)
+    assert any(str(audit.verdict) in each for each in tables.notes)
     assert [" ".join(row).split() for row in tables.rows] == in_text
     for finding in audit.findings:
         assert str(finding) in tables.notes

@@ -47,15 +47,19 @@ def test_the_table_shows_the_figures_of_the_json(run, data):
     facts, lines = run(*arguments, "--json").facts, run(*arguments).out.splitlines()
     for group in facts["models"][0]["groups"]:
         (line,) = (line for line in lines if line.split()[:1] == [group["group"]])
-        error = group["error"]
-        numbers = (group["total_variance"], error["value"], error["low"], error["high"])
-        numbers += (group["best_error"], group["excess_loss"])
-        n, variance, value, low, to, high, best, loss, *kept = line.split()[1:]
-        assert (n, to) == (str(group["n"]), "to")
-        assert kept == f"{100 * group['variance_kept']:.1f} %".split()
-        shown = [float(text) for text in (variance, value, low, high, best, loss)]
-        assert shown == pytest.approx(numbers, rel=0.005)
-        assert len({len(text.partition(".")[2]) for text in (value, low, high, best)}) == 1
+        expected = group["expected"]
+        loss = expected["loss"]
+        numbers = (expected["error"]["value"], loss["value"], loss["low"], loss["high"])
+        n, error, value, low, to, high, here, kept, percent, *state = line.split()[1:]
+        assert (n, to, " ".join(state)) == (str(group["n"]), "to", expected["state"])
+        assert (kept, percent) == (f"{100 * group['variance_kept']:.1f}", "%")
+        shown = [float(text) for text in (error, value, low, high, here)]
+        assert shown == pytest.approx([*numbers, group["excess_loss"]], rel=0.005, abs=5e-4)
+        assert len({len(text.partition(".")[2]) for text in (value, low, high, here)}) == 1
+    assert " ".join(" ".join(lines).split()).startswith(
+        f"Verdict: {facts['verdict']['kind'][:1].upper()}"
+    )
+    assert facts["verdict"]["sentence"] in " ".join(" ".join(lines).split())
     for finding in facts["findings"]:
         assert finding["message"] in " ".join(" ".join(lines).split())
 
