@@ -10,6 +10,7 @@ import fairspan as fs
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.rows.folds import Folds
 from losses_by_hand import best_subspace, losses
+from real_data import load
 
 COLUMNS = [
     "expected_error",
@@ -312,3 +313,49 @@ def test_a_true_loss_is_found():
         harmed += few.state == "harmed"
     assert harmed >= 9
     assert np.mean(losses_found) == pytest.approx(truth, rel=0.02)
+
+
+def states_of(name, d, drop=()):
+    """States under ordinary PCA of standardised rows, and the codes of the findings."""
+    rows = load(name)
+    frame = pd.DataFrame(rows.X, columns=rows.feature_names).drop(columns=list(drop))
+    result = fs.audit(
+        fs.FairPCA(d, scale=True).fit(frame, sensitive_features=rows.groups), frame, rows.groups
+    )
+    plain = next(model for model in result.models if model.is_plain_pca)
+    return result, {group.group: group.state for group in plain.groups}
+
+
+def of_plain_pca(result, label):
+    plain = next(model for model in result.models if model.is_plain_pca)
+    return next(group for group in plain.groups if group.group == label)
+
+
+def test_credit_tells_nothing_of_lower_education_nor_of_a_few_men():
+    """Both look harmed on the rows: by .76 against .01, and by 2.1 against .1."""
+    _, states = states_of("default_credit:group__education", 8)
+    assert states == {"higher": "cannot tell", "lower": "cannot tell"}
+    _, states = states_of("default_credit:group__education_sex6", 8)
+    assert states["male/other"] == "cannot tell"
+
+
+def test_women_of_compas_are_harmed_and_minimax_loss_helps_them():
+    result, states = states_of("compas:group__sex", 2, drop=["sex_male"])
+    assert states["female"] == "harmed"
+    assert result.verdict.kind == "harm, and repair helps"
+    women = next(
+        g for m in result.models if m.is_plain_pca for g in m.groups if g.group == "female"
+    )
+    assert women.excess_loss / women.best_error == pytest.approx(0.41, abs=0.02)
+    assert women.expected.loss.value / women.best_error == pytest.approx(0.42, abs=0.03)
+    assert women.expected.loss.value / women.total_variance == pytest.approx(0.17, abs=0.01)
+    with_sex, _ = states_of("compas:group__sex", 2)
+    found = next(each for each in with_sex.findings if each.code == "FS401")
+    assert "sex_male" in found.message
+
+
+def test_red_wines_are_harmed():
+    result, states = states_of("wine_quality:group__colour", 2)
+    assert states["red"] == "harmed"
+    red = of_plain_pca(result, "red")
+    assert red.expected.loss.value / red.best_error == pytest.approx(0.44, abs=0.03)

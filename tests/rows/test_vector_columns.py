@@ -45,8 +45,9 @@ def test_a_model_of_vectors_transforms_frames_and_files(tmp_path):
     np.testing.assert_allclose(fair.transform(TABLES["polars"]), expected, atol=1e-12)
     reduced = fair.subspace_.transform(TABLES["pyarrow"].select(["age", "g", "face"]))
     np.testing.assert_allclose(reduced, expected, atol=1e-12)
-    audited = str(fs.audit(fair, tmp_path / "faces.parquet", "g"))
-    assert audited == str(fs.audit(fair, TABLES["pyarrow"], "g"))
+    # Rows of each row group have folds of their own, so only figures on the rows are the same.
+    audited = str(fs.audit(fair, tmp_path / "faces.parquet", "g", folds=None))
+    assert audited == str(fs.audit(fair, TABLES["pyarrow"], "g", folds=None))
 
 
 def test_a_vector_that_is_shorter_or_longer_is_not_the_same_feature():

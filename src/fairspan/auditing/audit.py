@@ -248,8 +248,9 @@ def audit(
     folds : int or None
         K: how many parts the rows are cut into, each of which judges what the others tell. Models
         that were fitted on these rows are fitted again without each part, with their own settings.
-        Five where matrices of all groups in ten parts would exceed 2 GiB. None: figures on the
-        rows alone, at a fraction of the time.
+        Five where matrices of all groups in ten parts would exceed 2 GiB. Which rows are together
+        depends on their position alone (within a row group or partition, where rows are read so).
+        None: figures on the rows alone, at a fraction of the time.
     clusters : (n,) array-like, or column name of X, optional
         Rows that belong together, such as those of one person. They stay in one fold, and count
         as one where intervals are made.

@@ -266,6 +266,14 @@ class _OfModel:
         return Estimate.around(value, standard_error, freedom, tests, self.options.level)
 
     def _state(self, loss: Estimate, group: int) -> State:
+        """What may be said of a group, by intervals that hold for all groups at once.
+
+        "harmed": the cross-fitted loss is above zero beyond chance, and neither immaterial nor less
+        than what the group's own best subspace loses on rows that it was found without. "minor": it
+        is above zero beyond chance, and the corrected loss is immaterial. "not shown": the high end
+        of the corrected loss is immaterial. "cannot tell": otherwise, and wherever a few rows
+        decide.
+        """
         variance = float(self.variances[group])
         assert loss.low is not None
         assert loss.high is not None
@@ -274,5 +282,11 @@ class _OfModel:
         if are_heavy(float(self.kurtosis[_CROSS, group]), int(self.sizes[group])):
             return "cannot tell"  # intervals mean nothing where a few rows decide
         if loss.low > rounding:
-            return "harmed" if loss.value >= matters else "minor"
+            cross = float(self.means[_CROSS, group])
+            left_out = float(self.means[_NEW_ERROR, group]) - cross
+            # Where eigenvalue d is nearly tied, which of the tied directions were learnt decides.
+            learning = left_out - float(self.best_on_rows[group])
+            if cross >= max(matters, learning):
+                return "harmed"
+            return "minor" if loss.value < matters else "cannot tell"
         return "not shown" if loss.high < max(matters, rounding) else "cannot tell"

@@ -159,7 +159,8 @@ def _no_harm(plain: ModelAudit, name: str, level: float) -> Verdict:
             tuple(group.group for group in unknown),
         )
     minor = [group for group in plain.groups if group.state == "minor"]
-    but = "" if not minor else f" What {names(minor)} lose is real but too small to matter."
+    verb = "loses" if len(minor) == 1 else "lose"
+    but = f" What {names(minor)} {verb} is real but too small to matter." if minor else ""
     return Verdict(
         "no harm shown",
         f"At {percent(level)} confidence no group loses as much as matters under {plain.name} on "
