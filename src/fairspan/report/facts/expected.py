@@ -14,8 +14,8 @@ from fairspan.rows.protocol import Rows
 # Of more groups, criteria that take their time are not fitted again without each part of the rows.
 _FEW_GROUPS = 2
 _NOT_REFITTED = (
-    "of more than {} groups it is not fitted again without each part of the rows, as that takes "
-    "its time. Ask for it as the criterion"
+    "not fitted again without each part of the rows, which takes its time with more than {} "
+    "groups. Ask for it as the criterion"
 )
 _IN_ONE_PART = "moments alone do not tell what new rows would show"
 # Of each group; None where too little is known.

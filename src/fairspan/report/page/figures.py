@@ -12,7 +12,7 @@ from fairspan.drawing.curves import ErrorCurvePicture
 from fairspan.drawing.expected_losses import ExpectedLossPicture
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.formatting.names import called, spoken
-from fairspan.formatting.numbers import interval, number, percent
+from fairspan.formatting.numbers import interval, number
 from fairspan.report.page.inline_figures import Drawn, Point, draw
 from fairspan.report.page.lookups import Facts, main_of, plain_of
 from fairspan.typing import FloatArray
@@ -45,7 +45,6 @@ def of_plain(facts: Facts) -> Drawn:
 def of_expected(facts: Facts, models: Sequence[Facts], key: str) -> Drawn:
     """The loss of each group that is to be expected on new rows, with its interval."""
     names = [spoken(model["name"]) for model in models]
-    level = percent(facts["level"])
     picture = ExpectedLossPicture(
         groups=_names(facts),
         models=tuple(names),
@@ -62,9 +61,8 @@ def of_expected(facts: Facts, models: Sequence[Facts], key: str) -> Drawn:
         for name, model in zip(names, models, strict=True)
     ]
     caption = (
-        f"Loss of each group to expect on new rows under {' and '.join(names)}. Lines are {level} "
-        "intervals, each of one group; grey where these rows cannot tell. An arrow: the interval "
-        "goes on."
+        f"Loss of each group to expect on new rows under {' and '.join(names)}. An arrow says that "
+        "the interval goes on."
     )
     return draw(picture, key, caption, f"Expected losses under {'. '.join(told)}.")
 
