@@ -149,13 +149,15 @@ class Audit:
             "findings": [asdict(finding) for finding in self.findings],
         }
 
-    def picture(self, quantity: AuditQuantity = "error") -> AuditPicture:
+    def picture(self, quantity: AuditQuantity | None = None) -> AuditPicture:
         """A figure of every group under every model.
 
         Parameters
         ----------
-        quantity : {"error", "loss", "variance kept"}
-            e_g with its interval; e_g - e*_g; or 1 - e_g / tr S_g. The last two have no intervals.
+        quantity : {"expected loss", "error", "loss", "variance kept"}, optional
+            The loss on new rows with its interval, which is shown by default where it is known; on
+            these rows, e_g with its interval, e_g - e*_g, or 1 - e_g / tr S_g. The last two have
+            no intervals.
 
         Returns
         -------
@@ -166,17 +168,21 @@ class Audit:
         ------
         InvalidParameter
             Another quantity.
+        InvalidInput
+            Expected losses of an audit that has none.
         """
-        return picture_of(self.models, quantity)
+        return picture_of(self.models, quantity, self.level)
 
-    def plot(self, ax: "Axes | None" = None, *, quantity: AuditQuantity = "error") -> AuditPicture:
+    def plot(
+        self, ax: "Axes | None" = None, *, quantity: AuditQuantity | None = None
+    ) -> AuditPicture:
         """Draw a figure of every group under every model; needs the extra `plot`.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             Where to draw; without it, a new figure is made with pyplot.
-        quantity : {"error", "loss", "variance kept"}
+        quantity : {"expected loss", "error", "loss", "variance kept"}, optional
             As for :meth:`picture`.
 
         Returns

@@ -5,6 +5,7 @@ from typing import get_args
 
 import numpy as np
 
+from fairspan.auditing.expected_losses import State
 from fairspan.auditing.finding import Finding
 from fairspan.auditing.intervals import LEVEL
 from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit, group_name
@@ -20,6 +21,8 @@ from fairspan.auditing.table import (
 )
 from fairspan.auditing.verdict import Verdict
 from fairspan.drawing.by_group import AuditPicture, AuditQuantity
+from fairspan.drawing.expected_losses import ExpectedLossPicture
+from fairspan.errors import InvalidInput
 from fairspan.formatting.html_table import Row, html_table
 from fairspan.formatting.terminal_text import Paint, plain, wrapped
 from fairspan.moments.group_statistics import Intake
@@ -110,27 +113,69 @@ def audit_html(
     return html_table(caption, columns.headings, sections, notes)
 
 
-def picture_of(models: Sequence[ModelAudit], quantity: AuditQuantity) -> AuditPicture:
-    """One figure of every group under every model.
+def picture_of(
+    models: Sequence[ModelAudit], quantity: AuditQuantity | None, level: float = LEVEL
+) -> AuditPicture:
+    """One figure of every group under every model; by default what is expected, where it is known.
 
     Raises
     ------
     InvalidParameter
         Another quantity.
+    InvalidInput
+        Expected losses of an audit that has none.
     """
+    has_estimates = any(model.has_estimates for model in models)
+    if quantity is None:
+        quantity = "expected loss" if has_estimates else "error"
     check_choice("quantity", quantity, get_args(AuditQuantity))
+    groups = tuple(group_name(group.group) for group in models[0].groups)
+    names = tuple(model.name for model in models)
+    plain_models = tuple(i for i, model in enumerate(models) if model.is_plain_pca)
+    if quantity == "expected loss":
+        if not has_estimates:
+            raise InvalidInput(
+                "This audit holds no estimates for new rows",
+                "Allowed are 'error', 'loss' and 'variance kept'",
+                "Audit rows with folds, or choose another quantity",
+            )
+        values, low, high = (_expected_losses(models, end) for end in ("value", "low", "high"))
+        return ExpectedLossPicture(
+            groups=groups,
+            models=names,
+            values=values,
+            low=low,
+            high=high,
+            plain=plain_models,
+            quantity=quantity,
+            states=tuple(_states_of(model) for model in models),
+            level=level,
+        )
     has_intervals = quantity == "error" and any(
         group.error.has_interval for model in models for group in model.groups
     )
     return AuditPicture(
-        groups=tuple(group_name(group.group) for group in models[0].groups),
-        models=tuple(model.name for model in models),
+        groups=groups,
+        models=names,
         values=_table([[_value(group, quantity, m) for group in m.groups] for m in models]),
         low=_table([[g.error.low for g in m.groups] for m in models]) if has_intervals else None,
         high=_table([[g.error.high for g in m.groups] for m in models]) if has_intervals else None,
-        plain=tuple(i for i, model in enumerate(models) if model.is_plain_pca),
+        plain=plain_models,
         quantity=quantity,
     )
+
+
+def _expected_losses(models: Sequence[ModelAudit], end: str) -> FloatArray:
+    """The estimates themselves, or one end of their intervals."""
+    found = [[group.expected for group in model.groups] for model in models]
+    return _table([[None if e is None else getattr(e.loss, end) for e in row] for row in found])
+
+
+def _states_of(model: ModelAudit) -> tuple[State | None, ...]:
+    """None for all groups where nothing was estimated."""
+    if model.why_no_estimates is not None:
+        return (None,) * len(model.groups)
+    return tuple(group.state for group in model.groups)
 
 
 def _rows_of(model: ModelAudit, decimals: Decimals, columns: Columns) -> list[Row]:

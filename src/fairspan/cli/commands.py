@@ -1,5 +1,6 @@
 """The commands: each parses, calls what does the work, and prints."""
 
+import sys
 import traceback
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,11 @@ def demo(page: Path, as_json: bool) -> None:
     type=FILE,
     help="Audit a model that fit wrote, in place of plain PCA (repeatable).",
 )
+@click.option(
+    "--by-dimension",
+    is_flag=True,
+    help="Show what each group loses on new rows at each of several numbers of dimensions.",
+)
 @options.JSON
 def audit(
     data: Path | str,
@@ -68,6 +74,7 @@ def audit(
     center: str,
     standardize: bool,
     models: tuple[Path, ...],
+    by_dimension: bool,
     as_json: bool,
 ) -> None:
     """Show what plain PCA does to each group of DATA.
@@ -79,7 +86,19 @@ def audit(
 
     if models and (reading.features or reading.exclude):
         raise click.UsageError("A saved model brings its features: no --features, no --exclude.")
+    if by_dimension and models:
+        raise click.UsageError("A saved model has its own dimensions: no --by-dimension.")
+    if by_dimension and n_components is not None:
+        raise click.UsageError("--by-dimension looks at several numbers of dimensions: no -d.")
     table = inputs.open_input(data, reading)
+    if by_dimension:
+        from fairspan.cli import by_dimension as curve
+        from fairspan.cli.terminal import width_of
+
+        found = curve.audit_by_dimension(table, center, standardize=standardize)
+        words = curve.table_by_dimension(found, width_of(sys.stdout))
+        click.echo(output.in_json(curve.facts_by_dimension(found)) if as_json else words)
+        return
     if models:
         # The default centre is not one that was asked for.
         asked = click.get_current_context().get_parameter_source("center")

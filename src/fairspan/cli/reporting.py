@@ -83,7 +83,7 @@ def report_of_file(
 
 
 def summary(facts: Mapping[str, Any], page: Path | None) -> str:
-    """The findings about the rows, ordinary PCA and the main criterion, as wide as the terminal."""
+    """The verdict, and findings about rows, PCA and the main criterion, as wide as the terminal."""
     width, paint = width_of(sys.stdout), paint_on(sys.stdout)
     data, d = facts["data"], facts["settings"]["n_components"]
     sizes = ", ".join(f"{group['group']} {group['n']:,}" for group in data["groups"])
@@ -92,6 +92,11 @@ def summary(facts: Mapping[str, Any], page: Path | None) -> str:
         f"{len(facts['models']) - 1} criteria, each with {d} dimensions."
     )
     lines = [*wrapped(facts["title"], width), *wrapped(what, width), ""]
+    verdict = facts["verdict"]
+    if verdict is not None:
+        kind = f"{verdict['kind'][0].upper()}{verdict['kind'][1:]}"
+        said = f"Verdict: {kind}. {verdict['sentence']} {verdict['action']}"
+        lines += [*wrapped(said, width, "  "), ""]
     main = next(model["name"] for model in facts["models"] if model["is_main"])
     for finding in facts["findings"]:
         if finding["model"] in (None, PCA, main):

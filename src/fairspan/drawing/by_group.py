@@ -31,7 +31,7 @@ from fairspan.typing import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-AuditQuantity = Literal["error", "loss", "variance kept"]
+AuditQuantity = Literal["expected loss", "error", "loss", "variance kept"]
 
 _TITLES = {
     "error": "What each model loses of each group",
@@ -63,7 +63,7 @@ class AuditPicture(Picture):
         Ends of the 95 % intervals; NaN where there is none.
     plain : tuple of int
         Positions of the models that are ordinary PCA.
-    quantity : {"error", "loss", "variance kept"}
+    quantity : {"expected loss", "error", "loss", "variance kept"}
     """
 
     groups: tuple[str, ...]

@@ -22,7 +22,7 @@ PCA, PLAIN = "PCA", "total_error"
 
 # Of more groups than these, some criteria may take minutes: they are for whoever asks for them.
 MANY_GROUPS = 16
-_SLOW = ("equal_error", "error_gap", "robust_error_gap")
+SLOW = ("equal_error", "error_gap", "robust_error_gap")
 _NOT_COMPARED = (
     f"Of more than {MANY_GROUPS} groups its answer may take minutes, so it was not compared. Ask "
     "for it as the criterion, or among the criteria of write_report."
@@ -183,7 +183,7 @@ def answers_of(moments: GroupMoments, settings: ReportSettings, n_components: in
         is_main = criterion is settings.criterion
         if (
             moments.n_groups > MANY_GROUPS
-            and criterion.name in _SLOW
+            and criterion.name in SLOW
             and not (is_main or settings.are_chosen)
         ):
             without.append((name, _NOT_COMPARED))

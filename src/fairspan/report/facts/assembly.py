@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.auditing.audit import Audit, audit_moments, audit_rows
+from fairspan.auditing.audit import Audit
 from fairspan.auditing.results import group_name
 from fairspan.errors import InvalidInput
 from fairspan.estimator.fitting import smallest_dimension
@@ -15,6 +15,7 @@ from fairspan.problem.parameters import used_parameters
 from fairspan.problem.problem import check_n_components
 from fairspan.report.facts.answers import Answers, ReportSettings, answers_of
 from fairspan.report.facts.dimensions import along_dimensions, dimensions_facts
+from fairspan.report.facts.expected import audit_of, verdicts_facts
 from fairspan.report.facts.models import findings_facts, models_facts
 from fairspan.report.facts.origin import Origin, provenance_facts
 from fairspan.report.facts.verifying import verification_facts
@@ -51,7 +52,7 @@ def facts_of(
     moments : GroupMoments
         Of the rows.
     rows : RowSource, PartedRows or None
-        The rows again, read once for intervals; None for none.
+        The rows again, read twice for estimates and intervals; None for none.
     asked : ReportSettings
     origin : Origin
 
@@ -72,10 +73,7 @@ def facts_of(
     )
     with threads_of(None):
         answers = answers_of(moments, asked, d)
-    if rows is None:
-        audit = audit_moments(answers.audited, [moments])
-    else:
-        audit = audit_rows(answers.audited, rows, moments)
+    audit = audit_of(answers, rows, moments)
     settings = _settings_facts(answers, asked, d)
     # Hundreds of small eigenproblems: where cores are shared, threads would wait for each other.
     with threads_of(None):
@@ -86,6 +84,7 @@ def facts_of(
             "title": printable(origin.title),
             "data": _data_facts(moments, audit, origin.name),
             "settings": settings,
+            **verdicts_facts(answers, audit),
             "models": models_facts(answers, audit),
             "unavailable": [{"name": name, "why": why} for name, why in answers.without],
             **curves,

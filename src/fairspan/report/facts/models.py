@@ -10,6 +10,7 @@ from fairspan.estimator.fitting import Fit
 from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import used_parameters
 from fairspan.report.facts.answers import Answer, Answers
+from fairspan.report.facts.expected import expected_facts
 from fairspan.rows.groups import printable
 
 _OF_ANOTHER_PACKAGE = "What this criterion asks for is told by the package that it comes from."
@@ -85,6 +86,7 @@ def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[s
         "largest_loss": _without_rounding(model.largest_loss, model),
         "disparity": _disparity_facts(model.disparity, model),
         "pair": [group_name(low), group_name(high)],
+        "why_no_estimates": model.why_no_estimates,
         "certificate": certificate_facts(answer.fit),
     }
 
@@ -98,6 +100,7 @@ def _group_facts(group: GroupAudit, model: ModelAudit) -> dict[str, Any]:
         "best_error": _without_rounding(group.best_error, model),
         "excess_loss": _without_rounding(group.excess_loss, model),
         "variance_kept": group.variance_kept,
+        **expected_facts(group, model),
     }
 
 

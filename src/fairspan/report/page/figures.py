@@ -9,6 +9,7 @@ import numpy as np
 
 from fairspan.drawing.by_group import AuditPicture, GroupLossPicture
 from fairspan.drawing.curves import ErrorCurvePicture
+from fairspan.drawing.expected_losses import ExpectedLossPicture
 from fairspan.drawing.points import FrontierPicture
 from fairspan.formatting.names import called, spoken
 from fairspan.formatting.numbers import interval, number
@@ -41,6 +42,39 @@ def of_plain(facts: Facts) -> Drawn:
     return draw(picture, "p", caption, f"Errors under PCA: {'; '.join(told)}.")
 
 
+def of_expected(facts: Facts, models: Sequence[Facts], key: str) -> Drawn:
+    """The loss of each group that is to be expected on new rows, with its interval."""
+    names = [spoken(model["name"]) for model in models]
+    picture = ExpectedLossPicture(
+        groups=_names(facts),
+        models=tuple(names),
+        values=np.array([_values(model, "expected_loss") for model in models]),
+        low=np.array([_values(model, "expected_loss_low") for model in models]),
+        high=np.array([_values(model, "expected_loss_high") for model in models]),
+        plain=tuple(i for i, model in enumerate(models) if model["is_plain_pca"]),
+        quantity="expected loss",
+        states=tuple(tuple(group["state"] for group in model["groups"]) for model in models),
+        level=facts["level"],
+    )
+    told = [
+        f"{name}: " + "; ".join(_expectation(group) for group in model["groups"])
+        for name, model in zip(names, models, strict=True)
+    ]
+    caption = (
+        f"Loss of each group to expect on new rows under {' and '.join(names)}. An arrow says that "
+        "the interval goes on."
+    )
+    return draw(picture, key, caption, f"Expected losses under {'. '.join(told)}.")
+
+
+def _expectation(group: Facts) -> str:
+    name = called(group["group"])
+    if group["expected_loss"] is None:
+        return f"{name} {group['state'] or 'not estimated'}"
+    ends = interval(group["expected_loss_low"], group["expected_loss_high"])
+    return f"{name} {number(group['expected_loss'])} ({ends}), {group['state']}"
+
+
 def of_losses(facts: Facts) -> Drawn:
     """What each group loses under PCA and under the main criterion."""
     plain, main = plain_of(facts), main_of(facts)
@@ -58,7 +92,7 @@ def of_losses(facts: Facts) -> Drawn:
         f"{called(each['group'])} {number(each['excess_loss'])} and {number(fair['excess_loss'])}"
         for each, fair in zip(plain["groups"], main["groups"], strict=True)
     ]
-    caption = f"Excess loss of each group under PCA and under {name}."
+    caption = f"Excess loss of each group on these rows, under PCA and under {name}."
     return draw(picture, "l", caption, f"Losses under PCA and {name}: {'; '.join(told)}.")
 
 
@@ -81,7 +115,9 @@ def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
         for d, before, after in zip(curve["dimensions"], plain, fair, strict=True)
     ]
     whose = "each group" if len(drawn) == len(names) else f"the {len(drawn)} groups that lose most"
-    caption = f"Excess loss of {whose} by number of dimensions, under PCA and under {name}."
+    caption = (
+        f"Excess loss on these rows of {whose} by number of dimensions, under PCA and under {name}."
+    )
     alternative = f"Largest loss of a group under PCA and {name}: {'; '.join(told)}."
     points = [_on_curves(point, drawn) for point in steps["points"]] if with_marks else []
     return draw(picture, "d", caption, alternative, points, steps["start"])

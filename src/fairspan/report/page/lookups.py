@@ -29,6 +29,26 @@ def main_of(facts: Facts) -> Facts:
     return found
 
 
+def has_estimates(facts: Facts) -> bool:
+    """Whether it is known what new rows would show of any group."""
+    return any(group["expected_loss"] is not None for group in plain_of(facts)["groups"])
+
+
+def worst_expected(facts: Facts, model: Facts) -> int | None:
+    """Position of the group that loses most of its variance on new rows, of those it harms if any.
+
+    None where nothing was estimated. Groups of too few rows have no estimate.
+    """
+    sizes = [group["total_variance"] for group in facts["data"]["groups"]]
+    known = [i for i, group in enumerate(model["groups"]) if group["expected_loss"] is not None]
+    harmed = [i for i in known if model["groups"][i]["state"] == "harmed"]
+    return max(
+        harmed or known,
+        key=lambda i: model["groups"][i]["expected_loss"] / (sizes[i] or 1.0),
+        default=None,
+    )
+
+
 def most_lost(model: Facts) -> Facts:
     """The group with the largest excess loss; the first of those that share it."""
     groups: Sequence[Facts] = model["groups"]

@@ -18,15 +18,18 @@ from fairspan.formatting import numbers
 from fairspan.formatting.names import called, parts, settings, spoken
 from fairspan.formatting.numbers import count
 from fairspan.report.page import figures, tables
+from fairspan.report.page.inline_figures import Drawn
 from fairspan.report.page.lookups import (
     ALIKE,
     Facts,
     findings_about_the_answer,
+    has_estimates,
     main_of,
     most_lost,
     plain_of,
     sharing_largest,
     with_short_names,
+    worst_expected,
 )
 from fairspan.report.page.slider import slider_of
 
@@ -36,6 +39,10 @@ _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 _SENTENCES = (
     *("byline", "summary", "answers", "data", "measured", "pca", "disparity", "criteria"),
     *("walk", "components", "findings", "proof", "made"),
+)
+_ON_NEW_ROWS = (
+    *("pca_on_new_rows", "criteria_on_new_rows", "answers_on_new_rows"),
+    *("states", "not_estimated"),
 )
 
 
@@ -62,20 +69,23 @@ def page_of(facts: Facts, displays: Sequence[tuple[str, Any]] = ()) -> str:
     by_dimension = figures.of_dimensions(facts, with_marks=not along_frontier)
     walked = figures.of_frontier(facts) if along_frontier else by_dimension
     walk = slider_of(facts, walked.places)
+    estimated, main = has_estimates(facts), main_of(facts)
     about_answer, about_others = findings_about_the_answer(facts)
     return environment.get_template("page.html").render(
         facts=facts,
-        said={name: said(name, facts) for name in _SENTENCES},
+        said={name: said(name, facts) for name in _sentences_of(facts)},
+        estimated=estimated,
         tables=tables.of_facts(facts, [step["label"] for step in walk["data"]["steps"]]),
         plain_figure=figures.of_plain(facts),
-        losses_figure=None if main_of(facts)["is_plain_pca"] else figures.of_losses(facts),
+        losses_figure=None if main["is_plain_pca"] else figures.of_losses(facts),
+        expected_figures=_expected_figures(facts) if estimated else [],
         walk_figure=walked,
         dimension_figure=by_dimension if along_frontier else None,
         displays=figures.of_displays(displays),
         walk=walk,
         findings=about_answer,
         other_findings=about_others,
-        main=spoken(main_of(facts)["name"]),
+        main=spoken(main["name"]),
         style=style,
         script=script,
         policy=policy_of(style, script, has_displays=bool(displays)),
@@ -87,9 +97,10 @@ def said(name: str, facts: Facts) -> Markup:
     plain, main = plain_of(facts), main_of(facts)
     both = zip(plain["groups"], main["groups"], strict=True)
     largest = [max(losses) for losses in facts["by_dimension"]["plain"]["losses"]]
+    is_expected = name in (*_ON_NEW_ROWS, "verdict")
     sentences = (
         _environment()
-        .get_template("sentences.html")
+        .get_template("on_new_rows.html" if is_expected else "sentences.html")
         .make_module(
             {
                 "facts": facts,
@@ -97,6 +108,7 @@ def said(name: str, facts: Facts) -> Markup:
                 "main": main,
                 "main_name": spoken(main["name"]),
                 "worst": most_lost(plain),
+                "whose": worst_expected(facts, plain),
                 "dimensions": count(facts["settings"]["n_components"], "dimension"),
                 "rises": [
                     (before, after)
@@ -111,6 +123,21 @@ def said(name: str, facts: Facts) -> Markup:
         )
     )
     return Markup(re.sub("[ \n]+", " ", getattr(sentences, name)()).strip())
+
+
+def _sentences_of(facts: Facts) -> tuple[str, ...]:
+    """Those that the facts have figures for."""
+    verdict = () if facts["verdict"] is None else ("verdict",)
+    return (*_SENTENCES, *verdict, *(_ON_NEW_ROWS if has_estimates(facts) else ()))
+
+
+def _expected_figures(facts: Facts) -> list[Drawn]:
+    """Expected losses under PCA, and beside them those under the main criterion."""
+    plain, main = plain_of(facts), main_of(facts)
+    drawn = [figures.of_expected(facts, [plain], "e")]
+    if not main["is_plain_pca"] and main["why_no_estimates"] is None:
+        drawn.append(figures.of_expected(facts, [plain, main], "m"))
+    return drawn
 
 
 def policy_of(style: str, script: str, *, has_displays: bool = False) -> str:
@@ -171,6 +198,6 @@ def _environment() -> Environment:
     )
     environment.filters |= {"called": called, "parts": parts, "spoken": spoken}
     environment.filters |= {"counted": count, "json": json_for_script, "settings": settings}
-    for name in ("number", "share", "change", "relative", "whole", "loading"):
+    for name in ("number", "share", "change", "relative", "whole", "loading", "percent"):
         environment.filters[name] = getattr(numbers, name)
     return environment

@@ -1,0 +1,87 @@
+"""What ordinary PCA costs each group on new rows at each number of dimensions, as a table."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fairspan.auditing.audit import Audit
+from fairspan.auditing.results import GroupAudit, group_name
+from fairspan.cli.inputs import Table, audited_table, plain_model
+from fairspan.errors import Incompatible
+from fairspan.formatting.numbers import decimals_of, figure, in_ascii, interval, percent
+from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
+from fairspan.report.facts.dimensions import chosen_dimensions
+
+# Numbers of dimensions that are looked at.
+_MOST = 16
+# Letters of a group's name.
+_LONGEST = 24
+_WORDS = (
+    "Loss expected on new rows under PCA, by number of dimensions d. States hold for all groups at "
+    "once, at one d; an interval is that of one group at one d."
+)
+
+
+def audit_by_dimension(table: Table, center: str, *, standardize: bool) -> Audit:
+    """The audit of ordinary PCA with each of several numbers of dimensions, smallest first.
+
+    Raises
+    ------
+    Incompatible
+        The table is moments, which do not tell what new rows would show.
+    """
+    if table.source is None:
+        raise Incompatible(
+            "--by-dimension was asked for of saved moments",
+            "Allowed are rows, which tell what new rows would show",
+            "Name the file of the rows",
+        )
+    dimensions = chosen_dimensions(max(table.source.n_features - 1, 1), 1, _MOST)
+    models = [
+        replace(plain_model(table, d, center, standardize), name=f"PCA, d = {d}")
+        for d in dimensions
+    ]
+    return audited_table(table, models)
+
+
+def facts_by_dimension(result: Audit) -> dict[str, Any]:
+    """One record for each number of dimensions and group, with what they rest on."""
+    return {
+        "level": result.level,
+        "material": result.material,
+        "by_dimension": [{**record, "model": "PCA"} for record in result.records()],
+    }
+
+
+def table_by_dimension(result: Audit, width: int) -> str:
+    """One line for each number of dimensions and group."""
+    names = [group_name(group.group) for group in result.models[0].groups]
+    names = cut_names(names, _LONGEST) or names
+    found = [group.expected for model in result.models for group in model.groups]
+    decimals = decimals_of(abs(each.loss.value) for each in found if each is not None)
+    headings = ("d", "group", "loss", f"{percent(result.level)} interval", "state")
+    lines = [
+        (str(model.n_components) if i == 0 else "", names[i], *_cells(group, decimals))
+        for model in result.models
+        for i, group in enumerate(model.groups)
+    ]
+    widths = [max(map(terminal_width, cells)) for cells in zip(headings, *lines, strict=True)]
+    table = [_laid_out(cells, widths) for cells in (headings, *lines)]
+    return "\n".join([*wrapped(_WORDS, width), "", *table])
+
+
+def _cells(group: GroupAudit, decimals: int | None) -> tuple[str, str, str]:
+    if group.expected is None:
+        return "-", "-", group.state
+    loss = group.expected.loss
+    ends = in_ascii(interval(loss.low, loss.high, decimals))
+    return figure(loss.value, decimals), ends, group.state
+
+
+def _laid_out(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Figures to the right; the group and the state, which are words, to the left."""
+    padded = []
+    for i, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        blank = " " * (width - terminal_width(cell))
+        padded.append(cell + blank if i in (1, 4) else blank + cell)
+    return "  ".join(padded).rstrip()

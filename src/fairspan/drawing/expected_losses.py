@@ -1,0 +1,137 @@
+"""Picture of what groups lose on new rows: intervals, and which groups the rows do not tell of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairspan.drawing.by_group import AuditPicture
+from fairspan.drawing.labels import (
+    FAINT,
+    INK,
+    PLAIN,
+    head,
+    labels_within,
+    other_look,
+    set_rows,
+    width_of,
+)
+from fairspan.drawing.layout import plain_numbers
+from fairspan.formatting.numbers import percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CANNOT_TELL = "cannot tell"
+# Share of a row that its models take.
+_SPREAD = 0.66
+# Beside what is known the axis shows so many times its width of what is not.
+_BEYOND = 3.0
+
+
+@dataclass(eq=False)
+class ExpectedLossPicture(AuditPicture):
+    """The loss that each group has to expect on new rows, under every model.
+
+    Groups of which the rows cannot tell are grey, and their intervals may leave the axes.
+
+    Attributes
+    ----------
+    states : tuple of m tuples of k str or None
+        What may be said of each loss; None where nothing was estimated.
+    level : float
+        Of the intervals, which are those of one group.
+    """
+
+    states: tuple[tuple[str | None, ...], ...] = ()
+    level: float = 0.95
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """One row for each model and group."""
+        return {**super().columns(), "state": [state for row in self.states for state in row]}
+
+    def _draw(self, axes: Axes) -> Sequence[Axes]:
+        start, end = self._limits()
+        axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
+        handles = [self._draw_losses(axes, i, start, end) for i in range(len(self.models))]
+        axes.set_xlim(start, end)
+        for row in self._rows_of_too_few():
+            axes.text(0, row, " too few rows", color=FAINT, fontsize=10, va="center")
+        plain_numbers((axes,), "x")
+        axes.set_xlabel("expected loss on new rows")
+        beside = set_rows(axes, self.groups)
+        labels = labels_within(axes, self.models, width_of(axes) / 2.5, 10)
+        title = "What each group loses on new rows against its own best subspace"
+        head(axes, title, handles, labels, note=self._note(), beside=beside)
+        return (axes,)
+
+    def _draw_losses(self, axes: Axes, i: int, start: float, end: float) -> Any:
+        """Marks with intervals; an arrow at the edge where an interval goes on beyond it."""
+        m, is_plain = len(self.models), i in self.plain
+        own = PLAIN if is_plain else other_look(i - sum(each < i for each in self.plain))
+        assert self.low is not None
+        assert self.high is not None
+        for g, state in enumerate(self.states[i]):
+            value = float(self.values[i, g])
+            if np.isnan(value):
+                continue
+            low, high = float(self.low[i, g]), float(self.high[i, g])
+            row = g + (i - (m - 1) / 2) * _SPREAD / m
+            colour = FAINT if state == CANNOT_TELL else own.colour
+            axes.hlines(row, max(low, start), min(high, end), color=colour, linewidth=2)
+            for edge, arrow, leaves in ((start, "<", low < start), (end, ">", high > end)):
+                if leaves:
+                    axes.plot(edge, row, arrow, color=colour, markersize=6, clip_on=False)
+            if start <= value <= end:
+                _mark(axes, value, row, own.marker, colour, is_filled=not is_plain)
+        # The legend shows the model as it is drawn where something is known.
+        return _mark(axes, np.nan, np.nan, own.marker, own.colour, is_filled=not is_plain)
+
+    def _limits(self) -> tuple[float, float]:
+        """Ends of the axis: all intervals that tell something, and of the others not much more."""
+        assert self.low is not None
+        assert self.high is not None
+        known = ~np.isnan(self.values)
+        told = np.array([[state != CANNOT_TELL for state in row] for row in self.states]) & known
+        if not known.any():
+            return -0.05, 1.0
+        start, end = min(float(self.low[known].min()), 0.0), float(self.high[known].max())
+        if told.any():
+            first, last = min(float(self.low[told].min()), 0.0), float(self.high[told].max())
+            beyond = _BEYOND * (last - first)
+            start, end = max(start, first - beyond), min(end, last + beyond)
+        margin = 0.04 * (end - start) or 1.0
+        return start - margin, end + margin
+
+    def _rows_of_too_few(self) -> list[int]:
+        """Groups of which no model has an estimate, though there are estimates of others."""
+        unknown = np.isnan(self.values)
+        return [
+            g
+            for g in range(len(self.groups))
+            if unknown[:, g].all() and any(row[g] == CANNOT_TELL for row in self.states)
+        ]
+
+    def _note(self) -> str:
+        lines = f"Lines are {percent(self.level)} intervals, each of one group."
+        if any(state == CANNOT_TELL for row in self.states for state in row):
+            lines += " Grey: these rows cannot tell."
+        return lines
+
+
+def _mark(
+    axes: Axes, value: float, row: float, marker: str, colour: str, *, is_filled: bool
+) -> Any:
+    (mark,) = axes.plot(
+        value,
+        row,
+        marker,
+        color=colour,
+        markerfacecolor=colour if is_filled else "white",
+        markersize=6.5 if is_filled else 7.5,
+        markeredgewidth=1 if is_filled else 2,
+    )
+    return mark

@@ -1,0 +1,108 @@
+"""What new rows would show of the answers: their audit, its verdicts, and figures by group."""
+
+from dataclasses import replace
+from typing import Any
+
+from fairspan.auditing.audit import Audit, audit_moments, audit_rows
+from fairspan.auditing.expected_losses import USUAL
+from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
+from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.report.facts.answers import MANY_GROUPS, PCA, SLOW, Answer, Answers
+from fairspan.rows.protocol import Rows
+
+# Of more groups, criteria that take their time are not fitted again without each part of the rows.
+_FEW_GROUPS = 2
+_NOT_REFITTED = (
+    "not fitted again without each part of the rows, which takes its time with more than {} "
+    "groups. Ask for it as the criterion"
+)
+_IN_ONE_PART = "moments alone do not tell what new rows would show"
+# Of each group; None where too little is known.
+_FIGURES = (
+    *("expected_error", "expected_error_low", "expected_error_high"),
+    *("expected_loss", "expected_loss_low", "expected_loss_high"),
+    *("cross_fitted_loss", "expected_best_error"),
+)
+
+
+def audit_of(answers: Answers, rows: Rows | None, moments: GroupMoments) -> Audit:
+    """The audit of all answers; of many groups, not all of them have estimates."""
+    audited = answers.audited
+    if rows is None:
+        audit = audit_moments(audited, [moments])
+        without = [replace(model, why_no_estimates=_IN_ONE_PART) for model in audit.models]
+        return replace(audit, models=tuple(without))
+    chosen = [
+        each
+        for each, answer in zip(audited, answers, strict=True)
+        if is_refitted(answer, moments.n_groups)
+    ]
+    some = audit_rows(chosen, rows, moments)
+    if len(chosen) == len(audited):
+        return some
+    every = audit_rows(audited, rows, moments, options=replace(USUAL, folds=None))
+    estimated = {model.name: model for model in some.models}
+    most = MANY_GROUPS if moments.n_groups > MANY_GROUPS else _FEW_GROUPS
+    why = _NOT_REFITTED.format(most)
+    models = tuple(
+        estimated.get(model.name, replace(model, why_no_estimates=why)) for model in every.models
+    )
+    of_others = [
+        each for each in every.findings if each.model is not None and each.model not in estimated
+    ]
+    return replace(some, models=models, findings=(*some.findings, *of_others))
+
+
+def is_refitted(answer: Answer, n_groups: int) -> bool:
+    """Whether there is time to fit an answer again without each part of the rows."""
+    if answer.is_main or answer.name == PCA or n_groups <= _FEW_GROUPS:
+        return True
+    return n_groups <= MANY_GROUPS and answer.criterion.name not in SLOW
+
+
+def verdicts_facts(answers: Answers, audit: Audit) -> dict[str, Any]:
+    """The verdict of the main criterion, those of all, the changes, and what they rest on."""
+    names = {model.name: each.name for each, model in zip(answers, audit.models, strict=True)}
+    verdicts = audit.verdicts
+    if answers.plain.is_main and verdicts:
+        # The others are about what it is compared with.
+        verdicts = (*verdicts_of(audit.models[:1], audit.level), *verdicts)
+    main = answers.main.name
+    of_main = next((each for each in verdicts if names[each.model] == main), None)
+    changes = [
+        {**each, "model": names[each["model"]], "group": group_name(each["group"])}
+        for each in changes_of(audit.models)
+    ]
+    return {
+        "verdict": None if of_main is None else _verdict_facts(of_main, names),
+        "verdicts": [_verdict_facts(each, names) for each in verdicts],
+        "changes": changes,
+        "level": audit.level,
+        "material": audit.material,
+    }
+
+
+def expected_facts(group: GroupAudit, model: ModelAudit) -> dict[str, Any]:
+    """The state of a group, and the figures that are expected on new rows; None if unknown."""
+    found = group.expected
+    facts: dict[str, Any] = dict.fromkeys(_FIGURES)
+    facts["state"] = group.state if model.why_no_estimates is None else None
+    if found is None:
+        return facts
+    for name, estimate in (("expected_error", found.error), ("expected_loss", found.loss)):
+        facts |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+    return facts | {
+        "cross_fitted_loss": found.cross_fitted_loss,
+        "expected_best_error": found.best_error,
+    }
+
+
+def _verdict_facts(verdict: Verdict, names: dict[str, str]) -> dict[str, Any]:
+    return {
+        "kind": verdict.kind,
+        "sentence": verdict.sentence,
+        "action": verdict.action,
+        "model": names[verdict.model],
+        "groups": [group_name(label) for label in verdict.groups],
+    }

@@ -1,0 +1,168 @@
+"""Cells and columns of the audit page's tables, and those that several tables have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fairspan.formatting.names import called, settings, spoken
+from fairspan.formatting.numbers import change, decimals_of, interval, number, share
+from fairspan.report.page.lookups import Facts
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell.
+
+    Attributes
+    ----------
+    text : str
+    value : float, str or None
+        What it sorts by; None comes last.
+    below : str
+        A second, smaller line.
+    """
+
+    text: str
+    value: float | str | None = None
+    below: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of figures, or of words; its heading may end with a group's name.
+
+    Attributes
+    ----------
+    heading : str
+    cells : sequence of n Cell
+    group : str
+        Empty, or a group's name that follows the heading.
+    is_text : bool
+    is_aside : bool
+        Whether it says less than the others, and is smaller.
+    total : Cell
+        Below the others, wherever these are sorted to.
+    """
+
+    heading: str
+    cells: Sequence[Cell]
+    group: str = ""
+    is_text: bool = False
+    is_aside: bool = False
+    total: Cell = Cell("")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a caption; those of several rows can be sorted.
+
+    Attributes
+    ----------
+    caption : str
+    columns : tuple of Column
+        The first has the names of the rows.
+    chosen : int or None
+        The row that stands out.
+    faint : tuple of int
+        Rows that tell nothing.
+    """
+
+    caption: str
+    columns: tuple[Column, ...]
+    chosen: int | None = None
+    faint: tuple[int, ...] = ()
+
+    @property
+    def rows(self) -> list[tuple[Cell, ...]]:
+        """The cells of each row."""
+        return list(zip(*(column.cells for column in self.columns), strict=True))
+
+    @property
+    def totals(self) -> list[tuple[Cell, ...]]:
+        """The row below the others, if there is one."""
+        totals = tuple(column.total for column in self.columns)
+        return [totals] if totals[0].text else []
+
+
+def names_column(heading: str, names: Sequence[str], total: str = "") -> Column:
+    """The names of groups, models or steps."""
+    cells = [Cell(called(name), name) for name in names]
+    return Column(heading, cells, is_text=True, total=Cell(total))
+
+
+def figures_column(
+    heading: str,
+    values: Sequence[float | None],
+    *,
+    ends: Sequence[tuple[float | None, float | None]] | None = None,
+    total: float | None = None,
+) -> Column:
+    """Figures of one number of decimals, with their intervals below."""
+    decimals = decimals_of([*values, total])
+    below = [interval(low, high, decimals) for low, high in ends or [(None, None)] * len(values)]
+    cells = [
+        Cell(number(value, decimals), value, under)
+        for value, under in zip(values, below, strict=True)
+    ]
+    last = Cell("" if total is None else number(total, decimals))
+    return Column(heading, cells, total=last)
+
+
+def shares_column(heading: str, values: Sequence[float | None]) -> Column:
+    """Shares in percent."""
+    return Column(heading, [Cell(share(value), value) for value in values])
+
+
+def kept_columns(models: Sequence[Facts]) -> list[Column]:
+    """The variance kept of both groups; of more, the least, and of which group it is."""
+    kept = [each_of(model["groups"], "variance_kept") for model in models]
+    names = [called(name) for name in each_of(models[0]["groups"], "group")]
+    if len(names) == 2:
+        columns = zip(names, zip(*kept, strict=True), strict=True)
+        return [
+            replace(shares_column("variance kept,", each), group=name) for name, each in columns
+        ]
+    known = [[(value, i) for i, value in enumerate(row) if value is not None] for row in kept]
+    least = [min(row, default=(None, 0)) for row in known]
+    whose = [number(None) if value is None else names[i] for value, i in least]
+    return [
+        shares_column("least variance kept", [value for value, _ in least]),
+        names_column("of", whose),
+    ]
+
+
+def changes_column(models: Sequence[Facts]) -> Column:
+    """What each model costs over all rows."""
+    decimals = decimals_of(each_of(models, "total_error"))
+    cells = [
+        Cell(change(total), total, number(model["total_error"], decimals))
+        for model in models
+        for total in [model["total_change"]]
+    ]
+    return Column("error over all rows", cells)
+
+
+def statuses_column(models: Sequence[Facts]) -> Column:
+    """How each fit ended."""
+    statuses = [model["certificate"]["status"] for model in models]
+    cells = [Cell("proven" if each == "optimal" else each, each) for each in statuses]
+    return Column("status", cells, is_text=True)
+
+
+def each_of(parts: Sequence[Facts], what: str) -> list[Any]:
+    """The same figure of each part."""
+    return [part[what] for part in parts]
+
+
+def chosen_of(models: Sequence[Facts]) -> int:
+    """Position of the main answer."""
+    return next(i for i, model in enumerate(models) if model["is_main"])
+
+
+def title_of(model: Facts) -> str:
+    """The model's name, and its parameters where the name does not tell them."""
+    told = settings(model["parameters"])
+    name = spoken(model["name"])
+    return name if not told or "(" in name else f"{name} ({told})"

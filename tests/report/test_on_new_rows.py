@@ -1,0 +1,123 @@
+"""The report leads with the verdict and with what new rows would show."""
+
+import numpy as np
+import pytest
+
+import fairspan as fs
+from fairspan.moments.of_rows import accumulate
+from fairspan.report.facts.answers import ReportSettings
+from fairspan.report.facts.assembly import facts_of
+from fairspan.report.page import expected_tables
+from fairspan.report.page.rendering import page_of, said
+from fairspan.rows.registry import rows_of
+from page_tree import tree_of
+from report_rows import ORIGIN, facts_by, model_of
+
+
+def rows_with_few(few=2):
+    """Two groups that vary in different directions, and one of few rows."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(400 + few, 5)) * [3, 2.5, 1, 1, 0.5]
+    X[200:] = X[200:, ::-1]
+    return X, np.repeat(["a", "b", "few"], [200, 200, few])
+
+
+@pytest.fixture(scope="module")
+def made():
+    return facts_by(*rows_with_few(), 2, criteria=["minimax_error"])
+
+
+def text_in(page, section):
+    return " ".join(tree_of(page).with_id(section).text.split())
+
+
+def test_figures_and_verdict_are_those_of_the_audit(made):
+    X, groups = rows_with_few()
+    audit = fs.audit(fs.FairPCA(2).fit(X, sensitive_features=groups), X, groups)
+    theirs = {(each["model"], each["group"]): each for each in audit.records()}
+    for model in ("PCA", "minimax_loss"):
+        for group in model_of(made, model)["groups"]:
+            known = theirs[model, group["group"]]
+            assert group["state"] == known["state"]
+            for name in ("expected_error", "expected_loss_low", "expected_loss_high"):
+                # Refits stop at their tolerance.
+                expected = known[name]
+                near = expected if expected is None else pytest.approx(expected, rel=1e-3)
+                assert group[name] == near
+    assert made["verdict"]["kind"] == audit.verdict.kind
+    assert made["verdict"]["model"] == "minimax_loss"
+    assert [each["model"] for each in made["verdicts"]] == ["minimax_loss", "minimax_error"]
+    assert {each["model"] for each in made["changes"]} == {"minimax_loss", "minimax_error"}
+
+
+def test_the_verdict_is_the_headline(made):
+    summary = text_in(page_of(made), "summary")
+    verdict = made["verdict"]
+    headline = f"Summary {verdict['kind'][0].upper()}{verdict['kind'][1:]}. "
+    assert summary.startswith(headline + verdict["sentence"])
+    assert verdict["action"] in summary
+    # What was found on the rows alone is no headline.
+    assert "costs" not in summary
+    assert "the best that" not in summary
+
+
+def test_a_group_of_too_few_rows_is_faint_and_no_headline(made):
+    few = model_of(made, "PCA")["groups"][2]
+    assert (few["group"], few["state"], few["expected_loss"]) == ("few", "cannot tell", None)
+    table = expected_tables.of_expected_plain(made)
+    assert table.faint == (2,)
+    assert table.rows[2][3].below == "too few rows"
+    assert "few" not in str(said("answers_on_new_rows", made)).split("<dt>Change")[0]
+    assert "Too few rows for any estimate" in said("not_estimated", made)
+    section = tree_of(page_of(made)).with_id("pca")
+    assert "too few rows" in next(section.all("svg")).text
+
+
+def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
+    table = expected_tables.of_expected_criteria(made)
+    for row, model in zip(table.rows, made["models"], strict=True):
+        known = [each for each in model["groups"] if each["expected_loss"] is not None]
+        harmed = [each for each in known if each["state"] == "harmed"]
+        assert row[1].value in [each["expected_loss"] for each in harmed or known]
+        assert row[4].value == min(each["variance_kept"] for each in model["groups"])
+    X, groups = rows_with_few()
+    of_two = facts_by(X[:400], groups[:400], 2, criteria=[])
+    table = expected_tables.of_expected_criteria(of_two)
+    for row, model in zip(table.rows, of_two["models"], strict=True):
+        kept = [each["variance_kept"] for each in model["groups"]]
+        assert [row[4].value, row[5].value] == kept
+
+
+def test_a_figure_of_which_rows_cannot_tell_is_no_headline(made):
+    import copy
+
+    facts = copy.deepcopy(made)
+    for group in model_of(facts, "PCA")["groups"]:
+        group["state"] = "cannot tell"
+    assert '<span class="figure">Cannot tell</span>' in said("answers_on_new_rows", facts)
+    assert "not shown to harm any" in said("pca_on_new_rows", facts)
+
+
+def test_moments_alone_have_no_verdict_and_the_page_says_so():
+    X, groups = rows_with_few()
+    moments = accumulate(rows_of(X, groups, None))
+    asked = ReportSettings.of("minimax_loss", [], 2, "global", False)
+    facts = facts_of(moments, None, asked, ORIGIN)
+    assert facts["verdict"] is None
+    assert facts["verdicts"] == facts["changes"] == []
+    assert {each["state"] for each in facts["models"][0]["groups"]} == {None}
+    summary = text_in(page_of(facts), "summary")
+    assert "There are no estimates for new rows" in summary
+    assert "moments alone do not tell" in summary
+
+
+def test_of_several_groups_slow_criteria_say_why_they_have_no_estimates():
+    X, groups = rows_with_few(40)
+    facts = facts_by(X, groups, 2, criteria=["error_gap"])
+    slow = model_of(facts, "error_gap")
+    assert "not fitted again" in slow["why_no_estimates"]
+    assert {each["state"] for each in slow["groups"]} == {None}
+    assert "error gap" in str(said("not_estimated", facts))
+    assert [each["model"] for each in facts["verdicts"]] == ["minimax_loss"]
+    asked = facts_by(X, groups, 2, criterion="error_gap", criteria=[])
+    assert model_of(asked, "error_gap")["why_no_estimates"] is None
