@@ -57,7 +57,7 @@ def figure_of(found: Audit) -> Figure:
         xlabel="expected loss on new patients, % of the group's variance",
     )
     axes.margins(x=0.15)
-    axes.legend(loc="upper left", frameon=False)
+    axes.legend(loc="lower right", frameon=False)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(left=False)
     return figure
