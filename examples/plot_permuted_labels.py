@@ -3,8 +3,8 @@ Shuffled labels show losses on the rows and hardly ever harm
 ============================================================
 
 100 of 569 patients are called a group, by chance alone. Nobody is harmed, but on the rows the group
-always loses: its own best components fit its chance. The expected loss is far smaller, and the audit
-hardly ever says "harmed".
+always loses: its own best components fit its chance. The expected loss is far smaller, and the
+audit hardly ever says "harmed".
 """
 
 import matplotlib.pyplot as plt
