@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from fairspan.datasets import load
-from fairspan.drawing.palette import BLUE, FAINT, VERMILION
+from fairspan.drawing.labels import BLUE, FAINT, VERMILION
 from fairspan.estimator.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, largest_rank, reduced
@@ -104,7 +104,7 @@ def _solved(moments: Callable[[], GroupMoments], d: int) -> dict[str, Any]:
     relaxation.run(_TOLERANCE * problem.total_variance)
     soft = SoftBasis.of(relaxation.projector, d)
     fewer = reduced(dual, soft)
-    value = dual.value(fewer.errors(problem.second_moments))
+    value = dual.pieces.value(fewer.errors(problem.second_moments))
     return {
         "k": problem.n_groups,
         # Of its two bounds the one that no subspace is below.

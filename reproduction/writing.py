@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairspan.drawing.palette import STYLE
+from fairspan.drawing.labels import STYLE
 from fairspan.drawing.picture import empty_figure, save
 from fairspan.errors import MissingDependency
 from fairspan.formatting.terminal_text import terminal_width, wrapped

@@ -30,6 +30,9 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", "long: takes more than about two seconds of a core; ./run long runs these"
     )
+    config.addinivalue_line(
+        "markers", "sweep: tries a part of its cases; ./run torture runs these with all of them"
+    )
     note_fits(NOTES)
     if config.getoption("--path") == "projected":
         eigen_path.pays = lambda problem, tolerance: eigen_path.proves(problem)

@@ -65,17 +65,34 @@ def losses(
         crossed = mine - outside
         tied = None if clusters is None else np.asarray(clusters)[own]
         loss, cross = error - best_error, np.average(crossed, weights=w)
-        low = cross - half_width(crossed, w, tied, level)
+        beside = 0.0 if by_fold is None else training_error(crossed, w, f, tied)
+        low = cross - half_width(crossed, w, tied, level, beside)
         high = loss + half_width(corrected, w, tied, level)
         found[label] = (error, loss, cross, low, high)
     return found
 
 
-def half_width(values, weights, clusters, level):
-    """Student's, for weights of sampling, and for sums over clusters."""
+def standard_error(values, weights, clusters):
+    """For weights of sampling, and for sums over clusters."""
     deviations = weights * (values - np.average(values, weights=weights))
     if clusters is not None:
         deviations = np.array([deviations[clusters == c].sum() for c in np.unique(clusters)])
     n = len(deviations)
-    error = np.sqrt(n / (n - 1) * (deviations**2).sum()) / weights.sum()
-    return stats.t.ppf(0.5 + level / 2, n - 1) * error
+    return np.sqrt(n / (n - 1) * (deviations**2).sum()) / weights.sum(), n
+
+
+def half_width(values, weights, clusters, level, beside=0.0):
+    """Student's, of two independent errors."""
+    error, n = standard_error(values, weights, clusters)
+    return stats.t.ppf(0.5 + level / 2, n - 1) * np.hypot(error, beside)
+
+
+def training_error(values, weights, folds, clusters):
+    """By how much folds differ beyond what their rows explain (Nadeau and Bengio 2003)."""
+    own = np.unique(folds)
+    means = np.array([np.average(values[folds == f], weights=weights[folds == f]) for f in own])
+    shares = np.array([weights[folds == f].sum() for f in own]) / weights.sum()
+    k = len(own)
+    variance = k / (k - 1) * (shares @ (means - shares @ means) ** 2)
+    beyond = variance - k * standard_error(values, weights, clusters)[0] ** 2
+    return np.sqrt(max(beyond, 0.0) * (1 / k + 1 / (k - 1)))

@@ -7,9 +7,8 @@ from matplotlib.text import Text
 
 from fairspan.drawing.by_group import AuditPicture, GroupLossPicture, VarianceKeptPicture
 from fairspan.drawing.curves import DisparityPathPicture, ErrorCurvePicture
-from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.loadings import LoadingsPicture
-from fairspan.drawing.reduced_rows import ReducedRowsPicture
+from fairspan.drawing.points import FrontierPicture, ReducedRowsPicture
 
 mpl.use("Agg")
 

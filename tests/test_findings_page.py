@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,15 +9,13 @@ import pytest
 from sklearn.decomposition import PCA
 
 from fairspan import FairPCA, GroupMoments, MultiplicativeWeights, audit
-from fairspan.auditing import data_findings, findings
-from fairspan.auditing.data_findings import find_in_data
-from fairspan.auditing.models import models_of
-from fairspan.auditing.ordered_columns import OrderedColumns
+from fairspan.auditing import data_findings, estimate_findings, findings
 
 PAGE = (Path(__file__).parents[1] / "docs" / "findings.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### (FS\d+)\n(.*?)(?=^##|\Z)", PAGE, re.S | re.M))
 SOURCE = "".join(
-    Path(module.__file__).read_text(encoding="utf-8") for module in (findings, data_findings)
+    Path(module.__file__).read_text(encoding="utf-8")
+    for module in (findings, data_findings, estimate_findings)
 )
 PARTS = ("Means", "Raised when", "What to do", "Example")
 # Of data that only seem to mean something else.
@@ -72,10 +69,26 @@ def among_the_features():
 
 
 def row_number():
-    moments = GroupMoments.from_rows(pd.DataFrame(ALIKE, columns=["id", "a", "b", "c"]), GROUPS)
-    ordered = OrderedColumns.before(4).absorb(np.column_stack([np.arange(300), ALIKE[:, 1:]]))
-    models = models_of(PCA(1).fit(ALIKE))
-    return SimpleNamespace(findings=find_in_data(models, moments, ordered.columns()))
+    rows = pd.DataFrame(ALIKE, columns=["id", "a", "b", "c"]).assign(id=np.arange(300.0))
+    return audit(PCA(1).fit(rows.to_numpy()), rows, GROUPS)
+
+
+def poorly_known():
+    many = rows_of(460, [1.0] * 20, seed=3)
+    return audit(PCA(4).fit(many), many, np.repeat(["many", "few"], [400, 60]))
+
+
+def one_outlier():
+    rows = np.vstack([ALIKE, rows_of(60, [1, 1, 1, 1], seed=4)])
+    rows[-1] = [0, 500, 0, 0]
+    model = np.eye(4)[:1]
+    return audit(model, rows, np.repeat(["many", "few"], [300, 60]))
+
+
+def cannot_be_fitted_again():
+    parts = [GroupMoments.from_rows(X[start::3], GROUPS[start::3]) for start in range(3)]
+    model = FairPCA(1).fit_moments(sum(parts[1:], start=parts[0]))
+    return audit(model, moments=parts)
 
 
 def income_in_cents():
@@ -101,6 +114,9 @@ CASES = {
     "FS105": lambda: audit(PCA(1).fit(X), X, ["everyone"] * 300),
     "FS106": lambda: audit(PCA(1).fit(X), moments=GroupMoments.from_rows(X, GROUPS)),
     "FS107": lambda: audit(fitted(), WIDE, GROUPS[:200]),
+    "FS108": poorly_known,
+    "FS109": one_outlier,
+    "FS110": cannot_be_fitted_again,
     "FS201": lambda: audit(PCA(1).fit(ALIKE), ALIKE, GROUPS),
     "FS202": lambda: audit(PCA(1).fit(X), X, GROUPS),
     "FS203": lambda: audit(fitted(), X, GROUPS),

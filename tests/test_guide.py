@@ -9,7 +9,7 @@ import pytest
 import real_data
 from fairspan import Disparity, ErrorGap, FairPCA, GroupMoments, audit
 from fairspan.datasets import diabetes_by_sex, load, tumours_by_diagnosis
-from fairspan.problem.by_name import criterion_of
+from fairspan.problem.posing import criterion_of
 from fairspan.registry import names_of
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -33,6 +33,10 @@ def test_every_formula_of_a_page_is_mathml(page):
         assert ElementTree.fromstring(made.replace("&ApplyFunction;", "")).tag.endswith("math")
 
 
+def test_formulas_are_found():
+    assert sum(len(formulas(page)) for page in PAGES) > 100
+
+
 def test_names_of_code_in_formulas_are_text():
     made = _mathml(nodes.math("", r"t = \texttt{trade\_off}"), as_block=False)
     assert "<mtext>trade_off</mtext>" in made

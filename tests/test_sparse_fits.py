@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -345,11 +346,15 @@ def test_iterations_find_ties():
 
 
 LARGE = """
-import json, resource, sys
+import json
 import numpy as np, scipy.sparse
 from fairspan import FairPCA
+def peak():
+    # Of this program alone: what getrusage tells begins with what the process before it had.
+    status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    return int(status["VmHWM"].split()[0])
 rng = np.random.default_rng(0)
-n, p, cells = 200_000, 5_000, 1_000_000
+n, p, cells = 100_000, 3_000, 500_000
 rows, topic, group = rng.integers(0, n, cells), rng.integers(0, 8, n), rng.integers(0, 2, n)
 own = rng.random(cells) < 0.5
 columns = np.where(own, topic[rows] * 50 + rng.integers(0, 50, cells), rng.integers(0, p, cells))
@@ -359,7 +364,7 @@ X = scipy.sparse.csr_array((values, (rows, columns)), shape=(n, p))
 fair = FairPCA(5).fit(X, sensitive_features=group)
 reduced = fair.transform(X)
 print(json.dumps({
-    "kilobytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    "kilobytes": peak(),
     "status": fair.solution_.status,
     "gap": fair.solution_.gap,
     "tolerance": fair.solution_.tolerance,
@@ -371,14 +376,16 @@ print(json.dumps({
 
 
 @pytest.mark.long
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs to see its memory")
 def test_many_rows_and_features_in_little_memory():
+    # Dense, the rows take 2.4 GB.
     ran = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, check=True)
     told = json.loads(ran.stdout)
-    assert told["kilobytes"] < 2_000_000
+    assert told["kilobytes"] < 600_000
     assert told["status"] == "estimated"
     assert told["gap"] <= told["tolerance"]
     assert told["losses"][0] == pytest.approx(told["losses"][1], abs=1e-7)
-    assert told["shape"] == [200_000, 5]
+    assert told["shape"] == [100_000, 5]
     assert told["mean"] <= 1e-10
 
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -466,9 +467,13 @@ def test_rows_that_cannot_be_fitted():
 
 
 WIDE = """
-import json, resource
+import json
 import numpy as np
 from fairspan import FairPCA
+def peak():
+    # Of this program alone: what getrusage tells begins with what the process before it had.
+    status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    return int(status["VmHWM"].split()[0])
 rng = np.random.default_rng(0)
 n, p = 500, 20_000
 groups = rng.integers(0, 2, n)
@@ -477,7 +482,7 @@ X[groups == 1] += rng.standard_normal(p)
 X += rng.standard_normal((n, p))
 fair = FairPCA(10).fit(X, sensitive_features=groups)
 print(json.dumps({
-    "kilobytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    "kilobytes": peak(),
     "status": fair.solution_.status,
     "eigen": fair.solution_.eigen,
     "gap": fair.solution_.gap / fair.solution_.tolerance,
@@ -491,10 +496,12 @@ print(json.dumps({
 
 
 @pytest.mark.long
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs to see its memory")
 def test_many_features_in_little_memory():
+    # A covariance matrix of each group takes 3.2 GB.
     ran = subprocess.run([sys.executable, "-c", WIDE], capture_output=True, text=True, check=True)
     told = json.loads(ran.stdout)
-    assert told["kilobytes"] < 1_000_000
+    assert told["kilobytes"] < 600_000
     assert (told["status"], told["eigen"]) == ("optimal", "thin")
     assert told["gap"] <= 1
     assert told["losses"][0] == pytest.approx(told["losses"][1], rel=1e-6)

@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 import real_data
 from fairspan import FairPCA
 from fairspan.selection import UCB1SearchCV
+from sweeps import part_of
 
 GRID = [
     {
@@ -60,8 +61,9 @@ def shortfall(name, seed):
 
 
 @pytest.mark.long
+@pytest.mark.sweep
 @pytest.mark.parametrize(
-    "name", ["wine_quality:group__colour", "biodeg:group__ready_biodegradable"]
+    "name", part_of(["wine_quality:group__colour", "biodeg:group__ready_biodegradable"], 2)
 )
 def test_a_third_of_the_fits_finds_a_setting_within_one_percent(name):
     assert 0 <= shortfall(name, seed=0) <= 0.01

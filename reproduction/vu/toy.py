@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairspan.drawing.palette import GREEN, INK, ORANGE, SKY, VERMILION
+from fairspan.drawing.labels import GREEN, INK, ORANGE, SKY, VERMILION
 from fairspan.estimator.fitting import Fit, fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Criterion, RobustErrorGap

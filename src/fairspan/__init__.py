@@ -6,44 +6,41 @@ from typing import TYPE_CHECKING, Any
 from fairspan.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fairspan import datasets as datasets
-    from fairspan import displays as displays
-    from fairspan import errors as errors
-    from fairspan import extending as extending
-    from fairspan import metrics as metrics
-    from fairspan import regression as regression
-    from fairspan import selection as selection
-    from fairspan.auditing.audit import Audit as Audit
-    from fairspan.auditing.audit import audit as audit
-    from fairspan.certificates.solution import Solution as Solution
-    from fairspan.certificates.solution import Status as Status
-    from fairspan.certificates.verification import Verification as Verification
-    from fairspan.certificates.verification import verify as verify
-    from fairspan.estimator.fair_pca import FairPCA as FairPCA
-    from fairspan.moments.group_moments import GroupMoments as GroupMoments
-    from fairspan.problem.criteria import Disparity as Disparity
-    from fairspan.problem.criteria import EqualError as EqualError
-    from fairspan.problem.criteria import ErrorGap as ErrorGap
-    from fairspan.problem.criteria import MinimaxError as MinimaxError
-    from fairspan.problem.criteria import MinimaxLoss as MinimaxLoss
-    from fairspan.problem.criteria import NashWelfare as NashWelfare
-    from fairspan.problem.criteria import RobustErrorGap as RobustErrorGap
-    from fairspan.problem.criteria import TotalError as TotalError
-    from fairspan.problem.restrictions import CovarianceParity as CovarianceParity
-    from fairspan.problem.restrictions import MeanParity as MeanParity
-    from fairspan.report.writing import write_report as write_report
-    from fairspan.rows.files.file_rows import FileRows as FileRows
-    from fairspan.solvers.many_groups.dual_newton import DualNewton as DualNewton
-    from fairspan.solvers.published.multiplicative import (
-        MultiplicativeWeights as MultiplicativeWeights,
+    from fairspan import (
+        datasets,
+        displays,
+        errors,
+        extending,
+        metrics,
+        regression,
+        selection,
     )
-    from fairspan.solvers.published.riemannian import RiemannianSubgradient as RiemannianSubgradient
-    from fairspan.solvers.published.semidefinite import Semidefinite as Semidefinite
-    from fairspan.solvers.two_groups.boundary_search import BoundarySearch as BoundarySearch
-    from fairspan.subspace import FairSubspace as FairSubspace
-    from fairspan.trade_off.curve import Frontier as Frontier
-    from fairspan.trade_off.tracing import frontier as frontier
-
+    from fairspan.auditing.audit import Audit, audit
+    from fairspan.certificates.solution import Solution, Status
+    from fairspan.certificates.verification import Verification, verify
+    from fairspan.estimator.fair_pca import FairPCA
+    from fairspan.moments.group_moments import GroupMoments
+    from fairspan.problem.criteria import (
+        Disparity,
+        EqualError,
+        ErrorGap,
+        MinimaxError,
+        MinimaxLoss,
+        NashWelfare,
+        RobustErrorGap,
+        TotalError,
+    )
+    from fairspan.problem.restrictions import CovarianceParity, MeanParity
+    from fairspan.report.writing import write_report
+    from fairspan.rows.files.file_rows import FileRows
+    from fairspan.solvers.many_groups.dual_newton import DualNewton
+    from fairspan.solvers.published.multiplicative import MultiplicativeWeights
+    from fairspan.solvers.published.riemannian import RiemannianSubgradient
+    from fairspan.solvers.published.semidefinite import Semidefinite
+    from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+    from fairspan.subspace import FairSubspace
+    from fairspan.trade_off.curve import Frontier
+    from fairspan.trade_off.tracing import frontier
 
 # Public names and where they live. Importing fairspan stays fast: nothing is loaded before use.
 _HOMES = {
@@ -78,7 +75,43 @@ _HOMES = {
 }
 _MODULES = ("datasets", "displays", "errors", "extending", "metrics", "regression", "selection")
 
-__all__ = [*_HOMES, *_MODULES]
+__all__ = [
+    "Audit",
+    "BoundarySearch",
+    "CovarianceParity",
+    "Disparity",
+    "DualNewton",
+    "EqualError",
+    "ErrorGap",
+    "FairPCA",
+    "FairSubspace",
+    "FileRows",
+    "Frontier",
+    "GroupMoments",
+    "MeanParity",
+    "MinimaxError",
+    "MinimaxLoss",
+    "MultiplicativeWeights",
+    "NashWelfare",
+    "RiemannianSubgradient",
+    "RobustErrorGap",
+    "Semidefinite",
+    "Solution",
+    "Status",
+    "TotalError",
+    "Verification",
+    "audit",
+    "datasets",
+    "displays",
+    "errors",
+    "extending",
+    "frontier",
+    "metrics",
+    "regression",
+    "selection",
+    "verify",
+    "write_report",
+]
 
 
 def __getattr__(name: str) -> Any:

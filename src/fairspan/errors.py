@@ -15,7 +15,9 @@
 """
 
 import sys
+import typing
 import warnings
+from importlib import import_module
 
 __all__ = [
     "CorruptFile",
@@ -86,6 +88,20 @@ class MissingDependency(FairspanError, ImportError, ValueError):
             f"It comes with the extra '{extra}'",
             f'Install it with: pip install "fairspan[{extra}]"',
         )
+
+
+def imported(package: str, extra: str, purpose: str) -> typing.Any:
+    """A package that comes with an extra.
+
+    Raises
+    ------
+    MissingDependency
+        It is not installed.
+    """
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise MissingDependency.for_extra(package, extra, purpose) from error
 
 
 class FairspanWarning(UserWarning):

@@ -12,9 +12,8 @@ from fairspan.certificates.optimality import certified
 from fairspan.certificates.solution import TracePoint
 from fairspan.drawing.picture import Display
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.limits import Limit
 from fairspan.problem.pieces import Pieces
-from fairspan.problem.problem import Problem
+from fairspan.problem.problem import Limit, Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.registry import register
 from fairspan.rows.checks import row_block

@@ -48,7 +48,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "dask": "fairspan.rows.dask.collections:DaskCollections",
         "spark": "fairspan.rows.spark.frames:SparkFrames",
         "frames": "fairspan.rows.frames:DataFrames",
-        "arrow": "fairspan.rows.arrow:ArrowStreams",
+        "arrow": "fairspan.rows.frames:ArrowStreams",
         "device": "fairspan.rows.device.arrays:DeviceArrays",
         "arrays": "fairspan.rows.arrays:Arrays",
     },

@@ -47,7 +47,8 @@ def replacing(path: str | os.PathLike[str], *, unique: bool = False) -> Iterator
         ``path`` with ``.partial`` appended, or with host and process, in the same folder.
     """
     final = Path(path)
-    partial = final.with_name(final.name + (_unique_ending() if unique else ".partial"))
+    own = f".{platform.node()}-{os.getpid()}{_TEMPORARY}"
+    partial = final.with_name(final.name + (own if unique else ".partial"))
     try:
         yield partial
         with partial.open("rb+") as written:
@@ -95,10 +96,6 @@ def remove_abandoned(path: str | os.PathLike[str]) -> None:
                 file.unlink(missing_ok=True)
             except (OSError, OverflowError):
                 continue
-
-
-def _unique_ending() -> str:
-    return f".{platform.node()}-{os.getpid()}{_TEMPORARY}"
 
 
 def write_archive(

@@ -85,7 +85,7 @@ class Evidence:
     Attributes
     ----------
     kind : str
-        Which proof these are of; see :mod:`fairspan.certificates.storing`.
+        Which proof these are of; see :mod:`fairspan.certificates.claims`.
     arrays : dict of str to array
     """
 

@@ -9,7 +9,6 @@ from fairspan import audit
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupAudit, ModelAudit
 from fairspan.auditing.table import table_of
-from fairspan.auditing.views import audit_text
 from fairspan.formatting.numbers import figure
 from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
 
@@ -140,10 +139,10 @@ def test_findings_fit_and_the_codes_of_warnings_are_painted():
     labels = np.repeat([f"{WIDE}{i}" for i in range(3)], 30)
     result = audit(np.eye(4)[:1], rng.normal(size=(90, 4)) * [1, 2, 3, 4], labels)
     for width in (80, 60):
-        text = audit_text(result.models, result.findings, result.rows, width)
+        text = result.in_words(width)
         assert max(map(terminal_width, text.splitlines())) <= width
-    painted = audit_text(
-        result.models, result.findings, result.rows, 80,
+    painted = result.in_words(
+        80,
         lambda text, role: f"\x1b[1m{text}\x1b[0m" if role == "warning" else text,
     )  # fmt: skip
     assert re.sub(r"\x1b\[\dm", "", painted) == str(result)

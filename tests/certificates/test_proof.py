@@ -22,7 +22,7 @@ from fairspan.problem.criteria import (
     RobustErrorGap,
     TotalError,
 )
-from fairspan.problem.limits import CovariancesWithin, MeansWithin
+from fairspan.problem.problem import CovariancesWithin, MeansWithin
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.restrictions.parity import LimitedMeans
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch

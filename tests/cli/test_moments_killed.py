@@ -54,12 +54,20 @@ def warm():
     context.set_forkserver_preload(
         [
             "fairspan.cli",
-            "fairspan.cli.making_moments",
+            "fairspan.cli.writing",
             "fairspan.moments.group_statistics",
             "pyarrow.parquet",
         ]
     )
     return context
+
+
+def wait_until(happened):
+    """Wait for something that must happen, however slow the machine is."""
+    deadline = time.monotonic() + 120
+    while not happened():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.001)
 
 
 def killed_after(context, command, seconds):
@@ -86,8 +94,10 @@ def test_runs_that_are_killed_at_random_go_on_to_the_same_bytes(
 ):
     random = np.random.default_rng(0)
     out, partial = tmp_path / "out", tmp_path / "out.partial"
-    n_kills, n_finished, furthest, longest = 0, 0, 0, LONGEST
-    while n_kills < N_KILLS or n_finished == 0:
+    n_kills, n_runs, furthest, longest, was_halfway = 0, 0, 0, LONGEST, False
+    while n_kills < N_KILLS or not was_halfway:
+        n_runs += 1
+        assert n_runs < 100, "no kill hits the reading"
         if killed_after(warm, command, random.uniform(0, longest)):
             n_kills += 1
             assert not out.exists() or out.read_bytes() == whole
@@ -96,12 +106,14 @@ def test_runs_that_are_killed_at_random_go_on_to_the_same_bytes(
             # A machine with much else to do may need longer to get anywhere at all.
             longest = LONGEST if done > furthest else 1.2 * longest
             furthest = done
+            was_halfway = was_halfway or done > 0
         else:
-            n_finished += 1
             assert out.read_bytes() == whole
-            assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "rows", "whole"]
             out.unlink()
             furthest = 0
+    assert not killed_after(warm, command, None)
+    assert out.read_bytes() == whole
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "rows", "whole"]
 
 
 @pytest.mark.long
@@ -123,8 +135,7 @@ def test_any_number_of_processes_may_go_on(command, folder, whole, tmp_path):
     for n_jobs in jobs[:-1]:
         before = parts_done(partial, folder)
         process = subprocess.Popen([FAIRSPAN, *map(str, command), "--jobs", str(n_jobs)])
-        while process.poll() is None and parts_done(partial, folder) == before:
-            time.sleep(0.01)
+        wait_until(lambda: process.poll() is not None or parts_done(partial, folder) > before)  # noqa: B023
         time.sleep(random.uniform(0, 0.1))
         process.kill()
         process.wait()
@@ -146,8 +157,7 @@ def test_a_full_disk(installed, warm, command, folder, whole, tmp_path):
     out, partial = tmp_path / "out", tmp_path / "out.partial"
     process = warm.Process(target=cli.main, args=([*map(str, command)],))
     process.start()
-    while not partial.exists() and process.is_alive():
-        time.sleep(0.01)
+    wait_until(lambda: partial.exists() or not process.is_alive())
     process.kill()
     process.join()
     before = partial.read_bytes()
@@ -184,7 +194,8 @@ def children_of(process):
 @pytest.mark.parametrize(
     ("engine", "seconds"),
     [
-        *((["--jobs", "3"], seconds) for seconds in (0.0, 0.1, 0.3)),
+        (["--jobs", "3"], 0.0),
+        (["--jobs", "3"], 0.3),
         (["--engine", "dask"], 0.1),
     ],
 )
@@ -193,16 +204,32 @@ def test_an_interruption_from_the_keyboard_is_told_without_tracebacks(
 ):
     words = [FAIRSPAN, *map(str, command), *engine]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    while len(children_of(process.pid)) < 2:  # what tracks resources, and a worker
-        time.sleep(0.001)
+    # What tracks resources, and a worker.
+    wait_until(lambda: process.poll() is not None or len(children_of(process.pid)) >= 2)
     time.sleep(seconds)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to workers too
-    said = process.communicate(timeout=60)[1]
-    *kept, last = filter(None, said.splitlines())
-    assert (process.returncode, last) == (1, "fairspan: interrupted")
     # Told only where there is something to keep.
     partial = tmp_path / "out.partial"
-    assert [line.split(" keeps ")[0] for line in kept] == [
-        f"fairspan: warning: {partial}"
-    ] * partial.exists()
+    assert interrupted(process) == [f"fairspan: warning: {partial}"] * partial.exists()
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", [[], ["--jobs", "2"]], ids=["one process", "two"])
+def test_an_interruption_says_what_is_kept(command, folder, whole, run, tmp_path, engine):
+    partial = tmp_path / "out.partial"
+    words = [FAIRSPAN, *map(str, command), *engine]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    wait_until(lambda: process.poll() is not None or parts_done(partial, folder) > 0)
+    assert interrupted(process) == [f"fairspan: warning: {partial}"]
+    assert parts_done(partial, folder) > 0
+    assert run(*command).status == 0
+    assert (tmp_path / "out").read_bytes() == whole
+
+
+def interrupted(process):
+    """Interrupt a command as a terminal does, its workers too; what it says it keeps."""
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.communicate(timeout=120)[1]
+    *kept, last = filter(None, said.splitlines())
+    assert (process.returncode, last) == (1, "fairspan: interrupted")
+    return [line.split(" keeps ")[0] for line in kept]

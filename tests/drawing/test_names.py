@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairspan.drawing.palette import look
+from fairspan.drawing.labels import look
 from fairspan.formatting.names import label_of, labels_of
 from fairspan.formatting.numbers import axis_number as number
 from fairspan.formatting.terminal_text import terminal_width

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType, UnknownGroup
-from fairspan.problem.by_name import criterion_of
 from fairspan.problem.criteria import (
     Disparity,
     EqualError,
@@ -13,8 +12,8 @@ from fairspan.problem.criteria import (
     RobustErrorGap,
     TotalError,
 )
-from fairspan.problem.disparity import signed_disparity
-from fairspan.problem.problem import check_n_components
+from fairspan.problem.posing import criterion_of
+from fairspan.problem.problem import check_n_components, signed_disparity
 from fairspan.registry import names_of
 from problems import problem_of
 

@@ -30,6 +30,12 @@ def frame():
     return pd.DataFrame(X, columns=NAMES).assign(sex=LABELS)
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Pages are written as a word, for tests that look at facts alone: drawing takes seconds."""
+    monkeypatch.setattr("fairspan.report.page.rendering.page_of", lambda facts, displays: "a page")
+
+
 def figures(facts):
     return [model["groups"] for model in facts["models"]]
 
@@ -49,7 +55,7 @@ def test_the_page_shows_the_facts_that_are_returned(tmp_path):
 
 
 @pytest.mark.long
-def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path):
+def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path, undrawn):
     csv, parquet, page = tmp_path / "rows.csv", tmp_path / "rows.parquet", tmp_path / "page.html"
     frame.to_csv(csv, index=False, float_format="%.17g")
     frame.to_parquet(parquet)
@@ -76,7 +82,7 @@ def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path):
     assert "write_report(path, X, 'sex', " in made["frame"]["command"]
 
 
-def test_the_hash_of_rows_is_of_their_numbers_groups_and_weights(tmp_path):
+def test_the_hash_of_rows_is_of_their_numbers_groups_and_weights(tmp_path, undrawn):
     page, weights = tmp_path / "page.html", np.arange(len(X), dtype=float)
     made = fs.write_report(page, X, LABELS, sample_weight=weights, **FEW)["made"]
     parts = (X.tobytes(), "".join(f"{label}\n" for label in LABELS).encode(), weights.tobytes())
@@ -89,7 +95,7 @@ def test_the_hash_of_rows_is_of_their_numbers_groups_and_weights(tmp_path):
     assert other["input_sha256"] != made["input_sha256"]
 
 
-def test_the_hash_of_a_folder_is_of_its_files_by_name(frame, tmp_path):
+def test_the_hash_of_a_folder_is_of_its_files_by_name(frame, tmp_path, undrawn):
     folder = tmp_path / "rows"
     (folder / "b").mkdir(parents=True)
     frame[:40].to_parquet(folder / "b" / "1.parquet")
@@ -103,7 +109,7 @@ def test_the_hash_of_a_folder_is_of_its_files_by_name(frame, tmp_path):
     assert facts["made"]["input_sha256"] == expected
 
 
-def test_moments_stand_in_for_rows_without_intervals(tmp_path):
+def test_moments_stand_in_for_rows_without_intervals(tmp_path, undrawn):
     page, moments = tmp_path / "page.html", fs.GroupMoments.from_rows(X, LABELS)
     facts = fs.write_report(page, moments=moments, **FEW)
     assert "FS106" in [finding["code"] for finding in facts["findings"]]
@@ -112,7 +118,7 @@ def test_moments_stand_in_for_rows_without_intervals(tmp_path):
 
 
 @pytest.mark.long
-def test_rows_that_were_opened_bring_their_groups_and_what_was_dropped(frame, tmp_path):
+def test_rows_that_were_opened_bring_their_groups_and_what_was_dropped(frame, tmp_path, undrawn):
     holes = frame.assign(age=frame["age"].where(frame.index % 10 > 0))
     holes.to_csv(tmp_path / "rows.csv", index=False)
     rows = fs.FileRows.open(tmp_path / "rows.csv", ["sex"], on_missing="drop")
@@ -141,7 +147,7 @@ class Counted:
 
 
 @pytest.mark.long
-def test_rows_are_read_twice_and_once_more_for_their_hash(tmp_path):
+def test_rows_are_read_twice_and_once_more_for_their_hash(tmp_path, undrawn):
     rows = Counted(rows_of(X, LABELS), [])
     fs.write_report(tmp_path / "page.html", rows, **FEW)
     assert len(rows.passes) == 3
@@ -150,10 +156,10 @@ def test_rows_are_read_twice_and_once_more_for_their_hash(tmp_path):
 AGAIN = """
 import sys, numpy as np, fairspan as fs
 rng = np.random.default_rng(0)
-X = rng.normal(size=(300, 12)) @ rng.normal(size=(12, 12))
-asked = {"n_components": 3, "criteria": ["minimax_error", "error_gap"]}
-fs.write_report(sys.argv[1], X, ["a", "b"] * 150, **asked)
-fs.write_report(sys.argv[2], X, rng.choice(["a", "b", "c", "d"], 300), **asked)
+X = rng.normal(size=(150, 6)) @ rng.normal(size=(6, 6))
+asked = {"n_components": 2, "criteria": ["minimax_error", "error_gap"]}
+fs.write_report(sys.argv[1], X, ["a", "b"] * 75, **asked)
+fs.write_report(sys.argv[2], X, rng.choice(["a", "b", "c", "d"], 150), **asked)
 """
 
 
@@ -228,6 +234,6 @@ def test_the_file_that_is_read_is_never_replaced(frame, tmp_path):
     assert path.read_bytes() == before
 
 
-def test_facts_are_ready_for_json(tmp_path):
+def test_facts_are_ready_for_json(tmp_path, undrawn):
     facts = fs.write_report(tmp_path / "page.html", X, LABELS, **FEW)
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts

@@ -7,25 +7,30 @@ from pathlib import Path
 
 import numpy as np
 
+# Seconds that are enough on any machine, however much else it has to do.
+DEADLINE = 120
+
 
 @contextlib.contextmanager
 def running_cluster():
-    """A client of two worker processes of one thread each; those that die are replaced."""
+    """Two worker processes of one thread each; those that die are replaced."""
     import distributed
 
-    with (
-        distributed.LocalCluster(
-            n_workers=2, processes=True, threads_per_worker=1, dashboard_address="127.0.0.1:0"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
+    with distributed.LocalCluster(
+        n_workers=2, processes=True, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+    ) as cluster:
+        yield cluster
 
 
-def slow_block(block, seconds, folder, block_id=None):
-    """The block, after a while, noted in a file."""
-    time.sleep(seconds)
-    (Path(folder) / str(block_id[0])).write_text("")
+def block_that_waits(block, n_first, folder, block_id=None):
+    """The block, noted in a file; all but the first few wait until there is a file "killed"."""
+    folder = Path(folder)
+    (folder / str(block_id[0])).write_text("")
+    deadline = time.monotonic() + DEADLINE
+    while len(list(folder.iterdir())) > n_first and not (folder / "killed").exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError("nobody was killed")
+        time.sleep(0.01)
     return block
 
 

@@ -14,7 +14,7 @@ from fairspan.errors import InvalidInput
 from fairspan.moments.accumulate import MomentsFold
 from fairspan.rows.protocol import PartedRows
 from fairspan.rows.registry import rows_of
-from rows.dask_cluster import rows, running_cluster
+from rows.dask_cluster import rows
 
 # Older Dask warns where a test asks for another scheduler than the cluster on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler")
@@ -22,12 +22,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:Running on a single-machine sche
 X, GROUPS, WEIGHTS = rows()
 NAMES = ["a", "b", "c", "d"]
 AGES = np.random.default_rng(5).choice([20, 40], len(X))
-
-
-@pytest.fixture(scope="module")
-def client():
-    with running_cluster() as client:
-        yield client
 
 
 def frame():

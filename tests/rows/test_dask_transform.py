@@ -8,7 +8,7 @@ import pytest
 
 from fairspan import FairPCA
 from fairspan.errors import InvalidInput, InvalidType
-from rows.dask_cluster import part_of, rows, running_cluster
+from rows.dask_cluster import part_of, rows
 
 X, GROUPS, _ = rows()
 NAMES = ["a", "b", "c", "d"]
@@ -86,17 +86,6 @@ def test_errors_name_the_partition():
         NAMED.transform(odd).compute()
 
 
-@pytest.mark.long
-def test_on_a_cluster():
-    with running_cluster():
-        whole = dd.from_pandas(FRAME, npartitions=5)
-        np.testing.assert_allclose(
-            NAMED.transform(whole).compute(), NAMED.transform(FRAME), rtol=0, atol=1e-12
-        )
-        array = da.from_array(X, chunks=100)
-        np.testing.assert_allclose(UNNAMED.transform(array).compute(), UNNAMED.transform(X))
-
-
 def test_coordinates_are_brought_back_lazily():
     coordinates = UNNAMED.transform(X)
     expected = UNNAMED.inverse_transform(coordinates)
@@ -125,3 +114,14 @@ def test_rows_are_scored_lazily():
     pd.testing.assert_index_equal(series.index, FRAME.index)
     np.testing.assert_allclose(series, NAMED.score_samples(FRAME))
     assert NAMED.score(whole) == pytest.approx(NAMED.score(FRAME))
+
+
+@pytest.mark.long
+def test_on_a_cluster(client):
+    # The last test, as from here on this process is connected to a cluster.
+    whole = dd.from_pandas(FRAME, npartitions=5)
+    np.testing.assert_allclose(
+        NAMED.transform(whole).compute(), NAMED.transform(FRAME), rtol=0, atol=1e-12
+    )
+    array = da.from_array(X, chunks=100)
+    np.testing.assert_allclose(UNNAMED.transform(array).compute(), UNNAMED.transform(X))

@@ -16,15 +16,9 @@ from fairspan.moments.of_rows import accumulate
 from fairspan.rows.dask import engine as on_dask
 from fairspan.rows.dask.engine import OnDask
 from fairspan.rows.files.file_rows import FileRows
-from rows.dask_cluster import rows, running_cluster
+from rows.dask_cluster import rows
 
 X, GROUPS, WEIGHTS = rows()
-
-
-@pytest.fixture(scope="module")
-def client():
-    with running_cluster() as client:
-        yield client
 
 
 def folder_of(path, values=X):

@@ -3,30 +3,30 @@
 Also the few take long.
 """
 
-import os
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
+from sweeps import WHOLE
 
-ALL = os.environ.get("FAIRSPAN_TORTURE", "") not in ("", "0")
+HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.long)
+            item.add_marker(pytest.mark.sweep)
 
 
 @pytest.fixture
 def how_many():
     """Of two numbers of examples, the first for ./run long, the second for ./run torture."""
-    return lambda few, many: many if ALL else few
+    return lambda few, many: many if WHOLE else few
 
 
 def pytest_terminal_summary(terminalreporter):
-    if not ALL:
+    if not WHOLE:
         return
     found = [
         value

@@ -25,7 +25,7 @@ SLOW = (
 @pytest.mark.parametrize("name", HARD_CASES)
 def test_right_or_refused(name, how_many, record_property):
     tally = Tally()
-    for number in range(how_many(10 if name in SLOW else 50, 500)):
+    for number in range(how_many(4 if name in SLOW else 20, 500)):
         drawn: list[Case] = []
         with tally.example(number, lambda: drawn[0] if drawn else None):  # noqa: B023
             drawn.append(HARD_CASES[name](generator(name, number)))

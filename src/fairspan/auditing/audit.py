@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairspan.auditing.data_findings import find_in_data
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
-from fairspan.auditing.findings import Finding, find
+from fairspan.auditing.finding import Finding
+from fairspan.auditing.findings import find
 from fairspan.auditing.intervals import LEVEL
 from fairspan.auditing.judging import Judged, judged_on_moments, judged_on_rows
 from fairspan.auditing.models import Audited, models_of

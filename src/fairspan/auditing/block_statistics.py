@@ -47,8 +47,9 @@ def block_figures(
     sizes = (weights > 0).sum(axis=0)
     spread = np.einsum("fg,fmqg->mqg", shares**2, (values - means) ** 2)
     factor = np.where(sizes > 1, sizes / np.maximum(sizes - 1, 1), 0.0)
-    kurtosis = np.full((len(cross.projections), len(labels)), np.nan)
-    return RowFigures(means, np.sqrt(spread * factor), sizes, kurtosis)
+    # Blocks vary by the rows that they were fitted without as well: nothing is uncertain beside.
+    unknown = np.full(means.shape, np.nan)
+    return RowFigures(means, np.sqrt(spread * factor), sizes, unknown, np.zeros(means.shape))
 
 
 def _error(

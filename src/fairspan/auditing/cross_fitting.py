@@ -8,7 +8,7 @@ import numpy as np
 
 from fairspan.auditing.models import Audited
 from fairspan.auditing.row_statistics import Benchmark, Projection
-from fairspan.certificates.storing import settings_from
+from fairspan.certificates.claims import settings_from
 from fairspan.errors import FairspanError
 from fairspan.estimator.fitting import fit_subspace
 from fairspan.linalg.threads import in_threads
@@ -23,7 +23,7 @@ _PLAIN = "total_error"
 # With more features, best subspaces are found by iteration, to a share of the variance.
 _FEW, _UNCERTAIN = 500, 1e-9
 # A gap, as a share of the objective, that is far below what rows can tell.
-_CLOSE_ENOUGH = 1e-4
+_CLOSE_ENOUGH = 1e-6
 
 
 @dataclass(frozen=True, eq=False)

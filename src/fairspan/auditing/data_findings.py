@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairspan.auditing.findings import Finding
+from fairspan.auditing.finding import Finding
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import quoted
 from fairspan.formatting.names import first_of

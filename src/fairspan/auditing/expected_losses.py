@@ -28,6 +28,10 @@ State = Literal["harmed", "minor", "not shown", "cannot tell"]
 # Where the test error exceeds the error on the rows by more than this share of the best error, the
 # estimate moves with the folds, and is averaged over several.
 UNSTABLE = 0.1
+# The fourth moment of n numbers, over the squared variance, is n where one of them is all that
+# matters, and stays the same for any n where there is a fourth moment: 15 for squares of a normal
+# number, which few numbers exceed by chance. More than this share of n is too much for intervals.
+_HEAVY_SHARE, _NOT_HEAVY = 0.1, 30.0
 # Of float64's sixteen digits the last four are left to rounding.
 _ROUNDING = 1e-12
 _NEW_ERROR, _CROSS, _CORRECTED, _CHANGE = (
@@ -92,6 +96,17 @@ class Expectations:
     material: float = 0.01
     seed: int = 0
     by_cluster: bool = False
+
+
+def are_heavy(kurtosis: float, n: int) -> bool:
+    """Whether a few of n numbers decide their mean, so that no interval can be trusted.
+
+    Examples
+    --------
+    >>> are_heavy(15.0, 100), are_heavy(40.0, 100), are_heavy(40.0, 1000)
+    (False, True, False)
+    """
+    return kurtosis > max(_HEAVY_SHARE * n, _NOT_HEAVY)
 
 
 USUAL = Expectations()
@@ -163,6 +178,8 @@ def expected_figures(
             bests[model],
             best_errors[model],
             variances[model],
+            figures.training_errors[model] if projection.by_fold else np.zeros_like(errors[model]),
+            np.nan_to_num(figures.kurtosis[model]),
             figures.sizes,
             options,
             has_change=projection.baseline is not None,
@@ -205,6 +222,8 @@ class _OfModel:
     best: FloatArray
     best_on_rows: FloatArray
     variances: FloatArray
+    training_errors: FloatArray
+    kurtosis: FloatArray
     sizes: IntegerArray
     options: Expectations
     has_change: bool
@@ -228,12 +247,21 @@ class _OfModel:
         )
 
     def _loss(self, value: float, cross: float, group: int, tests: int = 1) -> Estimate:
-        low = self._around(cross, _CROSS, group, tests).low
+        low = self._around(cross, _CROSS, group, tests, self.training_errors).low
         high = self._around(value, _CORRECTED, group, tests).high
         return Estimate(value, low, high)
 
-    def _around(self, value: float, quantity: int, group: int, tests: int = 1) -> Estimate:
+    def _around(
+        self,
+        value: float,
+        quantity: int,
+        group: int,
+        tests: int = 1,
+        beside: FloatArray | None = None,
+    ) -> Estimate:
         standard_error = float(self.standard_errors[quantity, group])
+        if beside is not None:
+            standard_error = float(np.hypot(standard_error, beside[quantity, group]))
         freedom = int(self.sizes[group]) - 1
         return Estimate.around(value, standard_error, freedom, tests, self.options.level)
 
@@ -243,6 +271,8 @@ class _OfModel:
         assert loss.high is not None
         matters = self.options.material * variance
         rounding = _ROUNDING * float(self.variances.max())
+        if are_heavy(float(self.kurtosis[_CROSS, group]), int(self.sizes[group])):
+            return "cannot tell"  # intervals mean nothing where a few rows decide
         if loss.low > rounding:
             return "harmed" if loss.value >= matters else "minor"
         return "not shown" if loss.high < max(matters, rounding) else "cannot tell"

@@ -1,9 +1,9 @@
 """Findings: what an audit saw, in words, each with a stable code (docs/findings.md)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
+from fairspan.auditing.estimate_findings import ABOUT_ESTIMATES
+from fairspan.auditing.finding import Finding
 from fairspan.auditing.results import (
     ROUNDING,
     AuditedRows,
@@ -15,44 +15,13 @@ from fairspan.auditing.results import (
 )
 from fairspan.formatting.names import first_of
 from fairspan.formatting.numbers import change, count, figure, in_ascii, interval, relative, share
-from fairspan.rows.groups import Label, listed
-
-Severity = Literal["info", "warning"]
+from fairspan.rows.groups import listed
 
 _SMALL_SHARE = 0.05
 # Below so many rows for each of d + 1, chance makes up a twentieth of a group's best error or more.
 _ROWS_NEEDED = 20
 # A share of variance kept that counts as lost: one point.
 _MATERIAL = 0.01
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing the reader should know.
-
-    Attributes
-    ----------
-    code : str
-        Stable: a code never changes its meaning.
-    severity : {"info", "warning"}
-    message : str
-        What was seen and, for a warning, what to do.
-    model : str or None
-        The model that it is about; None where it is about the rows.
-    groups : tuple of labels
-    columns : tuple of str
-        Features that it is about; x0, x1, ... where these have no names.
-    """
-
-    code: str
-    severity: Severity
-    message: str
-    model: str | None = None
-    groups: tuple[Label, ...] = ()
-    columns: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.code} {self.message}"
 
 
 def find(models: Sequence[ModelAudit], rows: AuditedRows) -> tuple[Finding, ...]:
@@ -172,17 +141,24 @@ def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
 
 
 def _fitted_here(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
-    """FS203: in-sample intervals."""
-    fitted = [model.name for model in models if model.fitted_here]
-    if fitted and rows.has_intervals:
-        were = "was" if len(fitted) == 1 else "were"
-        yield Finding(
-            "FS203",
-            "info",
-            f"{', '.join(fitted)}: {were} fitted on these rows. The intervals hold for this "
-            "projection; new rows may fare worse. Audit held-out rows to see.",
-            fitted[0] if len(fitted) == 1 else None,
+    """FS203: what the figures of models that were fitted on these rows are worth."""
+    fitted = [model for model in models if model.fitted_here]
+    if not fitted or not rows.has_intervals:
+        return
+    named = ", ".join(model.name for model in fitted)
+    were = "was" if len(fitted) == 1 else "were"
+    it, again = ("it", "it") if len(fitted) == 1 else ("they", "them")
+    if any(model.has_estimates for model in fitted):
+        message = (
+            f"{named}: {were} fitted on these rows. What {it} would do to new rows is estimated by "
+            f"fitting {again} again with one part of the rows left out at a time."
         )
+    else:
+        message = (
+            f"{named}: {were} fitted on these rows. The intervals hold for this projection; new "
+            "rows may fare worse. Audit held-out rows to see."
+        )
+    yield Finding("FS203", "info", message, fitted[0].name if len(fitted) == 1 else None)
 
 
 def _who_pays(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
@@ -303,6 +279,6 @@ def _dimensions(model: ModelAudit) -> str:
     return in_ascii(count(model.n_components, "dimension"))
 
 
-_ABOUT_ROWS = (_about_groups, _no_intervals, _fitted_here)
+_ABOUT_ROWS = (_about_groups, _no_intervals, *ABOUT_ESTIMATES, _fitted_here)
 _ABOUT_MODEL = (_missing_groups, _loses_nothing, _who_pays, _disparity, _open_gap)
 _ACROSS = (_different_centers, _repair, _who_pays_for_repair)

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 from scipy.special import stdtrit
 
-from fairspan.problem.disparity import signed_disparity
+from fairspan.problem.problem import signed_disparity
 from fairspan.typing import FloatArray, IntegerArray
 
 LEVEL = 0.95

@@ -25,7 +25,7 @@ from fairspan.metrics.reconstruction import reference_point
 from fairspan.moments.folds import FEWEST_FOLDS, SummedFolds
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
-from fairspan.problem.disparity import signed_disparity
+from fairspan.problem.problem import signed_disparity
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
 from fairspan.subspace import FairSubspace
@@ -82,9 +82,9 @@ def judged_on_rows(
                 error_estimates(figures.errors, errors, seen.sizes, options.level),
                 disparity_estimate(figures.errors, errors, seen.sizes, options.level),
                 None if each.name in failures else groups,
+                np.nan_to_num(kurtosis[0]),
             ),
             why_no_estimates=failures.get(each.name),
-            kurtosis=float(np.nanmax(kurtosis)) if np.isfinite(kurtosis).any() else np.nan,
         )
         for each, figures, errors, groups, kurtosis in zip(
             audited, judged, spreads, expected, seen.kurtosis, strict=True
@@ -196,6 +196,7 @@ def _model_audit(
     errors: Sequence[Estimate],
     difference: Estimate,
     expected: Sequence[ExpectedFigures | None] | None,
+    kurtosis: FloatArray | None = None,
 ) -> ModelAudit:
     captured = figures.captured_ratios
     low, high = widest_pair(figures.errors) if moments.n_groups > 1 else (0, 0)
@@ -223,6 +224,7 @@ def _model_audit(
                 excess_loss=float(figures.excess_losses[i]),
                 variance_kept=None if np.isnan(captured[i]) else float(captured[i]),
                 expected=None if expected is None else expected[i],
+                kurtosis=0.0 if kurtosis is None else float(kurtosis[i]),
             )
             for i, label in enumerate(figures.labels)
         ),

@@ -12,10 +12,16 @@ _REMEDIES = {
     "others.",
     "FS106": "Pass the rows, or moments of separate blocks of them.",
     "FS107": "Audit rows that hold all groups, or check how the labels are spelled.",
+    "FS108": "Collect more rows of the group, join it with another one, or use fewer dimensions.",
+    "FS109": "Look at the rows with the largest values. Logarithms or caps of columns with long "
+    "tails make the intervals trustworthy.",
+    "FS110": "Audit rows that were held out, or choose fewer features so that moments by fold fit "
+    "into memory.",
     "FS201": "Read the ends of the interval as what may still be true. More rows narrow it.",
     "FS202": 'Decide whether equal errors are what you want; then "error_gap" or "equal_error". If '
     "the group that is served better would only be served worse for it, say so instead.",
-    "FS203": "Audit rows that were held out.",
+    "FS203": "Nothing, if the estimates for new rows are what you report; otherwise audit rows "
+    "that were held out.",
     "FS204": "Look at the gap: it may be far below what matters to you. If it is open, use the "
     "default solver and tolerance, or with more than two groups allow_extra=True. If it is "
     "unresolved, divide the column of very large numbers by its unit, or use scale=True or "
@@ -41,7 +47,7 @@ def remedy_of(code: str) -> str:
 
     Examples
     --------
-    >>> remedy_of("FS203")
-    'Audit rows that were held out.'
+    >>> remedy_of("FS206")
+    'Ask for fewer dimensions to compare.'
     """
     return _REMEDIES[code]

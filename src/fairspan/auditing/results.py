@@ -35,6 +35,8 @@ class GroupAudit:
         1 - e_g / tr S_g; None for a group without variance.
     expected : ExpectedFigures or None
         What new rows would show; None where too little is known.
+    kurtosis : float
+        Fourth moment of the rows' errors over their squared variance; 0 if it is not known.
     """
 
     group: Label
@@ -46,6 +48,7 @@ class GroupAudit:
     excess_loss: float
     variance_kept: float | None
     expected: ExpectedFigures | None = None
+    kurtosis: float = 0.0
 
     @property
     def state(self) -> State:
@@ -84,8 +87,6 @@ class ModelAudit:
         Where the status is "unresolved", what in the data leaves it so.
     why_no_estimates : str or None
         Why nothing is said of new rows, where that is so.
-    kurtosis : float
-        The largest, over groups, of the errors of the rows; NaN if it is not known.
     """
 
     name: str
@@ -103,7 +104,6 @@ class ModelAudit:
     pair: tuple[Label, Label]
     reason: str | None = None
     why_no_estimates: str | None = None
-    kurtosis: float = float("nan")
 
     @property
     def has_estimates(self) -> bool:

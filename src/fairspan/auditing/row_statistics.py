@@ -90,8 +90,12 @@ class RowFigures:
         Of m models and q quantities; weights are taken as sampling weights.
     sizes : (k,) array of int
         How many rows or clusters of each group vary independently.
-    kurtosis : (m, k) array
-        Fourth moment of the errors about their mean, over the squared variance; NaN without any.
+    kurtosis : (m, q, k) array
+        Mean fourth power over squared mean square, of errors about their means and of differences
+        of errors; NaN where all are zero.
+    training_errors : (m, q, k) array
+        What is uncertain beside, as other rows would have given other models: by how much the
+        means of folds differ beyond what their rows explain.
     ordered : tuple of int
         Columns whose values are in order and nearly all different, as row numbers are.
     """
@@ -100,6 +104,7 @@ class RowFigures:
     standard_errors: FloatArray
     sizes: IntegerArray
     kurtosis: FloatArray
+    training_errors: FloatArray
     ordered: tuple[int, ...] = ()
 
 
@@ -140,9 +145,10 @@ class Sums:
 
     Attributes
     ----------
-    powers : (m, q, 5, k) array
-        Of w x, w^2, w^2 x, w^2 x^2 and x^4, with x the difference from what the moments tell.
-    totals : (2, k) array
+    powers : (K, m, q, 5, k) array
+        Of w x, w^2, w^2 x, w^2 x^2 and x^4 in each fold, with x the difference from what the
+        moments tell.
+    totals : (K, 2, k) array
         Of w, and of the rows.
     clusters : dict of (group, cluster) to (m q + 1,) array
         Of w x and of w, in each cluster.
@@ -168,8 +174,10 @@ class RowStatistics:
         """The sums over some rows."""
         coder, k = LabelCoder(self.labels), len(self.labels)
         n_quantities = len(QUANTITIES) if self.folds else 1
-        shape = (len(self.projections), n_quantities, 5, k)
-        sums = Sums(np.zeros(shape), np.zeros((2, k)), OrderedColumns.before(rows.n_features))
+        n_folds = 1 if self.folds is None else self.folds.n_folds
+        powers = np.zeros((n_folds, len(self.projections), n_quantities, 5, k))
+        ordered = OrderedColumns.before(rows.n_features)
+        sums = Sums(powers, np.zeros((n_folds, 2, k)), ordered)
         references, units = self._references()[:, :n_quantities], self._units()
         for block in rows.blocks():
             assert block.labels is not None
@@ -180,7 +188,6 @@ class RowStatistics:
             if block.weights is not None and not block.weights.all():
                 kept = np.flatnonzero(block.weights)
             codes = coder.encode(known.groups[kept], block.first_row)
-            n_folds = 1 if self.folds is None else self.folds.n_folds
             order, places = side_by_side(codes * n_folds + known.folds[kept])
             for code, place in places:
                 chosen = kept[order[place]]
@@ -189,7 +196,7 @@ class RowStatistics:
                 measured = self._measured(block.values[chosen], group, fold)
                 measured = (measured - references[:, :, group, None]) / units
                 clusters = None if known.clusters is None else known.clusters[chosen]
-                _add(sums, measured, weights, group, clusters)
+                _add(sums, measured, weights, (fold, group), clusters)
         return sums
 
     def merged(self, left: Sums, right: Sums) -> Sums:
@@ -230,10 +237,10 @@ class RowStatistics:
 
     def figures(self, sums: Sums) -> RowFigures:
         """Means and standard errors of all rows."""
-        m, q, _, k = sums.powers.shape
-        weight, counts = sums.totals
-        offsets = sums.powers[:, :, 0] / weight
-        squared, linear, squares = (sums.powers[:, :, i] for i in (1, 2, 3))
+        _, m, q, _, k = sums.powers.shape
+        (weight, counts), powers = sums.totals.sum(axis=0), sums.powers.sum(axis=0)
+        offsets = powers[:, :, 0] / weight
+        squared, linear, squares = (powers[:, :, i] for i in (1, 2, 3))
         spread = squares - 2 * offsets * linear + offsets**2 * squared
         sizes = counts.astype(np.int64)
         if self.folds is not None and self.folds.by_cluster:
@@ -245,10 +252,17 @@ class RowStatistics:
         with np.errstate(invalid="ignore", divide="ignore"):
             correction = np.where(sizes > 1, sizes / np.maximum(sizes - 1, 1), 0.0)
             errors = np.sqrt(np.maximum(spread, 0.0) * correction) / weight
-            kurtosis = counts * sums.powers[:, 0, 4] / squares[:, 0] ** 2
+            kurtosis = counts * powers[:, :, 4] / squares**2
         units = self._units()
         means = units * offsets + self._references()[:, :q]
-        return RowFigures(means, units * errors, sizes, kurtosis, sums.ordered.columns())
+        return RowFigures(
+            means,
+            units * errors,
+            sizes,
+            kurtosis,
+            units * _training_errors(sums, errors),
+            sums.ordered.columns(),
+        )
 
     def _references(self) -> FloatArray:
         """What is near the mean of each quantity, by the moments, (m, 5, k)."""
@@ -325,29 +339,52 @@ def measured_by(
     return result
 
 
+def _training_errors(sums: Sums, errors: FloatArray) -> FloatArray:
+    """What other rows to fit to would change of each mean, (m, q, k).
+
+    With S^2 the variance of the folds' means and s the standard error that the rows explain: S^2
+    less K s^2, if it is positive, times 1 / K + 1 / (K - 1), as the folds' models share most of
+    their rows (Nadeau and Bengio 2003).
+    """
+    weights = sums.totals[:, 0]
+    n_folds = (weights > 0).sum(axis=0)
+    if len(weights) < 2:
+        return np.zeros_like(errors)
+    parts = np.maximum(weights, np.finfo(np.float64).tiny)[:, None, None]
+    means = sums.powers[:, :, :, 0] / parts
+    shares = weights / weights.sum(axis=0)
+    mean = np.einsum("fg,fmqg->mqg", shares, means)
+    variance = np.einsum("fg,fmqg->mqg", shares, (means - mean) ** 2)
+    several = np.maximum(n_folds, 2)
+    variance *= several / (several - 1)
+    beyond = np.maximum(variance - several * errors**2, 0.0)
+    return np.asarray(np.sqrt(beyond * (1 / several + 1 / (several - 1))))
+
+
 def _add(
     sums: Sums,
     measured: FloatArray,
     weights: FloatArray,
-    group: int,
+    place: tuple[int, int],
     clusters: CodedLabels | None,
 ) -> None:
-    """Add rows of one group, (m, q, r), in place."""
-    weighted = measured * weights
+    """Add rows of one group in one fold, (m, q, r), in place."""
+    fold, group = place
+    powers, weighted = sums.powers[fold], measured * weights
     with np.errstate(over="ignore"):  # of errors that are far apart; these have no kurtosis
-        sums.powers[:, :, 0, group] += weighted.sum(axis=2)
-        sums.powers[:, :, 1, group] += float(weights @ weights)
-        sums.powers[:, :, 2, group] += weighted @ weights
-        sums.powers[:, :, 3, group] += (weighted**2).sum(axis=2)
-        sums.powers[:, :, 4, group] += (measured**4).sum(axis=2)
-    sums.totals[:, group] += weights.sum(), len(weights)
+        powers[:, :, 0, group] += weighted.sum(axis=2)
+        powers[:, :, 1, group] += float(weights @ weights)
+        powers[:, :, 2, group] += weighted @ weights
+        powers[:, :, 3, group] += (weighted**2).sum(axis=2)
+        powers[:, :, 4, group] += (measured**4).sum(axis=2)
+    sums.totals[fold, :, group] += weights.sum(), len(weights)
     if clusters is None:
         return
     flat = np.vstack([weighted.reshape(-1, len(weights)), weights])
     order, places = side_by_side(clusters.codes)
-    for code, place in places:
+    for code, own in places:
         key = (group, repr(clusters.distinct[code]))
-        more = flat[:, order[place]].sum(axis=1)
+        more = flat[:, order[own]].sum(axis=1)
         sums.clusters[key] = sums.clusters[key] + more if key in sums.clusters else more
 
 

@@ -212,7 +212,9 @@ def _share_paid(group: GroupAudit) -> float:
 
 def _of_variance(low: float, high: float, group: GroupAudit) -> str:
     """Both ends of an interval as shares of the group's variance."""
-    ends = [in_ascii(share(each / group.total_variance)) for each in (low, high)]
+    # No group loses more than it has.
+    whole = group.total_variance
+    ends = [in_ascii(share(min(each, whole) / whole)) for each in (low, high)]
     return " to ".join(ends)
 
 

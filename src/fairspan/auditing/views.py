@@ -5,7 +5,7 @@ from typing import get_args
 
 import numpy as np
 
-from fairspan.auditing.findings import Finding
+from fairspan.auditing.finding import Finding
 from fairspan.auditing.intervals import LEVEL
 from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit, group_name
 from fairspan.auditing.table import (

@@ -13,8 +13,7 @@ from fairspan.certificates.supporting_polygon import least_beyond_lines
 from fairspan.linalg import eigh, smallest_sum
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import declares
-from fairspan.problem.limits import CovariancesWithin, Limit, MeansWithin, is_within
-from fairspan.problem.problem import Problem
+from fairspan.problem.problem import CovariancesWithin, Limit, MeansWithin, Problem, is_within
 from fairspan.problem.proof_formulas import proof_formula_of
 from fairspan.typing import FloatArray
 

@@ -42,39 +42,33 @@ def least_beyond_lines(
     -------
     float
     """
-    sides = _lower_left_sides(_polygon(normals, offsets, traces))
+    corners = _polygon(normals, offsets, traces)
+    around = [*range(len(corners)), 0] if len(corners) else []
+    # A step along (-1, -1) from within may leave through these sides alone: the inner normal of a
+    # counterclockwise side (dx, dy) is (-dy, dx).
+    every = [(corners[i], corners[j]) for i, j in pairwise(around)]
+    sides = [(a, b) for a, b in every if (b - a)[0] - (b - a)[1] >= 0]
     if not sides:
         return -np.inf
-    heap = [_Part.between(scores, a, b).entry(i) for i, (a, b) in enumerate(sides)]
+    heap = [_part(scores, i, a, b) for i, (a, b) in enumerate(sides)]
     heapify(heap)
     for number in range(len(heap), len(heap) + 2 * _MOST_SPLITS, 2):
-        bound, _, part = heap[0]
-        if part.least_value - bound <= precision:
+        bound, _, least_value, first, last = heap[0]
+        if least_value - bound <= precision:
             break
         heappop(heap)
-        middle = (part.first + part.last) / 2
-        heappush(heap, _Part.between(scores, part.first, middle).entry(number))
-        heappush(heap, _Part.between(scores, middle, part.last).entry(number + 1))
+        middle = (first + last) / 2
+        heappush(heap, _part(scores, number, first, middle))
+        heappush(heap, _part(scores, number + 1, middle, last))
     return heap[0][0]
 
 
-class _Part:
-    """A part of a side, with the least of its scores' chords."""
-
-    def __init__(self, first: FloatArray, last: FloatArray, values: FloatArray) -> None:
-        self.first, self.last = first, last
-        self.least_value = float(values.max(axis=1).min())
-        self.bound = least_of_largest(values)
-
-    @classmethod
-    def between(
-        cls, scores: Callable[[FloatArray], FloatArray], first: FloatArray, last: FloatArray
-    ) -> "_Part":
-        return cls(first, last, scores(np.array([first, last])))
-
-    def entry(self, number: int) -> "tuple[float, int, _Part]":
-        """For a heap: the number decides between equal bounds."""
-        return self.bound, number, self
+def _part(
+    scores: Callable[[FloatArray], FloatArray], number: int, first: FloatArray, last: FloatArray
+) -> tuple[float, int, float, FloatArray, FloatArray]:
+    """A part of a side: the least of its chords, and of its ends; equal bounds come by number."""
+    values = scores(np.array([first, last]))
+    return least_of_largest(values), number, float(values.max(axis=1).min()), first, last
 
 
 def _polygon(normals: FloatArray, offsets: FloatArray, traces: FloatArray) -> FloatArray:
@@ -94,14 +88,6 @@ def _polygon(normals: FloatArray, offsets: FloatArray, traces: FloatArray) -> Fl
                 kept.append(corners[i] + share * (corners[j] - corners[i]))
         corners = np.array(kept)
     return corners
-
-
-def _lower_left_sides(corners: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-    """The sides that a step along (-1, -1) from within may leave through."""
-    around = [*range(len(corners)), 0] if len(corners) else []
-    sides = [(corners[i], corners[j]) for i, j in pairwise(around)]
-    # The inner normal of a counterclockwise side (dx, dy) is (-dy, dx).
-    return [(a, b) for a, b in sides if (b - a)[0] - (b - a)[1] >= 0]
 
 
 def least_of_largest(scores: Sequence[Sequence[float]] | FloatArray) -> float:

@@ -11,15 +11,14 @@ from typing import Any, cast
 import numpy as np
 
 from fairspan.certificates import claims
+from fairspan.certificates.claims import proof_of, settings_from
 from fairspan.certificates.optimality import judged
 from fairspan.certificates.proof import Proof
 from fairspan.certificates.solution import Judged
-from fairspan.certificates.storing import proof_of, settings_from
 from fairspan.errors import FairspanError
 from fairspan.moments.center import Center
 from fairspan.moments.of_rows import Moments, holds_matrices, is_moments, moments_of
 from fairspan.problem.posing import Posed, Restricted, pose
-from fairspan.problem.problem import Problem
 from fairspan.problem.units import in_units, unit_for
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.labels import Everyone
@@ -162,7 +161,9 @@ class _Checks:
 
     def run(self) -> Verification:
         """Check everything; what does not hold is said first."""
-        made = self._provenance()
+        made = self.subspace.provenance
+        if made is None or not made.settings:
+            raise _Fails("The model does not say what it minimises: nothing can be verified.")
         self._check_same_features(made.groups)
         failures = [*claims.of_estimator(self.model, self.subspace, made)]
         failures += [
@@ -175,8 +176,10 @@ class _Checks:
         found, unchecked = self._judged(posed, restricted, proof, made)
         logarithmic = bool(getattr(posed.problem.criterion, "is_logarithmic", False))
         found = found.in_unit(self._unit, logarithmic=logarithmic)
-        total, best = self._variances(restricted.full)
-        failures += claims.of_variances(found, made, total, best)
+        full, square = restricted.full, self._unit**2
+        # The groups' own best errors are known where there are matrices.
+        best = square * full.best_errors if full.has_matrices else None
+        failures += claims.of_variances(found, made, square * full.total_variance, best)
         failures += claims.of_figures(found, made, has_bound=unchecked is None)
         messages = [*failures, self._said(found, made, has_bound=unchecked is None)]
         if unchecked is not None:
@@ -184,12 +187,6 @@ class _Checks:
         return Verification(
             not failures, found.objective, found.lower_bound, found.gap, tuple(messages)
         )
-
-    def _provenance(self) -> Provenance:
-        made = self.subspace.provenance
-        if made is None or not made.settings:
-            raise _Fails("The model does not say what it minimises: nothing can be verified.")
-        return made
 
     def _check_same_features(self, groups: tuple[Label, ...]) -> None:
         p, given = self.subspace.n_features, self.moments.n_features
@@ -228,12 +225,6 @@ class _Checks:
             divisor=np.full(moments.n_features, unit) if unit != 1 else divisor,
             allow_extra=self.subspace.is_soft,
         )
-
-    def _variances(self, full: Problem) -> tuple[float, FloatArray | None]:
-        """Total variance, and each group's error at its own best if there are matrices."""
-        square = self._unit**2
-        best = square * full.best_errors if full.has_matrices else None
-        return square * full.total_variance, best
 
     @property
     def _unit(self) -> float:

@@ -8,8 +8,7 @@ import click
 from click.core import ParameterSource
 
 from fairspan.cli import options
-from fairspan.cli.options import FILE, OUT
-from fairspan.cli.parameters import Value
+from fairspan.cli.options import FILE, OUT, Value
 from fairspan.cli.reading import Reading
 from fairspan.errors import FairspanError
 from fairspan.formatting.numbers import count, in_ascii
@@ -145,12 +144,12 @@ def fit(
 @options.JSON
 def transform(model: Path, data: Path | str, out: Path, as_json: bool) -> None:
     """Reduce DATA with a saved MODEL. Columns are matched by name; no group column is needed."""
-    from fairspan.cli import output, transforming
+    from fairspan.cli import output, writing
 
     refuse_overwriting(out, data, model)
     if as_json and str(out) == "-":
         raise click.UsageError("--json and -o - would both write to standard output.")
-    n_rows, columns = transforming.transform_file(model, data, out)
+    n_rows, columns = writing.transform_file(model, data, out)
     facts = {"output": str(out), "n_rows": n_rows, "columns": columns}
     words = f"Wrote {n_rows} rows of {len(columns)} components to {out}"
     if str(out) != "-":
@@ -250,14 +249,14 @@ def moments(
     """
     options.refuse_text(out, "Moments are")
     refuse_overwriting(out, data)
-    from fairspan.cli import making_moments, output
+    from fairspan.cli import output, writing
 
-    made, n_left_out = making_moments.make_moments(data, out, reading, min_group_size)
+    made, n_left_out = writing.make_moments(data, out, reading, min_group_size)
     if as_json:
-        facts = {**making_moments.facts_of(made, out), "groups_left_out": n_left_out}
+        facts = {**writing.facts_of(made, out), "groups_left_out": n_left_out}
         click.echo(output.in_json(facts))
         return
-    click.echo(making_moments.in_words(made))
+    click.echo(writing.in_words(made))
     if n_left_out:
         groups = in_ascii(count(n_left_out, "group"))
         click.echo(f"Left out: {groups} of fewer than {min_group_size} rows")
@@ -275,10 +274,10 @@ def merge(files: tuple[Path, ...], out: Path, as_json: bool) -> None:
     """
     options.refuse_text(out, "Moments are")
     refuse_overwriting(out, *files)
-    from fairspan.cli import making_moments, output
+    from fairspan.cli import output, writing
 
-    merged = making_moments.merge_moments(files, out)
-    facts = {**making_moments.facts_of(merged, out), "files": list(map(str, files))}
+    merged = writing.merge_moments(files, out)
+    facts = {**writing.facts_of(merged, out), "files": list(map(str, files))}
     counted = in_ascii(count(len(files), "file"))
-    words = f"{making_moments.in_words(merged)}\nMerged {counted} into {out}"
+    words = f"{writing.in_words(merged)}\nMerged {counted} into {out}"
     click.echo(output.in_json(facts) if as_json else words)

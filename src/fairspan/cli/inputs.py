@@ -9,14 +9,14 @@ from typing import Any
 from fairspan.auditing.audit import Audit, audit_moments, audit_rows
 from fairspan.auditing.models import Audited, audited_pca, models_of, read_model
 from fairspan.certificates.verification import Verification, not_verified, verify
-from fairspan.cli.parameters import Value
+from fairspan.cli.options import Value
 from fairspan.cli.progress import telling
 from fairspan.cli.reading import Reading
 from fairspan.errors import Incompatible, InvalidInput, UnknownGroup
 from fairspan.estimator.fitting import Fit, fit_subspace, smallest_dimension
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
-from fairspan.problem.by_name import criterion_of
+from fairspan.problem.posing import criterion_of
 from fairspan.problem.problem import check_n_components
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import Label, listed, spelled

@@ -10,11 +10,11 @@ from typing import Any
 
 from fairspan.auditing.views import finding_lines
 from fairspan.cli.inputs import open_input, with_labels
-from fairspan.cli.parameters import Value
+from fairspan.cli.options import Value
 from fairspan.cli.reading import Reading
 from fairspan.cli.terminal import paint_on, width_of
 from fairspan.formatting.terminal_text import wrapped
-from fairspan.problem.by_name import criterion_of
+from fairspan.problem.posing import criterion_of
 from fairspan.report.facts.answers import PCA, ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.origin import Origin, title_of
@@ -85,7 +85,13 @@ def report_of_file(
 def summary(facts: Mapping[str, Any], page: Path | None) -> str:
     """The findings about the rows, ordinary PCA and the main criterion, as wide as the terminal."""
     width, paint = width_of(sys.stdout), paint_on(sys.stdout)
-    lines = [*wrapped(facts["title"], width), *wrapped(_what(facts), width), ""]
+    data, d = facts["data"], facts["settings"]["n_components"]
+    sizes = ", ".join(f"{group['group']} {group['n']:,}" for group in data["groups"])
+    what = (
+        f"{data['n_rows']:,} rows ({sizes}) of {data['n_features']} features; PCA and "
+        f"{len(facts['models']) - 1} criteria, each with {d} dimensions."
+    )
+    lines = [*wrapped(facts["title"], width), *wrapped(what, width), ""]
     main = next(model["name"] for model in facts["models"] if model["is_main"])
     for finding in facts["findings"]:
         if finding["model"] in (None, PCA, main):
@@ -119,15 +125,6 @@ def _escaped(char: str) -> str:
     if char.isprintable():
         return char
     return "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))
-
-
-def _what(facts: Mapping[str, Any]) -> str:
-    data, settings = facts["data"], facts["settings"]
-    sizes = ", ".join(f"{group['group']} {group['n']:,}" for group in data["groups"])
-    return (
-        f"{data['n_rows']:,} rows ({sizes}) of {data['n_features']} features; PCA and "
-        f"{len(facts['models']) - 1} criteria, each with {settings['n_components']} dimensions."
-    )
 
 
 def _options_of(reading: Reading) -> Iterator[str]:

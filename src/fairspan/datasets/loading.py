@@ -12,7 +12,7 @@ import numpy as np
 
 from fairspan.datasets.dataset import Dataset, balanced_rows
 from fairspan.datasets.folder import data_file
-from fairspan.errors import CorruptFile, InvalidParameter, MissingDependency
+from fairspan.errors import CorruptFile, InvalidParameter, imported
 from fairspan.rows.groups import listed
 from fairspan.typing import AnyArray, FloatArray
 
@@ -88,11 +88,9 @@ def _group_column(name: str, asked: str, groups: list[str]) -> str:
 
 
 def _columns(path: os.PathLike[str]) -> dict[str, AnyArray]:
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise MissingDependency.for_extra("pyarrow", "arrow", f"Reading {path}") from error
+    pa = imported("pyarrow", "arrow", f"Reading {path}")
+    from pyarrow import parquet
+
     try:
         table = parquet.read_table(path)
     except (pa.ArrowException, OSError) as error:

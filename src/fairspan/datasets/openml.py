@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.datasets.dataset import Dataset
-from fairspan.datasets.fetching import Column, fetched
+from fairspan.datasets.dataset import Column, Dataset, fetched
 from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
 from fairspan.rows.groups import listed
 from fairspan.typing import FloatArray

@@ -19,7 +19,7 @@ from fairspan.errors import (
 )
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.of_rows import Moments, is_moments, moments_of
-from fairspan.problem.by_name import criterion_of
+from fairspan.problem.posing import criterion_of
 from fairspan.rows.checks import check_width
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.displays.fitted import moments_of_fit, names_of, rows_for
-from fairspan.drawing.reduced_rows import ReducedRowsPicture
+from fairspan.drawing.points import ReducedRowsPicture
 from fairspan.errors import Incompatible, InvalidInput
 from fairspan.moments.of_rows import moments_of
 from fairspan.problem.parameters import check_count
@@ -265,17 +265,12 @@ class ReducedRowsDisplay(ReducedRowsPicture):
         seen = folded(rows, fold)
         if seen is None or not seen.weights.any():
             raise InvalidInput("X has no rows", "Allowed is at least one", "Pass some rows")
-        return cls(**_picture(seen, labels, int(max_rows)))
-
-
-def _picture(seen: InPlane, labels: Any, max_rows: int) -> dict[str, Any]:
-    present = np.flatnonzero(seen.weights)
-    drawn = seen.drawn(max_rows)
-    return {
-        "points": seen.points[drawn],
-        "codes": np.searchsorted(present, seen.codes[drawn]),
-        "groups": names_of([labels[g] for g in present]),
-        "means": seen.means[present],
-        "covariances": seen.covariances[present],
-        "n_rows": int(seen.counts.sum()),
-    }
+        present, drawn = np.flatnonzero(seen.weights), seen.drawn(int(max_rows))
+        return cls(
+            points=seen.points[drawn],
+            codes=np.searchsorted(present, seen.codes[drawn]),
+            groups=names_of([labels[g] for g in present]),
+            means=seen.means[present],
+            covariances=seen.covariances[present],
+            n_rows=int(seen.counts.sum()),
+        )

@@ -8,9 +8,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fairspan.drawing.labels import for_legend, head, labels_within, rows_size, set_rows, width_of
+from fairspan.drawing.labels import (
+    BEST,
+    FAINT,
+    FAIR,
+    INK,
+    PLAIN,
+    for_legend,
+    head,
+    labels_within,
+    other_look,
+    rows_size,
+    set_rows,
+    width_of,
+)
 from fairspan.drawing.layout import plain_numbers
-from fairspan.drawing.palette import BEST, FAINT, FAIR, INK, PLAIN, other_look
 from fairspan.drawing.picture import Picture
 from fairspan.formatting.names import label_of, spoken
 from fairspan.formatting.numbers import axis_number, count
@@ -179,13 +191,11 @@ class GroupLossPicture(Picture):
         beside = set_rows(axes, self.groups)
         axes.set_xlim(left=0)
         plain_numbers((axes,), "x")
-        head(axes, self._title(), handles, labels, note=self._note(), beside=beside)
-        return (axes,)
-
-    def _title(self) -> str:
         d = self.n_components
         own = "its own best dimension" if d == 1 else f"its own best {d} dimensions"
-        return f"What each group loses against {own}"
+        title = f"What each group loses against {own}"
+        head(axes, title, handles, labels, note=self._note(), beside=beside)
+        return (axes,)
 
     def _note(self) -> str:
         """What is proven of the largest loss."""

@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.drawing.labels import head, labels_within, width_of
+from fairspan.drawing.labels import (
+    BEST,
+    FAINT,
+    FAIR,
+    INK,
+    PLAIN,
+    Look,
+    head,
+    labels_within,
+    look,
+    width_of,
+)
 from fairspan.drawing.layout import label_bounds, panelled_size, panels, plain_numbers, stacked
-from fairspan.drawing.palette import BEST, FAINT, FAIR, INK, PLAIN, Look, look
 from fairspan.drawing.picture import Picture, unproven
 from fairspan.formatting.names import label_of, spoken
 from fairspan.formatting.numbers import axis_number
@@ -105,6 +115,8 @@ class ErrorCurvePicture(Picture):
         return models
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
+        from matplotlib.ticker import MaxNLocator
+
         drawn = (axes,) if self._together else panels(axes, self.groups)
         for i, panel in enumerate(drawn):
             if self.marked is not None:
@@ -114,7 +126,9 @@ class ErrorCurvePicture(Picture):
             panel, own = (axes, look(g)) if self._together else (drawn[g], None)
             for model in self._models():
                 _draw_line(panel, self.dimensions, model, g, own)
-        _set_scales(drawn)
+        drawn[0].set_ylim(bottom=0)
+        plain_numbers(drawn[:1])  # all are of one scale
+        drawn[0].xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True, min_n_ticks=1))
         what = "reconstruction error" if self.quantity == "error" else "excess loss"
         label_bounds(axes, drawn, "number of dimensions", what)
         head(axes, _TITLES[self.quantity], *self._legend(axes), note=self._note())
@@ -177,14 +191,6 @@ def _draw_line(
     if model.interval is not None:
         low, high = model.interval[:, g].T
         axes.fill_between(dimensions, low, high, color=colour, alpha=_BAND, linewidth=0)
-
-
-def _set_scales(drawn: Sequence[Axes]) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    drawn[0].set_ylim(bottom=0)
-    plain_numbers(drawn[:1])  # all are of one scale
-    drawn[0].xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True, min_n_ticks=1))
 
 
 @dataclass(eq=False)
@@ -261,14 +267,11 @@ class DisparityPathPicture(Picture):
         plain_numbers((upper, lower), "y" if self.logarithmic else "both")
         upper.set_ylabel("disparity")
         lower.set_ylabel("total error")
-        label_bounds(axes, (upper, lower), label_of(spoken(self.parameter)))
-        head(axes, self._title(), handles, labels, note=self._note(axes))
+        name = label_of(spoken(self.parameter))
+        label_bounds(axes, (upper, lower), name)
+        title = f"What the {name} does to the disparity, and what it costs"
+        head(axes, title, handles, labels, note=self._note(axes))
         return upper, lower
-
-    def _title(self) -> str:
-        return (
-            f"What the {label_of(spoken(self.parameter))} does to the disparity, and what it costs"
-        )
 
     def _note(self, axes: Axes) -> str:
         what = "the largest difference of two groups' errors"

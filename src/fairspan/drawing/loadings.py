@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.drawing.labels import (
+    DIVERGING,
+    INK,
     figure_of,
     head,
     height_of,
@@ -20,7 +22,6 @@ from fairspan.drawing.labels import (
     width_of,
 )
 from fairspan.drawing.layout import images
-from fairspan.drawing.palette import DIVERGING, INK
 from fairspan.drawing.picture import Picture
 from fairspan.formatting.names import spoken
 from fairspan.formatting.numbers import loading
@@ -109,12 +110,13 @@ class LoadingsPicture(Picture):
         room = (width_of(axes) / values.shape[1], height_of(axes) / values.shape[0])
         if room[0] >= _CELL[0] and room[1] >= _CELL[1]:
             for (row, column), value in np.ndenumerate(values):
-                colour = "white" if _is_dark(image.to_rgba(np.asarray(value))) else INK
+                red, green, blue, _ = image.to_rgba(np.asarray(value))
+                is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < _DARK
                 axes.text(
                     column,
                     row,
                     loading(float(value)),
-                    color=colour,
+                    color="white" if is_dark else INK,
                     ha="center",
                     va="center",
                     fontsize=9,
@@ -130,7 +132,13 @@ class LoadingsPicture(Picture):
         assert self.image_shape is not None
         n_rows, n_columns = self._grid()
         drawn = images(axes, n_rows, n_columns)
-        titled = self._titled(axes, width_of(axes) / n_columns)
+        # Each image of each block with what stands above it.
+        names = ["PCA", spoken(self.name)] if self.plain is not None else ["component"]
+        short = labels_within(axes, names, width_of(axes) / n_columns - 30, 10)
+        titled = [
+            [(f"{name} {i + 1}", row) for i, row in enumerate(block[:_MOST_IMAGES])]
+            for name, block in zip(short, self._blocks(), strict=True)
+        ]
         for panel in drawn:
             panel.set_axis_off()
         for row, block in enumerate(titled):
@@ -155,17 +163,3 @@ class LoadingsPicture(Picture):
         n = min(max(map(len, self._blocks())), _MOST_IMAGES)
         n_columns = min(n, _MOST_BESIDE)
         return ceil(n / n_columns) * len(self._blocks()), n_columns
-
-    def _titled(self, axes: Axes, room: float) -> list[list[tuple[str, FloatArray]]]:
-        """Each image of each block with what stands above it."""
-        names = ["PCA", spoken(self.name)] if self.plain is not None else ["component"]
-        short = labels_within(axes, names, room - 30, 10)
-        return [
-            [(f"{name} {i + 1}", row) for i, row in enumerate(block[:_MOST_IMAGES])]
-            for name, block in zip(short, self._blocks(), strict=True)
-        ]
-
-
-def _is_dark(colour: Any) -> bool:
-    red, green, blue, _ = colour
-    return bool(0.299 * red + 0.587 * green + 0.114 * blue < _DARK)

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from fairspan.drawing.palette import INK, STYLE
-from fairspan.errors import MissingDependency
+from fairspan.drawing.labels import INK, STYLE, figure_of
+from fairspan.errors import imported
 from fairspan.formatting.data_frames import data_frame
 
 if TYPE_CHECKING:
@@ -143,21 +143,21 @@ class Picture(ABC):
         MissingDependency
             matplotlib is not installed.
         """
-        try:
-            from matplotlib import pyplot, rc_context
-        except ImportError as error:
-            raise MissingDependency.for_extra("matplotlib", "plot", "plot") from error
+        imported("matplotlib", "plot", "plot")
+        from matplotlib import pyplot, rc_context
+
         with rc_context({**STYLE, **fallback_fonts()}), warnings.catch_warnings():
             # Texts are measured; whoever shows them may have other fonts.
             warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
             if ax is None:
                 _, ax = pyplot.subplots(figsize=self.size(), layout="constrained")
-            _dress(ax)
+            # Axes made elsewhere may have something of another style.
+            ax.spines[["top", "right"]].set_visible(False)
+            ax.set_axisbelow(True)
+            ax.tick_params(labelsize=STYLE["xtick.labelsize"], colors=INK)
             self.axes_ = tuple(self._draw(ax))
         self.ax_ = ax
-        figure = ax.get_figure(root=True)
-        assert figure is not None
-        self.figure_ = figure
+        self.figure_ = figure_of(ax)
         return self
 
     def frame(self) -> Any:
@@ -187,13 +187,6 @@ class Picture(ABC):
         """Draw on these axes, with our style set; the panels that were made of them."""
 
 
-def _dress(axes: Axes) -> None:
-    """What axes made elsewhere have of another style."""
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_axisbelow(True)
-    axes.tick_params(labelsize=STYLE["xtick.labelsize"], colors=INK)
-
-
 def empty_figure(purpose: str) -> Figure:
     """A figure that pyplot does not keep.
 
@@ -202,11 +195,9 @@ def empty_figure(purpose: str) -> Figure:
     MissingDependency
         matplotlib is not installed.
     """
-    try:
-        import matplotlib  # noqa: F401, without it a part that is loaded already would be found
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependency.for_extra("matplotlib", "plot", purpose) from error
+    imported("matplotlib", "plot", purpose)
+    from matplotlib.figure import Figure
+
     return Figure(layout="constrained")
 
 

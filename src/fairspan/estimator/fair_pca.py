@@ -12,7 +12,7 @@ from fairspan.estimator.fitting import Fit, check_dimension, fit_subspace
 from fairspan.estimator.projecting import ProjectsRows, set_features, take_features
 from fairspan.estimator.settings import changed_settings, check_settings, nested_settings
 from fairspan.moments.of_rows import Moments, accumulate, is_moments, moments_of, not_moments
-from fairspan.problem.disparity import signed_disparity
+from fairspan.problem.problem import signed_disparity
 from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.frames import columns_aside
 from fairspan.rows.group_limit import GroupLimit
@@ -302,7 +302,13 @@ class FairPCA(
             has_groups = _has_groups(X, sensitive_features)
             before = None
             if not is_first:
-                self._check_same_kind_of_rows(has_groups=has_groups)
+                if has_groups != self._has_groups:
+                    raise InvalidInput(
+                        f"partial_fit received rows {'with' if has_groups else 'without'} groups "
+                        f"after rows {'with' if self._has_groups else 'without'} them",
+                        "Allowed are rows all with groups, or all without",
+                        "Fit again on all rows with their groups",
+                    )
                 before, columns = self.moments_.matrices(), columns or self._group_columns
             # Never moments that refer to the rows, whose memory the next ones may be read into.
             moments = accumulate(rows, GroupLimit(self.max_groups), onto=before)
@@ -353,15 +359,6 @@ class FairPCA(
         take_features(self, rows, reset=reset)
         check_dimension(self.n_components, self.n_features_in_)
         return rows, _columns_aside(rows, X, sensitive_features, sample_weight)
-
-    def _check_same_kind_of_rows(self, *, has_groups: bool) -> None:
-        if has_groups != self._has_groups:
-            raise InvalidInput(
-                f"partial_fit received rows {'with' if has_groups else 'without'} groups after "
-                f"rows {'with' if self._has_groups else 'without'} them",
-                "Allowed are rows all with groups, or all without",
-                "Fit again on all rows with their groups",
-            )
 
     def _fit(self, moments: Moments, columns: tuple[str, ...], *, has_groups: bool) -> None:
         if has_groups and moments.n_groups == 1:

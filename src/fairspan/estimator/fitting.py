@@ -6,25 +6,22 @@ from typing import Any
 
 import numpy as np
 
+from fairspan.certificates.claims import evidence_of, stored_settings
 from fairspan.certificates.solution import Solution, Status
-from fairspan.certificates.storing import evidence_of, stored_settings
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.linalg import leading_subspace
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
-from fairspan.problem.by_name import criterion_of, restriction_of
 from fairspan.problem.criteria import Criterion, declares
-from fairspan.problem.posing import Posed, deviations_of, pose
+from fairspan.problem.posing import Posed, criterion_of, deviations_of, pose, restriction_of
 from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.restrictions import Restriction
 from fairspan.problem.units import check_squares, in_units, largest_column, unit_for
 from fairspan.rows.groups import listed
-from fairspan.solvers.choose import solver_of
+from fairspan.solvers.choose import Solved, Task, smallest_keeping, solver_of
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace
-from fairspan.solvers.restrictions.restricted import Solved, Task
-from fairspan.solvers.restrictions.smallest_dimension import smallest_keeping
 from fairspan.subspace import FairSubspace, Provenance
 from fairspan.typing import FloatArray
 from fairspan.version import __version__
@@ -118,8 +115,14 @@ def fit_subspace(
     chosen, solve_with = criterion_of(criterion), solver_of(solver)
     hide = restriction_of(restriction)
     check_dimension(n_components, moments.n_features)
-    if center == "group":
-        _check_spread(moments)
+    single = [label for label, n in zip(moments.labels, moments.counts, strict=True) if n < 2]
+    if center == "group" and single:
+        raise InvalidInput(
+            f"These groups have a single row: {listed(single)}",
+            'Allowed with center="group" are groups of two rows or more: about its own mean one '
+            "row has no variance",
+            'Use center="global", or join these groups with others',
+        )
     if moments.matrix_free:
         _check_without_matrices(n_components, hide)
         solve_with = GrowingSubspace(solve_with)
@@ -285,14 +288,3 @@ def _check_without_matrices(n_components: object, restriction: Restriction | Non
         "Allowed are a whole number of components and no restriction",
         "If k p^2 numbers fit into memory, use fit_moments(GroupMoments.from_rows(...))",
     )
-
-
-def _check_spread(moments: Moments) -> None:
-    single = [label for label, n in zip(moments.labels, moments.counts, strict=True) if n < 2]
-    if single:
-        raise InvalidInput(
-            f"These groups have a single row: {listed(single)}",
-            'Allowed with center="group" are groups of two rows or more: about its own mean one '
-            "row has no variance",
-            'Use center="global", or join these groups with others',
-        )

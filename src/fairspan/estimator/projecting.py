@@ -140,7 +140,15 @@ def take_features(estimator: Any, rows: Rows, *, reset: bool) -> None:
     elif rows.feature_names is None:
         check_width(rows.n_features, estimator.n_features_in_, "features")
     else:
-        _check_same_names(rows.feature_names, getattr(estimator, "feature_names_in_", None))
+        names, known = rows.feature_names, getattr(estimator, "feature_names_in_", None)
+        if known is None or names != tuple(known):
+            own = () if known is None else tuple(known)
+            before = f"of the rows before, {listed(own)}" if own else "without names"
+            raise InvalidInput(
+                f"The rows have {len(names)} features, {listed(names)}",
+                f"Allowed are the features {before}",
+                "Choose the same columns in the same order",
+            )
 
 
 def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None) -> None:
@@ -150,16 +158,6 @@ def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None)
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
     elif hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
-
-
-def _check_same_names(names: tuple[str, ...], known: Any) -> None:
-    if known is None or names != tuple(known):
-        before = "without names" if known is None else f"of the rows before, {listed(tuple(known))}"
-        raise InvalidInput(
-            f"The rows have {len(names)} features, {listed(names)}",
-            f"Allowed are the features {before}",
-            "Choose the same columns in the same order",
-        )
 
 
 def _row_scores(subspace: FairSubspace, X: Any) -> FloatArray:

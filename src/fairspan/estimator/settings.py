@@ -10,8 +10,8 @@ from typing import Any
 
 from fairspan.errors import FairspanError, InvalidParameter
 from fairspan.moments.center import check_center
-from fairspan.problem.by_name import criterion_of, restriction_of
 from fairspan.problem.parameters import check_flag, nested_fields, split_nested, with_fields
+from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.solvers.choose import solver_of
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fairspan.errors import MissingDependency
+from fairspan.errors import imported
 
 
 def data_frame(data: Any, purpose: str) -> Any:
@@ -13,8 +13,4 @@ def data_frame(data: Any, purpose: str) -> Any:
     MissingDependency
         pandas is not installed; the message names the purpose.
     """
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise MissingDependency.for_extra("pandas", "pandas", purpose) from error
-    return pd.DataFrame(data)
+    return imported("pandas", "pandas", purpose).DataFrame(data)

@@ -13,7 +13,14 @@ from fairspan.linalg.dense import (
     leading_subspace,
     with_positive_signs,
 )
-from fairspan.linalg.graded import graded_eigh
+from fairspan.linalg.graded import (
+    SmallestSum,
+    graded_eigh,
+    root_mean_squares,
+    rounding_of_basis,
+    rounding_of_errors,
+    smallest_sum,
+)
 from fairspan.linalg.iterative import (
     GUARD,
     IterativeSubspace,
@@ -21,13 +28,6 @@ from fairspan.linalg.iterative import (
     orthonormal_beside,
 )
 from fairspan.linalg.memo import SolvedMixtures
-from fairspan.linalg.smallest_sums import (
-    SmallestSum,
-    root_mean_squares,
-    rounding_of_basis,
-    rounding_of_errors,
-    smallest_sum,
-)
 from fairspan.linalg.sum_bounds import cholesky_ceiling, frobenius_ceiling, top_sum_bound
 
 __all__ = [

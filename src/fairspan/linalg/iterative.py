@@ -100,10 +100,15 @@ def leading_subspace_of(
     most = min(p, max(_MOST_BLOCKS * block, _FEWEST_COLUMNS))
     # What is proven elsewhere needs no directions beside those that are known.
     fixed = block if start is None or sum_goal is None else 0
-    basis = _first_basis(p, fixed, start)
+    drawn = np.random.default_rng(0).standard_normal((p, fixed))
+    beside = np.empty((p, 0)) if start is None else start
+    # The span of the start and of fixed directions, so that nothing is out of sight.
+    basis = orthonormal_beside(np.empty((p, 0)), np.hstack([beside, drawn])[:, :p])
     images = operator(basis)
     for _ in range(_MOST_ROUNDS):
-        values, coordinates = _ritz(basis, images)
+        compressed = basis.T @ images
+        values, coordinates = np.linalg.eigh((compressed + compressed.T) / 2)
+        values, coordinates = values[::-1], coordinates[:, ::-1]
         vectors = basis @ coordinates[:, :block]
         residuals = images @ coordinates[:, :block] - vectors * values[:block]
         lengths = np.linalg.norm(residuals, axis=0)
@@ -159,19 +164,6 @@ def _unit(columns: FloatArray, least: float) -> FloatArray:
     lengths = np.linalg.norm(columns, axis=0)
     kept = lengths > least
     return np.asarray(columns[:, kept] / lengths[kept])
-
-
-def _first_basis(p: int, n_fixed: int, start: FloatArray | None) -> FloatArray:
-    """The span of the start and of fixed directions, so that nothing is out of sight."""
-    fixed = np.random.default_rng(0).standard_normal((p, n_fixed))
-    beside = np.empty((p, 0)) if start is None else start
-    return orthonormal_beside(np.empty((p, 0)), np.hstack([beside, fixed])[:, :p])
-
-
-def _ritz(basis: FloatArray, images: FloatArray) -> tuple[FloatArray, FloatArray]:
-    compressed = basis.T @ images
-    values, coordinates = np.linalg.eigh((compressed + compressed.T) / 2)
-    return values[::-1], coordinates[:, ::-1]
 
 
 def _judged(values: FloatArray, lengths: FloatArray, d: int, size: float) -> tuple[float, bool]:

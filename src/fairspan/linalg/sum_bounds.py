@@ -85,24 +85,18 @@ def cholesky_ceiling(
     if level <= 0:
         return None
     with threads_of("numpy"):
-        return _proven(matrix, basis, image, level, size)
-
-
-def _proven(
-    matrix: FloatArray, basis: FloatArray, image: FloatArray, level: float, size: float
-) -> float | None:
-    p, m = basis.shape
-    half = image - basis @ ((basis.T @ image) / 2)
-    shifted = np.hstack([basis, half]) @ np.hstack([half, basis]).T
-    shifted -= matrix
-    shifted.flat[:: p + 1] += level
-    trace = float(np.trace(shifted))
+        p, m = basis.shape
+        half = image - basis @ ((basis.T @ image) / 2)
+        shifted = np.hstack([basis, half]) @ np.hstack([half, basis]).T
+        shifted -= matrix
+        shifted.flat[:: p + 1] += level
+        trace = float(np.trace(shifted))
+        try:
+            np.linalg.cholesky(shifted)
+        except np.linalg.LinAlgError:
+            return None
     # Rounding in the products, each term at its largest.
     rounding = 4 * (p + m) * _EPSILON * np.sqrt(m + 1) * size
-    try:
-        np.linalg.cholesky(shifted)
-    except np.linalg.LinAlgError:
-        return None
     return float(level + 2 * (p + 1) * _EPSILON * trace + rounding)
 
 

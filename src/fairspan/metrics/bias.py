@@ -227,7 +227,7 @@ def signed_bias(
     _check_predictions(predictions, X.shape[0] if hasattr(X, "shape") else len(X))
     table = outcomes_by_group(predictions, sensitive_features, sample_weight, "predict(X)")
     table = table.against_rest(protected)
-    if len(table.outcomes) == 1 and _is_comparable(table.outcomes[0], positive):
+    if len(table.outcomes) == 1 and isinstance(table.outcomes[0], str) == isinstance(positive, str):
         return 0.0
     rest, its = _shares(table, _position(table, positive, "predict(X)"))
     return rest - its
@@ -247,10 +247,6 @@ def _position(table: OutcomesByGroup, positive: Any, name: str) -> int:
             "Pass the label that counts as the good outcome as positive",
         )
     return table.outcomes.index(label)
-
-
-def _is_comparable(outcome: object, positive: object) -> bool:
-    return isinstance(outcome, str) == isinstance(positive, str)
 
 
 def _check_predictions(predictions: Any, n_rows: int) -> None:

@@ -10,9 +10,9 @@ from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.metrics.columns import coded_groups, coded_outcomes
 from fairspan.problem.parameters import check_number
 from fairspan.random_state import generator_of
+from fairspan.rows.arrays import checked_weights
 from fairspan.rows.groups import Label, Scalar, listed, plain_labels
 from fairspan.rows.labels import check_index
-from fairspan.rows.weights import checked_weights
 from fairspan.typing import FloatArray, IntegerArray
 
 # Numbers drawn at once, so that memory does not grow with the number of resamples.

@@ -12,8 +12,7 @@ import numpy as np
 from fairspan.errors import InvalidInput
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.problem.criteria import TotalError
-from fairspan.problem.disparity import signed_disparity
-from fairspan.problem.problem import Problem
+from fairspan.problem.problem import Problem, signed_disparity
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.registry import rows_of

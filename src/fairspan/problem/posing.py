@@ -1,4 +1,4 @@
-"""From moments to the problem that a solver receives; verification poses the same one anew."""
+"""From moments, and criteria by name, to the problem that solvers receive or verification poses."""
 
 import numbers
 from dataclasses import dataclass, replace
@@ -16,6 +16,7 @@ from fairspan.problem.criteria import Criterion
 from fairspan.problem.mean_free_directions import mean_free_directions
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
+from fairspan.registry import object_of
 from fairspan.rows.groups import listed
 from fairspan.typing import FloatArray
 
@@ -248,3 +249,39 @@ def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restrict
     # Directions without variance, which the coordinates leave out, are taken last.
     fewer: Any = replace(cast(Any, restriction), n_directions=min(wanted, free.shape[1]))
     return cast(Restriction, fewer)
+
+
+def criterion_of(criterion: object, **parameters: Any) -> Criterion:
+    """A criterion from its name and parameters, or the object itself.
+
+    Raises
+    ------
+    InvalidParameter
+        An unknown name or parameter, or a parameter out of range.
+    InvalidType
+        Neither a name nor an object that has what a criterion has.
+
+    Examples
+    --------
+    >>> criterion_of("error_gap", penalty=2.0)
+    ErrorGap(penalty=2.0)
+    """
+    return cast(Criterion, object_of("criterion", criterion, Criterion, parameters))
+
+
+def restriction_of(restriction: object, **parameters: Any) -> Restriction | None:
+    """A restriction from its name and parameters, the object itself, or None.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        As of :func:`criterion_of`.
+
+    Examples
+    --------
+    >>> restriction_of("mean_parity")
+    MeanParity(tolerance=0.0)
+    """
+    if restriction is None:
+        return None
+    return cast(Restriction, object_of("restriction", restriction, Restriction, parameters))

@@ -1,23 +1,24 @@
-"""The optimisation problem that a solver receives."""
+"""The optimisation problem that a solver receives, and limits on what tells groups apart."""
 
 import numbers
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from fairspan.errors import InvalidParameter
-from fairspan.linalg import LeadingSubspace
+from fairspan.linalg import LeadingSubspace, eigvalsh
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.limits import Limit
 from fairspan.problem.pieces import Pieces
 from fairspan.rows.groups import Label
 from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from fairspan.problem.criteria import RobustErrorGap
+
 
 # Errors within this share of the variance are the same, to eigenvectors found by iteration.
 _ALIKE = 1e-9
@@ -191,3 +192,99 @@ def check_n_components(n_components: object, n_features: int) -> None:
         f"Allowed is a whole number from 1 to the number of features, {n_features}",
         "Choose a number in that range",
     )
+
+
+# A limit is met up to this share of it, and of what it limits.
+_MET, _ROUNDING = 1e-8, 1e-14
+
+
+class Limit(Protocol):
+    """What a subspace must not exceed."""
+
+    @property
+    def slack(self) -> float:
+        """What is rounding of it."""
+
+    def exceeded(self, basis: FloatArray) -> float:
+        """By how much a (p, d) basis exceeds it; zero or less if it does not."""
+
+
+def is_within(limit: Limit, basis: FloatArray) -> bool:
+    """Whether a (p, d) basis exceeds a limit by no more than rounding."""
+    return limit.exceeded(basis) <= limit.slack
+
+
+@dataclass(frozen=True, eq=False)
+class MeansWithin:
+    """||V'f|| <= delta for the difference f of two groups' means.
+
+    Attributes
+    ----------
+    difference : (p,) array
+        f.
+    tolerance : float
+        delta.
+    """
+
+    difference: FloatArray
+    tolerance: float
+
+    @property
+    def slack(self) -> float:
+        """A share of delta, and of ||f||."""
+        return _MET * self.tolerance + _ROUNDING * float(np.linalg.norm(self.difference))
+
+    def exceeded(self, basis: FloatArray) -> float:
+        """||V'f|| - delta."""
+        return float(np.linalg.norm(self.difference @ basis)) - self.tolerance
+
+
+@dataclass(frozen=True, eq=False)
+class CovariancesWithin:
+    """||V'DV|| <= tau for the difference D of two groups' covariances, in the spectral norm.
+
+    Attributes
+    ----------
+    difference : (p, p) array
+        D.
+    tolerance : float
+        tau.
+    """
+
+    difference: FloatArray
+    tolerance: float
+
+    @property
+    def slack(self) -> float:
+        """A share of ||D||."""
+        return _MET * float(np.linalg.norm(self.difference, 2))
+
+    def exceeded(self, basis: FloatArray) -> float:
+        """||V'DV|| - tau."""
+        within = basis.T @ self.difference @ basis
+        return float(np.abs(eigvalsh(within)).max()) - self.tolerance
+
+
+def signed_disparity(errors: npt.NDArray[np.float64]) -> float:
+    """Two groups: error of the second minus error of the first. More: the largest pairwise gap.
+
+    Parameters
+    ----------
+    errors : (k,) array
+        e_g of each group, in the order of its sorted labels.
+
+    Returns
+    -------
+    float
+        In the units of the errors; 0 for a single group.
+
+    Examples
+    --------
+    >>> signed_disparity(np.array([3.0, 1.0]))
+    -2.0
+    >>> signed_disparity(np.array([3.0, 1.0, 2.0]))
+    2.0
+    """
+    if len(errors) == 2:
+        return float(errors[1] - errors[0])
+    return float(errors.max() - errors.min())

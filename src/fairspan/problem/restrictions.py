@@ -17,9 +17,9 @@ import numpy as np
 from fairspan.errors import Incompatible
 from fairspan.linalg import eigh
 from fairspan.problem.criteria import Criterion, TotalError
-from fairspan.problem.limits import CovariancesWithin, Limit, MeansWithin
 from fairspan.problem.mean_free_directions import mean_free_directions, split_by_variance
 from fairspan.problem.parameters import check_count, check_number
+from fairspan.problem.problem import CovariancesWithin, Limit, MeansWithin
 from fairspan.rows.groups import Label
 from fairspan.typing import FloatArray
 

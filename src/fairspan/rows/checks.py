@@ -157,19 +157,15 @@ def converted(values: AnyArray) -> AnyArray:
                 f"X holds no numbers but values of type {kind.__name__}", _ALLOWED, _ENCODE
             )
     if any(kind.__name__ == "NAType" for kind in kinds):
-        values = _with_nan(values)
+        # pandas' NA as NaN: numpy cannot convert it.
+        entries = [np.nan if type(each).__name__ == "NAType" else each for each in values.ravel()]
+        values = np.array(entries, dtype=object).reshape(values.shape)
     try:
         return values.astype(np.float64)
     except (ValueError, OverflowError) as error:
         raise InvalidInput(f"X holds no numbers ({error})", _ALLOWED, _ENCODE) from error
     except TypeError as error:
         raise InvalidType(f"X holds no numbers ({error})", _ALLOWED, _ENCODE) from error
-
-
-def _with_nan(values: AnyArray) -> AnyArray:
-    """Objects with NaN in place of pandas' NA, which numpy cannot convert."""
-    entries = [np.nan if type(each).__name__ == "NAType" else each for each in values.ravel()]
-    return np.array(entries, dtype=object).reshape(values.shape)
 
 
 def check_shape(shape: tuple[int, ...]) -> None:

@@ -8,12 +8,12 @@ from typing import Any, Protocol, Self
 import narwhals.stable.v2 as nw
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
+from fairspan.rows.arrays import check_apart, weights_of_column
 from fairspan.rows.checks import check_columns, check_on_missing, row_block
 from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone, Labels
 from fairspan.rows.numbers import collapsed, expanded, number_columns, side_by_side
 from fairspan.rows.protocol import OnMissing, Projection, RowBlock, block_rows
-from fairspan.rows.weights import check_apart, weights_of_column
 
 # Blocks whose columns are decoded at once.
 BLOCKS_AT_A_TIME = 8
@@ -157,7 +157,9 @@ class ChosenColumns:
             table = pa.Table.from_batches([batch.slice(place, BLOCKS_AT_A_TIME * size)])
             frame = nw.from_native(table, eager_only=True)
             columns = number_columns(nw.from_native(self._features_of(table), eager_only=True))
-            labels = self._labels_of(frame)
+            labels = Labels.of_columns(frame, self.groups) if self.groups else None
+            if self.everyone is not None:
+                labels = Labels.constant(self.everyone, len(frame))
             weights = None if self.weight is None else weights_of_column(frame[self.weight])
             for start in range(0, len(frame), size):
                 stop = min(start + size, len(frame))
@@ -181,11 +183,6 @@ class ChosenColumns:
             if pa.types.is_null(table.schema.types[place]):
                 table = table.set_column(place, name, pa.nulls(len(table), pa.float64()))
         return table.select(list(self.features))
-
-    def _labels_of(self, frame: nw.DataFrame[Any]) -> Labels | None:
-        if self.everyone is not None:
-            return Labels.constant(self.everyone, len(frame))
-        return Labels.of_columns(frame, self.groups) if self.groups else None
 
 
 class RowsByColumns(Protocol):

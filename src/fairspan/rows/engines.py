@@ -155,19 +155,15 @@ def _begin_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    _end_with_parent()
-
-
-def _end_with_parent() -> None:
-    """End a worker when its parent was killed, which nothing else would tell it."""
+    # Nothing else would tell a worker that its parent was killed.
     parent = multiprocessing.parent_process()
     assert parent is not None
 
-    def wait() -> None:
+    def end_with_parent() -> None:
         parent.join()
         os._exit(1)
 
-    threading.Thread(target=wait, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 @contextmanager

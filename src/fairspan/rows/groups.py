@@ -20,8 +20,6 @@ Label = Scalar | tuple[Scalar, ...]
 
 Codes = IndexArray
 
-# Looking for so many codes one by one is faster than counting all.
-_FEW = 4
 # Rows that nearly always show all labels of a block.
 _GLANCE = 256
 
@@ -186,8 +184,6 @@ class LabelCoder:
 
 def _present(labels: CodedLabels) -> BoolArray:
     """Which of the distinct labels occur."""
-    if len(labels.distinct) <= _FEW:
-        return np.array([(labels.codes == code).any() for code in range(len(labels.distinct))])
     return np.bincount(labels.codes, minlength=len(labels.distinct)) > 0
 
 

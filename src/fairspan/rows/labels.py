@@ -59,7 +59,10 @@ class Labels:
         if hasattr(native, "dictionary_encode"):
             return cls(len(series), lambda start, stop: _of_arrow(native[start:stop]))
         if hasattr(getattr(native, "cat", None), "codes"):
-            labels = _of_pandas_categories(native)
+            # Missing is coded as -1, which then points at the last one.
+            distinct = [*native.cat.categories.tolist(), None]
+            codes = native.cat.codes.to_numpy().astype(np.intp) % len(distinct)
+            labels = CodedLabels(distinct, codes)
             return cls(len(series), lambda start, stop: labels[start:stop])
         is_numpys = series.dtype.is_integer() and not is_wide(series.dtype)
         if is_numpys and series.null_count() == 0:
@@ -138,13 +141,6 @@ def _of_arrow(column: Any) -> CodedLabels:
     return CodedLabels(distinct, numbers_of(codes))
 
 
-def _of_pandas_categories(series: Any) -> CodedLabels:
-    codes = series.cat.codes.to_numpy()
-    # Missing is coded as -1, which then points at the last one.
-    distinct = [*series.cat.categories.tolist(), None]
-    return CodedLabels(distinct, codes.astype(np.intp) % len(distinct))
-
-
 def labels_of(sensitive_features: Any, n_rows: int, X: Any) -> Labels:
     """Labels given beside the rows.
 
@@ -191,7 +187,11 @@ def named_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str
     """
     if isinstance(sensitive_features, str):
         names = [sensitive_features]
-    elif _is_list_of_text(sensitive_features):
+    elif (
+        isinstance(sensitive_features, list | tuple)
+        and len(sensitive_features) > 0
+        and all(isinstance(each, str) for each in sensitive_features)
+    ):
         names = list(dict.fromkeys(sensitive_features))
         known = [name for name in names if name in frame.columns]
         if len(sensitive_features) == len(frame):
@@ -209,14 +209,6 @@ def named_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str
         return []
     check_columns(names, frame.columns)
     return names
-
-
-def _is_list_of_text(value: Any) -> bool:
-    return (
-        isinstance(value, list | tuple)
-        and len(value) > 0
-        and all(isinstance(each, str) for each in value)
-    )
 
 
 def _read(values: Any) -> Labels:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -68,22 +68,6 @@ class Plan:
         """What a file was when the plan was made."""
         return self.files[_name(path, self.root)]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {"files": self.files, "n_parts": self.n_parts, "options": self.options}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any], root: Path) -> "Plan":
-        """The plan again.
-
-        Raises
-        ------
-        KeyError, TypeError, AttributeError
-            These are not the values of a plan.
-        """
-        files = {name: FileState(*each) for name, each in values["files"].items()}
-        return cls(root, files, values["n_parts"], dict(values["options"]))
-
     def changes(self, now: "Plan") -> Iterator[str]:
         """In words, how another plan differs from this one."""
         yield from differences(self.files, now.files)
@@ -120,7 +104,9 @@ class Record:
             return 0, None
         try:
             header, arrays = read_archive(self.path, _KIND)
-            plan = Plan.from_dict(header["plan"], self.plan.root)
+            stored = header["plan"]
+            files = {name: FileState(*each) for name, each in stored["files"].items()}
+            plan = Plan(self.plan.root, files, stored["n_parts"], dict(stored["options"]))
             n_done, contents = int(header["n_done"]), arrays["result"].tobytes()
             result = fold.from_bytes(contents) if contents else None
         except (CorruptFile, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -143,7 +129,9 @@ class Record:
         InvalidParameter
             It cannot be written: the disk is full, for example.
         """
-        header = {"plan": self.plan.to_dict(), "n_done": n_done}
+        own = self.plan
+        plan = {"files": own.files, "n_parts": own.n_parts, "options": own.options}
+        header = {"plan": plan, "n_done": n_done}
         contents = b"" if result is None else fold.to_bytes(result)
         array = np.frombuffer(contents, dtype=np.uint8)
         write_whole(self.path, archive_bytes(_KIND, header, {"result": array}))

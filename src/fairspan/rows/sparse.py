@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from fairspan.rows.arrays import RowsInMemory
+from fairspan.rows.arrays import RowsInMemory, checked_weights
 from fairspan.rows.checks import (
     check_dtype,
     check_shape,
@@ -16,7 +16,6 @@ from fairspan.rows.checks import (
 )
 from fairspan.rows.labels import Labels, labels_of
 from fairspan.rows.protocol import OnMissing, Projection
-from fairspan.rows.weights import checked_weights
 from fairspan.typing import AnyArray, FloatArray
 
 # A csr_array, for which scipy has no types.

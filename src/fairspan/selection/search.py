@@ -167,7 +167,11 @@ class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
         CorruptFile
             The checkpoint cannot be read.
         """
-        candidates = self._checked_settings()
+        check_share("test_size", self.test_size)
+        check_flag("warm_start", self.warm_start)
+        if not callable(self.refit):
+            check_flag("refit", self.refit)
+        candidates = candidates_of(self.param_grid, self.n_pulls)
         scorer = scorer_of(self.estimator, self.scoring)
         X, y = indexable(X, y)
         fit_params = self._routed(params)
@@ -179,7 +183,10 @@ class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
                 "Pass more rows",
             )
         strata = strata_of(self.estimator, X, y, params, n_rows)
-        mark = fingerprint(X, y, params, self.estimator, candidates, *self._what_must_not_change())
+        fixed = isinstance(self.random_state, numbers.Integral)
+        seeded = int(self.random_state) if fixed else None
+        settings = (self.scoring, float(self.test_size), seeded)
+        mark = fingerprint(X, y, params, self.estimator, candidates, *settings)
         file = None if self.checkpoint is None else Checkpoint(self.checkpoint)
         seed, pulls = self._earlier(mark, file, len(candidates))
         tally = Tally(len(candidates), pulls[: self.n_pulls])
@@ -203,17 +210,6 @@ class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
         if self.refit:
             self._refit(X, y, fit_params)
         return self
-
-    def _checked_settings(self) -> list[dict[str, Any]]:
-        check_share("test_size", self.test_size)
-        check_flag("warm_start", self.warm_start)
-        if not callable(self.refit):
-            check_flag("refit", self.refit)
-        return candidates_of(self.param_grid, self.n_pulls)
-
-    def _what_must_not_change(self) -> tuple[Any, ...]:
-        fixed = isinstance(self.random_state, numbers.Integral)
-        return self.scoring, float(self.test_size), int(self.random_state) if fixed else None
 
     def _routed(self, params: dict[str, Any]) -> dict[str, Any]:
         """What is for the estimator's fit; metadata that nobody asked for is an error here."""

@@ -1,15 +1,29 @@
-"""Solvers by name, and which of them can take a problem."""
+"""Solving a posed problem with a solver that takes it, at a dimension or the smallest that will do.
 
-from dataclasses import dataclass
-from typing import ClassVar, cast
+Directions that a restriction leaves are coordinates: the problem is solved in them, and the answer
+mapped back. Errors stay those of the whole rows, and excess losses are still measured against the
+best subspace of all.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from fairspan.certificates.solution import Solution
 from fairspan.errors import Incompatible
+from fairspan.linalg import with_positive_signs
+from fairspan.linalg.threads import threads_of
+from fairspan.problem.posing import Posed, Restricted
 from fairspan.problem.problem import Problem
 from fairspan.registry import names_of, object_of
+from fairspan.soft_projection import is_soft, retained
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.protocol import Solver
+from fairspan.solvers.restrictions.parity import tolerant_solver
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True)
@@ -80,3 +94,168 @@ def check_accepted(solver: Solver, problem: Problem) -> None:
         f"Solvers that can: {', '.join(map(repr, able)) or 'none'}",
         "Use solver='auto'" if able else "Choose another criterion, or join groups",
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A problem without its restriction, and the solution within it.
+
+    Attributes
+    ----------
+    problem : Problem
+    solution : Solution
+        Its components have the p features of the problem.
+    """
+
+    problem: Problem
+    solution: Solution
+
+    @property
+    def basis(self) -> FloatArray:
+        """B with captured variances tr(B'S_gB), shape (p, r)."""
+        components = self.solution.components
+        return retained(components) if is_soft(components) else components.T
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is to be solved, at a dimension yet to be given.
+
+    Attributes
+    ----------
+    posed : Posed
+    solver : Solver
+    tol : float
+        Largest gap to call optimal, as a share of the objective.
+    random_state : int, Generator, RandomState or None
+    """
+
+    posed: Posed
+    solver: Solver
+    tol: float
+    random_state: Any = None
+
+    @property
+    def problem(self) -> Problem:
+        """Without the restriction, at any dimension."""
+        return self.posed.problem
+
+    def at(self, n_components: int) -> Solved:
+        """Solve for a dimension.
+
+        Raises
+        ------
+        Incompatible
+            The solver, or the restriction, cannot take it.
+        """
+        return self.solved(*self.checked(n_components))
+
+    def checked(self, n_components: int) -> tuple[Restricted, Any]:
+        """The problem at a dimension and the solver that accepts it, before anything is solved.
+
+        Raises
+        ------
+        Incompatible
+            The solver, or the restriction, cannot take it.
+        """
+        restricted = self.posed.at(n_components)
+        if restricted.problem.limit is not None:
+            return restricted, tolerant_solver(
+                restricted.problem, self.posed.restriction, self.solver
+            )
+        check_accepted(self.solver, restricted.problem)
+        return restricted, self.solver
+
+    def solved(self, restricted: Restricted, solver: Any) -> Solved:
+        """Solve what was checked, and map the answer back to all features."""
+        # Only the largest steps should use threads; they say so themselves.
+        # What overflows on the way, beside a column of large numbers, is looked at in the end.
+        with threads_of(None), np.errstate(all="ignore"):
+            solution = solver.solve(restricted.problem, self.tol, self.random_state)
+        directions = restricted.directions
+        if directions is not None:
+            columns = with_positive_signs(directions @ solution.components.T)
+            solution = replace(
+                solution,
+                components=np.ascontiguousarray(columns.T),
+                proof=None if solution.proof is None else solution.proof.lifted(directions),
+                objective=solution.objective + restricted.shift,
+                lower_bound=solution.lower_bound + restricted.shift,
+                trace=tuple(step.rescaled(1.0, restricted.shift) for step in solution.trace),
+            )
+        return Solved(restricted.full, solution)
+
+
+# A share that is met up to rounding is met.
+_ROUNDING = 1e-12
+# A group with less than this share of another's variance has none: its rows differ by rounding.
+_NO_VARIANCE = 1e-20
+
+
+def smallest_keeping(task: Task, share: float) -> Solved:
+    """Solve for the smallest dimension that keeps this share of every group's variance.
+
+    The share that a criterion leaves to a group need not grow with the dimension, so every
+    dimension is tried, from the first at which each group's own best subspace would do.
+
+    Raises
+    ------
+    Incompatible
+        No dimension keeps it, or the solver cannot take the problem.
+    """
+    last, best = _most_components(task), -np.inf
+    obstacle: Incompatible | None = None
+    for d in range(min(_least_components(task, share), last), last + 1):
+        ready = task.checked(d)
+        try:
+            solved = task.solved(*ready)
+        except Incompatible as error:  # such as equal errors that are out of reach for this d
+            obstacle = error
+            continue
+        least = float(_kept(solved).min())
+        if least >= share - _ROUNDING:
+            return solved
+        best = max(best, least)
+    if best == -np.inf and obstacle is not None:
+        raise obstacle
+    raise Incompatible(
+        f"n_components is {share!r}, a share of every group's variance, with the criterion "
+        f"{task.problem.criterion.name!r} and restriction {task.posed.restriction!r}",
+        f"Allowed here is at most {np.floor(best * 1e6) / 1e6:g}, which the group served worst "
+        f"keeps with up to {last} components",
+        "Choose a smaller share, another criterion, or a looser restriction",
+    )
+
+
+def _most_components(task: Task) -> int:
+    hide = task.posed.restriction
+    if hide is None:
+        return task.problem.n_features
+    return hide.most_components(task.posed.means, task.posed.covariances)
+
+
+def _least_components(task: Task, share: float) -> int:
+    """The first d with t_d(S_g) >= share tr S_g for every group."""
+    p, traces = task.problem.n_features, task.problem.second_moments.traces
+    needed = 1
+    for group in np.flatnonzero(_varying(traces)):
+        # Solving for each dimension asks for the same decompositions.
+        alone = np.eye(len(traces))[group]
+        kept = np.cumsum(task.problem.dense.solved.spectrum(alone).values)
+        reached = np.flatnonzero(kept >= (share - _ROUNDING) * traces[group])
+        needed = max(needed, int(reached[0]) + 1 if len(reached) else p)
+    return needed
+
+
+def _kept(solved: Solved) -> FloatArray:
+    """1 - e_g / tr S_g of each group, shape (k,); 1 for a group without variance."""
+    traces = solved.problem.second_moments.traces
+    varies = _varying(traces)
+    kept = np.ones(len(traces))
+    kept[varies] -= solved.problem.errors(solved.basis)[varies] / traces[varies]
+    return kept
+
+
+def _varying(traces: FloatArray) -> npt.NDArray[np.bool_]:
+    """Which groups have variance."""
+    return np.asarray(traces > _NO_VARIANCE * traces.max())

@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairspan.certificates.optimality import by_pooled_variance
-from fairspan.drawing.frontier import FrontierPicture
+from fairspan.drawing.points import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.estimator.fitting import Fit
 from fairspan.formatting.data_frames import data_frame
 from fairspan.formatting.html_table import html_table
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
-from fairspan.problem.by_name import criterion_of
 from fairspan.problem.criteria import Criterion
+from fairspan.problem.posing import criterion_of
 from fairspan.registry import names_of
 from fairspan.rows.groups import Label, printable, spelled
 from fairspan.solvers.choose import Auto
-from fairspan.solvers.two_groups.frontier import attainable_polygon
-from fairspan.solvers.two_groups.sectors import BoundaryPoint
+from fairspan.solvers.two_groups.frontier import BoundaryPoint, attainable_polygon
 from fairspan.subspace import FairSubspace
 from fairspan.trade_off.placed import Placed, distance_from
 from fairspan.typing import FloatArray

@@ -37,6 +37,7 @@ from problems import (
     value_of,
 )
 from real_data import MORE_GROUPS, load
+from sweeps import part_of
 
 # Relaxed minimax losses, standardised (ddof 0), about each group's mean, at d = 1, 3, 10.
 PUBLISHED = {
@@ -80,12 +81,15 @@ def test_exactly_d_components_reach_the_published_relaxation(real, d):
     assert fair.group_losses_.max() == pytest.approx(value, rel=1e-9)
 
 
+OTHERS = [MinimaxError(), ErrorGap(0.5), NashWelfare(), RobustErrorGap(0.5, 5.0)]
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("d", DIMENSIONS)
+@pytest.mark.sweep
 @pytest.mark.parametrize(
-    "criterion",
-    [MinimaxError(), ErrorGap(0.5), NashWelfare(), RobustErrorGap(0.5, 5.0)],
-    ids=lambda criterion: criterion.name,
+    ("criterion", "d"),
+    part_of([(criterion, d) for criterion in OTHERS for d in DIMENSIONS], 2),
+    ids=lambda value: getattr(value, "name", value),
 )
 def test_other_criteria_are_proven_on_real_data(real, d, criterion):
     _, moments = real
@@ -136,7 +140,7 @@ def check_reduction(problem, dual, relaxation):
     np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-9)
     assert np.trace(gram) == pytest.approx(problem.n_components, abs=1e-7)
     errors = soft.errors(problem.second_moments)
-    assert dual.value(errors) <= relaxation.upper + 1e-8 * problem.total_variance
+    assert dual.pieces.value(errors) <= relaxation.upper + 1e-8 * problem.total_variance
 
 
 @pytest.mark.parametrize(("k", "extra"), [(1, 0), (2, 0), (3, 1), (5, 1), (6, 2), (9, 2), (16, 4)])
@@ -239,7 +243,8 @@ def test_nash_welfare_of_a_group_without_variance_is_refused():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", part_of(range(6), 2))
 def test_no_subspace_beats_the_bound_of_the_robust_error_gap(seed):
     rng = np.random.default_rng(seed)
     k, p = int(rng.integers(3, 6)), int(rng.integers(3, 8))
@@ -351,11 +356,12 @@ def test_newtons_step_where_ties_leave_little_curvature_anywhere():
 
 
 @pytest.mark.long
+@pytest.mark.sweep
 @pytest.mark.parametrize("unit", [1e-13, 1.0, 1e13])
 @pytest.mark.parametrize("criterion", [MinimaxLoss(), MinimaxError()], ids=str)
 def test_weights_prove_the_bound_in_any_unit(criterion, unit):
     # Incomes in units of a currency have second moments of 1e13.
-    for seed in range(20):
+    for seed in part_of(range(20), 4):
         rng = np.random.default_rng(seed)
         k, p = int(rng.integers(3, 8)), int(rng.integers(2, 6))
         whole = np.array([np.diag(rng.integers(0, 4, p).astype(float)) for _ in range(k)])

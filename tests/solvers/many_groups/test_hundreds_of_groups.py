@@ -10,13 +10,13 @@ from fairspan.problem.pieces import Blocks, Pieces, pairwise_weights
 from fairspan.problem.proof_formulas import PiecewiseProof
 from fairspan.solvers.choose import Auto
 from fairspan.solvers.many_groups.dual import Dual
-from fairspan.solvers.many_groups.model_program import ModelProgram
 from fairspan.solvers.many_groups.newton import Relaxation
 from fairspan.solvers.many_groups.piecewise import PiecewiseSearch
-from fairspan.solvers.many_groups.simplex_program import least_on_simplex
+from fairspan.solvers.many_groups.simplex_program import ModelProgram, least_on_simplex
 from fairspan.solvers.many_groups.spectral_program import SpectralProgram
 from fairspan.solvers.published.semidefinite import Semidefinite
 from problems import independent_value, problem_of, random_basis, random_moments, top_sum
+from sweeps import part_of
 
 
 def pairwise(problem, penalty):
@@ -214,7 +214,8 @@ def test_the_gap_alone_starts_where_its_weights_do_not_cancel():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", part_of(range(3), 3))
 @pytest.mark.parametrize("criterion", [MinimaxLoss(), ErrorGap(0.5)], ids=lambda each: each.name)
 def test_the_relaxation_of_hundreds_of_groups_is_solved_to_rounding(criterion, seed):
     # Newton's steps used to end damped, with the solution good to nine digits only.
@@ -227,8 +228,9 @@ def test_the_relaxation_of_hundreds_of_groups_is_solved_to_rounding(criterion, s
 
 
 @pytest.mark.long
+@pytest.mark.sweep
 @pytest.mark.parametrize("apart", [1e-1, 1e-2, 1e-4])
-@pytest.mark.parametrize("seed", [0, 1, 2, 4, 5])
+@pytest.mark.parametrize("seed", part_of([0, 1, 2, 4, 5], 3))
 def test_nearly_identical_groups_can_have_equal_errors(seed, apart):
     """The penalty that makes them equal is one over what the groups differ by."""
     rng = np.random.default_rng(seed)

@@ -20,6 +20,7 @@ from fairspan.solvers.projected.bounds import SubspaceBounds
 from fairspan.solvers.projected.grown_space import GrownSpace
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import problem_of, random_moments, top_sum
+from sweeps import part_of
 
 
 def solver_of(problem, eigen):
@@ -131,10 +132,11 @@ CRITERIA = (
     RobustErrorGap(),
     TotalError(),
 )
+WITH_RATES = [(criterion, rate) for criterion in CRITERIA for rate in (0.5, 3, 8)]
 
 
-@pytest.mark.parametrize("rate", [0.5, 3, 8])
-@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+@pytest.mark.sweep
+@pytest.mark.parametrize(("criterion", "rate"), part_of(WITH_RATES, 2), ids=str)
 def test_nearly_flat_spectra_are_solved_as_if_never_projected(criterion, rate):
     rng = np.random.default_rng(3)
     values = np.exp(-rate * np.arange(120) / 120)

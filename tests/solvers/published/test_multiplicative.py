@@ -9,6 +9,7 @@ from fairspan.errors import InvalidParameter, InvalidType
 from fairspan.problem.criteria import ErrorGap, MinimaxError, MinimaxLoss
 from fairspan.solvers.published.multiplicative import MultiplicativeWeights
 from problems import MINIMAX, bound_of, problem_of, random_moments, references_of, solve
+from sweeps import part_of
 
 SEEDS = pytest.mark.parametrize("seed", range(8))
 each_criterion = pytest.mark.parametrize("criterion", MINIMAX, ids=lambda each: each.name)
@@ -38,10 +39,11 @@ def test_two_groups_against_the_exact_optimum(seed, criterion):
 
 
 @pytest.mark.long
+@pytest.mark.sweep
 @pytest.mark.parametrize("step", [0.1, 1.0])
 @pytest.mark.parametrize("k", [2, 3, 5])
 @each_criterion
-@SEEDS
+@pytest.mark.parametrize("seed", part_of(range(8), 3))
 def test_regret_of_the_average_is_as_promised(seed, criterion, k, step):
     problem, matrices = random_problem(seed, k, criterion, allow_extra=True)
     scale = references_of(matrices, problem.n_components, criterion).max()

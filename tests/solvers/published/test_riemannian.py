@@ -9,11 +9,16 @@ from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import ErrorGap, MinimaxLoss, RobustErrorGap
 from fairspan.problem.problem import Problem
 from fairspan.solvers.published.retractions import horizontal
-from fairspan.solvers.published.riemannian import RiemannianSubgradient, _PaperScores
-from fairspan.solvers.published.stationarity import lipschitz_constant, stationarity
+from fairspan.solvers.published.riemannian import (
+    RiemannianSubgradient,
+    _PaperScores,
+    lipschitz_constant,
+    stationarity,
+)
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import problem_of, random_basis, random_moments, top_sum
 from real_data import load
+from sweeps import part_of
 
 SEEDS = pytest.mark.parametrize("seed", range(12))
 
@@ -186,8 +191,9 @@ def test_stationarity_is_the_gradient_far_from_a_tie_and_zero_at_the_optimum(see
 
 
 @pytest.mark.long
+@pytest.mark.sweep
 @pytest.mark.parametrize("k", [2, 3, 4])
-@SEEDS
+@pytest.mark.parametrize("seed", part_of(range(12), 4))
 def test_solution_is_judged_by_the_criterion(seed, k):
     problem, rng = random_problem(seed, k, ErrorGap(0.8) if seed % 3 == 0 else None)
     solver = RiemannianSubgradient(max_iter=200, n_starts=4)

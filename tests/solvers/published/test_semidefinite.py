@@ -21,8 +21,10 @@ from fairspan.problem.criteria import (
 from fairspan.solvers.published import semidefinite
 from fairspan.solvers.published.semidefinite import Semidefinite
 from problems import problem_of, random_moments, solve, top_sum
+from sweeps import part_of
 
-SEEDS = pytest.mark.parametrize("seed", range(5))
+pytestmark = pytest.mark.sweep
+SEEDS = pytest.mark.parametrize("seed", part_of(range(5), 2))
 
 
 def by_name(criterion):

@@ -13,7 +13,7 @@ from fairspan import FairPCA, GroupMoments
 from fairspan.certificates.proof import CovariancesProof
 from fairspan.errors import Incompatible, MissingDependency
 from fairspan.problem.criteria import TotalError
-from fairspan.problem.limits import CovariancesWithin
+from fairspan.problem.problem import CovariancesWithin
 from fairspan.problem.restrictions import CovarianceParity, MeanParity
 from fairspan.solvers.restrictions.covariances import best_within, program
 from problems import problem_of

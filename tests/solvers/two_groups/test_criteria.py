@@ -22,6 +22,7 @@ from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import errors_of, independent_value, problem_of, random_basis, random_moments
 from real_data import TWO_GROUPS, load, load_faces
+from sweeps import part_of
 
 PENALTIES, ALPHAS = (0.0, 0.5, 2.5, 25.0), (0.0, 0.15, 5.0)
 
@@ -85,13 +86,15 @@ def least_on_polygon(problem, solution):
 
 
 @pytest.mark.long
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", TWO_GROUPS)
 def test_robust_error_gap_is_proven_on_every_data_set(name, pytestconfig):
     moments = moments_of(name)
     by_lapack = pytestconfig.getoption("--path") == "auto"
-    for d in dimensions(moments.n_features):
+    for number, d in enumerate(dimensions(moments.n_features)):
         for penalty in PENALTIES:
-            for alpha in ALPHAS:
+            # Each penalty and each radius at every number of dimensions, if not each pair.
+            for alpha in part_of(ALPHAS, 3, PENALTIES.index(penalty) + number):
                 problem = problem_from(moments, d, RobustErrorGap(penalty, alpha), "none")
                 solution = solve(problem)
                 # Of an error that is nothing but rounding, float64 has no root of nine digits.
@@ -121,13 +124,14 @@ def widest_angle(solution, matrix):
 
 
 @pytest.mark.long
+@pytest.mark.sweep
 @pytest.mark.counts
 @pytest.mark.parametrize("name", TWO_GROUPS)
 def test_robust_error_gap_takes_few_steps_on_every_data_set(name):
     moments = moments_of(name)
-    for d in dimensions(moments.n_features):
+    for number, d in enumerate(dimensions(moments.n_features)):
         for penalty in PENALTIES[1::2]:
-            for alpha in ALPHAS[:2]:
+            for alpha in part_of(ALPHAS[:2], 2, PENALTIES.index(penalty) // 2 + number):
                 problem = problem_from(moments, d, RobustErrorGap(penalty, alpha), "none")
                 n_eigenproblems = solve(problem, 1e-6).n_eigenproblems
                 assert n_eigenproblems <= 60
@@ -200,15 +204,16 @@ def test_where_theorem_3_2_fails_it_is_said():
 
 
 @pytest.mark.long
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", TWO_GROUPS)
 def test_error_gap_and_equal_error_are_proven_on_every_data_set(name, pytestconfig):
     moments = moments_of(name)
     # A subspace that grows is solved in again, with small matrices, in each of its rounds.
     most = 60 if pytestconfig.getoption("--path") == "auto" else 70
     p = moments.n_features
-    for d in sorted({1, 3, p // 2, p - 1}):
-        for center in ("none", "group"):
-            for penalty in PENALTIES:
+    for number, d in enumerate(sorted({1, 3, p // 2, p - 1})):
+        for n_centers, center in enumerate(("none", "group")):
+            for penalty in part_of(PENALTIES, 2, number + n_centers):
                 problem = problem_from(moments, d, ErrorGap(penalty), center)
                 solution = solve(problem)
                 check_proven(problem, solution)

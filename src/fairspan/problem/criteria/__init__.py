@@ -8,9 +8,8 @@ of the features.
 
 from fairspan.problem.criteria.criterion import Criterion, declares
 from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
-from fairspan.problem.criteria.minimax import MinimaxError, MinimaxLoss
-from fairspan.problem.criteria.nash_welfare import NashWelfare
 from fairspan.problem.criteria.total_error import Disparity, EqualError, TotalError
+from fairspan.problem.criteria.welfare import MinimaxError, MinimaxLoss, NashWelfare
 
 __all__ = [
     "Criterion",

@@ -13,9 +13,9 @@ from fairspan.formatting.names import settings as spelled_settings
 from fairspan.formatting.names import spoken
 from fairspan.moments.center import Center, check_center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.by_name import criterion_of
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.parameters import check_count, check_flag, field_values
+from fairspan.problem.posing import criterion_of
 from fairspan.rows.groups import printable
 
 PCA, PLAIN = "PCA", "total_error"

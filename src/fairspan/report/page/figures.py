@@ -9,7 +9,7 @@ import numpy as np
 
 from fairspan.drawing.by_group import AuditPicture, GroupLossPicture
 from fairspan.drawing.curves import ErrorCurvePicture
-from fairspan.drawing.frontier import FrontierPicture
+from fairspan.drawing.points import FrontierPicture
 from fairspan.formatting.names import called, spoken
 from fairspan.formatting.numbers import interval, number
 from fairspan.report.page.inline_figures import Drawn, Point, draw

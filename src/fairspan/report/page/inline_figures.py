@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from fairspan.drawing import palette
+from fairspan.drawing import labels
 from fairspan.drawing.picture import METADATA, empty_figure, reproducible
 
 if TYPE_CHECKING:
@@ -28,14 +28,14 @@ _MOST_MARKERS = 20
 _SIZE = (6.4, 4.6)
 # Colours that the page sets, so that they can be light or dark.
 _VARIABLES = {
-    palette.INK: "--ink",
-    palette.FAINT: "--faint",
-    palette.BLUE: "--blue",
-    palette.VERMILION: "--vermilion",
-    palette.GREEN: "--green",
-    palette.PURPLE: "--purple",
-    palette.ORANGE: "--orange",
-    palette.SKY: "--sky",
+    labels.INK: "--ink",
+    labels.FAINT: "--faint",
+    labels.BLUE: "--blue",
+    labels.VERMILION: "--vermilion",
+    labels.GREEN: "--green",
+    labels.PURPLE: "--purple",
+    labels.ORANGE: "--orange",
+    labels.SKY: "--sky",
     "#ffffff": "--paper",
 }
 
@@ -108,7 +108,7 @@ def draw(
     with style.context("default"), reproducible(key):
         figure = empty_figure("the audit page")
         figure.set_size_inches(*(picture.size() if hasattr(picture, "size") else _SIZE))
-        with rc_context(palette.STYLE):
+        with rc_context(labels.STYLE):
             axes = figure.add_subplot()
         picture.plot(ax=axes)
         for place in () if keeps_title else ("left", "center", "right"):

@@ -6,6 +6,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Sequence
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,8 @@ def _hash(text: str) -> str:
     return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
 
 
+# Kept, as every sentence of a page is a macro of one file that takes long to compile.
+@cache
 def _environment() -> Environment:
     environment = Environment(
         autoescape=True,

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from fairspan.errors import FairspanError, InvalidParameter, MissingDependency
+from fairspan.errors import FairspanError, InvalidParameter, imported
 from fairspan.rows.engines import (
     Part,
     interruption_held,
@@ -138,11 +137,14 @@ class OnDask:
             There is no scheduler at the address.
         """
         running: deque[tuple[int, Any]] = deque()
+        to_all = literal(fold)
         with survivors_only(), _connected(self.address) as client:
             try:
                 for start in range(0, len(parts), _WAVE):
                     wave = parts[start : start + _WAVE]
-                    running.append((len(wave), _submitted(client, fold, wave, start)))
+                    results = [task(result_in_worker, to_all, literal(part)) for part in wave]
+                    root = merged_in_pairs(to_all, results, "part", start)
+                    running.append((len(wave), client.compute(root, retries=RETRIES)))
                     if len(running) == _WAVES_AHEAD:
                         count, future = running.popleft()
                         yield count, future.result()
@@ -153,19 +155,9 @@ class OnDask:
                 client.cancel([future for _, future in running])
 
 
-def _submitted(client: Any, fold: Fold[Result], parts: Sequence[Part], first: int) -> Any:
-    to_all = literal(fold)
-    results = [task(result_in_worker, to_all, literal(part)) for part in parts]
-    root = merged_in_pairs(to_all, results, "part", first)
-    return client.compute(root, retries=RETRIES)
-
-
 @contextmanager
 def _connected(address: str | None) -> Iterator[Any]:
-    try:
-        distributed: Any = import_module("distributed")
-    except ImportError as error:
-        raise MissingDependency.for_extra("distributed", "dask", "Reading on Dask") from error
+    distributed = imported("distributed", "dask", "Reading on Dask")
     if address is None:
         try:
             present = distributed.default_client()

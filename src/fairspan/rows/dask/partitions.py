@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fairspan.errors import InvalidInput
-from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.arrays import ArrayRows, checked_weights, weights_of_column
 from fairspan.rows.checks import check_same_length
 from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.dask.engine import computed, literal, task
@@ -23,7 +23,6 @@ from fairspan.rows.frames import FrameRows
 from fairspan.rows.groups import CodedLabels, listed
 from fairspan.rows.labels import Labels, labels_of
 from fairspan.rows.protocol import Fold, OnMissing, Result, RowSource
-from fairspan.rows.weights import checked_weights, weights_of_column
 from fairspan.typing import AnyArray
 
 Sizes = tuple[int, ...] | None

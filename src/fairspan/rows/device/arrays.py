@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.rows.arrays import RowsInMemory, is_device_array
+from fairspan.rows.arrays import RowsInMemory, checked_weights, is_device_array
 from fairspan.rows.checks import check_width, checked_values
 from fairspan.rows.device.place import BlockPlan, Place, checked_array, on_host, spans
 from fairspan.rows.labels import Labels, labels_of
 from fairspan.rows.protocol import OnMissing, Projection
-from fairspan.rows.weights import checked_weights
 from fairspan.typing import AnyArray, FloatArray
 
 
@@ -68,7 +67,9 @@ class DeviceArrays:
         if there is None:
             labels = labels_of(_brought_here(sensitive_features), n_rows, X)
         else:
-            labels = Labels(n_rows, _later(lambda: labels_of(on_host(there), n_rows, X)))
+            # Labels are moved here only when they are asked for, once.
+            moved = cache(lambda: labels_of(on_host(there), n_rows, X))
+            labels = Labels(n_rows, lambda start, stop: moved().between(start, stop))
         return DeviceRows(
             array,
             place,
@@ -134,12 +135,6 @@ def _labels_there(labels: Any, place: Place, n_rows: int) -> Any | None:
 
 def _brought_here(values: Any) -> Any:
     return on_host(values) if is_device_array(values) else values
-
-
-def _later(read: Callable[[], Labels]) -> Callable[[int, int], Any]:
-    """Labels that are moved only when they are asked for, once."""
-    once = cache(read)
-    return lambda start, stop: once().between(start, stop)
 
 
 def _mean_and_scale(projection: Projection) -> tuple[FloatArray, FloatArray]:

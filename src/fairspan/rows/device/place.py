@@ -47,7 +47,8 @@ class Place:
         InvalidType
             It is no dense array, or its device has no double precision.
         """
-        if _is_sparse(array):
+        is_strided = not is_torch_array(array) or str(array.layout) == "torch.strided"
+        if not is_strided or is_pydata_sparse_array(array):
             raise InvalidType(
                 f"X is a sparse {type(array).__name__}",
                 "Allowed are dense arrays, and the sparse matrices of scipy",
@@ -77,11 +78,6 @@ class Place:
                 "Allowed are devices with float64, in which sums over many rows stay exact enough",
                 "Move X to the CPU first; in JAX, set jax_enable_x64",
             )
-
-    @property
-    def is_cpu(self) -> bool:
-        """Whether it is ordinary memory."""
-        return "cpu" in str(self.device).lower()
 
     def constant(self, values: AnyArray) -> Any:
         """A numpy array, brought here."""
@@ -129,7 +125,8 @@ class BlockPlan:
     @classmethod
     def for_place(cls, place: Place) -> "BlockPlan":
         """Blocks that stay in the cache of a CPU, or that keep a GPU busy in 128 MB."""
-        return cls(2**18, 2**16, 1) if place.is_cpu else cls(2**24, 2**22, 128)
+        is_cpu = "cpu" in str(place.device).lower()
+        return cls(2**18, 2**16, 1) if is_cpu else cls(2**24, 2**22, 128)
 
     def block_rows(self, n_features: int) -> int:
         """Rows of one block."""
@@ -138,12 +135,6 @@ class BlockPlan:
     def strips(self, n_features: int) -> int:
         """Strips of rows that are multiplied side by side."""
         return max(self.tiles // (-(-n_features // _TILE)) ** 2, 1)
-
-
-def _is_sparse(array: Any) -> bool:
-    if is_torch_array(array):
-        return str(array.layout) != "torch.strided"
-    return is_pydata_sparse_array(array)
 
 
 def on_host(array: Any) -> AnyArray:

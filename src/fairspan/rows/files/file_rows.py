@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from fairspan.errors import InvalidInput, MissingDependency, warn
+from fairspan.errors import InvalidInput, imported, warn
 from fairspan.rows.columns import (
     BLOCKS_AT_A_TIME,
     ChosenColumns,
@@ -18,7 +18,7 @@ from fairspan.rows.columns import (
 )
 from fairspan.rows.engines import Engine, InThisProcess, ahead, located, total
 from fairspan.rows.files.formats import TableFile, is_table, kind_by_name, open_file
-from fairspan.rows.files.parts import Constants, FilePart, reading
+from fairspan.rows.files.parts import Constants, reading
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import Fold, OnMissing, Result, RowBlock, block_rows
 
@@ -122,17 +122,15 @@ class FileRows(RowsByColumns):
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning, here; numbered from 0 in each part."""
+        size = BLOCKS_AT_A_TIME * block_rows(len(self.feature_names))
         for part in self.table.parts:
             with located(part.where):
-                yield from self._blocks_of(part)
-
-    def _blocks_of(self, part: FilePart) -> Iterator[RowBlock]:
-        size = BLOCKS_AT_A_TIME * block_rows(len(self.feature_names))
-        first_row = 0
-        with reading(part.path):
-            for batch in ahead(part.batches(self.chosen.read, self.chosen.labels, size)):
-                yield from self.chosen.blocks(batch, first_row)
-                first_row += batch.num_rows
+                first_row = 0
+                with reading(part.path):
+                    batches = part.batches(self.chosen.read, self.chosen.labels, size)
+                    for batch in ahead(batches):
+                        yield from self.chosen.blocks(batch, first_row)
+                        first_row += batch.num_rows
 
 
 class Files(ReadInBatches):
@@ -174,10 +172,7 @@ def open_table(path: Path) -> TableFile:
             "Allowed are files and folders, since rows are read more than once",
             "Write the rows to a file first",
         )
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise MissingDependency.for_extra("pyarrow", "arrow", f"Reading {path}") from error
+    imported("pyarrow", "arrow", f"Reading {path}")
     return open_folder(path) if path.is_dir() else open_file(path)
 
 
@@ -230,7 +225,9 @@ def _constants(folder: Path, files: Sequence[Path]) -> list[Constants]:
     texts: list[dict[str, str | None]] = []
     for file in files:
         pairs = [name.split("=", 1) for name in file.relative_to(folder).parts[:-1] if "=" in name]
-        texts.append({unquote(key): _value(text) for key, text in pairs})
+        texts.append(
+            {unquote(key): None if text == _NO_VALUE else unquote(text) for key, text in pairs}
+        )
         if set(texts[-1]) != set(texts[0]):
             raise InvalidInput(
                 f"{file} lies under {listed(sorted(texts[-1]))}, but {files[0]} under "
@@ -250,10 +247,6 @@ def _constants(folder: Path, files: Sequence[Path]) -> list[Constants]:
         )
         for each in texts
     ]
-
-
-def _value(text: str) -> str | None:
-    return None if text == _NO_VALUE else unquote(text)
 
 
 def _is_whole(text: str) -> bool:

@@ -70,12 +70,14 @@ def open_file(path: Path, kind: str | None = None, constants: Constants = ()) ->
     InvalidInput
         It cannot be read, is of another kind, or has two columns of the same name.
     """
-    if not _is_utf8(str(path)):
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
         raise InvalidInput(
             f"The name {str(path)!a} is not UTF-8",
             "Allowed are files whose names are, as Arrow opens no other",
             "Rename the file or its folder",
-        )
+        ) from error
     with reading(path):
         schema, part_of = _OPENING[kind or _kind(path)](path)
         constants = tuple(each for each in constants if each[0] not in schema.names)
@@ -126,14 +128,6 @@ def _kind(path: Path) -> str:
             "Convert the file, or give it the right ending",
         )
     return kind
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _with_fields(schema: Any, constants: Constants) -> Any:

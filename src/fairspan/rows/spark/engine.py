@@ -12,7 +12,7 @@ from pathlib import Path
 from socket import create_connection
 from typing import Any
 
-from fairspan.errors import InvalidParameter, MissingDependency
+from fairspan.errors import InvalidParameter, MissingDependency, imported
 from fairspan.rows.engines import Part
 from fairspan.rows.protocol import Fold, Result
 from fairspan.rows.spark.jobs import (
@@ -80,13 +80,18 @@ def _read_part(fold: Fold[Any], parts: Sequence[Part], batches: Iterator[Any]) -
 @contextmanager
 def session_of(master: str | None) -> Iterator[Any]:
     """The active session, or one that is stopped afterwards."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise MissingDependency.for_extra("pyspark", "spark", "Reading on Spark") from error
+    imported("pyspark", "spark", "Reading on Spark")
+    from pyspark.sql import SparkSession
+
     active = SparkSession.getActiveSession()
     if active is not None:
-        _check_same(active, master)
+        present = active.conf.get("spark.master", None)
+        if master not in (None, present):
+            raise InvalidParameter(
+                f"The master is {master!r}, but a Spark session with {present!r} is active",
+                "Allowed is one master in a process",
+                "Leave the master out to use that session, or stop it first",
+            )
         yield active
         return
     session = _started(SparkSession.builder, master or _THIS_MACHINE)
@@ -94,16 +99,6 @@ def session_of(master: str | None) -> Iterator[Any]:
         yield session
     finally:
         session.stop()
-
-
-def _check_same(active: Any, master: str | None) -> None:
-    present = active.conf.get("spark.master", None)
-    if master not in (None, present):
-        raise InvalidParameter(
-            f"The master is {master!r}, but a Spark session with {present!r} is active",
-            "Allowed is one master in a process",
-            "Leave the master out to use that session, or stop it first",
-        )
 
 
 def _started(builder: Any, master: str) -> Any:

@@ -10,10 +10,10 @@ from threadpoolctl import threadpool_limits
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.rows.arrays import comes_from
-from fairspan.rows.arrow import ArrowStream
 from fairspan.rows.checks import check_width
 from fairspan.rows.columns import ChosenColumns, RowsByColumns, named_columns_only, not_scored
 from fairspan.rows.engines import located
+from fairspan.rows.frames import ArrowStream
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import Fold, OnMissing, Projection, Result
 from fairspan.rows.spark.jobs import (
@@ -109,7 +109,12 @@ class SparkFrames:
             )
         reduced = partial(_reduced, projection, list(chosen.features), carried)
         read = _numbered(frame, [*chosen.features, *carried])
-        return mapped(read, reduced, _reduced_schema(frame, projection, carried))
+        from pyspark.sql.types import DoubleType, StructField, StructType
+
+        names = projection.component_names
+        fields = [StructField(name, DoubleType(), nullable=False) for name in names]
+        schema = StructType(fields + [frame.schema[name] for name in carried])
+        return mapped(read, reduced, schema)
 
 
 def _read_partition(fold: Fold[Any], chosen: ChosenColumns, batches: Batches) -> Batches:
@@ -146,15 +151,6 @@ def _reduced(
             columns + others, names=[*projection.component_names, *carried]
         )
         first_row += batch.num_rows
-
-
-def _reduced_schema(frame: Any, projection: Projection, carried: list[str]) -> Any:
-    from pyspark.sql.types import DoubleType, StructField, StructType
-
-    fields = [
-        StructField(name, DoubleType(), nullable=False) for name in projection.component_names
-    ]
-    return StructType(fields + [frame.schema[name] for name in carried])
 
 
 def _checked(X: Any) -> Any:

@@ -95,7 +95,7 @@ def reduced(dual: Dual, soft: SoftBasis) -> SoftBasis:
     # Each round an eigenvalue becomes whole or a piece joins.
     for _ in range(len(soft.shares) + len(dual.offsets)):
         errors = soft.errors(second)
-        pieces = dual.pieces_at(errors)
+        pieces = dual.pieces.at(errors)
         highest = dual.blocks.largest(pieces)[dual.blocks.of(len(pieces))]
         # Both what is active now and what stopped an earlier step.
         near = pieces >= highest - _ACTIVE * dual.pieces.size(errors)
@@ -167,7 +167,7 @@ def _walk(
     second = dual.second_moments
     far, joins = _furthest(soft.shares, direction), set()
     change = np.einsum("gij,ij->g", second.compressed(soft.fractional), direction)
-    rise, pieces = -dual.coefficients @ change, dual.pieces_at(soft.errors(second))
+    rise, pieces = -dual.coefficients @ change, dual.pieces.at(soft.errors(second))
     is_active = np.isin(np.arange(len(pieces)), list(active))
     which = dual.blocks.of(len(pieces))
     leaders = dual.blocks.leaders(np.where(is_active, pieces, -np.inf))[which]

@@ -107,26 +107,14 @@ class Dual:
         """w = A'm, shape (k,)."""
         return np.asarray(multipliers @ self.coefficients)
 
-    def pieces_at(self, errors: FloatArray) -> FloatArray:
-        """Values of the pieces at (..., k) errors, shape (..., m)."""
-        return self.pieces.at(errors)
-
-    def value(self, errors: FloatArray) -> float:
-        """What is minimised, at (k,) errors."""
-        return self.pieces.value(errors)
-
-    def atom(self, basis: FloatArray) -> Atom:
-        """A subspace as an atom."""
-        return Atom(basis, self.second_moments.residual_variances(basis))
-
     def at(self, multipliers: FloatArray) -> DualPoint:
         """Evaluate: one eigenproblem."""
         multipliers = self.blocks.normalised(multipliers)
         weights = self.weights(multipliers)
         leading = self.second_moments.leading(weights, self.n_components)
         self.n_eigenproblems += 1
-        atom = self.atom(leading.vectors)
-        return DualPoint(multipliers, float(multipliers @ self.pieces_at(atom.errors)), atom)
+        atom = Atom(leading.vectors, self.second_moments.residual_variances(leading.vectors))
+        return DualPoint(multipliers, float(multipliers @ self.pieces.at(atom.errors)), atom)
 
     def spectrum(self, multipliers: FloatArray) -> DualSpectrum:
         """Evaluate: one eigenproblem, for all eigenvectors."""
@@ -135,5 +123,5 @@ class Dual:
         whole = self.problem.dense.solved.spectrum(weights)
         self.n_eigenproblems += 1
         errors = self.second_moments.residual_variances(whole.vectors[:, :d])
-        bound = float(multipliers @ self.pieces_at(errors))
+        bound = float(multipliers @ self.pieces.at(errors))
         return DualSpectrum(multipliers, bound, whole.values, whole.vectors)

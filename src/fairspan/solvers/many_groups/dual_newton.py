@@ -13,9 +13,8 @@ from fairspan.certificates.solution import Solution
 from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import check_choice
 from fairspan.problem.problem import Problem
-from fairspan.solvers.many_groups.equal_errors import solve_equal_error
 from fairspan.solvers.many_groups.nash import NashSearch
-from fairspan.solvers.many_groups.piecewise import PiecewiseSearch
+from fairspan.solvers.many_groups.piecewise import PiecewiseSearch, solve_equal_error
 from fairspan.solvers.many_groups.robust import RobustSearch
 from fairspan.solvers.projected.eigen_path import EIGEN, projected_solver
 

@@ -75,7 +75,7 @@ class Relaxation:
 
     def take(self, point: DualPoint) -> None:
         """Take the bound and the atom of a dual point."""
-        if self.dual.value(point.atom.errors) < self.dual.value(self.nearest.errors):
+        if self.dual.pieces.value(point.atom.errors) < self.dual.pieces.value(self.nearest.errors):
             self.nearest = point.atom
         self._consider(point.atom)
         if point.bound > self.lower:
@@ -84,7 +84,7 @@ class Relaxation:
 
     def _consider(self, atom: Atom) -> None:
         """Take a relaxed solution if it is the best so far."""
-        value = self.dual.value(atom.errors)
+        value = self.dual.pieces.value(atom.errors)
         if value < self.upper:
             self.upper, self.relaxed = value, atom
 

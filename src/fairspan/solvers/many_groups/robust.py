@@ -58,8 +58,9 @@ class RobustSearch(Search):
         first = self.problem.pooled_optimum.vectors
         for start in (first, *(optimum.vectors for optimum in self.problem.group_optima)):
             self.descend_from(start)
-        self.n_steps += 1 + self.problem.n_groups
-        box = self._narrowed(self._first_box())
+        # Of all groups together, and the least and largest error on each.
+        self.n_steps += 1 + 3 * self.problem.n_groups
+        box = self._narrowed(first_box(self.problem))
         if self.closed:
             return
         before, rng = self.upper, np.random.default_rng(0)
@@ -121,16 +122,6 @@ class RobustSearch(Search):
             solver=solver,
         )
 
-    @property
-    def _unsure(self) -> FloatArray:
-        """By how much the errors of each group may be off: their roots are steep near zero."""
-        return _UNSURE * self.problem.second_moments.traces
-
-    def _first_box(self) -> tuple[FloatArray, FloatArray]:
-        """Least and largest error of any subspace on each group."""
-        self.n_steps += 2 * self.problem.n_groups
-        return first_box(self.problem)
-
     def _shrunk(
         self, low: FloatArray, high: FloatArray, relaxation: Relaxation
     ) -> tuple[FloatArray, FloatArray]:
@@ -138,7 +129,8 @@ class RobustSearch(Search):
         chords, ahead, unsure = (
             chords_of(self.problem, low, high),
             self.upper + self.tolerance,
-            self._unsure,
+            # Errors may be off by so much: their roots are steep near zero.
+            _UNSURE * self.problem.second_moments.traces,
         )
         model, shares = relaxation.settled
         stiffness = (model.group_factor(shares) ** 2).sum(axis=1)
@@ -158,8 +150,10 @@ class RobustSearch(Search):
                 rows = np.vstack([sign * alone, sign * alone + price * chords.coefficients])
                 offsets = np.append(0.0, price * (chords.offsets + ahead))
                 pieces = Pieces(rows, offsets)
-                side, multipliers = self._side(pieces, start, _SIDE * width)
-                side -= unsure[group]
+                bound, rounding = self._relaxation(pieces, start)
+                bound.run(0.0, _SIDE * width, _SIDE_STEPS)
+                multipliers = bound.multipliers
+                side = self._proven(bound, rounding) - unsure[group]
                 self._sides.append((group, sign, price * multipliers[1:]))
                 if sign > 0:
                     low[group] = max(low[group], side)
@@ -168,12 +162,6 @@ class RobustSearch(Search):
         self._levels.append(ahead)
         self._n_sides.append(len(self._sides) - n_before)
         return low, np.maximum(high, low)
-
-    def _side(self, pieces: Pieces, start: FloatArray, least: float) -> tuple[float, FloatArray]:
-        """A lower bound of some pieces, and the multipliers that prove it."""
-        relaxation, rounding = self._relaxation(pieces, start)
-        relaxation.run(0.0, least, _SIDE_STEPS)
-        return self._proven(relaxation, rounding), relaxation.multipliers
 
     def _relaxation(
         self, pieces: Pieces, start: FloatArray | None

@@ -14,7 +14,7 @@ import numpy as np
 
 from fairspan.linalg import eigh
 from fairspan.solvers.many_groups.dual import Atom, Dual, DualSpectrum
-from fairspan.solvers.many_groups.model_program import ModelProgram
+from fairspan.solvers.many_groups.simplex_program import ModelProgram
 from fairspan.typing import FloatArray
 
 # Gaps of eigenvalues below this share of both are not divided by.
@@ -152,7 +152,7 @@ class SpectralModel:
     def program(self, factor: FloatArray, damping: float = 0.0) -> ModelProgram:
         """The model, to be made as large as can be."""
         return ModelProgram(
-            self.dual.pieces_at(self.fixed),
+            self.dual.pieces.at(self.fixed),
             factor,
             damping,
             self.center.multipliers,

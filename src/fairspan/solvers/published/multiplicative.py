@@ -16,7 +16,7 @@ from fairspan.problem.parameters import check_count, check_number
 from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis
 from fairspan.solvers.exact_rank.rounding import best_rounding
-from fairspan.solvers.many_groups.dual import Atom, Dual, DualPoint
+from fairspan.solvers.many_groups.dual import Dual
 from fairspan.typing import FloatArray
 
 # A step is positive; one that is smaller than this changes no weight.
@@ -118,10 +118,6 @@ class MultiplicativeWeights:
 class _Rounds:
     """The state between rounds."""
 
-    last: DualPoint
-    best: DualPoint
-    nearest: Atom
-
     def __init__(self, problem: Problem) -> None:
         pieces, p, k = problem.pieces, problem.n_features, problem.n_groups
         assert pieces is not None
@@ -140,7 +136,7 @@ class _Rounds:
         atom = self.last.atom
         self.projectors += atom.basis @ atom.basis.T
         self.errors += atom.errors
-        values = self.dual.pieces_at(atom.errors)
+        values = self.dual.pieces.at(atom.errors)
         # The references t_d(S_g) or tr S_g are the largest losses or errors; all zero without rows
         # that vary, and then so are the values.
         scale = float(self.references.max())
@@ -164,4 +160,4 @@ class _Rounds:
         return best_rounding(self.problem, average, starts)
 
     def _average_value(self, n_rounds: int) -> float:
-        return self.dual.value(self.errors / n_rounds)
+        return self.dual.pieces.value(self.errors / n_rounds)

@@ -4,7 +4,6 @@ Kept as the paper has it, as reference and baseline; Newton's method on the dual
 relaxation in a fraction of the time.
 """
 
-import importlib
 import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -14,7 +13,7 @@ import scipy.optimize
 
 from fairspan.certificates.optimality import certified
 from fairspan.certificates.solution import Solution, TracePoint
-from fairspan.errors import Incompatible, MissingDependency
+from fairspan.errors import Incompatible, imported
 from fairspan.linalg import leading_subspace
 from fairspan.problem.pieces import Blocks
 from fairspan.problem.problem import Problem
@@ -136,7 +135,9 @@ def _relaxed(
         # P = I is the only choice, and a conic solver needs more room than that.
         values = references - np.einsum("ipp->i", mixtures)
         return np.eye(p), np.eye(m)[blocks.leaders(values)].sum(axis=0)
-    cvxpy = _imported()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cvxpy = imported("cvxpy", "sdp", "The solver 'semidefinite'")
     scale = float(np.abs(mixtures).sum(axis=1).max()) or 1.0
     P, largest = cvxpy.Variable((p, p), symmetric=True), cvxpy.Variable(len(blocks))
     # The references only shift the pieces; without their common part the digits are those of P.
@@ -199,15 +200,6 @@ def _vertex(
     shares = spectrum[fractional]
     shares = shares * (n_components - whole.sum()) / max(shares.sum(), _WHOLE)
     return SoftBasis(vectors[:, whole], vectors[:, fractional], shares).basis
-
-
-def _imported() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return importlib.import_module("cvxpy")
-    except ImportError as error:
-        raise MissingDependency.for_extra("cvxpy", "sdp", "The solver 'semidefinite'") from error
 
 
 def _solved(cvxpy: Any, program: Any) -> str:

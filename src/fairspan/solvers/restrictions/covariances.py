@@ -8,15 +8,13 @@ take that, for D and -D, each with the least phi there is.
 """
 
 import warnings
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.optimize
 
 from fairspan.certificates.proof import positive_part
-from fairspan.errors import Incompatible, MissingDependency
+from fairspan.errors import Incompatible, imported
 from fairspan.linalg import eigh, eigvalsh, leading_subspace
 from fairspan.typing import FloatArray
 
@@ -70,12 +68,7 @@ def program(
             f"Allowed are up to {_MOST_FEATURES}: the semidefinite program grows steeply",
             "Use CovarianceParity(n_directions=...), which takes one eigenproblem",
         )
-    try:
-        cvxpy: Any = import_module("cvxpy")
-    except ImportError as error:
-        raise MissingDependency.for_extra(
-            "cvxpy", "sdp", "CovarianceParity(tolerance=...)"
-        ) from error
+    cvxpy = imported("cvxpy", "sdp", "CovarianceParity(tolerance=...)")
     size = float(np.linalg.norm(moment, 2)) or 1.0
     values, axes = eigh(difference)
     spread = float(np.abs(values).max())

@@ -15,8 +15,7 @@ from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.errors import Incompatible
 from fairspan.linalg import eigvalsh
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.limits import CovariancesWithin, MeansWithin
-from fairspan.problem.problem import Problem
+from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.solvers.protocol import Solver
 from fairspan.solvers.restrictions.covariances import best_within, program

@@ -110,7 +110,18 @@ class BoundarySearch:
         if declares(problem.criterion, "wants_equal_errors"):
             return solve_equal_errors(problem, tol, self.name)
         if problem.pieces is None:
-            return _robust(problem, tol)
+            # Branch and bound on the angle of the weights.
+            search = BranchAndBound(problem, tol)
+            search.run()
+            return certified(
+                problem,
+                search.best.basis,
+                LinesProof(search.best.face.weights, np.array(search.supporting_weights)),
+                tol=tol,
+                n_eigenproblems=search.n_eigenproblems,
+                trace=search.trace,
+                solver=self.name,
+            )
         if problem.pieces.is_linear:
             return _linear(problem, problem.pieces.coefficients.sum(axis=0), tol)
         return _largest_of_two(problem, problem.pieces, tol)
@@ -155,21 +166,6 @@ def _largest_of_two(problem: Problem, pieces: Pieces, tol: float) -> Solution:
         problem,
         search.basis,
         search.weights,
-        tol=tol,
-        n_eigenproblems=search.n_eigenproblems,
-        trace=search.trace,
-        solver=BoundarySearch.name,
-    )
-
-
-def _robust(problem: Problem, tol: float) -> Solution:
-    """Branch and bound on the angle of the weights."""
-    search = BranchAndBound(problem, tol)
-    search.run()
-    return certified(
-        problem,
-        search.best.basis,
-        LinesProof(search.best.face.weights, np.array(search.supporting_weights)),
         tol=tol,
         n_eigenproblems=search.n_eigenproblems,
         trace=search.trace,

@@ -1,14 +1,19 @@
 """Two groups: global minimum of a largest of concave functions, such as the robust error gap.
 
-On each sector of the boundary (see :mod:`fairspan.solvers.two_groups.sectors`) every score is at
+On each sector of the boundary (see :mod:`fairspan.solvers.two_groups.frontier`) every score is at
 least the affine function through its values at the vertices, since it is concave there. The least
 of the larger of these affine functions is found at a vertex or where two of them cross on a side.
-The sector with the least bound is split (see :mod:`fairspan.solvers.two_groups.splitting`) until
-the least bound meets the best value.
+The sector with the least bound is split until the least bound meets the best value.
+
+Far from the best point it is split along the chord, which reaches the boundary where it is furthest
+from the chord. Near it, bisection would halve the way to it time after time. Where the scores are
+smooth and concave, the least of their linearisation is the next point: for one score the angle of
+its gradient, for two the angle at which they agree.
 """
 
 from heapq import heappop, heappush
 from itertools import count, pairwise
+from math import atan2, isfinite, sqrt
 
 import numpy as np
 
@@ -16,15 +21,14 @@ from fairspan.certificates.optimality import goal, rounding_at
 from fairspan.certificates.solution import TracePoint
 from fairspan.certificates.supporting_polygon import least_of_largest
 from fairspan.problem.problem import Problem
-from fairspan.solvers.two_groups.robust_scores import Point, RobustScores
-from fairspan.solvers.two_groups.sectors import (
+from fairspan.solvers.two_groups.frontier import (
     BoundaryPoint,
     Sector,
     point_on,
     points_at,
     sectors_through,
 )
-from fairspan.solvers.two_groups.splitting import Near, Splitting, errors_of
+from fairspan.solvers.two_groups.robust_scores import Point, RobustScores
 from fairspan.typing import FloatArray
 
 _QUARTER, _EIGHTH = np.pi / 2, np.pi / 4
@@ -123,13 +127,13 @@ class BranchAndBound:
 
     def _split(self, sector: Sector, bound: float) -> list[Sector]:
         first, last = sector.first, sector.last
-        if sector.is_edge:
+        if first.face is last.face:  # both lie on one supporting line
             middle = (first.position + last.position) / 2
             point = point_on(self.problem, first.angle, first.face, middle)
             self._try(point)
             return [Sector(first, point, None), Sector(point, last, None)]
-        near = Near(self.best, self.upper - bound, self.goal)
-        contact = self._touch(self._splitting.angle(sector, near))
+        gap = self.upper - bound
+        contact = self._touch(self._splitting.angle(sector, self.best, gap, self.goal))
         return sectors_through([(first, first), contact, (last, last)])
 
     def _add(self, sectors: list[Sector]) -> None:
@@ -171,3 +175,75 @@ def clipped_to_positive(polygon: list[Point]) -> list[Point]:
             return [(max(x, 0.0), max(y, 0.0)) for x, y in whole]
         polygon = kept
     return polygon
+
+
+# As a share of the sector's width.
+_NEAR_AN_END = 0.25
+
+
+def errors_of(point: BoundaryPoint) -> Point:
+    """In plain floats."""
+    first, second = point.errors.tolist()
+    return first, second
+
+
+class Splitting:
+    """Chooses angles, one after the other.
+
+    Parameters
+    ----------
+    scores : RobustScores
+    """
+
+    def __init__(self, scores: RobustScores) -> None:
+        self._scores = scores
+        self._far: BoundaryPoint | None = None
+
+    def angle(self, sector: Sector, best: BoundaryPoint, gap: float, goal: float) -> float:
+        """An angle strictly inside the sector."""
+        low, high = sector.first.angle, sector.last.angle
+        # Bounds of narrow sectors miss by the square of their width.
+        share = min(sqrt(goal / (2 * gap)), 0.5) if gap > 0 else 0.5
+        angle = _where_scores_agree(sector, self._scores)
+        if angle is None:
+            angle = _where_least(best, self._scores)
+        if angle is None or not low <= angle <= high:
+            return sector.chord_angle
+        angle = self._past(sector, angle, share)
+        return angle if low < angle < high else sector.chord_angle
+
+    def _past(self, sector: Sector, angle: float, share: float) -> float:
+        """Past a point near an end, so that it is soon enclosed from both sides.
+
+        Where that did not enclose it the last time, it is a kink, which the chord finds.
+        """
+        low, high = sector.first.angle, sector.last.angle
+        near_end, far = angle - low, sector.last
+        if high - angle < near_end:
+            near_end, far = high - angle, sector.first
+        if near_end >= _NEAR_AN_END * (high - low):
+            return angle
+        if far is self._far:
+            self._far = None
+            return sector.chord_angle
+        self._far = far
+        step = max(2 * near_end, share * (high - low))
+        return low + step if far is sector.last else high - step
+
+
+def _where_scores_agree(sector: Sector, scores: RobustScores) -> float | None:
+    """Where the other score becomes the larger one, if it does."""
+    first, last = scores.at(errors_of(sector.first)), scores.at(errors_of(sector.last))
+    before, after = first[0] - first[1], last[0] - last[1]
+    if before * after >= 0:
+        return None
+    width = sector.last.angle - sector.first.angle
+    return sector.first.angle + width * before / (before - after)
+
+
+def _where_least(best: BoundaryPoint, scores: RobustScores) -> float | None:
+    """Where the larger score is least, if it is replaced by its tangent at the best point."""
+    errors = errors_of(best)
+    here = scores.at(errors)
+    gradient = scores.gradient(errors, int(here[1] > here[0]))
+    return atan2(gradient[1], gradient[0]) if all(map(isfinite, gradient)) else None

@@ -119,7 +119,7 @@ class RootSearch:
         weights = self.weights_at(t)
         leading = self.second_moments.leading(weights, self.n_components)
         basis = leading.vectors
-        if leading.is_tied and t in self._ends_of_one_function:
+        if leading.is_tied and (t == 1 or (t == 0 and not self.constrained)):
             # Of the subspaces that are best for one function, the best for the other one.
             face = Face.of(self.second_moments, weights, leading, self.weights_at(1 - t))
             basis = face.basis_at(face.high)
@@ -133,10 +133,6 @@ class RootSearch:
             self._take(basis, max(values), goal)
         self._note()
         return Contact(t, basis, values, goal)
-
-    @property
-    def _ends_of_one_function(self) -> tuple[float, ...]:
-        return (1.0,) if self.constrained else (0.0, 1.0)
 
     def _take(self, basis: FloatArray, value: float, goal: float) -> None:
         """Keep a subspace if it is the best so far."""

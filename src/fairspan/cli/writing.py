@@ -1,30 +1,37 @@
-"""Moments of files that survive an interruption, and the merging of such moments."""
+"""What moments, merge and transform write: moments that survive an interruption, and reduced rows.
+
+A file is reduced block by block, so that neither input nor output need fit into memory.
+"""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import click
 
 from fairspan.auditing.results import group_name
-from fairspan.cli.progress import telling
-from fairspan.cli.progress_line import ProgressLine
+from fairspan.cli.progress import ProgressLine, telling
 from fairspan.cli.reading import Reading
 from fairspan.cli.terminal import complain
-from fairspan.errors import InvalidInput
+from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.formatting.names import first_of
 from fairspan.formatting.numbers import count, in_ascii
 from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.engines import located
-from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.files.file_rows import FileRows, Files
 from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import RowSource
+from fairspan.rows.registry import opener_of, rows_of
 from fairspan.rows.resuming import recorded, write_whole
-from fairspan.rows.sampling import SampledRows, sampled
-from fairspan.storage import is_archive, remove_abandoned
+from fairspan.rows.sampling import sampled
+from fairspan.storage import is_archive, remove_abandoned, replacing, writing
+from fairspan.subspace import FairSubspace
 
 # Mean and scatter of one row are the row itself, and of two rows both of them.
 _ROWS_THAT_SHOW = 2
@@ -49,7 +56,13 @@ def make_moments(
     rows, limit = reading.opened(data), GroupLimit(reading.max_groups)
     partial = out.with_name(out.name + ".partial")
     if reading.sample is not None:
-        drawn = _sample_of(rows, partial, reading.sample, reading.seed or 0)
+        if partial.exists():
+            raise InvalidInput(
+                f"{partial} is the record of an interrupted run, which read all rows",
+                "Allowed with --sample is an output of which no run was interrupted",
+                f"Go on without --sample, or delete {partial}, or name another output",
+            )
+        drawn = sampled(telling(rows, "sampling"), reading.sample, reading.seed or 0)
         complete = accumulate(drawn, limit)
     elif not isinstance(rows, FileRows):
         complete = accumulate(rows, limit)
@@ -137,16 +150,6 @@ def in_words(moments: GroupMoments) -> str:
     return "\n".join([*text, "", *wrapped(in_ascii(f"{counted}, {features}") + intake, _WIDTH)])
 
 
-def _sample_of(rows: RowSource, partial: Path, size: int, seed: int) -> SampledRows:
-    if partial.exists():
-        raise InvalidInput(
-            f"{partial} is the record of an interrupted run, which read all rows",
-            "Allowed with --sample is an output of which no run was interrupted",
-            f"Go on without --sample, or delete {partial}, or name another output",
-        )
-    return sampled(telling(rows, "sampling"), size, seed)
-
-
 def _warn_of_tiny_groups(moments: GroupMoments) -> None:
     tiny = [
         group_name(label)
@@ -161,3 +164,80 @@ def _warn_of_tiny_groups(moments: GroupMoments) -> None:
         f"Groups of 1 or 2 rows ({named}): their rows can be read off these moments; "
         "use --min-group-size to leave such groups out.",
     )
+
+
+_WRITERS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow"}
+_WRITERS |= {".feather": "arrow", ".ipc": "arrow"}
+
+
+def transform_file(model: Path, data: Path | str, out: Path) -> tuple[int, list[str]]:
+    """Write the coordinates of every row; return the number of rows and the column names.
+
+    The output appears only when it is complete.
+    """
+    kind = _kind_of(out)
+    subspace = FairSubspace.load(model)
+    rows = _opened(data)
+    if subspace.feature_names is not None:
+        rows = rows.selected(subspace.feature_names)
+    names = list(subspace.component_names)
+    import pyarrow as pa
+
+    schema = pa.schema([(name, pa.float64()) for name in names])
+    n_rows = 0
+    blocks = telling(rows, "transforming").blocks()
+    # Standard output cannot be taken back, so nothing is written before rows are known to be good.
+    first = next(blocks, None)
+    if first is None:
+        raise InvalidInput(f"{data} holds no rows", "Allowed is at least one row", "Check the file")
+    with _writer(kind, out, schema) as writer:
+        for block in chain([first], blocks):
+            reduced = subspace.transform(block.values)
+            writer.write(pa.record_batch(list(reduced.T), schema=schema))
+            n_rows += len(reduced)
+    return n_rows, names
+
+
+def _opened(data: Path | str) -> RowSource:
+    """Rows without groups, of a file or of what a source of another package takes."""
+    if isinstance(data, Path) and isinstance(opener_of(data), Files):
+        return FileRows.open(data)
+    rows = rows_of(data, Everyone(""))
+    assert isinstance(rows, RowSource)
+    return rows
+
+
+def _kind_of(out: Path) -> str:
+    if str(out) == "-":
+        return "csv"
+    if out.suffix.lower() not in _WRITERS:
+        raise InvalidParameter(
+            f"The output {out} has the ending {out.suffix!r}",
+            f"Allowed are {', '.join(_WRITERS)}, or - for standard output",
+            "Choose one of these endings",
+        )
+    return _WRITERS[out.suffix.lower()]
+
+
+@contextmanager
+def _writer(kind: str, out: Path, schema: Any) -> Iterator[Any]:
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    openers = {
+        "csv": csv.CSVWriter,
+        "parquet": parquet.ParquetWriter,
+        "arrow": pa.ipc.new_file,
+    }
+    if str(out) == "-":
+        with csv.CSVWriter(sys.stdout.buffer, schema) as writer:
+            yield writer
+        return
+    # Opened here, as Arrow takes only names in UTF-8.
+    with (
+        writing(out),
+        replacing(out) as partial,
+        partial.open("wb") as file,
+        openers[kind](file, schema) as writer,
+    ):
+        yield writer

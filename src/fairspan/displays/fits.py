@@ -1,0 +1,271 @@
+"""Pictures of one fit: losses and variance kept by group, the trade-off, and the loadings."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from fairspan.displays.fitted import (
+    criterion_name,
+    moments_for,
+    moments_of_fit,
+    names_of,
+    plain_figures,
+    plain_of_fit,
+    rows_for,
+    without_rounding,
+)
+from fairspan.drawing.by_group import GroupLossPicture, VarianceKeptPicture
+from fairspan.drawing.loadings import LoadingsPicture
+from fairspan.drawing.points import FrontierPicture
+from fairspan.errors import Incompatible, InvalidParameter
+from fairspan.metrics import GroupFigures, group_figures
+from fairspan.problem.criteria import declares
+from fairspan.problem.parameters import check_count
+from fairspan.problem.posing import criterion_of
+from fairspan.rows.groups import printable
+from fairspan.trade_off.tracing import frontier_to_look_at
+from fairspan.typing import FloatArray
+
+
+class GroupLossDisplay(GroupLossPicture):
+    """What each group loses against its own best subspace, with the bound that is proven.
+
+    Make it with :meth:`from_estimator`.
+    """
+
+    @classmethod
+    def from_estimator(cls, estimator: Any) -> Self:
+        """The excess losses of the rows that an estimator was fitted on.
+
+        Parameters
+        ----------
+        estimator : FairPCA
+            Fitted. The bound is that of its certificate if the criterion is "minimax_loss"; other
+            criteria prove nothing about the largest loss.
+
+        Returns
+        -------
+        GroupLossDisplay
+
+        Raises
+        ------
+        InvalidType
+            The estimator is not a fitted FairPCA.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairPCA
+        >>> from fairspan.displays import GroupLossDisplay
+        >>> X = np.array([[3.0, 0], [-3, 0], [0, 2], [0, -2]])
+        >>> fair = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
+        >>> display = GroupLossDisplay.from_estimator(fair)
+        >>> display.plain, display.fair.round(2), round(display.bound, 2)
+        (array([0., 4.]), array([2.77, 2.77]), 2.77)
+        """
+        moments = moments_of_fit(estimator, cls.__name__)
+        solution, provenance = estimator.solution_, estimator.subspace_.provenance
+        criterion = criterion_of(estimator.criterion)
+        is_own = provenance.criterion == criterion.name
+        bounds_losses = is_own and declares(criterion, "measures_losses")
+        plain = plain_figures(estimator)
+        return cls(
+            groups=names_of(moments.labels),
+            plain=without_rounding(plain.excess_losses, plain),
+            fair=without_rounding(estimator.group_losses_, plain),
+            n_components=estimator.subspace_.dimension,
+            name=criterion_name(estimator),
+            bound=max(solution.lower_bound, 0.0) if bounds_losses else None,
+            status=str(solution.status),
+        )
+
+
+class VarianceKeptDisplay(VarianceKeptPicture):
+    """The share of each group's variance that is kept: by PCA, by the criterion, at best.
+
+    Make it with :meth:`from_estimator`.
+    """
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any = None, sensitive_features: Any = None) -> Self:
+        """The shares on the rows of the fit, or on others.
+
+        Parameters
+        ----------
+        estimator : FairPCA
+            Fitted.
+        X : (n, p) table of finite numbers, optional
+            Rows to judge by, such as held-out ones, as `FairPCA.fit` takes them.
+        sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
+
+        Returns
+        -------
+        VarianceKeptDisplay
+
+        Raises
+        ------
+        InvalidType
+            The estimator is not a fitted FairPCA.
+        InvalidInput
+            Rows without groups, or of other features.
+        UnknownGroup
+            A group that the estimator was not fitted on.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairPCA
+        >>> from fairspan.displays import VarianceKeptDisplay
+        >>> X = np.array([[3.0, 0], [-3, 0], [0, 2], [0, -2]])
+        >>> fair = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
+        >>> display = VarianceKeptDisplay.from_estimator(fair)
+        >>> display.plain, display.fair.round(2), display.best
+        (array([1., 0.]), array([0.69, 0.31]), array([1., 1.]))
+        """
+        moments = moments_of_fit(estimator, cls.__name__)
+        if X is not None or sensitive_features is not None:
+            rows = rows_for(estimator, X, sensitive_features, cls.__name__)
+            moments = moments_for(estimator, rows)
+        plain = group_figures(plain_of_fit(estimator), moments)
+        fair = group_figures(estimator.subspace_, moments)
+        return cls(
+            groups=names_of(moments.labels),
+            plain=plain.captured_ratios,
+            fair=fair.captured_ratios,
+            best=_best_ratios(plain),
+            n_components=estimator.subspace_.dimension,
+            name=criterion_name(estimator),
+        )
+
+
+def _best_ratios(figures: GroupFigures) -> FloatArray:
+    with np.errstate(invalid="ignore"):  # 0 / 0: a group without variance
+        return 1.0 - figures.best_errors / figures.total_variances
+
+
+class FrontierDisplay(FrontierPicture):
+    """The frontier of two groups' errors with PCA, every criterion, and what lies above it.
+
+    Make it with :meth:`from_estimator`, or with :meth:`fairspan.Frontier.plot`.
+    """
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, criteria: Sequence[Any] | None = None) -> Self:
+        """The frontier of the rows that an estimator was fitted on.
+
+        Parameters
+        ----------
+        estimator : FairPCA
+            Fitted, on two groups.
+        criteria : sequence of str or criterion objects, optional
+            Whose answers are shown; all by default.
+
+        Returns
+        -------
+        FrontierDisplay
+
+        Raises
+        ------
+        Incompatible
+            Not exactly two groups.
+        InvalidType
+            The estimator is not a fitted FairPCA.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairPCA
+        >>> from fairspan.displays import FrontierDisplay
+        >>> X = np.array([[3.0, 0], [-3, 0], [0, 2], [0, -2]])
+        >>> fair = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
+        >>> display = FrontierDisplay.from_estimator(fair, criteria=["minimax_loss"])
+        >>> display.answers["minimax_loss"].round(2)
+        array([2.77, 2.77])
+        """
+        moments = moments_of_fit(estimator, "FrontierDisplay")
+        subspace = estimator.subspace_
+        scaled = subspace.scale is not None
+        curve = frontier_to_look_at(moments, subspace.dimension, subspace.center, scale=scaled)
+        return cls(**vars(curve.picture(criteria)))
+
+
+class LoadingsDisplay(LoadingsPicture):
+    """How much each feature takes part in each component; or the components as images.
+
+    Make it with :meth:`from_estimator`.
+    """
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        n_features: int = 20,
+        image_shape: tuple[int, int] | None = None,
+        beside_pca: bool = False,
+    ) -> Self:
+        """The loadings of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : FairPCA
+            Fitted.
+        n_features : int
+            How many of the features with the largest loadings are shown.
+        image_shape : tuple of 2 int, optional
+            Rows and columns of an image whose pixels the features are.
+        beside_pca : bool
+            Show the components of ordinary PCA as well; as images only.
+
+        Returns
+        -------
+        LoadingsDisplay
+
+        Raises
+        ------
+        InvalidType
+            The estimator is not a fitted FairPCA, or a number is none.
+        InvalidParameter
+            No features, or an image of another number of pixels.
+        Incompatible
+            `beside_pca` without images.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairPCA
+        >>> from fairspan.displays import LoadingsDisplay
+        >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0]])
+        >>> fair = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
+        >>> LoadingsDisplay.from_estimator(fair, n_features=2).columns()["feature"]
+        ['feature 0', 'feature 1']
+        """
+        moments_of_fit(estimator, cls.__name__)
+        check_count("n_features", n_features)
+        subspace = estimator.subspace_
+        shape, p = image_shape, subspace.n_features
+        if shape is not None and (len(shape) != 2 or shape[0] * shape[1] != p):
+            raise InvalidParameter(
+                f"image_shape is {image_shape!r}",
+                f"Allowed are two whole numbers whose product is the number of features, {p}",
+                "Pass the rows and columns of the images that the features are the pixels of",
+            )
+        if beside_pca and image_shape is None:
+            raise Incompatible(
+                "beside_pca was asked for without image_shape",
+                "Allowed is PCA beside components that are shown as images",
+                "Pass image_shape, or make a second display of a FairPCA with criterion "
+                "'total_error'",
+            )
+        names = subspace.feature_names
+        if names is None:
+            names = tuple(f"feature {j}" for j in range(subspace.n_features))
+        return cls(
+            loadings=subspace.components,
+            features=tuple(map(printable, names)),
+            n_features=int(n_features),
+            image_shape=image_shape,
+            plain=plain_of_fit(estimator).components if beside_pca else None,
+            name=criterion_name(estimator),
+        )

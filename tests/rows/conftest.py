@@ -1,0 +1,21 @@
+"""One Dask cluster for all tests of rows; each file of tests connects to it anew."""
+
+import pytest
+
+from rows.dask_cluster import running_cluster
+
+
+@pytest.fixture(scope="package")
+def cluster():
+    with running_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    """Connects this process to the cluster, until the last test of the file is over."""
+    import distributed
+
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(2, timeout=120)
+        yield client
