@@ -164,6 +164,15 @@ def test_the_table_of_real_data_says_what_an_audit_says(name):
     assert "FS401" not in {finding.code for finding in found.findings}
 
 
+def test_the_example_of_the_documentation_shows_harm_at_three_dimensions_only():
+    data = tumours_by_diagnosis()
+    for d in (1, 2, 4, 5, 6):
+        plain = FairPCA(d, criterion="total_error", scale=True)
+        plain.fit(data.X, sensitive_features=data.sensitive_features)
+        found = audit({"PCA": plain}, data.X, data.sensitive_features).models[0]
+        assert {group.state for group in found.groups} == {"cannot tell"}
+
+
 def test_every_row_of_that_table_is_recomputed():
     assert set(NEW_ROWS) == set(REAL)
 
