@@ -32,7 +32,7 @@ plt.show()
 
 (red, white), (red_fair, white_fair) = plain.groups, repaired.groups
 total_error = repaired.total_error / plain.total_error - 1
-print(found.verdict)
+print(found.verdict.kind)
 print(f"error over all wines: {total_error:+.1%}")
 assert found.verdict.kind == "harm, and repair helps"
 assert red_fair.expected.loss.value < red.expected.loss.value / 2
