@@ -1,28 +1,41 @@
 """
-Halving the largest loss costs 4 percent more error over everyone
-=================================================================
+Red wines lose less than half under a fair projection, for 4 percent more error
+===============================================================================
 
-The price of fairness is a number. Here the group that PCA serves worst loses less than half of what
-it lost, the other group takes its part, and the error over all people rises by little.
+The price of fairness is a number. Ordinary PCA with two dimensions mostly serves white wines, which
+are three in four, and harms red ones. Fair PCA takes away more than half of what red wines lose on
+new rows, and white wines pay for it. The error over all wines rises by little.
 """
 
 import matplotlib.pyplot as plt
 
 import fairspan as fs
 
-people = fs.datasets.load("default_credit")
-moments = fs.GroupMoments.from_rows(people.X, people.sensitive_features)
-plain = fs.FairPCA(8, criterion="total_error", scale=True).fit_moments(moments)
-fair = fs.FairPCA(8, scale=True).fit_moments(moments)
+wines = fs.datasets.load("wine_quality")
+fair = fs.FairPCA(2, scale=True).fit(wines.X, sensitive_features=wines.sensitive_features)
+found = fs.audit({"fair": fair}, wines.X, wines.sensitive_features)
+repaired, plain = found.models
 
-fs.displays.GroupLossDisplay.from_estimator(fair).plot()
+figure, axes = plt.subplots(figsize=(6.4, 2.6), layout="constrained")
+for model, colour, shift in ((plain, "#d55e00", -0.12), (repaired, "#0072b2", 0.12)):
+    for place, group in enumerate(model.groups):
+        loss, y = group.expected.loss, place + shift
+        axes.plot([loss.low, loss.high], [y, y], color=colour)
+        axes.plot(loss.value, y, "o", color=colour, label=None if place else model.name)
+axes.set_yticks([0, 1], [group.group for group in plain.groups])
+axes.set(xlabel="expected loss on new rows", ylim=(1.5, -0.5))
+axes.legend()
 plt.show()
 
 # %%
-# What is gained, and what it costs.
+# What is gained, who pays, and what it costs.
 
-largest_loss = fair.group_losses_.max() / plain.group_losses_.max()
-total_error = moments.proportions @ fair.group_errors_ / (moments.proportions @ plain.group_errors_)
-print(f"largest loss: {largest_loss - 1:+.0%}; error over everyone: {total_error - 1:+.1%}")
-assert largest_loss < 0.5
-assert total_error < 1.045
+(red, white), (red_fair, white_fair) = plain.groups, repaired.groups
+total_error = repaired.total_error / plain.total_error - 1
+print(found.verdict.kind)
+print(f"error over all wines: {total_error:+.1%}")
+assert found.verdict.kind == "harm, and repair helps"
+assert red_fair.expected.loss.value < red.expected.loss.value / 2
+assert red_fair.expected.loss.high < red.expected.loss.low
+assert white_fair.expected.change.low > 0
+assert total_error < 0.045

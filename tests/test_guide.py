@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairspan import Disparity, ErrorGap, FairPCA, GroupMoments
-from fairspan.datasets import diabetes_by_sex
+import real_data
+from fairspan import Disparity, ErrorGap, FairPCA, GroupMoments, audit
+from fairspan.datasets import diabetes_by_sex, load, tumours_by_diagnosis
 from fairspan.problem.posing import criterion_of
 from fairspan.registry import names_of
 
@@ -124,3 +125,68 @@ def test_the_figures_of_the_comparison_are_those_measured():
         assert re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.])", results), figure
     for row in re.findall(r"^\|.*?\| `(.*?)`.*\|", measured, re.M):
         assert f"| {row} |" in results, row
+
+
+def of_folder(name, group=None, without=()):
+    def loaded():
+        folder = real_data.path_of(f"{name}.parquet").parent
+        return load(name, folder, group).without(*without)
+
+    return loaded
+
+
+REAL = {
+    "tumours": tumours_by_diagnosis,
+    "wine quality": of_folder("wine_quality"),
+    "COMPAS": of_folder("compas", "sex", ("sex_male",)),
+    "letters": of_folder("letter"),
+    "credit": of_folder("default_credit"),
+    "diabetes": diabetes_by_sex,
+    "StarCraft": of_folder("skillcraft"),
+}
+NEW_ROWS = {
+    re.match("[^:]*", cells[0])[0]: cells
+    for line in re.findall(r"^\| (.*,? \| \d+ \| .*) \|$", GUIDE["new-rows"], re.M)
+    for cells in [line.split(" | ")]
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_the_table_of_real_data_says_what_an_audit_says(name):
+    data, (rows, d, harmed, verdict) = REAL[name](), NEW_ROWS[name]
+    fair = FairPCA(int(d), scale=True).fit(data.X, sensitive_features=data.sensitive_features)
+    found = audit({"fair": fair}, data.X, data.sensitive_features)
+    sizes = sorted(int(size.replace(",", "")) for size in re.findall(r"[\d,]*\d(?=,|$)", rows))
+    assert sizes == sorted(group.n for group in found.models[1].groups)
+    assert found.verdict.kind == verdict
+    states = [group.state for group in found.models[1].groups]
+    assert states.count("harmed") == (0 if harmed == "nobody shown" else len(harmed.split(", ")))
+    assert "FS401" not in {finding.code for finding in found.findings}
+
+
+def test_the_example_of_the_documentation_shows_harm_at_three_dimensions_only():
+    data = tumours_by_diagnosis()
+    for d in (1, 2, 4, 5, 6):
+        plain = FairPCA(d, criterion="total_error", scale=True)
+        plain.fit(data.X, sensitive_features=data.sensitive_features)
+        found = audit({"PCA": plain}, data.X, data.sensitive_features).models[0]
+        assert {group.state for group in found.groups} == {"cannot tell"}
+
+
+def test_every_row_of_that_table_is_recomputed():
+    assert set(NEW_ROWS) == set(REAL)
+
+
+def test_the_caption_of_losses_against_rows_says_what_the_picture_shows():
+    page = GUIDE["new-rows"]
+    code = re.search(r"^```\{plot\}\n(?::[^\n]*\n)*(.*?)^```", page, re.S | re.M)[1]
+    drawn = {}
+    exec(compile(code, "new-rows.md", "exec"), drawn)
+    on_rows, cross_fitted, corrected = drawn["found"].mean(axis=2)
+    truth = drawn["truth"]
+    assert f"The true loss is {truth:.2f}," in page
+    assert 1.8 * truth < on_rows[0] < 2 * truth
+    assert cross_fitted[0] < 0
+    assert np.abs(corrected - truth).max() < 0.1 * truth
+    assert (np.diff(on_rows) < 0).all()
+    assert (np.diff(cross_fitted) > 0).all()

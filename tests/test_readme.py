@@ -7,11 +7,7 @@ import re
 from pathlib import Path
 
 import matplotlib
-import numpy as np
 import pytest
-from sklearn.decomposition import PCA
-
-import real_data
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -54,28 +50,54 @@ def first_picture():
     return module
 
 
-def test_the_picture_shows_what_the_readme_says_of_it(monkeypatch):
-    monkeypatch.setenv("FAIRSPAN_DATA", str(real_data.path_of("default_credit.parquet").parent))
-    display = first_picture().display()
-    drawn = dict(zip(display.groups, display.plain, strict=True))
-    rows = real_data.load("default_credit:group__education_sex6")
-    sizes = {group: int((rows.groups == group).sum()) for group in drawn}
-    smallest, largest = (choose(sizes, key=sizes.get) for choose in (min, max))
-    assert f"smallest group {drawn[smallest] / drawn[largest]:.0f} times" in README
-    assert f"the largest loss below {display.bound:.3f}" in README
-    assert display.fair.max() == pytest.approx(display.bound, abs=1e-7)
-    X = rows.z_scored(0)
-    plain = PCA(display.n_components).fit(X)
-    together = ((X - plain.inverse_transform(plain.transform(X))) ** 2).sum(axis=1)
-    costs = display.fair - display.plain
-    shares = np.array([sizes[group] / len(X) for group in display.groups])
-    assert f"{costs @ shares / together.mean():.1%} more error" in README.replace(" %", "%")
+@pytest.fixture(scope="module")
+def audited():
+    return first_picture().audited()
 
 
-def test_the_picture_is_the_one_that_its_program_draws(tmp_path, monkeypatch):
+def shares(group, *values):
+    return [f"{value / group.total_variance:.1%}".replace("%", " %") for value in values]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_what_is_said_of_the_picture_is_what_the_audit_shows(audited, page):
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    fair, plain = audited.models
+    (benign, malignant), (benign_fair, malignant_fair) = plain.groups, fair.groups
+    assert audited.verdict.kind == "harm, and repair helps"
+    assert (benign.state, malignant.state) == ("harmed", "cannot tell")
+    assert sum(group.n for group in plain.groups) == 569
+    low, high = shares(benign, benign.expected.loss.low, benign.expected.loss.high)
+    assert f"those with a benign tumour lose {low} to {high} more of their variance" in text
+    change = benign_fair.expected.change
+    least, most = shares(benign, -change.high, -change.low)
+    assert f"Fair PCA gives {least} to {most} back" in text
+    change = malignant_fair.expected.change
+    assert change.low > 0
+    assert f"pay for it with {shares(malignant, change.value)[0]} of theirs" in text
+
+
+def test_what_is_said_of_the_rows_is_what_they_show(audited):
+    text = " ".join(README.split())
+    fair, plain = audited.models
+    benign, malignant = plain.groups
+    times = malignant.total_variance / benign.total_variance
+    assert f"Malignant tumours vary {times:.1f} times as much as benign ones" in text
+    assert fair.status == "optimal"
+    assert f"the larger loss below {fair.largest_loss:.3f}" in text
+
+
+def test_the_alternative_text_of_the_picture_tells_its_figures(audited):
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    fair, plain = (model.groups[0] for model in audited.models)
+    before, after = (shares(group, group.expected.loss.value)[0] for group in (plain, fair))
+    assert f"lose {before} of their variance, under fair PCA {after}" in text
+    assert all(model.groups[1].expected.loss.low < 0 for model in audited.models)
+
+
+def test_the_picture_is_the_one_that_its_program_draws(tmp_path):
     kept = (ROOT / "docs" / "first-picture.svg").read_bytes()
     if f"Matplotlib v{matplotlib.__version__}".encode() not in kept:
         pytest.skip("another version of matplotlib draws other outlines")
-    monkeypatch.setenv("FAIRSPAN_DATA", str(real_data.path_of("default_credit.parquet").parent))
     first_picture().draw(tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_bytes() == kept

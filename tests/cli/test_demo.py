@@ -5,11 +5,12 @@ import sys
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_diabetes
+from sklearn.datasets import load_breast_cancer
 
 import fairspan as fs
 from cli.by_hand import assert_agrees, plain_pca_by_hand
 from fairspan.cli.demonstration import demo_facts, demo_screen
+from fairspan.datasets import tumours_by_diagnosis
 from fairspan.moments.group_moments import GroupMoments
 
 REPORT = all(map(importlib.util.find_spec, ("jinja2", "matplotlib")))
@@ -28,16 +29,35 @@ def without_pages(monkeypatch):
 
 def test_the_demo_agrees_with_the_rows_it_names(run, without_pages):
     facts = run("demo", "--json").facts
-    raw = load_diabetes(scaled=False, as_frame=True).data
-    X, sex = raw.drop(columns="sex"), raw["sex"].map({1.0: "sex 1", 2.0: "sex 2"})
+    table = load_breast_cancer(as_frame=True)
+    X, diagnosis = table.data, table.target.map({0: "malignant", 1: "benign"})
     plain, fair = facts["models"]
-    assert_agrees(plain, plain_pca_by_hand(X, sex, 5, standardize=True))
-    assert plain["disparity"]["low"] < 0 < plain["disparity"]["high"]  # as the screen says
-    in_python = fs.FairPCA(5, scale=True).fit(X, sensitive_features=sex)
+    assert_agrees(plain, plain_pca_by_hand(X, diagnosis, 3, standardize=True))
+    in_python = fs.FairPCA(3, scale=True).fit(X, sensitive_features=diagnosis)
     errors = [group["error"]["value"] for group in fair["groups"]]
     assert errors == pytest.approx(in_python.group_errors_.tolist(), rel=1e-9)
     assert facts["certificate"]["status"] == "optimal"
     assert facts["page"] is None
+
+
+def test_the_harm_that_the_demo_tells_of_is_seen_on_rows_that_were_held_out(run, without_pages):
+    """Half of the rows for the fits, the other half for the audit, in both directions."""
+    assert run("demo", "--json").facts["verdict"]["kind"] == "harm, and repair helps"
+    data = tumours_by_diagnosis()
+    generator = np.random.default_rng(0)
+    half = generator.permutation(len(data.X)) % 2 == 0
+    for fitted in (half, ~half):
+        models = {
+            name: fs.FairPCA(3, criterion=criterion, scale=True).fit(
+                data.X[fitted], sensitive_features=data.sensitive_features[fitted]
+            )
+            for name, criterion in (("fair", "minimax_loss"), ("PCA", "total_error"))
+        }
+        held_out = fs.audit(models, data.X[~fitted], data.sensitive_features[~fitted])
+        fair, plain = held_out.models
+        assert plain.groups[0].expected.cross_fitted_loss > 0
+        assert fair.groups[0].group == "benign"
+        assert fair.groups[0].expected.change.high < 0
 
 
 @pytest.mark.skipif(not REPORT, reason="needs the extra report")
@@ -50,7 +70,7 @@ def test_the_demo_fits_one_screen_and_ends_by_naming_the_page_that_it_wrote(run,
     assert lines[-2:] == [NEXT_STEP, "The whole audit as a page: fairspan-demo.html"]
     assert [path.name for path in tmp_path.iterdir()] == ["fairspan-demo.html"]
     page = (tmp_path / "fairspan-demo.html").read_text(encoding="utf-8")
-    for words in ("What PCA does to each group of diabetes", "sex 1", "bmi", "fairspan demo"):
+    for words in ("of breast tumours", "benign", "mean radius", "fairspan demo"):
         assert words in page
     assert len(page) < 300_000
 

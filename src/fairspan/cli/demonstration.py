@@ -5,13 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairspan.auditing.audit import Audit, audit
-from fairspan.auditing.models import plain_pca
-from fairspan.auditing.results import ModelAudit
 from fairspan.auditing.views import audit_table
 from fairspan.cli.output import certificate_in_words
 from fairspan.cli.terminal import paint_on, width_of
-from fairspan.datasets import Dataset, diabetes_by_sex
+from fairspan.datasets import Dataset, tumours_by_diagnosis
 from fairspan.errors import MissingDependency
+from fairspan.estimator.fair_pca import FairPCA
 from fairspan.estimator.fitting import Fit, fit_subspace
 from fairspan.formatting.numbers import figure, in_ascii, relative
 from fairspan.formatting.terminal_text import wrapped
@@ -25,23 +24,25 @@ from fairspan.rows.fingerprint import fingerprint_of
 from fairspan.rows.groups import spelled
 from fairspan.rows.registry import rows_of
 
-_N_COMPONENTS = 5
-_BAR = 40
+_N_COMPONENTS = 3
 # How a reader of the page gets the same moments.
 _MAKING_MOMENTS = """\
-from fairspan.datasets import diabetes_by_sex
-data = diabetes_by_sex()
+from fairspan.datasets import tumours_by_diagnosis
+data = tumours_by_diagnosis()
 moments = GroupMoments.from_rows(data.X, data.sensitive_features)"""
 
 
 def demo_facts() -> tuple[Fit, Audit, Dataset]:
     """Fit and audit the data."""
-    data = diabetes_by_sex()
+    data = tumours_by_diagnosis()
     moments = GroupMoments.from_rows(data.X, data.sensitive_features)
-    fair = fit_subspace(moments, _N_COMPONENTS, scale=True)
-    plain = plain_pca(moments, _N_COMPONENTS, "global", scale=True)
-    result = audit({"PCA": plain, "fair": fair.subspace}, data.X, data.sensitive_features)
-    return fair, result, data
+    # Estimators carry the moments that tell an audit which PCA a fair fit is compared with.
+    plain, fair = (
+        FairPCA(_N_COMPONENTS, criterion=criterion, scale=True).fit_moments(moments)
+        for criterion in ("total_error", "minimax_loss")
+    )
+    result = audit({"PCA": plain, "fair": fair}, data.X, data.sensitive_features)
+    return fit_subspace(moments, _N_COMPONENTS, scale=True), result, data
 
 
 def missing_for_page(page: Path) -> str | None:
@@ -68,27 +69,23 @@ def demo_screen(fit: Fit, result: Audit, data: Dataset) -> str:
     """What the reader sees, as wide as the terminal."""
     plain, fair = result.models
     sizes = ", ".join(f"{spelled(group.group)}: {group.n}" for group in plain.groups)
-    worse = max(plain.groups, key=lambda group: group.excess_loss)
-    better = min(plain.groups, key=lambda group: group.excess_loss)
     cost = fair.total_error / plain.total_error - 1
     d, width = plain.n_components, width_of(sys.stdout)
     about = (
         f"Data: {data.name}, {result.rows.n} patients ({sizes}), {result.rows.n_features} "
         f"measurements, standardised. {data.source}. PCA and fair PCA each keep {d} dimensions."
     )
-    heading = f"Excess loss: error above what {d} dimensions could do for that group alone"
     conclusion = (
-        f"PCA costs {spelled(worse.group)} {worse.excess_loss / better.excess_loss:.1f} times "
-        f"what it costs {spelled(better.group)}. Fair PCA makes the larger loss as small as it can "
-        f"be, {figure(fair.largest_loss)}, for {in_ascii(relative(cost))} more error over all "
-        "rows. The errors themselves do not differ by more than chance (the interval of the "
-        "disparity contains zero): the groups differ in what PCA could have done for them."
+        "A group is called 'harmed' only where its loss is above zero beyond chance. On these rows "
+        "fair PCA makes the larger loss as small as it can be: "
+        f"{figure(plain.largest_loss)} becomes {figure(fair.largest_loss)}, for "
+        f"{in_ascii(relative(cost))} more error over all rows."
     )
     parts = [
-        _filled("Does PCA lose one of my groups, and what does it cost to repair that?", width),
+        _filled("Does PCA harm one of my groups, and does repair help?", width),
         _filled(about, width),
+        _filled(f"Verdict: {result.verdict}", width),
         audit_table(result.models, result.rows, width, paint_on(sys.stdout)),
-        f"{_filled(heading, width)}\n{_bars(plain, fair, room=width)}",
         f"{_filled(conclusion, width)}\n{certificate_in_words(fit)}",
         # In one line, as it is copied.
         "Now yours: fairspan audit DATA.csv --group COLUMN --standardize",
@@ -98,18 +95,3 @@ def demo_screen(fit: Fit, result: Audit, data: Dataset) -> str:
 
 def _filled(text: str, width: int) -> str:
     return "\n".join(wrapped(text, width))
-
-
-def _bars(*models: ModelAudit, room: int) -> str:
-    # Beside a bar stand the model, the group and the figure.
-    length = min(_BAR, room - 23)
-    longest = max(model.largest_loss for model in models)
-    mark = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
-    lines = []
-    for model in models:
-        name = model.name
-        for group in model.groups:
-            bar = mark * round(length * group.excess_loss / longest)
-            lines.append(f"{name:6}{spelled(group.group):8}{bar} {figure(group.excess_loss)}")
-            name = ""
-    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""A data set: rows with a group each; one that needs no file, and tables fetched from OpenML."""
+"""A data set: rows with a group each; two that need no file, and tables fetched from OpenML."""
 
 import os
 import shutil
@@ -113,6 +113,30 @@ def diabetes_by_sex() -> Dataset:
         X=np.delete(data.data, column, axis=1),
         sensitive_features=np.array([f"sex {code:.0f}" for code in data.data[:, column]]),
         feature_names=(*names[:column], *names[column + 1 :]),
+    )
+
+
+def tumours_by_diagnosis() -> Dataset:
+    """Breast tumours (Street et al. 1993) as scikit-learn ships them, grouped by diagnosis.
+
+    569 patients, 30 features: mean, standard error and largest values of ten measurements of the
+    cell nuclei in a digitised image, such as radius, texture and smoothness. 357 tumours are
+    benign, 212 are malignant.
+
+    Examples
+    --------
+    >>> tumours_by_diagnosis().X.shape
+    (569, 30)
+    """
+    from sklearn.datasets import load_breast_cancer
+
+    data = load_breast_cancer()
+    return Dataset(
+        name="breast tumours",
+        source="Street et al. (1993), as shipped with scikit-learn",
+        X=data.data,
+        sensitive_features=np.asarray(data.target_names[data.target], dtype=np.str_),
+        feature_names=tuple(map(str, data.feature_names)),
     )
 
 
