@@ -11,7 +11,7 @@ import click
 
 from fairspan import cli
 from fairspan.cli import options
-from fairspan.cli.progress import duration
+from fairspan.cli.progress_line import duration
 from fairspan.cli.terminal import width_of
 from fairspan.formatting.terminal_text import wrapped
 from reproduction.registry import EXPERIMENTS, experiment_of

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fairspan.cli import progress
-from fairspan.cli.progress import ProgressLine, estimated_rows, telling
+from fairspan.cli import progress_line
+from fairspan.cli.progress import estimated_rows, telling
+from fairspan.cli.progress_line import ProgressLine
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.engines import InThisProcess, Processes
 from fairspan.rows.files.file_rows import FileRows
@@ -141,7 +142,7 @@ def test_nothing_is_estimated_where_lines_do_not_show_it(tmp_path):
     ],
 )
 def test_on_a_narrow_terminal_the_line_is_shorter_and_never_wraps(columns, shown, monkeypatch):
-    monkeypatch.setattr(progress, "width_of", lambda stream: columns)
+    monkeypatch.setattr(progress_line, "width_of", lambda stream: columns)
     terminal = Terminal()
     with ProgressLine("reading", 40_000_000, terminal, iter([0, 20]).__next__) as line:
         line.add(20_000_000)
@@ -216,7 +217,7 @@ def test_parts_of_unknown_size_are_counted_themselves(folder):
 
 @pytest.mark.parametrize("command", ["audit", "fit"])
 def test_nothing_is_written_where_no_terminal_is(run, data, tmp_path, monkeypatch, command):
-    monkeypatch.setattr(progress, "_PATIENCE", -1.0)
+    monkeypatch.setattr(progress_line, "_PATIENCE", -1.0)
     where = ["-o", tmp_path / "m"] if command == "fit" else []
     result = run(command, data, "--group", "age", *where)
     assert (result.status, result.err) == (0, "")
@@ -225,8 +226,8 @@ def test_nothing_is_written_where_no_terminal_is(run, data, tmp_path, monkeypatc
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_a_real_terminal_shows_progress_and_is_left_clean(data):
     code = (
-        "import sys; from fairspan.cli import main, progress\n"
-        "progress._PATIENCE = progress._EVERY = -1.0\n"
+        "import sys; from fairspan.cli import main, progress_line\n"
+        "progress_line._PATIENCE = progress_line._EVERY = -1.0\n"
         "main(sys.argv[1:])"
     )
     ours, theirs = os.openpty()

@@ -11,7 +11,7 @@ from itertools import count
 import pytest
 
 from fairspan import cli
-from fairspan.cli import progress
+from fairspan.cli import progress_line
 from fairspan.cli.terminal import paint_on, width_of
 from fairspan.formatting.terminal_text import terminal_width
 from reproduction.command import _Line
@@ -25,8 +25,8 @@ COLOUR = re.compile(r"\x1b\[[\d;]*m")
 @pytest.fixture
 def on_terminal(tmp_path, monkeypatch):
     """Run a command whose streams are terminals; return its status and all that it wrote."""
-    monkeypatch.setattr(progress, "_PATIENCE", -1.0)
-    monkeypatch.setattr(progress, "_EVERY", -1.0)
+    monkeypatch.setattr(progress_line, "_PATIENCE", -1.0)
+    monkeypatch.setattr(progress_line, "_EVERY", -1.0)
     monkeypatch.chdir(tmp_path)
 
     def run_with(*arguments, columns=80, **environment):

@@ -73,7 +73,7 @@ def test_a_sample_is_marked_in_every_output(run, folder, tmp_path, command):
     out = ["-o", tmp_path / "model"] if command == "fit" else []
     arguments = (command, folder, "--group", "sex", "-d", 2, *out, "--sample", 200)
     result = run(*arguments)
-    assert result.out.startswith("200 rows: a random sample of 900 rows\n\n")
+    assert "\n\n200 rows: a random sample of 900 rows\n\n" in result.out
     facts = run(*arguments, "--json").facts
     assert (facts["rows"]["n"], facts["rows"]["sampled_from"]) == (200, 900)
     assert facts["models"][0]["groups"][0]["error"]["low"] is not None
@@ -106,7 +106,7 @@ def test_dropped_rows_are_counted_in_every_output(run, frame, tmp_path, command,
     assert "X contains NaN" in run(*arguments).err
     arguments += ["--on-missing", "drop"]
     result = run(*arguments)
-    assert "3 rows with missing values left out" in result.out.splitlines()[0]
+    assert "3 rows with missing values left out" in result.out.split("\n\n")[1]
     rows = run(*arguments, "--json").facts["rows"]
     sample = "--sample" in options
     assert (rows["n"], rows["n_dropped"]) == (300 if sample else 897, 3)

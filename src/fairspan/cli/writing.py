@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from fairspan.auditing.results import group_name
-from fairspan.cli.progress import ProgressLine, telling
+from fairspan.cli.progress import telling
+from fairspan.cli.progress_line import ProgressLine
 from fairspan.cli.reading import Reading
 from fairspan.cli.terminal import complain
 from fairspan.errors import InvalidInput, InvalidParameter

@@ -58,7 +58,7 @@ class Folds:
     Examples
     --------
     >>> Folds(3, seed=0).of_positions(0, 9)
-    array([0, 1, 2, 0, 1, 2, 1, 2, 0])
+    array([1, 2, 0, 0, 1, 2, 1, 2, 0])
     """
 
     n_folds: int = 10
