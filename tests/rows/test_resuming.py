@@ -3,10 +3,11 @@
 import time
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 
 from cli.row_folders import made_rows, write_folder
-from fairspan.auditing.row_statistics import RowStatistics
+from fairspan.auditing.row_statistics import Benchmark, Projection, RowStatistics
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.moments.accumulate import MomentsFold
 from fairspan.moments.of_rows import accumulate
@@ -85,7 +86,9 @@ def test_recording_takes_a_tenth_of_the_time_at_most(rows, tmp_path, monkeypatch
 
 
 def test_other_passes_are_resumed_too(rows, tmp_path):
-    fold = RowStatistics(("f", "m"), (), (), None)
+    about_zero = Benchmark(np.zeros((1, 5)), None)
+    first_axis = Projection(0, np.eye(1, 5), np.ones(2))
+    fold = RowStatistics(("f", "m"), (about_zero,), (first_axis,), None)
     resumable = recorded(rows, tmp_path / "record")
     assert resumable.folded(fold).totals[0, 1].sum() == 300
 
