@@ -98,7 +98,7 @@ def _groups_of(
 ) -> list[tuple[int, OneGroup]] | None:
     assert rows.labels is not None
     coder, labels = LabelCoder(), rows.labels.between(start, stop)
-    of_rows = None if folds is None else folds.of_rows(labels, start)
+    of_rows = None if folds is None else folds.of_rows(labels, rows.first_position + start)
     if of_rows is not None:
         labels = of_rows.groups
     if labels.n_present > most_groups:  # before each of them is looked at
