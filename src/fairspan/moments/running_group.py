@@ -170,5 +170,7 @@ def mirrored(lower: FloatArray) -> FloatArray:
     array([[1., 2.],
            [2., 3.]])
     """
-    upper = lower.T
-    return np.triu(upper) + np.triu(upper, 1).T
+    whole = lower.T.copy()
+    for row in range(1, len(whole)):
+        whole[row, :row] = whole[:row, row]
+    return whole
