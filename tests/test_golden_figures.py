@@ -1,8 +1,8 @@
-"""Figures of ten real data sets as they were, so that an upgrade of a library that moves them is seen.
+"""Figures of ten real data sets as they were, so that a library's upgrade that moves them is seen.
 
 They prove nothing of themselves: other tests compare with conic solvers, brute force and printed
-values. Where a change is meant to move figures, run this file once with FAIRSPAN_WRITE_GOLDEN=1, look
-at the difference, and say in CHANGELOG.md under "Numerical results changed" why they moved.
+values. Where a change is meant to move figures, run this file once with FAIRSPAN_WRITE_GOLDEN=1,
+look at the difference, and say in CHANGELOG.md under "Numerical results changed" why they moved.
 """
 
 import json
