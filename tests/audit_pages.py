@@ -41,14 +41,19 @@ def two_groups():
 
 @cache
 def twelve_groups():
-    """Facts and page; groups and features have hostile names."""
+    """Facts and page; groups and features have hostile names.
+
+    The groups share most of their directions: what the least largest loss is, is proven soon, which
+    every fit without a part of the rows asks again, and the least largest error stays unproven.
+    """
     rng = np.random.default_rng(4)
+    shared = np.diag([4, 3, 2.5, 2, 1.5, 1, 0.7, 0.5])
     X, labels = [], []
     for i, name in enumerate(HOSTILE):
         n = 20 + 5 * i
-        X.append(rng.normal(size=(n, 8)) @ rng.normal(size=(8, 8)))
+        X.append(rng.normal(size=(n, 8)) @ (shared + 0.5 * rng.normal(size=(8, 8))))
         labels += [name] * n
-    return _made(np.vstack(X), labels, n_components=3, names=HOSTILE[:8], criteria=CRITERIA)
+    return _made(np.vstack(X), labels, n_components=2, names=HOSTILE[:8], criteria=CRITERIA)
 
 
 @cache

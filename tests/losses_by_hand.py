@@ -1,4 +1,4 @@
-"""Expected losses from their formulas, row by row, with numpy's singular vectors and nothing else."""
+"""Expected losses from their formulas, row by row, with numpy's singular vectors alone."""
 
 import numpy as np
 from scipy import stats
