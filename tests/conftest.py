@@ -4,8 +4,11 @@ With `--path projected` every test can be run again with another way: what "auto
 depends on the number of features, and most tests have few.
 """
 
+import os
+
 import pytest
 
+import shared_results
 from fairspan.solvers.projected import eigen_path
 from verified_fits import NotedFits, note_fits
 
@@ -44,6 +47,12 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if "counts" in item.keywords:
             item.add_marker(pytest.mark.skip(reason="counts eigenproblems of the dense path"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _results_are_shared(tmp_path_factory):
+    if "PYTEST_XDIST_WORKER" in os.environ and os.name == "posix":
+        shared_results.folder = tmp_path_factory.getbasetemp().parent
 
 
 @pytest.fixture(autouse=True)

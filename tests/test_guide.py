@@ -123,7 +123,9 @@ def test_the_figures_of_the_comparison_are_those_measured():
     assert len(figures) > 15
     for figure in figures:
         assert re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.])", results), figure
-    for row in re.findall(r"^\|.*?\| `(.*?)`.*\|", measured, re.M):
+    rows = re.findall(r"^\|.*?\| `(.*?)`.*\|", measured, re.M)
+    assert rows
+    for row in rows:
         assert f"| {row} |" in results, row
 
 

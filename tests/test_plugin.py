@@ -90,7 +90,10 @@ def test_fit_transform_verify_audit_save_and_report(named, table, tmp_path):
 
 def test_a_report_of_a_registered_criterion(table, tmp_path):
     facts = fs.write_report(
-        tmp_path / "page.html", table, "group", n_components=2, criterion="largest_share_lost"
+        *(tmp_path / "page.html", table, "group"),
+        n_components=2,
+        criterion="largest_share_lost",
+        criteria=["error_gap"],
     )
     printed, told = facts["verification"], {"given": fs.GroupMoments.from_rows(table, "group")}
     program = re.sub("^moments = .*$", "moments = given", printed["snippet"], flags=re.M)
@@ -104,7 +107,10 @@ def test_a_display_stands_in_the_page_and_its_data_among_the_facts(table, tmp_pa
     fair = fs.FairPCA(2).fit(table, sensitive_features="group")
     made = GroupScree.from_estimator(fair)
     facts = fs.write_report(
-        tmp_path / "page.html", table, "group", n_components=2, displays=["group_scree", made]
+        *(tmp_path / "page.html", table, "group"),
+        n_components=2,
+        criteria=[],
+        displays=["group_scree", made],
     )
     by_name, as_object = facts["displays"]
     assert by_name["name"] == "group_scree"
@@ -236,7 +242,7 @@ def test_rows_of_its_source_are_audited_verified_and_reported(database, table, t
     theirs = fs.audit(fair, table, "group").frame()
     pd.testing.assert_frame_equal(pd.DataFrame(ours), pd.DataFrame(theirs), rtol=1e-6)
     assert fs.verify(fair, database, "group").holds
-    facts = fs.write_report(tmp_path / "page.html", database, "group", n_components=2)
+    facts = fs.write_report(tmp_path / "page.html", database, "group", n_components=2, criteria=[])
     assert facts["data"]["n_rows"] == 80
     assert "input_sha256" in json.dumps(facts)
 

@@ -7,6 +7,7 @@ from by_hand import errors_by_hand, random_rows
 from fairspan import ErrorGap, FairPCA, GroupMoments
 from fairspan.errors import Incompatible
 from fairspan.problem.restrictions import CovarianceParity, MeanParity
+from sweeps import part_of
 
 ROWS = random_rows(95, n=120, p=7)
 THREE = random_rows(96, n=120, p=7, groups=("a", "b", "c"))
@@ -37,8 +38,11 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("share", [0.3, 0.6, 0.9, 0.99])
-@pytest.mark.parametrize("case", SETTINGS)
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    ("case", "share"),
+    part_of([(case, share) for share in (0.3, 0.6, 0.9, 0.99) for case in SETTINGS], 3),
+)
 def test_the_smallest_dimension_is_found(case, share):
     settings = SETTINGS[case]
     shares = {}

@@ -196,7 +196,7 @@ def object_of(
         return given
     factory = known_factory(kind, given)
     parameters = parameters or {}
-    known = list(inspect.signature(factory).parameters)
+    known = list(inspect.signature(factory).parameters) if parameters else []
     unknown = [name for name in parameters if name not in known]
     if unknown:
         raise InvalidParameter(

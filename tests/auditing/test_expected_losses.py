@@ -11,6 +11,7 @@ from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.rows.folds import Folds
 from losses_by_hand import best_subspace, losses
 from real_data import load
+from sweeps import part_of
 
 COLUMNS = [
     "expected_error",
@@ -276,11 +277,12 @@ def same_distribution(rng, n_of_group, p=50, n_of_others=2_000):
     return X, np.repeat(["all", "few"], [n_of_others, n_of_group])
 
 
+@pytest.mark.sweep
 def test_the_corrected_loss_is_nearly_unbiased_where_the_one_on_the_rows_is_not():
     """Two groups of one distribution: nobody loses anything under the best subspace of both."""
     rng = np.random.default_rng(7)
     on_rows, corrected, crossed, covered = [], [], [], []
-    for _ in range(30):
+    for _ in part_of(range(30), 2):
         X, groups = same_distribution(rng, 60)
         result = fs.audit(np.eye(50)[:5], X, groups)
         few = next(group for group in result.models[0].groups if group.group == "few")

@@ -10,6 +10,7 @@ from sklearn.decomposition import PCA
 from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing import data_findings, estimate_findings, findings
 from fairspan.formatting.numbers import change, in_ascii
+from sweeps import part_of
 
 RNG = np.random.default_rng(0)
 WIDE = RNG.standard_normal((200, 4)) * [3, 1, 1, 1]
@@ -159,9 +160,10 @@ def test_who_pays_for_plain_pca():
     assert found.groups[0] == max(losses, key=losses.get)
 
 
+@pytest.mark.sweep
 def test_no_percentage_of_a_best_error_that_is_only_rounding():
     """A group in as few directions as dimensions could lose nothing: its best error is rounding."""
-    for seed in range(10):
+    for seed in part_of(range(10), 3):
         rng = np.random.default_rng(seed)
         line = rng.standard_normal((100, 1)) @ rng.standard_normal((1, 4)) + rng.standard_normal(4)
         rows, labels = np.vstack([WIDE, line]), np.repeat(["wide", "line"], [200, 100])
@@ -229,10 +231,11 @@ def test_every_code_is_documented_and_every_documented_code_exists():
     assert set(re.findall(r'"(FS\d+)"', source)) == set(re.findall(r"^### (FS\d+)", page, re.M))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("d", [2, 3, 5])
 def test_rounding_is_not_taken_for_a_finding(d):
     """Rows of rank two in five columns, and all dimensions kept: nothing is lost."""
-    for seed in range(20):
+    for seed in part_of(range(20), 5):
         rng = np.random.default_rng(seed)
         rows = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 5)) + 7
         labels = np.repeat(["a", "b"], 30)

@@ -27,6 +27,7 @@ from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.restrictions.parity import LimitedMeans
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import independent_value, problem_of, random_basis, random_moments
+from sweeps import part_of
 
 OF_TWO = (
     TotalError(),
@@ -113,7 +114,8 @@ def best_angle(problem):
     return value
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", part_of(range(6), 2))
 @pytest.mark.parametrize(
     "criterion",
     [MinimaxLoss(), MinimaxError(), ErrorGap(0.7), Disparity(0.3, "group 0"), TotalError()],
@@ -166,7 +168,8 @@ def test_equal_errors_are_bounded_where_they_are_equal(seed):
         assert Proof(weights).gap(problem, equal[0], problem.errors(equal[0]))[0] >= 0
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", part_of(range(6), 2))
 @pytest.mark.parametrize("penalty", [0.2, 1.0, 10.0])
 def test_supporting_lines(seed, penalty):
     rng = np.random.default_rng(seed)

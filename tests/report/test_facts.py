@@ -95,8 +95,10 @@ def test_findings_are_those_of_the_audit_each_with_what_to_do():
 def test_without_rows_there_are_no_intervals_and_a_finding_says_so():
     X, labels = made_rows(2, 5)
     moments = GroupMoments.from_rows(X, labels)
-    asked = ReportSettings.of("minimax_loss", None, 2, "global", False)
-    facts, with_rows = facts_of(moments, None, asked, ORIGIN), facts_by(X, labels, 2)
+    few = ["nash_welfare"]
+    asked = ReportSettings.of("minimax_loss", few, 2, "global", False)
+    facts = facts_of(moments, None, asked, ORIGIN)
+    with_rows = facts_by(X, labels, 2, criteria=few)
     assert "FS106" in [each["code"] for each in facts["findings"]]
     assert not facts["data"]["has_intervals"]
     for here, there in zip(facts["models"], with_rows["models"], strict=True):
@@ -147,7 +149,7 @@ def test_the_frontier_holds_every_answer_and_bounds_what_can_be_reached():
         assert (at <= high + 1e-2 * high).all()
         # Below the curve nothing is reached: no vertex is worse in both.
         assert not (errors > at + slack).all(axis=1).any()
-    assert facts_by(*made_rows(3, 4), 2)["frontier"] is None
+    assert facts_by(*made_rows(3, 4), 2, criteria=[])["frontier"] is None
 
 
 def test_without_a_dimension_it_is_the_least_that_keeps_nine_tenths():
@@ -190,17 +192,17 @@ def test_settings_of_the_criterion_are_told_as_they_were_used():
 
 
 def test_ordinary_pca_may_be_the_main_criterion():
-    facts = facts_by(*made_rows(2, 4), 2, criterion="total_error")
+    facts = facts_by(*made_rows(2, 4), 2, criterion="total_error", criteria=[])
     assert facts["models"][0]["is_main"]
     assert facts["steps"]["start"] == facts["steps"]["plain"]
-    by_group = facts_by(*made_rows(2, 4), 2, criterion="total_error", center="group")
+    by_group = facts_by(*made_rows(2, 4), 2, criterion="total_error", criteria=[], center="group")
     assert [model["is_main"] for model in by_group["models"]][:2] == [False, True]
 
 
 def test_names_are_shown_without_what_a_page_or_terminal_would_obey():
     X, _ = made_rows(2, 3)
     labels = np.where(np.arange(len(X)) % 3 == 0, "<b>\n", "\u202ea")
-    facts = facts_by(X, labels, 1)
+    facts = facts_by(X, labels, 1, criteria=[])
     assert [group["group"] for group in facts["data"]["groups"]] == ["<b>?", "?a"]
 
 

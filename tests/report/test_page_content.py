@@ -29,6 +29,9 @@ def cells_of(table):
     ]
 
 
+OF_CRITERIA = "Ordinary PCA and each fair criterion"
+
+
 def named(group):
     return f"\u2018<bdi>{group}</bdi>\u2019"
 
@@ -63,7 +66,7 @@ def test_table_of_pca_shows_the_facts_with_the_decimals_of_each_column(made):
 @pytest.mark.parametrize("made", [two_groups, twelve_groups])
 def test_table_of_criteria_has_every_model_and_what_it_asks(made):
     facts, page = made()
-    table = tables_of(page)["Ordinary PCA and each fair criterion"]
+    table = tables_of(page)[OF_CRITERIA]
     decimals = decimals_of(model["total_error"] for model in facts["models"])
     for row, model in zip(cells_of(table), facts["models"], strict=True):
         assert row[0].replace(" ", "_").lower().startswith(model["name"].split(" (")[0].lower())
@@ -73,6 +76,17 @@ def test_table_of_criteria_has_every_model_and_what_it_asks(made):
         assert (row[-1] == "proven") == (model["certificate"]["status"] == "optimal")
     for each in facts["unavailable"]:
         assert each["why"] in tree_of(page).text
+
+
+def test_an_answer_is_called_proven_where_it_is_and_nowhere_else():
+    facts = copy_of(two_groups)
+    facts["models"][1]["certificate"]["status"] = "open gap"
+    told = [row[-1] for row in cells_of(tables_of(page_of(facts))[OF_CRITERIA])]
+    assert [each == "proven" for each in told] == [
+        model["certificate"]["status"] == "optimal" for model in facts["models"]
+    ]
+    assert told[1] == "open gap"
+    assert "proven" in told
 
 
 @pytest.mark.long
@@ -88,7 +102,7 @@ def test_groups_that_share_the_largest_loss_are_told_alike_everywhere(n_alike):
     main["largest_loss"] = max(group["excess_loss"] for group in main["groups"])
     page, first = page_of(facts), called(main["groups"][0]["group"])
     whose = first if n_alike == 1 else f"{first} and {n_alike - 1} more"
-    rows = cells_of(tables_of(page)["Ordinary PCA and each fair criterion"])
+    rows = cells_of(tables_of(page)[OF_CRITERIA])
     assert [row[2] for row in rows][facts["models"].index(main)] == whose
     assert f"largest loss 7, of {whose};" in tree_of(page).text
     told = f"{n_alike}\u00a0groups alike" if n_alike > 1 else f"\u2018{first}\u2019"

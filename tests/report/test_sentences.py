@@ -19,6 +19,11 @@ def of_equal_error():
     return facts_by(*made_rows(2, 4), 2, criterion="equal_error", criteria=["minimax_loss"])
 
 
+@pytest.fixture(scope="module")
+def of_minimax_loss():
+    return facts_by(*made_rows(2, 4), 2, criteria=[])
+
+
 def test_the_bound_of_equal_errors_is_claimed_of_equal_errors_alone(of_equal_error):
     facts = of_equal_error
     # Ordinary PCA has a lower error over all rows, so a claim about all projections is false.
@@ -33,8 +38,8 @@ def test_the_bound_of_equal_errors_is_claimed_of_equal_errors_alone(of_equal_err
     )
 
 
-def test_other_criteria_claim_it_of_all(of_equal_error):
-    facts = facts_by(*made_rows(2, 4), 2, criteria=[])
+def test_other_criteria_claim_it_of_all(of_minimax_loss, of_equal_error):
+    facts = copy.deepcopy(of_minimax_loss)
     assert "no projection to 2 dimensions lowers" in _text(sentence("proof", facts))
     assert "no subspace of as many dimensions is" in facts["verification"]["words"][0]
 
@@ -63,8 +68,10 @@ def test_what_is_largest_is_claimed_of_the_dimensions_that_were_looked_at():
         (None, None, ""),
     ],
 )
-def test_chance_is_ruled_out_where_the_interval_leaves_zero_out_and_only_there(low, high, said):
-    facts = facts_by(*made_rows(2, 4), 2, criteria=[])
+def test_chance_is_ruled_out_where_the_interval_leaves_zero_out_and_only_there(
+    of_minimax_loss, low, high, said
+):
+    facts = copy.deepcopy(of_minimax_loss)
     model_of(facts, "PCA")["disparity"] |= {"low": low, "high": high}
     text = _text(sentence("pca", facts))
     assert said in text
@@ -85,8 +92,8 @@ def test_shares_of_weight_are_not_told_as_shares_of_rows():
     assert _text(sentence("data", facts)).endswith("in 2 groups of one weight.")
 
 
-def test_the_disparity_is_the_difference_that_is_told():
-    facts = facts_by(*made_rows(2, 4), 2, criteria=[])
+def test_the_disparity_is_the_difference_that_is_told(of_minimax_loss):
+    facts = copy.deepcopy(of_minimax_loss)
     plain = model_of(facts, "PCA")
     error = {each["group"]: each["error"] for each in plain["groups"]}
     of, minus = re.findall(r"<bdi>(.*?)</bdi>", sentence("disparity", facts))
@@ -94,8 +101,8 @@ def test_the_disparity_is_the_difference_that_is_told():
 
 
 @pytest.mark.parametrize(("gap", "claimed"), [(0.0, "0.25"), (0.125, "0.25"), (0.5, "0.5")])
-def test_proven_is_claimed_to_the_tolerance_at_most(gap, claimed):
-    facts = facts_by(*made_rows(2, 4), 2, criteria=[])
+def test_proven_is_claimed_to_the_tolerance_at_most(of_minimax_loss, gap, claimed):
+    facts = copy.deepcopy(of_minimax_loss)
     model_of(facts, "minimax_loss")["certificate"] |= {"gap": gap, "tolerance": 0.25}
     assert _text(sentence("proof", facts)).endswith(f"by more than {claimed}.")
 
@@ -162,8 +169,8 @@ def test_a_bound_on_the_largest_loss_is_drawn_only_where_it_was_proven(criterion
     assert ("no largest loss can be less" in drawn) is (criterion == "minimax_loss")
 
 
-def test_what_is_read_out_at_a_step_gives_each_group_its_own_error():
-    facts = facts_by(*made_rows(2, 4), 2, criteria=[])
+def test_what_is_read_out_at_a_step_gives_each_group_its_own_error(of_minimax_loss):
+    facts = copy.deepcopy(of_minimax_loss)
     points = facts["steps"]["points"]
     steps = slider_of(facts, [[] for _ in points])["data"]["steps"]
     for point, step in zip(points, steps, strict=True):

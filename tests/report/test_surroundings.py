@@ -41,7 +41,7 @@ def test_half_a_pair_of_surrogates_in_a_group_s_name_is_shown_as_a_question_mark
     X, labels = made_rows(2, 3)
     labels = labels.astype(object)
     labels[labels == "group 00"] = "\ud800 one"
-    facts = fs.write_report(tmp_path / "page.html", X, labels, n_components=1)
+    facts = fs.write_report(tmp_path / "page.html", X, labels, n_components=1, criteria=[])
     assert {group["group"] for group in facts["data"]["groups"]} == {"? one", "group 01"}
     assert "\\ud800" not in json.dumps(facts)
     assert "? one" in (tmp_path / "page.html").read_text(encoding="utf-8")

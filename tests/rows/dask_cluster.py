@@ -9,16 +9,27 @@ import numpy as np
 
 # Seconds that are enough on any machine, however much else it has to do.
 DEADLINE = 120
+# What its processes do while they wait: without this they look at themselves a hundred times a
+# second, for as long as the tests run.
+QUIET = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "10s",
+}
 
 
 @contextlib.contextmanager
 def running_cluster():
     """Two worker processes of one thread each; those that die are replaced."""
+    import dask
     import distributed
 
-    with distributed.LocalCluster(
-        n_workers=2, processes=True, threads_per_worker=1, dashboard_address="127.0.0.1:0"
-    ) as cluster:
+    with (
+        dask.config.set(QUIET),
+        distributed.LocalCluster(
+            n_workers=2, processes=True, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+        ) as cluster,
+    ):
         yield cluster
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from problems import MINIMAX, problem_of, random_moments, references_of, solve
+from sweeps import part_of
 
 
 class Relaxation:
@@ -31,7 +32,8 @@ class Relaxation:
         return self.problem.value
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", part_of(range(20), 2))
 def test_objective_equals_the_relaxation_at_every_dimension(seed):
     rng = np.random.default_rng(seed)
     p = 2 + seed % 11

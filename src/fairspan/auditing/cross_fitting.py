@@ -16,10 +16,10 @@ from fairspan.metrics.reconstruction import reference_point
 from fairspan.moments.center import Center
 from fairspan.moments.folds import FoldMoments
 from fairspan.moments.of_rows import Moments
+from fairspan.moments.operators import SecondMoments
 from fairspan.subspace import FairSubspace
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
-_PLAIN = "total_error"
 # With more features, best subspaces are found by iteration, to a share of the variance.
 _FEW, _UNCERTAIN = 500, 1e-9
 # A gap, as a share of the objective, that is far below what rows can tell.
@@ -88,7 +88,7 @@ def cross_fitted(
             again.append(None)
             if here and each.name not in failures:
                 try:
-                    again[-1] = _refitted(each, training).components
+                    again[-1] = _refitted(each, training)
                 except FairspanError as error:
                     failures[each.name] = str(error.args[0])
         return found, again
@@ -161,26 +161,34 @@ def _best(
     errors, weights = np.zeros(whole.n_groups), np.zeros(whole.n_groups)
     counts = np.zeros(whole.n_groups, dtype=np.int64)
     for alone, group in zip(np.eye(len(met)), met, strict=True):
-        if moments.n_features > _FEW and hasattr(second, "sought"):
-            start = near[group].T if near else None
-            goal = _UNCERTAIN * float(second.traces @ alone)
-            vectors = second.sought(alone, d, start=start, sum_goal=goal).vectors[:, :d]
-        else:
-            vectors = second.leading(alone, d).vectors
+        vectors = _leading(second, alone, d, near[group].T if near else None)
         bases[group] = np.ascontiguousarray(vectors.T)
         errors[group] = float(second.residual_variances(vectors) @ alone)
     counts[met], weights[met] = moments.counts, moments.weights
     return _Best(tuple(bases), errors, counts, weights)
 
 
-def _refitted(each: Audited, training: Moments) -> FairSubspace:
+def _leading(
+    second: SecondMoments, weights: FloatArray, d: int, start: FloatArray | None = None
+) -> FloatArray:
+    """The leading d eigenvectors of a mixture, (p, d)."""
+    if second.n_features > _FEW and hasattr(second, "sought"):
+        goal = _UNCERTAIN * float(second.traces @ weights)
+        found = second.sought(weights, d, start=start, sum_goal=goal).vectors[:, :d]
+    else:
+        found = second.leading(weights, d).vectors
+    return np.asarray(found)
+
+
+def _refitted(each: Audited, training: Moments) -> FloatArray:
     """A model fitted anew with its own settings, in the units of the one that there is."""
     subspace, made = each.subspace, each.subspace.provenance
     if subspace.scale is not None:
         training = training.divided_by(subspace.scale)
     if made is None or each.is_plain_pca:
-        about: Center = "none" if subspace.center == "none" else "global"
-        return fit_subspace(training, subspace.dimension, criterion=_PLAIN, center=about).subspace
+        point = np.zeros_like(training.mean) if subspace.center == "none" else training.mean
+        shares = training.weights / training.weights.sum()
+        return _leading(training.operator_about(point), shares, subspace.dimension).T
     criterion, restriction = settings_from(made.criterion, made.settings)
     return fit_subspace(
         training,
@@ -190,7 +198,7 @@ def _refitted(each: Audited, training: Moments) -> FairSubspace:
         center=cast(Center, subspace.center),
         tol=max(made.tol, _CLOSE_ENOUGH),
         allow_extra=subspace.is_soft,
-    ).subspace
+    ).subspace.components
 
 
 _Place = tuple[int, bytes, bytes]

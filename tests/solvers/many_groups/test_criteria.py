@@ -151,7 +151,8 @@ def test_the_bound_on_the_rank(k, extra):
     assert extra == max(fractional - 1, 0)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", part_of(range(20), 2))
 def test_rank_reduction_of_random_problems(seed):
     rng = np.random.default_rng(seed)
     k, p = int(rng.integers(2, 12)), int(rng.integers(3, 12))
