@@ -185,7 +185,7 @@ def expected_figures(
             has_change=projection.baseline is not None,
         )
         results.append(
-            [of_model.figures(group) if known[group] else None for group in range(len(known))]
+            [of_model.figures(g) if known[model, g] else None for g in range(known.shape[1])]
         )
     return results
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fairspan.auditing.by_dimension import chosen_dimensions
 from fairspan.certificates.solution import Solution
 from fairspan.errors import Incompatible
 from fairspan.problem.problem import Problem
@@ -60,25 +61,6 @@ def along_dimensions(answers: Answers) -> list[AtDimension]:
         fair = None if solution is None else problem.errors(solution.components.T)
         found.append(AtDimension(d, problem.best_errors, problem.errors(plain), fair, solution))
     return found
-
-
-def chosen_dimensions(n_features: int, asked: int, most: int = MOST) -> list[int]:
-    """The dimensions that are looked at: all of a few, the smaller half and some of many.
-
-    Examples
-    --------
-    >>> chosen_dimensions(5, 2)
-    [1, 2, 3, 4, 5]
-    >>> chosen = chosen_dimensions(81, 34)
-    >>> len(chosen), chosen[18:24], 34 in chosen, chosen[-1]
-    (40, [19, 20, 23, 26, 30, 33], True, 81)
-    """
-    if n_features <= most:
-        return list(range(1, n_features + 1))
-    first = list(range(1, most // 2 + 1))
-    # One place is kept for the dimension that was asked for.
-    rest = np.linspace(first[-1], n_features, most - len(first))[1:]
-    return sorted({asked, *first, *rest.round().astype(int).tolist()})
 
 
 def dimensions_facts(
