@@ -74,7 +74,7 @@ def cross_fitted(
         K, with folds that have no rows.
     """
     whole, places = folds.whole, _places(audited, folds.whole)
-    firsts = {place: each for place, each in reversed(list(zip(places, audited, strict=True)))}
+    firsts = dict(reversed(list(zip(places, audited, strict=True))))
     order = list(firsts)
     own = _best_of(firsts, whole, whole)
     plain = [each.subspace.dimension for each in audited if _is_plain(each)]
