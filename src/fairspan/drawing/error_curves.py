@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 # Beyond this many groups each has a panel: its lines and bands are then still told apart.
 _MOST_TOGETHER = 2
 _BAND = 0.16
+# Beside what is known, the panels' common axis shows so little of what is not.
+_BEYOND = 0.3
 # Beyond this many dimensions the marks in a panel are smaller.
 _MOST_MARKED = 12
 _TITLES = {
@@ -175,9 +177,9 @@ class ErrorCurvePicture(Picture):
                 panel.axvline(self.marked, color=FAINT, linewidth=1, zorder=0, gid=f"marked-{i}")
         # New rows may be estimated at some dimensions alone: lines run through these. Elsewhere a
         # gap is where a criterion has no answer.
-        estimated = np.ones(len(self.dimensions), dtype=bool)
+        estimated = np.ones(len(self.dimensions), dtype=np.bool_)
         if self.is_expected:
-            estimated = ~np.isnan(self.plain).all(axis=1)
+            estimated = np.asarray(~np.isnan(self.plain).all(axis=1))
         for g in range(len(self.groups)):
             # Where groups share axes, colour and marker tell them apart; else they tell models.
             panel, own = (axes, look(g)) if self._together else (drawn[g], None)
@@ -206,21 +208,21 @@ class ErrorCurvePicture(Picture):
         """Ends of the axis; an interval that tells nothing does not decide how far it goes."""
         if not self.is_expected:
             return 0.0, None
-        everything: BoolArray = np.ones(self.plain.shape, dtype=np.bool_)
-        ends = []
+        ends: list[tuple[FloatArray, FloatArray, BoolArray]] = []
         for each in self._models():
+            everything: BoolArray = np.ones(each.values.size, dtype=np.bool_)
+            told = everything
+            if each.states is not None:
+                said = [state for row in each.states for state in row]
+                told = np.array([state != CANNOT_TELL for state in said], dtype=np.bool_)
             low = high = each.values
             if each.interval is not None:
-                low, high = np.moveaxis(each.interval, 2, 0)
-            states = everything if each.states is None else each.states
-            told = [[state != CANNOT_TELL for state in row] for row in states]
-            ends.append((low, high, np.array(told)))
+                low, high = each.interval[..., 0], each.interval[..., 1]
+            ends.append((low.ravel(), high.ravel(), told))
             if each.on_rows is not None:
-                ends.append((each.on_rows, each.on_rows, everything))
-        low, high, told = (
-            np.concatenate([e.ravel() for e in each]) for each in zip(*ends, strict=True)
-        )
-        return shown_range(low, high, told)
+                ends.append((each.on_rows.ravel(), each.on_rows.ravel(), everything))
+        low, high, told = (np.concatenate(parts) for parts in zip(*ends, strict=True))
+        return shown_range(low, high, told, _BEYOND)
 
     def _legend(self, axes: Axes) -> tuple[list[Any], list[str]]:
         from matplotlib.lines import Line2D

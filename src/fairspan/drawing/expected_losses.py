@@ -143,7 +143,9 @@ def _draw_on_rows(axes: Axes, values: FloatArray) -> Any:
     return marks
 
 
-def shown_range(low: FloatArray, high: FloatArray, told: BoolArray) -> tuple[float, float]:
+def shown_range(
+    low: FloatArray, high: FloatArray, told: BoolArray, most_beyond: float = _BEYOND
+) -> tuple[float, float]:
     """Ends of an axis with zero: of all intervals that tell something, of others little more.
 
     Parameters
@@ -152,6 +154,8 @@ def shown_range(low: FloatArray, high: FloatArray, told: BoolArray) -> tuple[flo
         NaN where there is no interval.
     told : (n,) array of bool
         Which of them tell something.
+    most_beyond : float
+        How much more of others is shown, as a share of what these take.
     """
     known = ~(np.isnan(low) | np.isnan(high))
     if not known.any():
@@ -160,7 +164,7 @@ def shown_range(low: FloatArray, high: FloatArray, told: BoolArray) -> tuple[flo
     told = told & known
     if told.any():
         first, last = min(float(low[told].min()), 0.0), max(float(high[told].max()), 0.0)
-        beyond = _BEYOND * (last - first)
+        beyond = most_beyond * (last - first)
         start, end = max(start, first - beyond), min(end, last + beyond)
     margin = 0.04 * (end - start) or 1.0
     return start - margin, end + margin
