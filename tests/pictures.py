@@ -6,9 +6,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from fairspan.drawing.by_group import AuditPicture, VarianceKeptPicture
-from fairspan.drawing.group_losses import GroupLossPicture
 from fairspan.drawing.disparity_path import DisparityPathPicture
 from fairspan.drawing.error_curves import ErrorCurvePicture
+from fairspan.drawing.group_losses import GroupLossPicture
 from fairspan.drawing.loadings import LoadingsPicture
 from fairspan.drawing.points import FrontierPicture, ReducedRowsPicture
 

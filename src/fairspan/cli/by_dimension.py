@@ -5,6 +5,7 @@ from typing import Any
 
 from fairspan.auditing.audit import Audit
 from fairspan.auditing.by_dimension import chosen_dimensions, pca_by_dimension
+from fairspan.auditing.expected_losses import Expectations
 from fairspan.auditing.results import GroupAudit, group_name
 from fairspan.cli.inputs import Table, audited_table
 from fairspan.errors import Incompatible
@@ -19,7 +20,9 @@ _WORDS = (
 )
 
 
-def audit_by_dimension(table: Table, center: str, *, standardize: bool) -> Audit:
+def audit_by_dimension(
+    table: Table, center: str, options: Expectations, *, standardize: bool
+) -> Audit:
     """The audit of ordinary PCA with each of several numbers of dimensions, smallest first.
 
     Raises
@@ -35,7 +38,7 @@ def audit_by_dimension(table: Table, center: str, *, standardize: bool) -> Audit
         )
     dimensions = chosen_dimensions(max(table.source.n_features - 1, 1), 1)
     models = pca_by_dimension(table.moments, dimensions, center, scale=standardize)
-    return audited_table(table, models)
+    return audited_table(table, models, options)
 
 
 def facts_by_dimension(result: Audit) -> dict[str, Any]:
