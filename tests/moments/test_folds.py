@@ -1,5 +1,7 @@
 """Moments of each group in each fold, against moments of the same rows chosen by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +16,7 @@ from fairspan.moments.folds import (
     sparse_folds,
 )
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
+from fairspan.rows.engines import Processes
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.registry import rows_of
@@ -68,10 +71,18 @@ def test_files_and_processes_give_the_same_folds(tmp_path):
     X, groups, _ = made(n=3_000)
     frame = pd.DataFrame(X, columns=list("abcdefg")).assign(group=groups)
     frame.to_csv(tmp_path / "rows.csv", index=False)
-    frame.to_parquet(tmp_path / "rows.parquet", index=False)
+    # Several row groups, which two processes read.
+    frame.to_parquet(tmp_path / "rows.parquet", index=False, row_group_size=700)
     expected = fold_moments(rows_of(X, groups), FOLDS)
-    for name in ("rows.csv", "rows.parquet"):
-        found = fold_moments(rows_of(tmp_path / name, "group"), FOLDS)
+    parquet = rows_of(tmp_path / "rows.parquet", "group")
+    assert parquet.n_parts == 5
+    sources = [
+        rows_of(tmp_path / "rows.csv", "group"),
+        parquet,
+        replace(parquet, engine=Processes(2)),
+    ]
+    for source in sources:
+        found = fold_moments(source, FOLDS)
         for fold in range(5):
             np.testing.assert_allclose(
                 found.parts[fold].scatters, expected.parts[fold].scatters, rtol=1e-9

@@ -67,7 +67,7 @@ def test_bias_and_coverage(kind, turned, variant, n, how_many):
 
 
 def standardised(name):
-    X = load(name)[0]
+    X = load(name).X
     spread = X.std(axis=0)
     return (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
 

@@ -256,7 +256,8 @@ def audit(
         K: how many parts the rows are cut into, each of which judges what the others tell. Models
         that were fitted on these rows are fitted again without each part, with their own settings.
         Five where matrices of all groups in ten parts would exceed 2 GiB. Which rows are together
-        depends on their position alone (within a row group or partition, where rows are read so).
+        depends on their position alone: in the whole table, or in their part of it where nobody
+        knows how many rows the parts before hold (folders of CSV files, Spark, most Dask frames).
         None: figures on the rows alone, at a fraction of the time.
     clusters : (n,) array-like, or column name of X, optional
         Rows that belong together, such as those of one person. They stay in one fold, and count

@@ -11,7 +11,7 @@ import numpy as np
 from fairspan.auditing.ordered_columns import OrderedColumns
 from fairspan.linalg.threads import threads_of
 from fairspan.rows.engines import folded
-from fairspan.rows.folds import FoldedLabels, Folds
+from fairspan.rows.folds import FoldedLabels, Folds, first_position
 from fairspan.rows.groups import CodedLabels, Label, LabelCoder, side_by_side
 from fairspan.rows.protocol import RowBlock, Rows, RowSource
 from fairspan.subspace import squared_residuals
@@ -179,10 +179,11 @@ class RowStatistics:
         ordered = OrderedColumns.before(rows.n_features)
         sums = Sums(powers, np.zeros((n_folds, 2, k)), ordered)
         references, units = self._references()[:, :n_quantities], self._units()
+        before = first_position(rows)
         for block in rows.blocks():
             assert block.labels is not None
             sums.ordered = sums.ordered.absorb(block.values)
-            known = self._folded(block.labels, block.first_row)
+            known = self._folded(block.labels, before + block.first_row)
             # Rows of weight zero may carry a group that has no other rows, so they go first.
             kept = np.arange(len(block.values))
             if block.weights is not None and not block.weights.all():

@@ -23,7 +23,7 @@ from fairspan.moments.of_rows import Moments
 from fairspan.moments.running_group import RunningMoments
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.engines import folded
-from fairspan.rows.folds import FoldedLabels, Folds
+from fairspan.rows.folds import FoldedLabels, Folds, first_position
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import Label
 from fairspan.rows.labels import Labels
@@ -184,11 +184,12 @@ class FoldMomentsFold:
             if at_once is not None:
                 return [GroupStatistics(part, rows.n_features) for part in at_once]
         running = RunningMoments(rows.n_features, self.limit, self.folds.n_folds)
+        before = first_position(rows)
         for block in rows.blocks():
             if block.labels is None:
                 running.absorb(block)  # which says what is missing
                 continue
-            labels = self.folds.of_rows(block.labels, block.first_row)
+            labels = self.folds.of_rows(block.labels, before + block.first_row)
             running.absorb(replace(block, labels=labels.groups), labels.folds)
         parts = running.finished_by_fold()
         intake = Intake(running.n_dropped)

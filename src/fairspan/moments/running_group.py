@@ -156,12 +156,12 @@ def mirrored(lower: FloatArray) -> FloatArray:
     Parameters
     ----------
     lower : (p, p) array
-        In Fortran's order, as BLAS leaves it; what is above the diagonal is ignored.
+        In Fortran's order, as BLAS leaves it; what is above the diagonal is overwritten.
 
     Returns
     -------
     (p, p) array
-        In C's order.
+        In C's order, in the same memory: new memory takes longer than the whole of it.
 
     Examples
     --------
@@ -170,5 +170,7 @@ def mirrored(lower: FloatArray) -> FloatArray:
     array([[1., 2.],
            [2., 3.]])
     """
-    upper = lower.T
-    return np.triu(upper) + np.triu(upper, 1).T
+    whole = lower.T
+    for row in range(1, len(whole)):
+        whole[row, :row] = whole[:row, row]
+    return whole

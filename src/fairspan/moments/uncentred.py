@@ -98,7 +98,7 @@ def _groups_of(
 ) -> list[tuple[int, OneGroup]] | None:
     assert rows.labels is not None
     coder, labels = LabelCoder(), rows.labels.between(start, stop)
-    of_rows = None if folds is None else folds.of_rows(labels, start)
+    of_rows = None if folds is None else folds.of_rows(labels, rows.first_position + start)
     if of_rows is not None:
         labels = of_rows.groups
     if labels.n_present > most_groups:  # before each of them is looked at
@@ -174,23 +174,24 @@ class _Part:
 
     def _constants(self, code: int, features: IndexArray) -> FloatArray | None:
         """The values of features in a group if each has only one, as its rows' sex may."""
-        first: FloatArray | None = None
-        for values, codes in self._blocks():
-            own = values[np.ix_(np.flatnonzero(codes == code), features)]
-            if first is None and len(own):
-                first = own[0]
-            if first is not None and not (own == first).all():
+        places, found = self._places_of(code), np.empty(len(features))
+        for i, feature in enumerate(features):
+            own = self.rows.array[places, feature]
+            if (own != own[0]).any():
                 return None
-        return first
+            found[i] = own[0]
+        return found
 
     def _centred(self, code: int, label: Label) -> OneGroup:
         """The moments of one group, whose rows are centred first."""
-        running = RunningGroup(self.rows.n_features)
-        for values, codes in self._blocks():
-            own = self._rows_at(values, np.flatnonzero(codes == code))
-            if len(own):
-                running.absorb(own, None)
+        running, places = RunningGroup(self.rows.n_features), self._places_of(code)
+        for start in range(0, len(places), len(self.room)):
+            own = self.rows.array[places[start : start + len(self.room)]]
+            running.absorb(own.astype(np.float64, copy=False), None)
         return running.finished(label)
+
+    def _places_of(self, code: int) -> IndexArray:
+        return self.start + np.flatnonzero(self.codes == code)
 
     def _rows_at(self, values: FloatArray, index: IndexArray) -> FloatArray:
         """Some rows, in the same memory each time."""
@@ -201,8 +202,10 @@ class _Part:
         size = len(self.room)
         for start in range(self.start, self.stop, size):
             stop = min(start + size, self.stop)
+            values = self.rows.between(start, stop)
+            # Of columns side by side, as data frames hold them, each `take` would copy all.
             yield (
-                self.rows.between(start, stop).astype(np.float64, copy=False),
+                values.astype(np.float64, order="C", copy=False),
                 self.codes[start - self.start : stop - self.start],
             )
 

@@ -59,7 +59,8 @@ def write_report(
     path : path
         Where to write the page, which appears only when it is complete.
     X : (n, p) table of finite numbers
-        As `GroupMoments.from_rows` takes it, of 1000 features at most. Rows are read twice.
+        As `GroupMoments.from_rows` takes it, of 1000 features at most. Rows are read four times,
+        and four times more where the best subspaces of groups change with the rows left out.
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
     n_components : int, optional
         d; by default the least that keep 90 % of the variance over all rows.

@@ -26,11 +26,14 @@ class RowsInMemory(ABC):
     labels : Labels or None
     weights : (n,) array or None
     on_missing : {"error", "drop"}
+    first_position : int
+        Rows of the whole table before these, where they are a part of it.
     """
 
     labels: Labels | None = None
     weights: FloatArray | None = None
     on_missing: OnMissing = "error"
+    first_position: int = 0
 
     @property
     @abstractmethod

@@ -37,9 +37,9 @@ class FoldedLabels:
 class Folds:
     """Which fold each row is in: by its position, or by the cluster that it belongs to.
 
-    Of every `n_folds` consecutive rows one is in each fold, in an order that is drawn anew. Rows
-    that are read in parts are counted within their part, so that the number of processes does not
-    matter.
+    Of every `n_folds` consecutive rows one is in each fold, in an order that is drawn anew. Where
+    nobody knows how many rows the parts before hold (CSV files, Spark, most Dask data frames), rows
+    are counted within their part, so that the number of processes does not matter.
 
     Attributes
     ----------
@@ -110,6 +110,11 @@ class Folds:
         return FoldedLabels(
             CodedLabels.of(groups)[labels.codes], of_distinct[labels.codes], clusters[labels.codes]
         )
+
+
+def first_position(rows: Any) -> int:
+    """How many rows of the whole table come before these; 0 where that is not known."""
+    return int(getattr(rows, "first_position", 0))
 
 
 def _scrambled(values: Any, seed: int) -> Any:

@@ -46,12 +46,17 @@ _TAG = re.compile(r"<[^>]*>")
 _IDENTIFIER = re.compile(r'(\bid="|href="#|url\(#)')
 _BETWEEN_TAGS = re.compile(r">\s+<")
 _LINES = re.compile(r"\s*\n\s*")
-_COORDINATES = re.compile(r'(?<= )(x|y|d|transform)="([^"]*)"')
+_COORDINATES = re.compile(r'(?<= )(x|y|d)="([^"]*)"')
 _DECIMALS = re.compile(r"(\.\d\d)\d+")
+_NO_ROTATION = re.compile(r' transform="rotate\(-?0(?: [^"]*)?\)"')
 # A dozen families in each text, of which the page's own style sheet takes none.
 _FAMILIES = re.compile(r"""font-family: [^;"]*; |(?<=style="font: )([^;"']*)'[^;"]*""")
 # Of groups of elements, which nothing refers to; two figures may have the same.
 _GROUP_IDENTIFIERS = re.compile(r'<g id="[^"]*"')
+# Ticks repeat the style of the line that they use.
+_TICKS = re.compile(r'(<use [^>]*?) style="fill: ([^;"]*); stroke: \2; stroke-width: 0.8"/>')
+# A group of one element, of which the group says nothing.
+_ALONE = re.compile(r"<g>(<(?:use|path)\b[^>]*/>|<text\b[^>]*>[^<]*</text>)</g>")
 # Markers of one line repeat their style, which their group can tell once.
 _MARKERS = re.compile(
     r'<g (clip-path="[^"]*")>((?:<use [^>]*?) style="([^"]*)"/>(?:<use [^>]*? style="\3"/>)*)</g>'
@@ -171,7 +176,10 @@ def compact(svg: str) -> str:
     '<g><path d="M 1.23 2.5 L 3 4"/><text>0.98765</text></g>'
     """
     svg = _TAG.sub(lambda tag: _shorter(tag[0]), svg)
-    return _MARKERS.sub(_with_one_style, _BETWEEN_TAGS.sub("><", svg))
+    svg, n_removed = _TICKS.sub(r"\1/>", _BETWEEN_TAGS.sub("><", svg)), 1
+    while n_removed:
+        svg, n_removed = _ALONE.subn(r"\1", svg)
+    return _MARKERS.sub(_with_one_style, svg)
 
 
 def _lay_out_once(figure: Figure) -> None:
@@ -193,6 +201,7 @@ def _shorter(tag: str) -> str:
     tag = _LINES.sub(" ", tag).replace("xlink:href", "href")
     tag = _FAMILIES.sub(lambda found: f"{found[1]}sans-serif" if found[1] else "", tag)
     tag = _GROUP_IDENTIFIERS.sub("<g", tag)
+    tag = _NO_ROTATION.sub("", tag)
     return _COORDINATES.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), tag)
 
 

@@ -115,7 +115,8 @@ def of_criteria(facts: Facts) -> Table:
         (
             Column("criterion", asked, is_text=True),
             *by_group,
-            *kept_columns(models),
+            # Beside estimates, the table of these shows what is kept.
+            *([] if has_estimates(facts) else kept_columns(models)),
             figures_column("disparity", gaps, ends=ends),
             changes_column(models),
             statuses_column(models),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -126,7 +127,8 @@ class DaskCollections:
         if meta is None:
             _check_array(X)
             chosen, sizes = None, row_sizes(X)
-            opening = Opening(int(X.shape[1]), on_missing, everyone)
+            starts = None if sizes is None else tuple(accumulate(sizes, initial=0))
+            opening = Opening(int(X.shape[1]), on_missing, everyone, starts=starts)
         else:
             weight = next(iter(named_weight(meta, sample_weight)), None)
             groups, lengths = named_columns(meta, sensitive_features), vector_lengths(meta.schema)

@@ -43,14 +43,17 @@ class Opening:
         The label of all rows, in place of labels.
     chosen : ChosenColumns or None
         Which columns of a data frame are what; None for an array.
+    starts : tuple of int, or None
+        Rows before each partition, if they are known.
     """
 
     n_features: int
     on_missing: OnMissing
     everyone: str | None
     chosen: ChosenColumns | None = None
+    starts: tuple[int, ...] | None = None
 
-    def rows(self, partition: Any, labels: Any, weights: Any) -> RowSource:
+    def rows(self, partition: Any, labels: Any, weights: Any, number: int = 0) -> RowSource:
         """The rows of a pandas data frame or numpy array, of at least one row.
 
         Raises
@@ -69,7 +72,13 @@ class Opening:
                     "Correct the chunks of the array, or the function that makes its blocks",
                 )
             own = self._labels(labels, n_rows, partition)
-            return ArrayRows(partition, labels=own, weights=weights, on_missing=self.on_missing)
+            return ArrayRows(
+                partition,
+                labels=own,
+                weights=weights,
+                on_missing=self.on_missing,
+                first_position=0 if self.starts is None else self.starts[number],
+            )
         frame = nw.from_native(partition, eager_only=True)
         missing = [name for name in chosen.read if name not in frame.columns]
         if missing:
@@ -117,7 +126,7 @@ def result_of_partition(
     """
     with located(f"partition {number}"), threadpool_limits(1):
         if len(partition):
-            return fold.over(opening.rows(partition, labels, weights))
+            return fold.over(opening.rows(partition, labels, weights, number))
         for values, what in (
             (labels, "labels in sensitive_features"),
             (weights, "weights in sample_weight"),

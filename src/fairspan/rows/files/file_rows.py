@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,14 @@ class FileRows(RowsByColumns):
     chosen : ChosenColumns
     engine : Engine
         Where the parts are read.
+    first_position : int
+        Rows in the parts before these, where that is known before reading.
     """
 
     table: TableFile
     chosen: ChosenColumns
     engine: Engine = field(default_factory=InThisProcess)
+    first_position: int = 0
 
     @classmethod
     def open(
@@ -112,8 +116,10 @@ class FileRows(RowsByColumns):
     @property
     def parts(self) -> list["FileRows"]:
         """The same rows, part by part."""
+        starts = accumulate((part.n_rows or 0 for part in self.table.parts), initial=0)
         return [
-            FileRows(replace(self.table, parts=(part,)), self.chosen) for part in self.table.parts
+            FileRows(replace(self.table, parts=(part,)), self.chosen, first_position=start)
+            for part, start in zip(self.table.parts, starts, strict=False)
         ]
 
     def folded(self, fold: Fold[Result]) -> Result | None:

@@ -1,0 +1,138 @@
+"""Mutants of one file: what is changed, where, and the text with that change."""
+
+import ast
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_COMPARISONS = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+_OPERATORS = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+    ast.Pow: ast.Mult,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one file.
+
+    Attributes
+    ----------
+    path : str
+        Of the file, below src.
+    line : int
+        Where the change begins.
+    inside : str
+        The function that it is in, or what stands for the module.
+    before, after : str
+        The expression or statement, without and with the change.
+    text : str
+        The whole file with the change.
+    """
+
+    path: str
+    line: int
+    inside: str
+    before: str
+    after: str
+    text: str
+
+    @property
+    def key(self) -> str:
+        """What it is called in the list of equivalent mutants."""
+        return f"{self.path}:{self.inside}: {self.before} -> {self.after}"
+
+
+def mutants_of(path: str, text: str) -> list[Mutant]:
+    """Every mutant of a file, in the order of its lines."""
+    found = []
+    starts = [0]
+    for line in text.encode().splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    for inside, node in _places(ast.parse(text), "module"):
+        before = ast.unparse(node)
+        for changed in _changes(node):
+            after = ast.unparse(ast.fix_missing_locations(changed))
+            start = starts[node.lineno - 1] + node.col_offset
+            stop = starts[node.end_lineno - 1] + node.end_col_offset
+            # In brackets, an expression keeps its place among its neighbours.
+            new = f"({after})" if isinstance(node, ast.expr) else after
+            mutated = text.encode()[:start] + new.encode() + text.encode()[stop:]
+            found.append(Mutant(path, node.lineno, inside, before, after, mutated.decode()))
+    return [mutant for mutant in found if _compiles(mutant.text)]
+
+
+def _places(node: ast.AST, inside: str) -> Iterator[tuple[str, ast.AST]]:
+    """Nodes that may be changed. Types, decorators, messages and assertions are left alone."""
+    if isinstance(node, ast.Assert | ast.Raise | ast.JoinedStr | ast.Import | ast.ImportFrom):
+        return
+    if isinstance(node, ast.expr | ast.stmt):
+        yield inside, node
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        inside = node.name if inside == "module" else f"{inside}.{node.name}"
+    left_alone = {"annotation", "returns", "decorator_list", "type_params", "bases"}
+    for name, value in ast.iter_fields(node):
+        if name in left_alone:
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield from _places(child, inside)
+
+
+def _changes(node: ast.AST) -> Iterator[ast.AST]:
+    """The same node with one change each."""
+    changed = copy.deepcopy(node)
+    if isinstance(changed, ast.Compare) and type(changed.ops[0]) in _COMPARISONS:
+        changed.ops[0] = _COMPARISONS[type(changed.ops[0])]()
+        yield changed
+    elif isinstance(changed, ast.BinOp | ast.BoolOp | ast.AugAssign):
+        if type(changed.op) in _OPERATORS:
+            changed.op = _OPERATORS[type(changed.op)]()
+            yield changed
+    elif isinstance(changed, ast.UnaryOp) and isinstance(changed.op, ast.Not | ast.USub):
+        yield changed.operand
+    elif isinstance(changed, ast.IfExp):
+        changed.body, changed.orelse = changed.orelse, changed.body
+        yield changed
+    elif isinstance(changed, ast.Constant):
+        yield from _other_constants(changed)
+    elif isinstance(changed, ast.Expr) and isinstance(changed.value, ast.Call):
+        yield ast.Pass()
+
+
+def _other_constants(node: ast.Constant) -> Iterator[ast.AST]:
+    value = node.value
+    if isinstance(value, bool):
+        yield ast.Constant(not value)
+    elif isinstance(value, int):
+        yield ast.Constant(value + 1)
+    elif isinstance(value, float):
+        yield ast.Constant(2 * value if value else 1.0)
+
+
+def _compiles(text: str) -> bool:
+    try:
+        compile(text, "a mutant", "exec")
+    except (SyntaxError, ValueError):
+        return False
+    return True
