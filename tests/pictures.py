@@ -5,8 +5,10 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from fairspan.drawing.by_group import AuditPicture, GroupLossPicture, VarianceKeptPicture
-from fairspan.drawing.curves import DisparityPathPicture, ErrorCurvePicture
+from fairspan.drawing.by_group import AuditPicture, VarianceKeptPicture
+from fairspan.drawing.disparity_path import DisparityPathPicture
+from fairspan.drawing.error_curves import ErrorCurvePicture
+from fairspan.drawing.group_losses import GroupLossPicture
 from fairspan.drawing.loadings import LoadingsPicture
 from fairspan.drawing.points import FrontierPicture, ReducedRowsPicture
 

@@ -59,7 +59,8 @@ KINDS = [
         [group("a", "not shown", 0.0), group("b", "minor", 0.05)],
         [group("a", "harmed", 1.0, 1.0), group("b", "minor", 0.05, 0.0)],
         "harm, and repair moves it",
-        ["PCA is not shown to harm any group; under fair, 'a' (100 rows) is harmed."],
+        ["The harm is that of the repair: under fair, 'a' (100 rows) is harmed",
+         "while PCA is not shown to harm any group."],
     ),
     (
         [group("a", "harmed"), group("b", "harmed", 3.0)],
@@ -90,6 +91,20 @@ def test_each_kind_says_whom_and_what_to_do(plain, fair, kind, words):
     for each in words:
         assert each in found.sentence
     assert str(found).startswith(f"{kind[0].upper()}{kind[1:]}. ")
+
+
+def test_harm_that_the_repair_alone_does_is_said_to_be_its_own():
+    """Also where too little is known of PCA: nobody is told to use that."""
+    for state in ("not shown", "cannot tell"):
+        found = verdict(
+            [group("a", state, 0.0), group("b", "not shown", 0.0)],
+            group("a", "not shown", 0.0, 0.0),
+            group("b", "harmed", 1.0, 1.0),
+        )
+        assert found.kind == "harm, and repair moves it"
+        assert found.groups == ("b",)
+        assert found.sentence.startswith("The harm is that of the repair: under fair, 'b'")
+        assert found.action == "Do not use fair in place of PCA."
 
 
 def test_the_worst_group_is_named_first_and_decides():

@@ -1,6 +1,12 @@
 """fairspan audit --by-dimension says at each d what the audit at that d says."""
 
+import re
+from pathlib import Path
+
+import pandas as pd
 import pytest
+
+from fairspan.datasets import tumours_by_diagnosis
 
 
 def test_each_dimension_is_that_of_an_audit(run, data):
@@ -50,3 +56,35 @@ def test_moments_tell_nothing_of_new_rows(run, data, tmp_path):
     assert result.status == 2
     assert "--by-dimension was asked for of saved moments" in result.err
     assert result.out == ""
+
+
+def test_a_dimension_that_moves_with_the_folds_moves_no_other(run, data, table):
+    """Of few rows a best subspace is poorly known, and its error is averaged over several folds."""
+    rows = table.drop(columns="sex").iloc[:70]
+    rows.to_csv(data, index=False)
+    alone = {
+        d: run("audit", data, "--group", "age", "-d", d, "--json").facts["models"][0]["groups"]
+        for d in (1, 2, 3, 4)
+    }
+    moving = [
+        d for d, each in alone.items() if max(g["expected"]["instability"] for g in each) > 0.1
+    ]
+    assert 0 < len(moving) < 4
+    found = run("audit", data, "--group", "age", "--by-dimension", "--json").facts
+    for d, groups in alone.items():
+        ours = [each for each in found["by_dimension"] if each["n_components"] == d]
+        for here, there in zip(ours, groups, strict=True):
+            known = there["expected"]["loss"]["value"]
+            assert here["expected_loss"] == pytest.approx(known, rel=1e-6, abs=1e-9)
+
+
+def test_the_page_of_the_docs_shows_what_is_printed(run, tmp_path):
+    patients = tumours_by_diagnosis()
+    frame = pd.DataFrame(patients.X, columns=patients.feature_names)
+    frame["tumour"] = patients.sensitive_features
+    frame.to_csv(tmp_path / "patients.csv", index=False)
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    command = re.search(r"^fairspan (audit .*--by-dimension)$", page, re.M)[1]
+    words = [each.replace("patients.csv", f"{tmp_path}/patients.csv") for each in command.split()]
+    shown = re.search(r"```text\n( d  group.*?)```", page, re.S)[1]
+    assert shown in run(*words).out

@@ -15,7 +15,9 @@ from fairspan.displays import (
     ReducedRowsDisplay,
     VarianceKeptDisplay,
 )
-from fairspan.errors import FairspanWarning
+from fairspan.errors import FairspanWarning, InvalidInput
+from fairspan.rows.folds import Folds
+from losses_by_hand import losses
 
 ROWS = random_rows(0, n=120, p=5)
 X, GROUPS = ROWS.X, ROWS.labels
@@ -37,7 +39,7 @@ def least_error(rows, point, d):
 
 
 def test_error_curves_are_those_of_scikit_learns_pca_and_of_refits():
-    display = ErrorCurveDisplay.from_estimator(FAIR)
+    display = ErrorCurveDisplay.from_estimator(FAIR, quantity="error")
     np.testing.assert_array_equal(display.dimensions, range(1, 6))
     for i, d in enumerate(display.dimensions):
         pca = PCA(d).fit(X)
@@ -48,36 +50,101 @@ def test_error_curves_are_those_of_scikit_learns_pca_and_of_refits():
         np.testing.assert_allclose(display.best[i], best, atol=1e-9)
     assert display.marked == 2
     assert display.plain_interval is display.fair_interval is None
-    losses = ErrorCurveDisplay.from_estimator(FAIR, dimensions=[4, 2], quantity="loss")
+    losses = ErrorCurveDisplay.from_estimator(FAIR, dimensions=[4, 2])
+    assert losses.quantity == "loss"
     np.testing.assert_array_equal(losses.dimensions, [2, 4])
     np.testing.assert_allclose(losses.plain, (display.plain - display.best)[[1, 3]], atol=1e-9)
     np.testing.assert_allclose(np.ptp(losses.fair, axis=1), 0, atol=1e-6)
 
 
-def test_intervals_of_held_out_rows_are_those_of_an_audit():
+def test_curves_of_held_out_rows_are_those_of_audits():
     rows, groups = HELD_OUT.X, HELD_OUT.labels
-    display = ErrorCurveDisplay.from_estimator(FAIR, rows, groups, dimensions=[2])
-    models = {model.name: model.groups for model in audit(FAIR, rows, groups).models}
-    for name, values, ends in (
-        ("PCA", display.plain, display.plain_interval),
-        ("minimax_loss", display.fair, display.fair_interval),
-    ):
-        estimates = [group.error for group in models[name]]
-        np.testing.assert_allclose(values[0], [each.value for each in estimates], rtol=1e-12)
-        np.testing.assert_allclose(ends[0], [(each.low, each.high) for each in estimates])
+    display = ErrorCurveDisplay.from_estimator(FAIR, rows, groups, dimensions=[2, 4], on_rows=True)
+    errors = ErrorCurveDisplay.from_estimator(
+        FAIR, rows, groups, dimensions=[2, 4], quantity="error"
+    )
+    assert display.quantity == "expected loss"
+    assert errors.quantity == "expected error"
+    for i, d in enumerate((2, 4)):
+        fair = FairPCA(d).fit(X, sensitive_features=GROUPS)
+        models = {model.name: model.groups for model in audit(fair, rows, groups).models}
+        for name, key in (("PCA", "plain"), ("minimax_loss", "fair")):
+            mine = models[name]
+            for shown, estimates in (
+                (display, [group.expected.loss for group in mine]),
+                (errors, [group.expected.error for group in mine]),
+            ):
+                values = [each.value for each in estimates]
+                ends = [(each.low, each.high) for each in estimates]
+                np.testing.assert_allclose(getattr(shown, key)[i], values, rtol=1e-9)
+                np.testing.assert_allclose(getattr(shown, f"{key}_interval")[i], ends, rtol=1e-7)
+                states = getattr(shown, f"{key}_states")
+                assert list(states[i]) == [group.state for group in mine]
+            on_rows = [group.excess_loss for group in mine]
+            np.testing.assert_allclose(getattr(display, f"{key}_on_rows")[i], on_rows, rtol=1e-9)
+    best = [group.expected.best_error for group in models["PCA"]]
+    np.testing.assert_allclose(errors.best[1], best, rtol=1e-9)
+    assert errors.plain_on_rows is errors.fair_on_rows is None
+
+
+def test_curves_of_the_rows_of_the_fit_are_refitted_by_folds():
+    """Against formulas written out row by row."""
+    display = ErrorCurveDisplay.from_estimator(FAIR, X, GROUPS, dimensions=[2])
+    mean, folds = X.mean(axis=0), Folds(10, 0).of_positions(0, len(X))
+    by_fold = []
+    for fold in range(10):
+        others = X[folds != fold]
+        by_fold.append(PCA(2).fit(others).components_.T)
+    basis = PCA(2).fit(X).components_.T
+    found = losses(X, GROUPS, basis, point=mean, by_fold=by_fold)
+    values = [found[label][1] for label in ("a", "b")]
+    np.testing.assert_allclose(display.plain[0], values, rtol=1e-9)
+    ends = [found[label][3:5] for label in ("a", "b")]
+    np.testing.assert_allclose(display.plain_interval[0], ends, rtol=1e-7)
+
+
+def test_the_frame_has_states_and_figures_on_the_rows():
+    display = ErrorCurveDisplay.from_estimator(
+        FAIR, HELD_OUT.X, HELD_OUT.labels, dimensions=[2], on_rows=True
+    )
     frame = display.frame()
     assert list(frame.columns) == [
-        "model",
-        "n_components",
-        "group",
-        "error",
-        "low",
-        "high",
-        "status",
+        *("model", "n_components", "group", "expected loss", "low", "high", "status", "state"),
+        "loss on the rows",
     ]
     fair_b = frame.query("model == 'minimax_loss' and group == 'b'")
-    assert fair_b["error"].item() == display.fair[0, 1]
+    assert fair_b["expected loss"].item() == display.fair[0, 1]
     assert fair_b["high"].item() == display.fair_interval[0, 1, 1]
+    assert fair_b["state"].item() == display.fair_states[0][1]
+    assert fair_b["loss on the rows"].item() == display.fair_on_rows[0, 1]
+
+
+def test_rows_that_tell_nothing_show_the_figures_on_them_and_say_so():
+    few = np.vstack([X[:3], X[-3:]])
+    groups = np.repeat(["a", "b"], 3)
+    display = ErrorCurveDisplay.from_estimator(FAIR, few, groups, dimensions=[4])
+    assert display.quantity == "loss"
+    assert display.why_on_rows
+    assert display.plain_interval is None
+    display.plot()
+    with pytest.raises(InvalidInput, match="do not tell what new ones would show"):
+        GroupLossDisplay.from_estimator(FairPCA(4).fit(X, sensitive_features=GROUPS), few, groups)
+
+
+def test_losses_by_group_are_those_of_an_audit():
+    display = GroupLossDisplay.from_estimator(FAIR, X, GROUPS, on_rows=True)
+    models = {model.name: model.groups for model in audit(FAIR, X, GROUPS).models}
+    for name, key in (("PCA", "plain"), ("minimax_loss", "fair")):
+        estimates = [group.expected.loss for group in models[name]]
+        values = [each.value for each in estimates]
+        np.testing.assert_allclose(getattr(display, key), values, rtol=1e-9)
+        ends = [(each.low, each.high) for each in estimates]
+        np.testing.assert_allclose(getattr(display, f"{key}_interval"), ends, rtol=1e-7)
+        assert getattr(display, f"{key}_states") == tuple(g.state for g in models[name])
+        on_rows = [group.excess_loss for group in models[name]]
+        np.testing.assert_allclose(getattr(display, f"{key}_on_rows"), on_rows, atol=1e-9)
+    frame = display.plot().frame()
+    assert list(frame.columns)[4:8] == ["PCA low", "PCA high", "PCA state", "PCA on the rows"]
 
 
 def test_default_dimensions_hold_the_fitted_one():
@@ -213,7 +280,7 @@ def test_moments_that_refer_to_the_rows_will_do(kind):
     fair = FairPCA(2).fit(wide, sensitive_features=groups)
     assert type(fair.moments_).__name__.lower().startswith(kind)
     np.testing.assert_allclose(GroupLossDisplay.from_estimator(fair).fair, fair.group_losses_)
-    curve = ErrorCurveDisplay.from_estimator(fair, dimensions=[1, 2])
+    curve = ErrorCurveDisplay.from_estimator(fair, dimensions=[1, 2], quantity="error")
     np.testing.assert_allclose(curve.fair[1], fair.group_errors_, rtol=1e-6)
     kept = VarianceKeptDisplay.from_estimator(fair)
     np.testing.assert_allclose(

@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 
 import fairspan as fs
+from fairspan.formatting.numbers import number
 from fairspan.moments.of_rows import accumulate
 from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import facts_of
 from fairspan.report.page import expected_tables
+from fairspan.report.page.figures import of_dimensions
 from fairspan.report.page.rendering import page_of, said
+from fairspan.rows.folds import Folds
 from fairspan.rows.registry import rows_of
 from page_tree import tree_of
 from report_rows import ORIGIN, facts_by, model_of
@@ -96,6 +99,54 @@ def test_a_figure_of_which_rows_cannot_tell_is_no_headline(made):
         group["state"] = "cannot tell"
     assert '<span class="figure">Cannot tell</span>' in said("answers_on_new_rows", facts)
     assert "not shown to harm any" in said("pca_on_new_rows", facts)
+
+
+def test_each_number_of_dimensions_is_judged_by_parts_of_the_rows(made):
+    """From moments by fold, as an audit of blocks; that asked for, as the audit of the rows."""
+    X, groups = rows_with_few()
+    expected = made["by_dimension"]["expected"]
+    assert expected["dimensions"] == [1, 2, 3, 4, 5]
+    folds = Folds(10, 0).of_positions(0, len(X))
+    blocks = [fs.GroupMoments.from_rows(X[folds == f], groups[folds == f]) for f in range(10)]
+    for d in (1, 3):
+        pca = fs.FairPCA(d, criterion="total_error").fit(X, sensitive_features=groups)
+        audit = fs.audit(pca, moments=blocks, folds=10)
+        for g, group in enumerate(audit.models[0].groups):
+            known = group.expected
+            for name, value in (
+                ("losses", known and known.loss.value),
+                ("losses_low", known and known.loss.low),
+                ("losses_high", known and known.loss.high),
+                ("errors", known and known.error.value),
+            ):
+                told = expected["plain"][name][d - 1][g]
+                assert told == (value if value is None else pytest.approx(value, rel=1e-6))
+            assert expected["plain"]["states"][d - 1][g] == group.state
+    own = model_of(made, "PCA")["groups"]
+    for name, key in (("losses", "expected_loss"), ("losses_high", "expected_loss_high")):
+        assert expected["plain"][name][1] == [group[key] for group in own]
+
+
+def test_the_page_tells_where_pca_harms_and_shows_who_is_too_few(made):
+    section = text_in(page_of(made), "walk")
+    harmed = [
+        (max(loss for loss, state in zip(losses, states, strict=True) if state == "harmed"), d)
+        for d, losses, states in zip(
+            made["by_dimension"]["expected"]["dimensions"],
+            made["by_dimension"]["expected"]["plain"]["losses"],
+            made["by_dimension"]["expected"]["plain"]["states"],
+            strict=True,
+        )
+        if "harmed" in states
+    ]
+    assert harmed
+    loss, d = max(harmed)
+    assert f"harms a group with {len(harmed)} of the 5 numbers of dimensions" in section
+    assert f"most with {d}, where" in section
+    assert f"loses {number(loss)}." in section
+    drawn = of_dimensions(made, with_marks=True)
+    assert "too few rows" in drawn.svg
+    assert "Dotted: excess loss on these rows" in drawn.caption
 
 
 def test_moments_alone_have_no_verdict_and_the_page_says_so():

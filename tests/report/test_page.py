@@ -183,7 +183,16 @@ def test_page_stays_small_with_many_groups_steps_and_features():
         "best": values,
         "plain": curve,
         "fair": {**curve, "criterion": "minimax_loss", "status": ["optimal"] * n_steps},
+        "expected": {
+            "dimensions": dimensions[:16],
+            "plain": {
+                **curve,
+                **dict.fromkeys(("losses", "losses_low", "losses_high", "errors"), values[:16]),
+                "states": [["harmed"] * k] * 16,
+            },
+        },
     }
+    facts["settings"]["n_components"] = dimensions[20]
     features = facts["data"]["feature_names"][:20]
     point = {
         **facts["steps"]["points"][0],

@@ -19,6 +19,7 @@ from fairspan.drawing.by_group import AuditPicture, AuditQuantity
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.data_frames import data_frame
 from fairspan.formatting.terminal_text import Paint, plain
+from fairspan.moments.folds import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, holds_matrices
 from fairspan.rows.clusters import rows_with_clusters
@@ -348,14 +349,26 @@ def audit_rows(
     options: Expectations = USUAL,
     max_groups: int | None = None,
 ) -> Audit:
-    """Audit on rows, read twice: for moments (unless they are known) and for spreads."""
+    """Audit on rows, read twice: for moments, and for spreads."""
+    return audit_in_folds(audited, source, moments, options=options, max_groups=max_groups)[0]
+
+
+def audit_in_folds(
+    audited: Sequence[Audited],
+    source: Rows,
+    moments: Moments | None = None,
+    *,
+    options: Expectations = USUAL,
+    max_groups: int | None = None,
+) -> tuple[Audit, FoldMoments | None]:
+    """The same, and the moments by fold where estimates for new rows were made."""
     names = next((each.subspace.feature_names for each in audited if each.has_names), None)
     if names is not None:
         source = source.selected(names)
     known = max(len(each.known_groups) for each in audited)
     limit = GroupLimit(max_groups, n_known=known)
     judged = judged_on_rows(audited, source, moments, limit, options)
-    return _finished(audited, judged, options, has_intervals=True)
+    return _finished(audited, judged, options, has_intervals=True), judged.folds
 
 
 def audit_moments(

@@ -1,7 +1,7 @@
 """What is found without each fold of the rows, so that the fold can judge it as new rows would."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -39,8 +39,8 @@ class CrossFitted:
         One for each model.
     shares : (K, k) array
         Of each group's weight, by fold.
-    known : (k,) array of bool
-        Which groups have rows enough, whichever fold is left out.
+    known : (m, k) array of bool
+        Of each model, which groups have rows enough, whichever fold is left out.
     failures : dict of str to str
         Why models could not be fitted again without a fold, by their name.
     """
@@ -74,24 +74,24 @@ def cross_fitted(
         K, with folds that have no rows.
     """
     whole, places = folds.whole, _places(audited, folds.whole)
-    first = {place: index for index, place in reversed(list(enumerate(places)))}
-    own = [_best(whole, *_frame(audited[i].subspace, whole), whole) for i in first.values()]
+    firsts = dict(reversed(list(zip(places, audited, strict=True))))
+    order = list(firsts)
+    own = _best_of(firsts, whole, whole)
+    plain = [each.subspace.dimension for each in audited if _is_plain(each)]
     failures: dict[str, str] = {}
 
     def without(fold: int) -> tuple[list[_Best], list[FloatArray | None]]:
         training = folds.without(fold)
-        found = [
-            _best(training, *_frame(audited[i].subspace, whole), whole) for i in first.values()
-        ]
+        refits = _Refits(training, max(plain, default=0))
         again: list[FloatArray | None] = []
         for each, here in zip(audited, fitted_here, strict=True):
             again.append(None)
             if here and each.name not in failures:
                 try:
-                    again[-1] = _refitted(each, training)
+                    again[-1] = refits.of(each)
                 except FairspanError as error:
                     failures[each.name] = str(error.args[0])
-        return found, again
+        return _best_of(firsts, training, whole), again
 
     parts = in_threads(without, range(n_folds))
     others = list(zip(*(found for found, _ in parts), strict=True))
@@ -100,17 +100,16 @@ def cross_fitted(
         for again in zip(*(again for _, again in parts), strict=True)
     ]
     names = [each.name for each in audited]
-    order = list(first)
-    largest = max(each.subspace.dimension for each in audited)
     benchmarks = [
         Benchmark(
-            points_of(audited[i].subspace, whole),
-            audited[i].subspace.scale,
+            points_of(each.subspace, whole),
+            each.subspace.scale,
             mine.bases,
             tuple(each.bases for each in found),
         )
-        for i, mine, found in zip(first.values(), own, others, strict=True)
+        for each, mine, found in zip(firsts.values(), own, others, strict=True)
     ]
+    counts = np.min([found.counts for found in others[0]], axis=0)
     return CrossFitted(
         tuple(benchmarks),
         tuple(np.array([each.errors for each in found]) for found in others),
@@ -125,7 +124,7 @@ def cross_fitted(
             for each, place, mine, again in zip(audited, places, errors, refits, strict=True)
         ),
         1 - np.array([found.weights for found in others[0]]) / whole.weights,
-        np.min([found.counts for found in others[0]], axis=0) > largest,
+        np.array([counts > each.subspace.dimension for each in audited]),
         failures,
     )
 
@@ -140,85 +139,134 @@ class _Best:
     weights: FloatArray
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Models of one place have the same benchmark: dimension, centre and scale agree."""
+
+    dimension: int
+    points: bytes
+    scale: bytes
+
+
+def _places(audited: Sequence[Audited], whole: Moments) -> list[_Place]:
+    places = []
+    for each in audited:
+        points, scale = points_of(each.subspace, whole), each.subspace.scale
+        divisor = b"" if scale is None else scale.tobytes()
+        places.append(_Place(each.subspace.dimension, points.tobytes(), divisor))
+    return places
+
+
+def _best_of(firsts: Mapping[_Place, Audited], moments: Moments, whole: Moments) -> list[_Best]:
+    """The benchmarks of all places, found on the rows of some moments."""
+    by_frame: dict[tuple[bytes, bytes], list[_Place]] = {}
+    for place in firsts:
+        by_frame.setdefault((place.points, place.scale), []).append(place)
+    found: dict[_Place, _Best] = {}
+    for alike in by_frame.values():
+        subspace = firsts[alike[0]].subspace
+        dimensions = [place.dimension for place in alike]
+        points = points_of(subspace, whole)
+        best = _best(moments, points, subspace.scale, dimensions, whole)
+        found |= dict(zip(alike, best, strict=True))
+    return [found[place] for place in firsts]
+
+
 def _best(
     moments: Moments,
     points: FloatArray,
     scale: FloatArray | None,
-    d: int,
+    dimensions: Sequence[int],
     whole: Moments,
-    near: Sequence[FloatArray] = (),
-) -> _Best:
-    """The best subspaces of the groups of `whole`, found on the rows of some moments.
-
-    With many features they are found by iteration, from (d, p) bases that are near, if there are.
-    """
+) -> list[_Best]:
+    """The best subspaces of the groups of `whole`, of each dimension, found on some moments."""
     met = [i for i, label in enumerate(whole.labels) if label in set(moments.labels)]
     about = points if len(points) == 1 else points[met]
     if scale is not None:
         moments, about = moments.divided_by(scale), about / scale
     second = moments.operator_about(about[0] if len(about) == 1 else about)
-    bases = [np.eye(d, moments.n_features)] * whole.n_groups
-    errors, weights = np.zeros(whole.n_groups), np.zeros(whole.n_groups)
-    counts = np.zeros(whole.n_groups, dtype=np.int64)
+    m, k, p = len(dimensions), whole.n_groups, moments.n_features
+    bases = [[np.eye(d, p)] * k for d in dimensions]
+    errors, weights = np.zeros((m, k)), np.zeros(k)
+    counts = np.zeros(k, dtype=np.int64)
     for alone, group in zip(np.eye(len(met)), met, strict=True):
-        vectors = _leading(second, alone, d, near[group].T if near else None)
-        bases[group] = np.ascontiguousarray(vectors.T)
-        errors[group] = float(second.residual_variances(vectors) @ alone)
+        for i, vectors in enumerate(_leading(second, alone, dimensions)):
+            bases[i][group] = np.ascontiguousarray(vectors.T)
+            errors[i, group] = float(second.residual_variances(vectors) @ alone)
     counts[met], weights[met] = moments.counts, moments.weights
-    return _Best(tuple(bases), errors, counts, weights)
+    return [
+        _Best(tuple(mine), error, counts, weights)
+        for mine, error in zip(bases, errors, strict=True)
+    ]
 
 
 def _leading(
-    second: SecondMoments, weights: FloatArray, d: int, start: FloatArray | None = None
-) -> FloatArray:
-    """The leading d eigenvectors of a mixture, (p, d)."""
-    if second.n_features > _FEW and hasattr(second, "sought"):
-        goal = _UNCERTAIN * float(second.traces @ weights)
-        found = second.sought(weights, d, start=start, sum_goal=goal).vectors[:, :d]
-    else:
-        found = second.leading(weights, d).vectors
-    return np.asarray(found)
+    second: SecondMoments, weights: FloatArray, dimensions: Sequence[int]
+) -> list[FloatArray]:
+    """The leading eigenvectors of a mixture of groups, (p, d) for each dimension.
+
+    With a few features those of the most dimensions hold all others; with many, each is found by
+    iteration, as exactly as it needs.
+    """
+    most = max(dimensions)
+    if second.n_features <= _FEW or not hasattr(second, "sought"):
+        vectors = second.leading(weights, most).vectors
+        return [vectors[:, :d] for d in dimensions]
+    goal = _UNCERTAIN * float(second.traces @ weights)
+    return [second.sought(weights, d, sum_goal=goal).vectors[:, :d] for d in dimensions]
 
 
-def _refitted(each: Audited, training: Moments) -> FloatArray:
-    """A model fitted anew with its own settings, in the units of the one that there is."""
-    subspace, made = each.subspace, each.subspace.provenance
-    if subspace.scale is not None:
-        training = training.divided_by(subspace.scale)
-    if made is None or each.is_plain_pca:
-        point = np.zeros_like(training.mean) if subspace.center == "none" else training.mean
-        shares = training.weights / training.weights.sum()
-        return _leading(training.operator_about(point), shares, subspace.dimension).T
-    criterion, restriction = settings_from(made.criterion, made.settings)
-    return fit_subspace(
-        training,
-        subspace.dimension,
-        criterion=criterion,
-        restriction=restriction,
-        center=cast(Center, subspace.center),
-        tol=max(made.tol, _CLOSE_ENOUGH),
-        allow_extra=subspace.is_soft,
-    ).subspace.components
+def _is_plain(each: Audited) -> bool:
+    """Whether a model is ordinary PCA, whose components are the same for any d that has them."""
+    return each.is_plain_pca or each.subspace.provenance is None
 
 
-_Place = tuple[int, bytes, bytes]
+@dataclass(eq=False)
+class _Refits:
+    """Models fitted anew on some rows, with their own settings.
 
+    Attributes
+    ----------
+    training : GroupMoments, SparseMoments or ThinMoments
+    most : int
+        The largest dimension of an ordinary PCA.
+    known : dict of (centre, scale) to (most, p) array
+        Components of ordinary PCA, found once.
+    """
 
-def _places(audited: Sequence[Audited], whole: Moments) -> list[_Place]:
-    """Models of one place have the same benchmark: dimension, centre and scale agree."""
-    places = []
-    for each in audited:
-        points, scale = points_of(each.subspace, whole), each.subspace.scale
-        divisor = b"" if scale is None else scale.tobytes()
-        places.append((each.subspace.dimension, points.tobytes(), divisor))
-    return places
+    training: Moments
+    most: int
+    known: dict[tuple[Center, bytes], FloatArray] = field(default_factory=dict)
+
+    def of(self, each: Audited) -> FloatArray:
+        """The components of a model fitted anew, in the units of the one that there is, (d, p)."""
+        subspace, made = each.subspace, each.subspace.provenance
+        scale, training = subspace.scale, self.training
+        if made is None or _is_plain(each):
+            about: Center = "none" if subspace.center == "none" else "global"
+            key = (about, b"" if scale is None else scale.tobytes())
+            if key not in self.known:
+                training = training if scale is None else training.divided_by(scale)
+                point = np.zeros_like(training.mean) if about == "none" else training.mean
+                shares = training.weights / training.weights.sum()
+                second = training.operator_about(point)
+                self.known[key] = _leading(second, shares, [self.most])[0].T
+            return self.known[key][: subspace.dimension]
+        if scale is not None:
+            training = training.divided_by(scale)
+        criterion, restriction = settings_from(made.criterion, made.settings)
+        return fit_subspace(
+            training,
+            subspace.dimension,
+            criterion=criterion,
+            restriction=restriction,
+            center=cast(Center, subspace.center),
+            tol=max(made.tol, _CLOSE_ENOUGH),
+            allow_extra=subspace.is_soft,
+        ).subspace.components
 
 
 def points_of(subspace: FairSubspace, whole: Moments) -> FloatArray:
     """About which errors are measured, (1, p), or (k, p) where each group has its own mean."""
     point = reference_point(subspace, whole)
     return whole.means if point is None else np.asarray(point)[None]
-
-
-def _frame(subspace: FairSubspace, whole: Moments) -> tuple[FloatArray, FloatArray | None, int]:
-    return points_of(subspace, whole), subspace.scale, subspace.dimension

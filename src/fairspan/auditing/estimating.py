@@ -147,7 +147,7 @@ def figures_by_fold(
     labels = folded.moments.whole.labels
     seen = row_figures(folded.rows, labels, cross.benchmarks, cross.projections, folded.assigned)
     results = [(cross, seen)]
-    moved = instabilities(cross, seen, best_errors)[:, cross.known]
+    moved = instabilities(cross, seen, best_errors)[cross.known]
     if not (moved > UNSTABLE).any():
         return results
     for _ in range(_MORE):

@@ -158,17 +158,22 @@ def expected_figures(
     Parameters
     ----------
     repeats : sequence of (CrossFitted, RowFigures)
-        Of one or several assignments of rows to folds, over which best errors are averaged.
+        Of one or several assignments of rows to folds. Best errors are averaged over these for
+        models of which some move with the folds; whatever stands beside a model, its own figures
+        stay the same.
     best_errors, variances : sequences of (k,) arrays
         Of each model, on the rows: e*_g and tr S_g.
     options : Expectations
     """
     cross, figures = repeats[0]
     means, errors = figures.means.copy(), figures.standard_errors
-    means[:, _CROSS] = means[:, _NEW_ERROR] - np.mean(
-        [left_out_errors(f) for _, f in repeats], axis=0
-    )
+    moving = cross.known & (instabilities(cross, figures, best_errors) > UNSTABLE)
+    average = np.asarray(moving.any(axis=1))[:, None]
+    left_out = np.mean([left_out_errors(f) for _, f in repeats], axis=0)
+    left_out = np.where(average, left_out, left_out_errors(figures))
+    means[:, _CROSS] = means[:, _NEW_ERROR] - left_out
     bests = np.mean([best_errors_on_new_rows(*each) for each in repeats], axis=0)
+    bests = np.where(average, bests, best_errors_on_new_rows(cross, figures))
     known = np.logical_and.reduce([each.known for each, _ in repeats]) & (figures.sizes > 1)
     results: list[list[ExpectedFigures | None]] = []
     for model, projection in enumerate(cross.projections):
@@ -185,7 +190,7 @@ def expected_figures(
             has_change=projection.baseline is not None,
         )
         results.append(
-            [of_model.figures(group) if known[group] else None for group in range(len(known))]
+            [of_model.figures(g) if known[model, g] else None for g in range(known.shape[1])]
         )
     return results
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairspan.auditing.block_statistics import block_figures
+from fairspan.auditing.block_statistics import block_figures, errors_without_each
 from fairspan.auditing.cross_fitting import CrossFitted, cross_fitted
 from fairspan.auditing.estimating import figures_by_fold, figures_of_errors, read_rows
 from fairspan.auditing.expected_losses import Expectations, ExpectedFigures, expected_figures
@@ -19,16 +19,13 @@ from fairspan.auditing.intervals import (
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import GroupAudit, ModelAudit
 from fairspan.auditing.row_statistics import RowFigures
-from fairspan.errors import InvalidInput
 from fairspan.metrics import GroupFigures, group_figures
-from fairspan.metrics.reconstruction import reference_point
-from fairspan.moments.folds import FEWEST_FOLDS, SummedFolds
+from fairspan.moments.folds import FEWEST_FOLDS, FoldMoments, SummedFolds
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.problem import signed_disparity
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
-from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 
 
@@ -43,11 +40,14 @@ class Judged:
         Of all rows.
     ordered : tuple of int
         Columns whose values are in order and nearly all different.
+    folds : FoldMoments or None
+        Moments by fold, where estimates for new rows were made.
     """
 
     models: list[ModelAudit]
     moments: Moments
     ordered: tuple[int, ...] = ()
+    folds: FoldMoments | None = None
 
 
 def judged_on_rows(
@@ -91,7 +91,8 @@ def judged_on_rows(
         )
     ]
     in_features = folded is None or folded.rows.n_features == moments.n_features
-    return Judged(results, moments, seen.ordered if in_features else ())
+    folds = None if folded is None else folded.moments
+    return Judged(results, moments, seen.ordered if in_features else (), folds)
 
 
 def judged_on_moments(
@@ -116,6 +117,18 @@ def judged_on_moments(
         result = _model_audit(each, figures, pooled, errors, difference, shown)
         results.append(replace(result, why_no_estimates=failures.get(each.name)))
     return results
+
+
+def expected_in_folds(
+    audited: Sequence[Audited], folds: SummedFolds, options: Expectations
+) -> list[list[ExpectedFigures | None]]:
+    """Estimates for each model and group from moments by fold alone, with no pass over rows.
+
+    Intervals are made of how folds differ: they are wider than those of an audit of the rows.
+    """
+    judged = [_judge(each, folds.whole) for each in audited]
+    blocks = [part for part in folds.parts if part is not None]
+    return _from_blocks(audited, judged, blocks, options)[0]
 
 
 _Expected = list[list[ExpectedFigures | None]]
@@ -231,69 +244,3 @@ def _model_audit(
         disparity=difference,
         pair=(figures.labels[low], figures.labels[high]),
     )
-
-
-def errors_without_each(
-    blocks: Sequence[GroupMoments], pooled: GroupMoments, subspace: FairSubspace
-) -> FloatArray:
-    """Errors of each group over all blocks but one, for each block left out.
-
-    Everything happens on what the projection leaves over: for block b and group g the scatter
-    s = tr((I - VV') scatter) and the mean u = (I - VV')(mean - point). Sums of these merge as the
-    moments themselves do.
-
-    Parameters
-    ----------
-    blocks : sequence of B >= 2 GroupMoments
-    pooled : GroupMoments
-        Their sum.
-    subspace : FairSubspace
-
-    Returns
-    -------
-    (B, k) array
-
-    Raises
-    ------
-    InvalidInput
-        A group stands in a single block: without that block nothing is left of it.
-    """
-    weights = np.zeros((len(blocks), pooled.n_groups))
-    scatters = np.zeros_like(weights)
-    means = np.zeros((len(blocks), pooled.n_groups, pooled.n_features))
-    position = {label: index for index, label in enumerate(pooled.labels)}
-    point = reference_point(subspace, pooled)
-    for index, block in enumerate(blocks):
-        columns = [position[label] for label in block.labels]
-        origins = pooled.means[columns] if point is None else point
-        weights[index, columns] = block.weights
-        scatters[index, columns] = _residual_traces(block.scatters, subspace)
-        means[index, columns] = _residuals(block.means - origins, subspace)
-    left = weights.sum(axis=0) - weights
-    if (left <= 0).any():
-        label = pooled.labels[int(np.argmax((left <= 0).any(axis=0)))]
-        raise InvalidInput(
-            f"The group {label!r} stands in only one of the {len(blocks)} blocks",
-            "Allowed are blocks among which every group stands in at least two",
-            "Make larger blocks, or pass the sum of the blocks to audit without intervals",
-        )
-    between = (weights[:, :, None] * means).sum(axis=0) - weights[:, :, None] * means
-    squares = weights * np.einsum("bgp,bgp->bg", means, means)
-    spread = scatters + squares
-    errors = (spread.sum(axis=0) - spread) / left
-    if point is None:  # about the mean of the rows that are left
-        errors -= np.einsum("bgp,bgp->bg", between, between) / left**2
-    return np.asarray(errors)
-
-
-def _residuals(rows: FloatArray, subspace: FairSubspace) -> FloatArray:
-    scaled = rows if subspace.scale is None else rows / subspace.scale
-    return scaled - (scaled @ subspace.components.T) @ subspace.components
-
-
-def _residual_traces(scatters: FloatArray, subspace: FairSubspace) -> FloatArray:
-    if subspace.scale is not None:
-        scatters = scatters / np.outer(subspace.scale, subspace.scale)
-    # Both sides projected: the difference of two traces would cancel where little is left over.
-    outside = np.eye(subspace.n_features) - subspace.components.T @ subspace.components
-    return np.array([np.vdot(outside, scatter @ outside) for scatter in scatters])

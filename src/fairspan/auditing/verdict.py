@@ -102,11 +102,12 @@ def _compared(fair: ModelAudit, plain: ModelAudit, level: float) -> Verdict:
     newly = [group for group in after if group.group not in {each.group for each in before}]
     if not before:
         if newly:
+            # Of all kinds this alone says that somebody becomes harmed, whom to warn of.
             return Verdict(
                 "harm, and repair moves it",
-                f"{plain.name} is not shown to harm any group; under {fair.name}, "
-                f"{_with_rows(newly)} {_are(newly)} harmed.",
-                f"Do not use {fair.name} in its place.",
+                f"The harm is that of the repair: under {fair.name}, {_with_rows(newly)} "
+                f"{_are(newly)} harmed, while {plain.name} is not shown to harm any group.",
+                f"Do not use {fair.name} in place of {plain.name}.",
                 fair.name,
                 tuple(group.group for group in newly),
             )

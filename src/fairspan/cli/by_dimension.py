@@ -1,19 +1,17 @@
 """What ordinary PCA costs each group on new rows at each number of dimensions, as a table."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from fairspan.auditing.audit import Audit
+from fairspan.auditing.by_dimension import chosen_dimensions, pca_by_dimension
+from fairspan.auditing.expected_losses import Expectations
 from fairspan.auditing.results import GroupAudit, group_name
-from fairspan.cli.inputs import Table, audited_table, plain_model
+from fairspan.cli.inputs import Table, audited_table
 from fairspan.errors import Incompatible
 from fairspan.formatting.numbers import decimals_of, figure, in_ascii, interval, percent
 from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
-from fairspan.report.facts.dimensions import chosen_dimensions
 
-# Numbers of dimensions that are looked at.
-_MOST = 16
 # Letters of a group's name.
 _LONGEST = 24
 _WORDS = (
@@ -22,7 +20,9 @@ _WORDS = (
 )
 
 
-def audit_by_dimension(table: Table, center: str, *, standardize: bool) -> Audit:
+def audit_by_dimension(
+    table: Table, center: str, options: Expectations, *, standardize: bool
+) -> Audit:
     """The audit of ordinary PCA with each of several numbers of dimensions, smallest first.
 
     Raises
@@ -36,12 +36,9 @@ def audit_by_dimension(table: Table, center: str, *, standardize: bool) -> Audit
             "Allowed are rows, which tell what new rows would show",
             "Name the file of the rows",
         )
-    dimensions = chosen_dimensions(max(table.source.n_features - 1, 1), 1, _MOST)
-    models = [
-        replace(plain_model(table, d, center, standardize), name=f"PCA, d = {d}")
-        for d in dimensions
-    ]
-    return audited_table(table, models)
+    dimensions = chosen_dimensions(max(table.source.n_features - 1, 1), 1)
+    models = pca_by_dimension(table.moments, dimensions, center, scale=standardize)
+    return audited_table(table, models, options)
 
 
 def facts_by_dimension(result: Audit) -> dict[str, Any]:

@@ -66,6 +66,7 @@ def demo(page: Path, as_json: bool) -> None:
     is_flag=True,
     help="Show what each group loses on new rows at each of several numbers of dimensions.",
 )
+@options.estimates
 @options.JSON
 def audit(
     data: Path | str,
@@ -75,6 +76,10 @@ def audit(
     standardize: bool,
     models: tuple[Path, ...],
     by_dimension: bool,
+    folds: int,
+    clusters: str | None,
+    level: float,
+    material: float,
     as_json: bool,
 ) -> None:
     """Show what plain PCA does to each group of DATA.
@@ -90,12 +95,16 @@ def audit(
         raise click.UsageError("A saved model has its own dimensions: no --by-dimension.")
     if by_dimension and n_components is not None:
         raise click.UsageError("--by-dimension looks at several numbers of dimensions: no -d.")
-    table = inputs.open_input(data, reading)
+    if not folds and (by_dimension or clusters):
+        option = "--by-dimension" if by_dimension else "--clusters"
+        raise click.UsageError(f"{option} is about what new rows would show: no --folds none.")
+    table = inputs.open_input(data, reading, clusters)
+    wanted = inputs.wanted_estimates(table, folds, level, material)
     if by_dimension:
         from fairspan.cli import by_dimension as curve
         from fairspan.cli.terminal import width_of
 
-        found = curve.audit_by_dimension(table, center, standardize=standardize)
+        found = curve.audit_by_dimension(table, center, wanted, standardize=standardize)
         words = curve.table_by_dimension(found, width_of(sys.stdout))
         click.echo(output.in_json(curve.facts_by_dimension(found)) if as_json else words)
         return
@@ -107,7 +116,7 @@ def audit(
         table = table.selected(audited[0].subspace.feature_names)
     else:
         audited = [inputs.plain_model(table, n_components, center, standardize)]
-    result = inputs.audited_table(table, audited)
+    result = inputs.audited_table(table, audited, wanted)
     click.echo(output.in_json(result.to_dict()) if as_json else output.audit_in_words(result))
 
 

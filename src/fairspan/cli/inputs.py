@@ -6,7 +6,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import click
+
 from fairspan.auditing.audit import Audit, audit_moments, audit_rows
+from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
 from fairspan.auditing.models import Audited, audited_pca, models_of, read_model
 from fairspan.certificates.verification import Verification, not_verified, verify
 from fairspan.cli.options import Value
@@ -14,10 +17,12 @@ from fairspan.cli.progress import telling
 from fairspan.cli.reading import Reading
 from fairspan.errors import Incompatible, InvalidInput, UnknownGroup
 from fairspan.estimator.fitting import Fit, fit_subspace, smallest_dimension
+from fairspan.moments.folds import fold_moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
 from fairspan.problem.posing import criterion_of
 from fairspan.problem.problem import check_n_components
+from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import Label, listed, spelled
 from fairspan.rows.protocol import Rows, RowSource
@@ -42,6 +47,8 @@ class Table:
     seed : int
     max_groups : int or None
         Most groups that the rows may have.
+    has_clusters : bool
+        Whether the last column of the labels says which rows belong together.
     """
 
     source: RowSource | None
@@ -49,12 +56,17 @@ class Table:
     sample: int | None = None
     seed: int = 0
     max_groups: int | None = None
+    has_clusters: bool = False
 
     @cached_property
     def moments(self) -> GroupMoments:
         """Moments of at least two groups, read once."""
         moments = self.saved
-        if moments is None:
+        if moments is None and self.has_clusters:
+            halves = Folds(2, by_cluster=True)
+            limit = GroupLimit(self.max_groups)
+            moments = fold_moments(self.rows("reading"), halves, limit).whole.matrices()
+        elif moments is None:
             moments = accumulate(self.rows("reading"), GroupLimit(self.max_groups))
         if moments.n_groups < 2:
             raise InvalidInput(
@@ -90,18 +102,28 @@ class Table:
         return replace(self, source=self.source.selected(names))
 
 
-def open_input(path: Path | str, reading: Reading) -> Table:
-    """Open rows, or saved moments."""
+def open_input(path: Path | str, reading: Reading, clusters: str | None = None) -> Table:
+    """Open rows, and the column of their clusters if they have one; or saved moments."""
     if isinstance(path, Path) and path.is_file() and is_archive(path):
         moments = GroupMoments.load(path)
         reading.refuse_for_moments(path)
+        if clusters is not None:
+            raise click.UsageError(f"{path} holds moments, which have no rows: no --clusters.")
         return Table(None, moments)
+    if clusters is not None and reading.groups:
+        reading = replace(reading, groups=(*reading.groups, clusters))
     return Table(
         reading.opened(path),
         sample=reading.sample,
         seed=reading.seed or 0,
         max_groups=reading.max_groups,
+        has_clusters=clusters is not None,
     )
+
+
+def wanted_estimates(table: Table, folds: int, level: float, material: float) -> Expectations:
+    """How what new rows would show is estimated; 0 folds for not at all."""
+    return expectations(folds or None, level, material, 0, by_cluster=table.has_clusters)
 
 
 def plain_model(table: Table, n_components: int | None, center: Any, standardize: bool) -> Audited:
@@ -160,11 +182,11 @@ def saved_models(
     return models_of(models)
 
 
-def audited_table(table: Table, audited: Sequence[Audited]) -> Audit:
+def audited_table(table: Table, audited: Sequence[Audited], options: Expectations = USUAL) -> Audit:
     """The audit of models on rows, or on moments that stand in for them."""
     if table.source is None:
-        return audit_moments(audited, [table.moments])
-    return audit_rows(audited, table.rows("auditing"), table.moments)
+        return audit_moments(audited, [table.moments], options)
+    return audit_rows(audited, table.rows("auditing"), table.moments, options=options)
 
 
 def verified_model(model: Path, data: Path | str, reading: Reading) -> Verification:

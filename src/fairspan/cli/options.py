@@ -153,6 +153,11 @@ def chooses_dimension(command: _Command) -> _Command:
     return _with_options(command, _DIMENSION)
 
 
+def estimates(command: _Command) -> _Command:
+    """Add the options of what new rows would show."""
+    return _with_options(command, _ESTIMATING)
+
+
 def fits(command: _Command) -> _Command:
     """Add the options of commands that fit."""
     return _with_options(command, _FITTING)
@@ -254,6 +259,21 @@ _DIMENSION = (
 )
 
 
+class FoldsOrNone(click.ParamType):  # type: ignore[type-arg]
+    """A number of folds; 0 or "none" for no estimates of new rows, which gives 0."""
+
+    name = "folds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number, if it can be one."""
+        text = "0" if str(value).lower() == "none" else str(value)
+        if not text.isdecimal() or int(text) == 1:
+            raise click.BadParameter(
+                f"{value!r} is no number of folds: 2 or more, or none for figures on these rows."
+            )
+        return int(text)
+
+
 class Named(click.ParamType):  # type: ignore[type-arg]
     """The name of a criterion or a display, built in or of another package."""
 
@@ -269,6 +289,38 @@ class Named(click.ParamType):  # type: ignore[type-arg]
             f"{value!r} is not one of {', '.join(map(repr, names_of(self.name)))}."
         )
 
+
+_ESTIMATING = (
+    click.option(
+        "--folds",
+        type=FoldsOrNone(),
+        default="10",
+        metavar="K",
+        show_default=True,
+        help="Parts of the rows, each of which stands for new rows; none for no estimates.",
+    ),
+    click.option(
+        "--clusters",
+        metavar="COL",
+        help="Column that says which rows belong together, such as those of one person.",
+    ),
+    click.option(
+        "--level",
+        type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
+        default=0.95,
+        show_default=True,
+        metavar="P",
+        help="Level of the intervals.",
+    ),
+    click.option(
+        "--material",
+        type=click.FloatRange(0, 1, max_open=True),
+        default=0.01,
+        show_default=True,
+        metavar="SHARE",
+        help="The least loss that matters, as a share of a group's variance.",
+    ),
+)
 
 _FITTING = (
     click.option(

@@ -4,7 +4,8 @@ Each has `from_estimator`, `plot(ax=None)`, which sets `ax_`, `axes_` and `figur
 the data that is drawn.
 """
 
-from fairspan.displays.curves import DisparityPathDisplay, ErrorCurveDisplay
+from fairspan.displays.curves import ErrorCurveDisplay
+from fairspan.displays.disparity_path import DisparityPathDisplay
 from fairspan.displays.fits import (
     FrontierDisplay,
     GroupLossDisplay,

@@ -21,6 +21,7 @@ from fairspan.drawing.labels import (
 )
 from fairspan.drawing.layout import plain_numbers
 from fairspan.formatting.numbers import percent
+from fairspan.typing import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,26 +45,37 @@ class ExpectedLossPicture(AuditPicture):
         What may be said of each loss; None where nothing was estimated.
     level : float
         Of the intervals, which are those of one group.
+    on_rows : (m, k) array or None
+        Losses on the rows, as lines across.
     """
 
     states: tuple[tuple[str | None, ...], ...] = ()
     level: float = 0.95
+    on_rows: FloatArray | None = None
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """One row for each model and group."""
-        return {**super().columns(), "state": [state for row in self.states for state in row]}
+        states = [state for row in self.states for state in row]
+        columns: dict[str, Sequence[Any]] = {**super().columns(), "state": states}
+        if self.on_rows is not None:
+            columns["loss on the rows"] = self.on_rows.ravel().tolist()
+        return columns
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
         start, end = self._limits()
         axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
         handles = [self._draw_losses(axes, i, start, end) for i in range(len(self.models))]
+        names = list(self.models)
+        if self.on_rows is not None:
+            handles.append(_draw_on_rows(axes, self.on_rows))
+            names.append("on these rows")
         axes.set_xlim(start, end)
         for row in self._rows_of_too_few():
             axes.text(0, row, " too few rows", color=FAINT, fontsize=10, va="center")
         plain_numbers((axes,), "x")
         axes.set_xlabel("expected loss on new rows")
         beside = set_rows(axes, self.groups)
-        labels = labels_within(axes, self.models, width_of(axes) / 2.5, 10)
+        labels = labels_within(axes, names, width_of(axes) / 2.5, 10)
         title = "What each group loses on new rows against its own best subspace"
         head(axes, title, handles, labels, note=self._note(), beside=beside)
         return (axes,)
@@ -79,7 +91,7 @@ class ExpectedLossPicture(AuditPicture):
             if np.isnan(value):
                 continue
             low, high = float(self.low[i, g]), float(self.high[i, g])
-            row = g + (i - (m - 1) / 2) * _SPREAD / m
+            row = _row_of(g, i, m)
             colour = FAINT if state == CANNOT_TELL else own.colour
             axes.hlines(row, max(low, start), min(high, end), color=colour, linewidth=2)
             for edge, arrow, leaves in ((start, "<", low < start), (end, ">", high > end)):
@@ -94,17 +106,13 @@ class ExpectedLossPicture(AuditPicture):
         """Ends of the axis: all intervals that tell something, and of the others not much more."""
         assert self.low is not None
         assert self.high is not None
-        known = ~np.isnan(self.values)
-        told = np.array([[state != CANNOT_TELL for state in row] for row in self.states]) & known
-        if not known.any():
-            return -0.05, 1.0
-        start, end = min(float(self.low[known].min()), 0.0), float(self.high[known].max())
-        if told.any():
-            first, last = min(float(self.low[told].min()), 0.0), float(self.high[told].max())
-            beyond = _BEYOND * (last - first)
-            start, end = max(start, first - beyond), min(end, last + beyond)
-        margin = 0.04 * (end - start) or 1.0
-        return start - margin, end + margin
+        told = np.array([[state != CANNOT_TELL for state in row] for row in self.states])
+        low, high, told = self.low.ravel(), self.high.ravel(), told.ravel()
+        if self.on_rows is not None:
+            known = self.on_rows.ravel()
+            low, high = np.append(low, known), np.append(high, known)
+            told = np.append(told, np.ones(len(known), dtype=np.bool_))
+        return shown_range(low, high, told)
 
     def _rows_of_too_few(self) -> list[int]:
         """Groups of which no model has an estimate, though there are estimates of others."""
@@ -120,6 +128,46 @@ class ExpectedLossPicture(AuditPicture):
         if any(state == CANNOT_TELL for row in self.states for state in row):
             lines += " Grey: these rows cannot tell."
         return lines
+
+
+def _row_of(group: int, model: int, n_models: int) -> float:
+    """Where a model stands among those of a group."""
+    return group + (model - (n_models - 1) / 2) * _SPREAD / n_models
+
+
+def _draw_on_rows(axes: Axes, values: FloatArray) -> Any:
+    """Short lines across, which no mark hides."""
+    m, k = values.shape
+    rows = [_row_of(g, i, m) for i in range(m) for g in range(k)]
+    (marks,) = axes.plot(values.ravel(), rows, "|", color=INK, markersize=11, zorder=3.5)
+    return marks
+
+
+def shown_range(
+    low: FloatArray, high: FloatArray, told: BoolArray, most_beyond: float = _BEYOND
+) -> tuple[float, float]:
+    """Ends of an axis with zero: of all intervals that tell something, of others little more.
+
+    Parameters
+    ----------
+    low, high : (n,) arrays
+        NaN where there is no interval.
+    told : (n,) array of bool
+        Which of them tell something.
+    most_beyond : float
+        How much more of others is shown, as a share of what these take.
+    """
+    known = ~(np.isnan(low) | np.isnan(high))
+    if not known.any():
+        return -0.05, 1.0
+    start, end = min(float(low[known].min()), 0.0), max(float(high[known].max()), 0.0)
+    told = told & known
+    if told.any():
+        first, last = min(float(low[told].min()), 0.0), max(float(high[told].max()), 0.0)
+        beyond = most_beyond * (last - first)
+        start, end = max(start, first - beyond), min(end, last + beyond)
+    margin = 0.04 * (end - start) or 1.0
+    return start - margin, end + margin
 
 
 def _mark(

@@ -144,12 +144,14 @@ class Picture(ABC):
             matplotlib is not installed.
         """
         imported("matplotlib", "plot", "plot")
-        from matplotlib import pyplot, rc_context
+        from matplotlib import rc_context
 
         with rc_context({**STYLE, **fallback_fonts()}), warnings.catch_warnings():
             # Texts are measured; whoever shows them may have other fonts.
             warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
             if ax is None:
+                from matplotlib import pyplot  # takes its time, and a page needs none of it
+
                 _, ax = pyplot.subplots(figsize=self.size(), layout="constrained")
             # Axes made elsewhere may have something of another style.
             ax.spines[["top", "right"]].set_visible(False)

@@ -10,11 +10,16 @@ from fairspan.errors import InvalidInput
 from fairspan.estimator.fitting import smallest_dimension
 from fairspan.formatting.plain_values import plain
 from fairspan.linalg.threads import threads_of
+from fairspan.moments.folds import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.parameters import used_parameters
 from fairspan.problem.problem import check_n_components
 from fairspan.report.facts.answers import Answers, ReportSettings, answers_of
-from fairspan.report.facts.dimensions import along_dimensions, dimensions_facts
+from fairspan.report.facts.dimensions import (
+    along_dimensions,
+    dimensions_facts,
+    expected_by_dimension,
+)
 from fairspan.report.facts.expected import audit_of, verdicts_facts
 from fairspan.report.facts.models import findings_facts, models_facts
 from fairspan.report.facts.origin import Origin, provenance_facts
@@ -73,11 +78,11 @@ def facts_of(
     )
     with threads_of(None):
         answers = answers_of(moments, asked, d)
-    audit = audit_of(answers, rows, moments)
+    audit, folds = audit_of(answers, rows, moments)
     settings = _settings_facts(answers, asked, d)
     # Hundreds of small eigenproblems: where cores are shared, threads would wait for each other.
     with threads_of(None):
-        curves = _curves(moments, answers, audit, asked, d)
+        curves = _curves(moments, answers, audit, asked, folds)
     facts: dict[str, Any] = plain(
         {
             "format": FORMAT,
@@ -165,10 +170,14 @@ def _feature_names(moments: GroupMoments) -> list[str]:
 
 
 def _curves(
-    moments: GroupMoments, answers: Answers, audit: Audit, asked: ReportSettings, n_components: int
+    moments: GroupMoments,
+    answers: Answers,
+    audit: Audit,
+    asked: ReportSettings,
+    folds: FoldMoments | None,
 ) -> dict[str, Any]:
     """Curves by dimension, the frontier of two groups, and a walk along one of them."""
-    rounding = audit.models[0].rounding
+    rounding, n_components = audit.models[0].rounding, audit.models[0].n_components
     found = along_dimensions(answers)
     plain_errors = np.array([each.error.value for each in audit.models[0].groups])
     groups = [group_name(label) for label in moments.labels]
@@ -182,7 +191,10 @@ def _curves(
     scaled = moments if scale is None else moments.divided_by(scale)
     second = scaled.second_moments(asked.center)
     return {
-        "by_dimension": dimensions_facts(found, asked.criterion.name, rounding),
+        "by_dimension": {
+            **dimensions_facts(found, asked.criterion.name, rounding),
+            "expected": expected_by_dimension(found, audit, folds),
+        },
         "frontier": None if curve is None else _frontier_facts(curve, answers, plain_errors),
         "steps": steps_facts(walk, scaled, second, _feature_names(moments), rounding),
     }

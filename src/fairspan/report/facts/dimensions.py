@@ -1,21 +1,27 @@
 """Errors and losses by dimension: ordinary PCA, the main criterion, and the best possible."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from fairspan.auditing.audit import Audit
+from fairspan.auditing.by_dimension import chosen_dimensions, estimated_of, pca_by_dimension
+from fairspan.auditing.expected_losses import USUAL, ExpectedFigures
+from fairspan.auditing.judging import expected_in_folds
 from fairspan.certificates.solution import Solution
 from fairspan.errors import Incompatible
+from fairspan.moments.folds import FoldMoments, SummedFolds
 from fairspan.problem.problem import Problem
 from fairspan.report.facts.answers import MANY_GROUPS, Answers
 from fairspan.solvers.choose import Auto
 from fairspan.typing import FloatArray
 
 MOST = 40
-# Beyond so many features, or with many groups, each dimension takes its time.
-_MANY_FEATURES, _MOST_OF_MANY = 300, 16
+# Beyond so many features, or with many groups, each dimension takes its time; with more than two
+# groups, some.
+_MANY_FEATURES, _MOST_OF_MANY, _MOST_OF_SEVERAL = 300, 16, 24
 # As a share of the objective, as fits have it by default.
 _TOLERANCE = 1e-9
 
@@ -45,13 +51,13 @@ class AtDimension:
 
 
 def along_dimensions(answers: Answers) -> list[AtDimension]:
-    """Solve for 40 dimensions at most, the one that was asked for among them."""
+    """Solve for 40 dimensions at most, 24 of three groups or more, that asked for among them."""
     main, pca = answers.main.fit, answers.plain.fit
     judged = main.problem
-    are_many = judged.n_features > _MANY_FEATURES or len(judged.labels) > MANY_GROUPS
-    dimensions = chosen_dimensions(
-        judged.n_features, main.subspace.dimension, _MOST_OF_MANY if are_many else MOST
-    )
+    most = MOST if len(judged.labels) <= 2 else _MOST_OF_SEVERAL
+    if judged.n_features > _MANY_FEATURES or len(judged.labels) > MANY_GROUPS:
+        most = _MOST_OF_MANY
+    dimensions = chosen_dimensions(judged.n_features, main.subspace.dimension, most)
     found = []
     for d in dimensions:
         problem = replace(judged, n_components=d)
@@ -60,25 +66,6 @@ def along_dimensions(answers: Answers) -> list[AtDimension]:
         fair = None if solution is None else problem.errors(solution.components.T)
         found.append(AtDimension(d, problem.best_errors, problem.errors(plain), fair, solution))
     return found
-
-
-def chosen_dimensions(n_features: int, asked: int, most: int = MOST) -> list[int]:
-    """The dimensions that are looked at: all of a few, the smaller half and some of many.
-
-    Examples
-    --------
-    >>> chosen_dimensions(5, 2)
-    [1, 2, 3, 4, 5]
-    >>> chosen = chosen_dimensions(81, 34)
-    >>> len(chosen), chosen[18:24], 34 in chosen, chosen[-1]
-    (40, [19, 20, 23, 26, 30, 33], True, 81)
-    """
-    if n_features <= most:
-        return list(range(1, n_features + 1))
-    first = list(range(1, most // 2 + 1))
-    # One place is kept for the dimension that was asked for.
-    rest = np.linspace(first[-1], n_features, most - len(first))[1:]
-    return sorted({asked, *first, *rest.round().astype(int).tolist()})
 
 
 def dimensions_facts(
@@ -107,6 +94,48 @@ def dimensions_facts(
             ],
         },
     }
+
+
+def expected_by_dimension(
+    found: Sequence[AtDimension], audit: Audit, folds: FoldMoments | None
+) -> dict[str, Any] | None:
+    """What PCA would cost each group on new rows, at some of the dimensions; None if unknown.
+
+    Estimates come from moments by fold, and intervals from how folds differ. At the dimension that
+    was asked for the figures are those of the audit of the rows, whose intervals are narrower.
+    """
+    pca = audit.models[0]
+    if not isinstance(folds, SummedFolds) or not pca.has_estimates:
+        return None
+    asked = pca.n_components
+    dimensions = estimated_of([each.n_components for each in found], asked)
+    models = pca_by_dimension(folds.whole, dimensions, pca.center, scale=pca.scaled)
+    options = replace(USUAL, level=audit.level, material=audit.material)
+    estimates = dict(zip(dimensions, expected_in_folds(models, folds, options), strict=True))
+    estimates[asked] = [group.expected for group in pca.groups]
+    return {
+        "dimensions": dimensions,
+        "plain": {
+            "losses": _each(estimates, lambda figures: figures.loss.value),
+            "losses_low": _each(estimates, lambda figures: figures.loss.low),
+            "losses_high": _each(estimates, lambda figures: figures.loss.high),
+            "errors": _each(estimates, lambda figures: figures.error.value),
+            "states": [
+                ["cannot tell" if each is None else each.state for each in groups]
+                for groups in estimates.values()
+            ],
+        },
+    }
+
+
+def _each(
+    estimates: Mapping[int, Sequence[ExpectedFigures | None]],
+    figure: Callable[[ExpectedFigures], float | None],
+) -> list[list[float | None]]:
+    """One figure of every group, by dimension."""
+    return [
+        [None if each is None else figure(each) for each in groups] for groups in estimates.values()
+    ]
 
 
 def without_rounding(values: FloatArray, rounding: float) -> list[float]:

@@ -3,10 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from fairspan.auditing.audit import Audit, audit_moments, audit_rows
+from fairspan.auditing.audit import Audit, audit_in_folds, audit_moments, audit_rows
 from fairspan.auditing.expected_losses import USUAL
 from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
 from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
+from fairspan.moments.folds import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.report.facts.answers import MANY_GROUPS, PCA, SLOW, Answer, Answers
 from fairspan.rows.protocol import Rows
@@ -26,21 +27,23 @@ _FIGURES = (
 )
 
 
-def audit_of(answers: Answers, rows: Rows | None, moments: GroupMoments) -> Audit:
-    """The audit of all answers; of many groups, not all of them have estimates."""
+def audit_of(
+    answers: Answers, rows: Rows | None, moments: GroupMoments
+) -> tuple[Audit, FoldMoments | None]:
+    """The audit of all answers, and moments by fold; of many groups, not all have estimates."""
     audited = answers.audited
     if rows is None:
         audit = audit_moments(audited, [moments])
         without = [replace(model, why_no_estimates=_IN_ONE_PART) for model in audit.models]
-        return replace(audit, models=tuple(without))
+        return replace(audit, models=tuple(without)), None
     chosen = [
         each
         for each, answer in zip(audited, answers, strict=True)
         if is_refitted(answer, moments.n_groups)
     ]
-    some = audit_rows(chosen, rows, moments)
+    some, folds = audit_in_folds(chosen, rows, moments)
     if len(chosen) == len(audited):
-        return some
+        return some, folds
     every = audit_rows(audited, rows, moments, options=replace(USUAL, folds=None))
     estimated = {model.name: model for model in some.models}
     most = MANY_GROUPS if moments.n_groups > MANY_GROUPS else _FEW_GROUPS
@@ -51,7 +54,7 @@ def audit_of(answers: Answers, rows: Rows | None, moments: GroupMoments) -> Audi
     of_others = [
         each for each in every.findings if each.model is not None and each.model not in estimated
     ]
-    return replace(some, models=models, findings=(*some.findings, *of_others))
+    return replace(some, models=models, findings=(*some.findings, *of_others)), folds
 
 
 def is_refitted(answer: Answer, n_groups: int) -> bool:

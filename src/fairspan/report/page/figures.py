@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from fairspan.drawing.by_group import AuditPicture, GroupLossPicture
-from fairspan.drawing.curves import ErrorCurvePicture
+from fairspan.drawing.by_group import AuditPicture
+from fairspan.drawing.error_curves import ErrorCurvePicture
 from fairspan.drawing.expected_losses import ExpectedLossPicture
+from fairspan.drawing.group_losses import GroupLossPicture
 from fairspan.drawing.points import FrontierPicture
 from fairspan.formatting.names import called, spoken
 from fairspan.formatting.numbers import interval, number
 from fairspan.report.page.inline_figures import Drawn, Point, draw
-from fairspan.report.page.lookups import Facts, main_of, plain_of
+from fairspan.report.page.lookups import Facts, has_estimates, main_of, plain_of
 from fairspan.typing import FloatArray
 
 # Groups with a curve of their own.
@@ -97,30 +99,71 @@ def of_losses(facts: Facts) -> Drawn:
 
 
 def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
-    """Losses of every group against the number of dimensions."""
+    """Losses of every group against the number of dimensions, expected ones where there are."""
     curve, steps = facts["by_dimension"], facts["steps"]
     plain, fair = curve["plain"]["losses"], curve["fair"]["losses"]
     name, names, drawn = spoken(curve["fair"]["criterion"]), _names(facts), _losing_most(facts)
+    of_plain = _table(plain)[:, drawn]
+    of_fair = _table([each or [None] * len(names) for each in fair])[:, drawn]
     picture = ErrorCurvePicture(
         dimensions=np.array(curve["dimensions"]),
         groups=tuple(names[g] for g in drawn),
-        plain=_table(plain)[:, drawn],
-        fair=_table([each or [None] * len(names) for each in fair])[:, drawn],
+        plain=of_plain,
+        fair=of_fair,
         name=name,
         marked=facts["settings"]["n_components"],
         quantity="loss",
     )
+    if curve["expected"] is not None:
+        picture = replace(
+            picture,
+            quantity="expected loss",
+            plain_on_rows=of_plain,
+            fair_on_rows=of_fair,
+            level=facts["level"],
+            **_expected_by_dimension(facts, drawn),
+        )
     told = [
         f"{_largest(before)} and {_largest(after)} at d = {d}"
         for d, before, after in zip(curve["dimensions"], plain, fair, strict=True)
     ]
     whose = "each group" if len(drawn) == len(names) else f"the {len(drawn)} groups that lose most"
-    caption = (
-        f"Excess loss on these rows of {whose} by number of dimensions, under PCA and under {name}."
-    )
+    on_rows = f"on these rows of {whose} by number of dimensions, under PCA and under {name}"
+    caption = f"Excess loss {on_rows}."
+    if curve["expected"] is not None:
+        caption = (
+            f"Points with bands: the loss to expect on new rows, under PCA by number of dimensions "
+            f"and under {name} at the one that was chosen. Dotted: excess loss {on_rows}."
+        )
     alternative = f"Largest loss of a group under PCA and {name}: {'; '.join(told)}."
     points = [_on_curves(point, drawn) for point in steps["points"]] if with_marks else []
     return draw(picture, "d", caption, alternative, points, steps["start"])
+
+
+def _expected_by_dimension(facts: Facts, drawn: Sequence[int]) -> dict[str, Any]:
+    """What PCA would cost on new rows, and the main answer at its dimension; NaN elsewhere."""
+    curve, main = facts["by_dimension"], main_of(facts)
+    expected, shown = curve["expected"], curve["dimensions"]
+    places = [shown.index(d) for d in expected["dimensions"]]
+    shape = (len(shown), len(drawn))
+    figures: dict[str, Any] = {}
+    for key, model in (("plain", expected["plain"]), ("fair", None)):
+        values, interval = np.full(shape, np.nan), np.full((*shape, 2), np.nan)
+        states: list[list[str | None]] = [[None] * shape[1] for _ in shown]
+        if model is not None:
+            values[places] = _table(model["losses"])[:, drawn]
+            interval[places, :, 0] = _table(model["losses_low"])[:, drawn]
+            interval[places, :, 1] = _table(model["losses_high"])[:, drawn]
+            for place, row in zip(places, model["states"], strict=True):
+                states[place] = [row[g] for g in drawn]
+        elif not main["is_plain_pca"]:
+            place = shown.index(facts["settings"]["n_components"])
+            values[place] = _values(main, "expected_loss")[drawn]
+            interval[place, :, 0] = _values(main, "expected_loss_low")[drawn]
+            interval[place, :, 1] = _values(main, "expected_loss_high")[drawn]
+            states[place] = [main["groups"][g]["state"] for g in drawn]
+        figures |= {key: values, f"{key}_interval": interval, f"{key}_states": states}
+    return figures
 
 
 def of_frontier(facts: Facts) -> Drawn:
@@ -197,7 +240,9 @@ def _turn(start: FloatArray, middle: FloatArray, end: FloatArray) -> float:
 
 def _losing_most(facts: Facts) -> list[int]:
     """Positions of the groups with the largest loss under PCA: as many as there is room for."""
-    losses = _values(plain_of(facts), "excess_loss")
+    estimated = has_estimates(facts)
+    losses = _values(plain_of(facts), "expected_loss" if estimated else "excess_loss")
+    # Groups of too few rows come last.
     return sorted(np.argsort(-losses, kind="stable")[:_MOST_PANELS].tolist())
 
 

@@ -121,6 +121,7 @@ def draw(
         panels: Sequence[Any] = getattr(picture, "axes_", (axes,))
         for line in (line for panel in panels for line in panel.lines):
             line.set_markevery(-(-len(line.get_xdata()) // _MOST_MARKERS))
+        _lay_out_once(figure)
         svg = inline_svg(figure, key, alternative)
     # Where the points lie, once the layout is known.
     height = figure.get_figheight() * _POINTS_PER_INCH
@@ -179,6 +180,14 @@ def compact(svg: str) -> str:
     while n_removed:
         svg, n_removed = _ALONE.subn(r"\1", svg)
     return _MARKERS.sub(_with_one_style, svg)
+
+
+def _lay_out_once(figure: Figure) -> None:
+    """Place everything now: whoever writes the figure would do so twice, and draw it twice."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine(None)
 
 
 def _in_page(tag: str, key: str) -> str:

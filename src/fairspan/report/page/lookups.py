@@ -49,6 +49,22 @@ def worst_expected(facts: Facts, model: Facts) -> int | None:
     )
 
 
+def harmed_by_dimension(facts: Facts) -> list[tuple[int, str, float]]:
+    """Where PCA harms a group on new rows: d, and whom it costs most, with the expected loss."""
+    expected = facts["by_dimension"]["expected"]
+    if expected is None:
+        return []
+    names = [group["group"] for group in facts["data"]["groups"]]
+    found = []
+    for i, d in enumerate(expected["dimensions"]):
+        states, losses = expected["plain"]["states"][i], expected["plain"]["losses"][i]
+        harmed = [g for g, state in enumerate(states) if state == "harmed"]
+        if harmed:
+            worst = max(harmed, key=lambda g: losses[g])
+            found.append((d, names[worst], losses[worst]))
+    return found
+
+
 def most_lost(model: Facts) -> Facts:
     """The group with the largest excess loss; the first of those that share it."""
     groups: Sequence[Facts] = model["groups"]

@@ -23,6 +23,7 @@ from fairspan.report.page.lookups import (
     ALIKE,
     Facts,
     findings_about_the_answer,
+    harmed_by_dimension,
     has_estimates,
     main_of,
     most_lost,
@@ -41,7 +42,7 @@ _SENTENCES = (
     *("walk", "components", "findings", "proof", "made"),
 )
 _ON_NEW_ROWS = (
-    *("pca_on_new_rows", "criteria_on_new_rows", "answers_on_new_rows"),
+    *("pca_on_new_rows", "criteria_on_new_rows", "answers_on_new_rows", "walk_on_new_rows"),
     *("states", "not_estimated"),
 )
 
@@ -118,6 +119,7 @@ def said(name: str, facts: Facts) -> Markup:
                 "sharing": sharing_largest([group["excess_loss"] for group in main["groups"]]),
                 "largest": largest,
                 "hardest": largest.index(max(largest)),
+                "harmed_at": harmed_by_dimension(facts),
                 "about_answer": findings_about_the_answer(facts)[0],
             }
         )

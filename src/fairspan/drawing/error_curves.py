@@ -1,0 +1,315 @@
+"""Picture of error curves: what is lost of each group, by number of dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.drawing.expected_losses import CANNOT_TELL, shown_range
+from fairspan.drawing.labels import (
+    BEST,
+    FAINT,
+    FAIR,
+    INK,
+    PLAIN,
+    Look,
+    head,
+    labels_within,
+    look,
+    width_of,
+)
+from fairspan.drawing.layout import label_bounds, panelled_size, panels, plain_numbers
+from fairspan.drawing.picture import Picture, unproven
+from fairspan.formatting.names import label_of, spoken
+from fairspan.formatting.numbers import percent
+from fairspan.typing import BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Beyond this many groups each has a panel: its lines and bands are then still told apart.
+_MOST_TOGETHER = 2
+_BAND = 0.16
+# Beside what is known, the panels' common axis shows so little of what is not.
+_BEYOND = 0.3
+# Beyond this many dimensions the marks in a panel are smaller.
+_MOST_MARKED = 12
+_TITLES = {
+    "error": "What is lost of each group, by number of dimensions",
+    "loss": "What each group loses against its own best subspace",
+    "expected error": "What is lost of each group on new rows, by number of dimensions",
+    "expected loss": "What each group loses on new rows, by number of dimensions",
+}
+_LABELS = {
+    "error": "reconstruction error",
+    "loss": "excess loss",
+    "expected error": "expected error",
+    "expected loss": "expected loss",
+}
+
+States = Sequence[Sequence[str | None]]
+
+
+@dataclass(eq=False)
+class ErrorCurvePicture(Picture):
+    """What PCA and a fair criterion leave of each group, at each number of dimensions.
+
+    Attributes
+    ----------
+    dimensions : (m,) array of int
+        Rising.
+    groups : tuple of k str
+    plain, fair : (m, k) arrays
+        Of ordinary PCA, and of the criterion; NaN where no subspace answers it, or where too little
+        is known of new rows.
+    name : str
+        The criterion's.
+    best : (m, k) array or None
+        The least that any subspace leaves of each group alone.
+    plain_interval, fair_interval : (m, k, 2) arrays or None
+        Ends of the intervals, each of one group at one dimension; NaN where there is none.
+    marked : int or None
+        The dimension that was chosen.
+    quantity : {"error", "loss", "expected error", "expected loss"}
+        The last two are those of new rows.
+    statuses : sequence of m str, or None
+        How each fit of the criterion ended, "no answer" where there is none.
+    plain_states, fair_states : m sequences of k str or None, optional
+        What may be said of expected losses; points of which the rows cannot tell are grey.
+    plain_on_rows, fair_on_rows : (m, k) arrays or None
+        The figures on the rows, beside those that are expected.
+    level : float
+        Of the intervals.
+    why_on_rows : str
+        Why nothing is said of new rows, though rows were given.
+    """
+
+    dimensions: npt.NDArray[np.int64]
+    groups: tuple[str, ...]
+    plain: FloatArray
+    fair: FloatArray
+    name: str = "fair"
+    best: FloatArray | None = None
+    plain_interval: FloatArray | None = None
+    fair_interval: FloatArray | None = None
+    marked: int | None = None
+    quantity: Literal["error", "loss", "expected error", "expected loss"] = "error"
+    statuses: Sequence[str] | None = None
+    plain_states: States | None = None
+    fair_states: States | None = None
+    plain_on_rows: FloatArray | None = None
+    fair_on_rows: FloatArray | None = None
+    level: float = 0.95
+    why_on_rows: str = ""
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether these are figures of new rows."""
+        return self.quantity.startswith("expected")
+
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure, in inches."""
+        return (6.6, 4.8) if self._together else panelled_size(len(self.groups))
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """One row for each model, dimension and group; the ends of intervals where there are."""
+        models = self._models()
+        shape = (len(models), len(self.dimensions), len(self.groups))
+        model, dimension, group = (each.ravel() for each in np.indices(shape))
+        none = np.full((*shape[1:], 2), np.nan)
+        ends = np.array([none if each.interval is None else each.interval for each in models])
+        columns: dict[str, Sequence[Any]] = {
+            "model": [models[i].name for i in model],
+            "n_components": self.dimensions[dimension].tolist(),
+            "group": [self.groups[g] for g in group],
+            self.quantity: np.array([each.values for each in models]).ravel().tolist(),
+            "low": ends[..., 0].ravel().tolist(),
+            "high": ends[..., 1].ravel().tolist(),
+            "status": [
+                self.statuses[i] if self.statuses and models[m].style is FAIR else None
+                for m, i in zip(model, dimension, strict=True)
+            ],
+        }
+        if self.is_expected:
+            columns["state"] = [
+                None if (states := models[m].states) is None else states[i][g]
+                for m, i, g in zip(model, dimension, group, strict=True)
+            ]
+        if self.plain_on_rows is not None:
+            nowhere = np.full(shape[1:], np.nan)
+            on_rows = [nowhere if each.on_rows is None else each.on_rows for each in models]
+            columns[f"{self.quantity.removeprefix('expected ')} on the rows"] = (
+                np.array(on_rows).ravel().tolist()
+            )
+        return columns
+
+    @property
+    def _together(self) -> bool:
+        return len(self.groups) <= _MOST_TOGETHER and self.plain_on_rows is None
+
+    def _models(self) -> list[_Model]:
+        models = [
+            _Model(
+                *("plain", "PCA", self.plain, self.plain_interval, PLAIN),
+                self.plain_states,
+                self.plain_on_rows,
+            ),
+            _Model(
+                *("fair", self.name, self.fair, self.fair_interval, FAIR),
+                self.fair_states,
+                self.fair_on_rows,
+            ),
+        ]
+        if self.best is not None:
+            models.append(_Model("best", "best possible", self.best, None, BEST))
+        return models
+
+    def _draw(self, axes: Axes) -> Sequence[Axes]:
+        from matplotlib.ticker import MaxNLocator
+
+        drawn = (axes,) if self._together else panels(axes, self.groups)
+        for i, panel in enumerate(drawn):
+            if self.marked is not None:
+                panel.axvline(self.marked, color=FAINT, linewidth=1, zorder=0, gid=f"marked-{i}")
+        # New rows may be estimated at some dimensions alone: lines run through these. Elsewhere a
+        # gap is where a criterion has no answer.
+        estimated = np.ones(len(self.dimensions), dtype=np.bool_)
+        if self.is_expected:
+            estimated = np.asarray(~np.isnan(self.plain).all(axis=1))
+        for g in range(len(self.groups)):
+            # Where groups share axes, colour and marker tell them apart; else they tell models.
+            panel, own = (axes, look(g)) if self._together else (drawn[g], None)
+            for model in self._models():
+                _draw_line(panel, self.dimensions, model, g, own, estimated)
+            if g in self._of_too_few() and not self._together:
+                panel.text(
+                    *(0.5, 0.6, "too few rows"), transform=panel.transAxes, ha="center", color=FAINT
+                )
+        if self.is_expected:
+            for panel in drawn:
+                panel.axhline(0, color=INK, linewidth=0.6, zorder=1)
+        drawn[0].set_ylim(*self._limits())
+        plain_numbers(drawn[:1])  # all are of one scale
+        drawn[0].xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True, min_n_ticks=1))
+        label_bounds(axes, drawn, "number of dimensions", _LABELS[self.quantity])
+        head(axes, _TITLES[self.quantity], *self._legend(axes), note=self._note())
+        return drawn
+
+    def _of_too_few(self) -> list[int]:
+        """Groups of which nothing is expected, though there are estimates of others."""
+        known = ~np.isnan(self.plain)
+        return [g for g in range(len(self.groups)) if not known[:, g].any() and known.any()]
+
+    def _limits(self) -> tuple[float, float | None]:
+        """Ends of the axis; an interval that tells nothing does not decide how far it goes."""
+        if not self.is_expected:
+            return 0.0, None
+        ends: list[tuple[FloatArray, FloatArray, BoolArray]] = []
+        for each in self._models():
+            everything: BoolArray = np.ones(each.values.size, dtype=np.bool_)
+            told = everything
+            if each.states is not None:
+                said = [state for row in each.states for state in row]
+                told = np.array([state != CANNOT_TELL for state in said], dtype=np.bool_)
+            low = high = each.values
+            if each.interval is not None:
+                low, high = each.interval[..., 0], each.interval[..., 1]
+            ends.append((low.ravel(), high.ravel(), told))
+            if each.on_rows is not None:
+                ends.append((each.on_rows.ravel(), each.on_rows.ravel(), everything))
+        low, high, told = (np.concatenate(parts) for parts in zip(*ends, strict=True))
+        return shown_range(low, high, told, _BEYOND)
+
+    def _legend(self, axes: Axes) -> tuple[list[Any], list[str]]:
+        from matplotlib.lines import Line2D
+
+        handles, labels = [], []
+        if self._together:
+            labels = labels_within(axes, self.groups, width_of(axes) / 2.5, 10)
+            for own in map(look, range(len(self.groups))):
+                handles.append(Line2D([], [], color=own.colour, marker=own.marker, linestyle=""))
+        for model in self._models():
+            colour = INK if self._together and model.style is not BEST else model.style.colour
+            line = Line2D([], [], color=colour, linestyle=model.style.line)
+            if model.style is not BEST:
+                line.set_marker("o" if self._together else model.style.marker)
+                line.set_markerfacecolor(colour if model.style.is_filled else "white")
+            handles.append(line)
+            labels.append(label_of(spoken(model.name)))
+        for model in self._models():
+            if model.on_rows is not None:
+                handles.append(Line2D([], [], color=model.style.colour, **_ON_ROWS))
+                labels.append(f"{label_of(spoken(model.name))}, on these rows")
+        if self.marked is not None:
+            handles.append(Line2D([], [], color=FAINT, linewidth=1))
+            labels.append(f"{self.marked}, the fitted one")
+        return handles, labels
+
+    def _note(self) -> str:
+        has_bands = self.plain_interval is not None or self.fair_interval is not None
+        level = percent(self.level)
+        bands = f"Bands are {level} intervals from the rows." if has_bands else ""
+        if has_bands and self.is_expected:
+            bands = f"Bands are {level} intervals, each of one group at one d."
+        states = [state for each in self._models() for row in each.states or () for state in row]
+        if CANNOT_TELL in states:
+            bands += " Grey: these rows cannot tell."
+        if self.why_on_rows:
+            bands = f"Figures on the rows: no estimates for new ones ({self.why_on_rows})."
+        return f"{bands} {unproven(self.statuses or ())}".strip()
+
+
+class _Model(NamedTuple):
+    """One line in each panel, which `key` and the group's position identify."""
+
+    key: str
+    name: str
+    values: FloatArray
+    interval: FloatArray | None
+    style: Look
+    states: States | None = None
+    on_rows: FloatArray | None = None
+
+
+_ON_ROWS: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}
+
+
+def _draw_line(
+    axes: Axes,
+    dimensions: npt.NDArray[np.int64],
+    model: _Model,
+    g: int,
+    own: Look | None,
+    shown: BoolArray,
+) -> None:
+    style = model.style
+    colour = style.colour if own is None else own.colour
+    if model.on_rows is not None:
+        axes.plot(dimensions, model.on_rows[:, g], color=colour, zorder=1.8, **_ON_ROWS)
+    dimensions, values = dimensions[shown], model.values[shown, g]
+    (line,) = axes.plot(dimensions, values, color=colour, linestyle=style.line)
+    line.set_gid(f"{model.key}-{g}")
+    if style is BEST:
+        line.set(linewidth=1.4, zorder=1.5)
+    else:
+        size = 5.5 if own is not None or len(dimensions) <= _MOST_MARKED else 4
+        line.set(marker=style.marker if own is None else own.marker, markersize=size)
+        line.set(markerfacecolor=colour if style.is_filled else "white")
+        line.set_zorder(3 if style is FAIR else 2.5)
+    if own is not None and g == 0 and style is FAIR:
+        # Where the other group's line covers it, as equal losses do, it is seen on both sides.
+        line.set(linewidth=3.2, markersize=8)
+    if model.states is not None:
+        unknown = np.array([row[g] == CANNOT_TELL for row in model.states])[shown]
+        (grey,) = axes.plot(dimensions[unknown], values[unknown], color=FAINT, linestyle="")
+        grey.set(marker=line.get_marker(), markersize=line.get_markersize(), zorder=3.5)
+        grey.set(markerfacecolor=FAINT if style.is_filled else "white")
+    if model.interval is not None:
+        low, high = model.interval[shown, g].T
+        if (~np.isnan(low)).sum() == 1:  # a band of no width is not seen
+            axes.vlines(dimensions, low, high, color=colour, linewidth=1.6)
+        axes.fill_between(dimensions, low, high, color=colour, alpha=_BAND, linewidth=0)
