@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas
 
-from fairspan.errors import CorruptFile, InvalidInput
+from fairspan.errors import InvalidInput
 from fairspan.moments.accumulate import statistics_of
 from fairspan.moments.center import Center
 from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.group_statistics import (
     EVERY_ROW,
-    KIND,
     GroupStatistics,
     Intake,
     OneGroup,
@@ -28,7 +27,7 @@ from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import label_array
 from fairspan.rows.protocol import OnMissing
 from fairspan.rows.registry import rows_of
-from fairspan.storage import read_archive, write_archive
+from fairspan.storage import MOMENTS, NotAllowed, read_archive, write_archive
 from fairspan.typing import AnyArray, FloatArray, IntegerArray
 
 
@@ -265,7 +264,7 @@ class GroupMoments(GroupMeans):
 
         The file appears only when it is complete.
         """
-        write_archive(path, KIND, *packed(self.statistics))
+        write_archive(path, MOMENTS.kind, *packed(self.statistics))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "GroupMoments":
@@ -278,13 +277,9 @@ class GroupMoments(GroupMeans):
         CorruptFile
             The file is truncated, altered or of another kind.
         """
-        statistics = unpacked(read_archive(path, KIND), str(path))
+        statistics = unpacked(read_archive(path, MOMENTS), str(path))
         if not statistics.groups:
-            raise CorruptFile(
-                f"{path} holds moments of no group",
-                "Allowed is a complete file written by GroupMoments.save",
-                "Make the file again",
-            )
+            raise MOMENTS.refusal(str(path), NotAllowed("groups", "is []", "at least one group"))
         return cls.of(statistics)
 
     def to_bytes(self) -> bytes:
