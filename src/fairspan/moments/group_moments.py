@@ -84,6 +84,7 @@ class GroupMoments(GroupMeans):
         *,
         on_missing: OnMissing = "error",
         max_groups: int | None = None,
+        max_memory: int | None = None,
     ) -> "GroupMoments":
         """One pass over rows, in blocks, accumulated in float64, wherever the rows are.
 
@@ -106,6 +107,9 @@ class GroupMoments(GroupMeans):
             Most groups that are allowed. By default, more than 100 groups that are also more than
             a third of the rows are refused: these are no groups but an identifier, or a continuous
             number.
+        max_memory : int, optional
+            Bytes that may be taken, about 24 k p^2; more is refused before any matrix is made. By
+            default, what this machine or container has.
 
         Returns
         -------
@@ -114,9 +118,10 @@ class GroupMoments(GroupMeans):
         Raises
         ------
         InvalidInput
-            NaN, infinity, text, missing labels, lengths that differ, no rows, too many groups.
+            NaN, infinity, text, missing labels, lengths that differ, no rows, too many groups, too
+            little memory.
         InvalidType, InvalidParameter
-            max_groups is no whole number of at least 1.
+            max_groups or max_memory is no whole number of at least 1.
 
         Notes
         -----
@@ -125,7 +130,7 @@ class GroupMoments(GroupMeans):
         no more than rounding. Memory beyond the input does not grow with n.
         """
         rows = rows_of(X, sensitive_features, sample_weight, on_missing)
-        return cls.of(statistics_of(rows, GroupLimit(max_groups)))
+        return cls.of(statistics_of(rows, GroupLimit(max_groups, max_memory=max_memory)))
 
     @classmethod
     def of(cls, statistics: GroupStatistics) -> "GroupMoments":
