@@ -63,8 +63,8 @@ def write_sections(sections: Mapping[str, str], path: Path) -> None:
     """Write the file of results; it appears only when it is complete."""
     bodies = [f"## {title}\n\n{body.strip()}\n" for title, body in sections.items()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as partial:
-        partial.write_text("\n".join([_HEAD, *bodies]), encoding="utf-8")
+    with replacing(path) as file:
+        file.write("\n".join([_HEAD, *bodies]).encode())
 
 
 def write_figures(measured: Measured, results: Path) -> None:
@@ -78,5 +78,5 @@ def write_figures(measured: Measured, results: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         figure = Figure(figsize=(7, 4.2), layout="constrained")
         draw(figure)
-        with replacing(folder / f"{name}.png") as partial:
-            figure.savefig(partial, format="png", dpi=130, metadata={"Software": None})
+        with replacing(folder / f"{name}.png") as file:
+            figure.savefig(file, format="png", dpi=130, metadata={"Software": None})

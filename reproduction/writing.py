@@ -109,8 +109,8 @@ def write_result(result: Result, folder: Path, name: str) -> tuple[list[Path], s
         Why there is no figure, if it needs a package that is not installed.
     """
     table = folder / f"{name}.csv"
-    with replacing(table) as partial:
-        partial.write_text(csv_of(result), encoding="utf-8", newline="")
+    with replacing(table) as file:
+        file.write(csv_of(result).encode())
     if result.draw is None:
         return [table], None
     try:
@@ -128,8 +128,8 @@ def _write_figures(result: Result, folder: Path, name: str) -> Sequence[Path]:
     with rc_context(STYLE):
         result.draw(figure)
     for path, ending in zip(paths, _FORMATS, strict=True):
-        with replacing(path) as partial:
-            save(figure, partial, ending)
+        with replacing(path) as file:
+            save(figure, file, ending)
     return paths
 
 

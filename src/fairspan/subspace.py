@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.errors import CorruptFile, InvalidType
+from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.html_table import Row, first_and_last, html_table
-from fairspan.moments.center import check_center
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width
 from fairspan.rows.frames import FrameRows, frame_of
@@ -22,7 +21,7 @@ from fairspan.soft_projection import (
     retained,
     soft_dimension,
 )
-from fairspan.storage import read_archive, write_archive
+from fairspan.storage import SUBSPACE, NotAllowed, read_archive, write_archive
 from fairspan.typing import FloatArray
 
 # Arrays of the evidence are saved under their names after this.
@@ -284,7 +283,7 @@ class FairSubspace:
             arrays |= {_EVIDENCE + name: each for name, each in self.evidence.arrays.items()}
         write_archive(
             path,
-            "subspace",
+            SUBSPACE.kind,
             {
                 "center": self.center,
                 "feature_names": names,
@@ -305,25 +304,22 @@ class FairSubspace:
         CorruptFile
             The file is truncated, altered or of another kind.
         """
-        header, arrays = read_archive(path, "subspace")
+        header, arrays = read_archive(path, SUBSPACE)
+        names, kind = header["feature_names"], header.get("evidence")
         try:
-            subspace = cls(
-                arrays["components"],
-                arrays.get("mean"),
-                arrays.get("scale"),
-                header["center"],
-                None if header["feature_names"] is None else tuple(header["feature_names"]),
-                _read_provenance(header["provenance"]),
-                _read_evidence(header.get("evidence"), arrays),
-            )
-            _check_consistent(subspace)
-        except (KeyError, TypeError, ValueError) as error:
-            raise CorruptFile(
-                f"{path} does not hold a consistent subspace ({error})",
-                "Allowed is a complete file written by FairSubspace.save",
-                "Make the file again",
-            ) from error
-        return subspace
+            check_orthonormal_or_soft(arrays["components"])
+        except InvalidInput as error:
+            wrong = NotAllowed("components", f"cannot be used ({error.args[0]})", error.args[1])
+            raise SUBSPACE.refusal(str(path), wrong) from error
+        return cls(
+            arrays["components"],
+            arrays.get("mean"),
+            arrays.get("scale"),
+            header["center"],
+            None if names is None else tuple(names),
+            _read_provenance(header["provenance"]),
+            None if kind is None else _read_evidence(kind, arrays),
+        )
 
     def _standardized(self, rows: FloatArray) -> FloatArray:
         return (rows - self._mean()) / self._scale()
@@ -393,28 +389,12 @@ def _read_provenance(stored: dict[str, Any] | None) -> Provenance | None:
     )
 
 
-def _read_evidence(kind: str | None, arrays: dict[str, FloatArray]) -> Evidence | None:
-    if kind is None:
-        return None
+def _read_evidence(kind: str, arrays: dict[str, FloatArray]) -> Evidence:
     return Evidence(
-        str(kind),
+        kind,
         {
             name.removeprefix(_EVIDENCE): np.asarray(each, dtype=np.float64)
             for name, each in arrays.items()
             if name.startswith(_EVIDENCE)
         },
     )
-
-
-def _check_consistent(subspace: FairSubspace) -> None:
-    check_orthonormal_or_soft(subspace.components)
-    check_center(subspace.center)
-    p = subspace.n_features
-    for name in ("mean", "scale"):
-        array = getattr(subspace, name)
-        if array is not None and (array.shape != (p,) or not np.isfinite(array).all()):
-            raise ValueError(f"its {name} does not fit {p} features")
-    if subspace.scale is not None and not (subspace.scale > 0).all():
-        raise ValueError("its scale is not positive")
-    if subspace.feature_names is not None and len(subspace.feature_names) != p:
-        raise ValueError(f"{len(subspace.feature_names)} names for {p} features")

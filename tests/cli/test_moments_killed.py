@@ -19,6 +19,7 @@ from fairspan import cli
 from fairspan.moments.accumulate import MomentsFold
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.resuming import Plan, Record
+from fairspan.storage import HeldFile
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 
@@ -85,7 +86,7 @@ def parts_done(partial, folder):
     if not partial.exists():
         return 0
     rows = FileRows.open(folder, ["sex"], weight="w")
-    return Record(partial, Plan.of(rows)).read(MomentsFold())[0]
+    return Record(HeldFile(partial), Plan.of(rows)).read(MomentsFold())[0]
 
 
 @pytest.mark.long
@@ -145,10 +146,34 @@ def test_any_number_of_processes_may_go_on(command, folder, whole, tmp_path):
 
 
 @pytest.mark.long
-def test_two_at_once_write_the_same(command, whole, tmp_path):
-    both = [subprocess.Popen([FAIRSPAN, *map(str, command)]) for _ in range(2)]
-    assert [process.wait() for process in both] == [0, 0]
+def test_of_two_at_once_one_is_told_who_the_other_is(run, warm, command, folder, whole, tmp_path):
+    partial = tmp_path / "out.partial"
+    first = warm.Process(target=cli.main, args=([*map(str, command)],))
+    first.start()
+    try:
+        wait_until(lambda: parts_done(partial, folder) > 0 or not first.is_alive())
+        os.kill(first.pid, signal.SIGSTOP)
+        second = run(*command)
+        assert (second.status, second.out) == (2, "")
+        assert f"{partial} is held by another run" in second.err
+        if Path("/proc/locks").exists():
+            assert f"(process {first.pid})" in second.err
+        os.kill(first.pid, signal.SIGCONT)
+        first.join()
+    finally:
+        first.kill()
     assert (tmp_path / "out").read_bytes() == whole
+    assert not partial.exists()
+
+
+def test_a_record_that_is_a_link_is_not_followed(run, command, tmp_path):
+    (tmp_path / "other").write_bytes(b"mine")
+    (tmp_path / "out.partial").symlink_to(tmp_path / "other")
+    result = run(*command)
+    assert (result.status, result.out) == (2, "")
+    assert "out.partial cannot be written (It is a symbolic link)" in result.err
+    assert (tmp_path / "other").read_bytes() == b"mine"
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.long
@@ -157,7 +182,7 @@ def test_a_full_disk(installed, warm, command, folder, whole, tmp_path):
     out, partial = tmp_path / "out", tmp_path / "out.partial"
     process = warm.Process(target=cli.main, args=([*map(str, command)],))
     process.start()
-    wait_until(lambda: partial.exists() or not process.is_alive())
+    wait_until(lambda: parts_done(partial, folder) > 0 or not process.is_alive())
     process.kill()
     process.join()
     before = partial.read_bytes()

@@ -14,6 +14,7 @@ from fairspan.moments.of_rows import accumulate
 from fairspan.rows.engines import Engine, InThisProcess
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.resuming import Plan, Record, recorded
+from fairspan.storage import HeldFile
 
 
 class PowerCut(BaseException):
@@ -58,13 +59,13 @@ def watched(rows, **how):
 def test_a_pass_goes_on_after_the_parts_that_were_absorbed(rows, tmp_path, n_parts):
     path = tmp_path / "record"
     with pytest.raises(PowerCut):
-        accumulate(recorded(watched(rows, n_parts=n_parts), path))
-    n_done = Record(path, Plan.of(rows)).read(MomentsFold())[0]
+        accumulate(recorded(watched(rows, n_parts=n_parts), HeldFile(path)))
+    n_done = Record(HeldFile(path), Plan.of(rows)).read(MomentsFold())[0]
     # All of them, but for those whose recording would have cost too much time.
     assert n_done <= n_parts
     assert (n_done > 0) == (n_parts > 0)
     rest = watched(rows)
-    moments = accumulate(recorded(rest, path))
+    moments = accumulate(recorded(rest, HeldFile(path)))
     assert moments.to_bytes() == accumulate(rows).to_bytes()
     assert rest.engine.n_read == len(rows.parts) - n_done == 15 - n_done
 
@@ -81,7 +82,7 @@ def test_recording_takes_a_tenth_of_the_time_at_most(rows, tmp_path, monkeypatch
         now[0] += 10.0
 
     monkeypatch.setattr(Record, "write", slow_write)
-    accumulate(recorded(watched(rows, after_each=read_for), tmp_path / "record"))
+    accumulate(recorded(watched(rows, after_each=read_for), HeldFile(tmp_path / "record")))
     assert writes == [1, 6, 11]
 
 
@@ -89,20 +90,20 @@ def test_other_passes_are_resumed_too(rows, tmp_path):
     about_zero = Benchmark(np.zeros((1, 5)), None)
     first_axis = Projection(0, np.eye(1, 5), np.ones(2))
     fold = RowStatistics(("f", "m"), (about_zero,), (first_axis,), None)
-    resumable = recorded(rows, tmp_path / "record")
+    resumable = recorded(rows, HeldFile(tmp_path / "record"))
     assert resumable.folded(fold).totals[0, 1].sum() == 300
 
 
 def test_the_rows_are_what_they_were(rows, tmp_path):
-    resumable = recorded(rows, tmp_path / "record")
+    resumable = recorded(rows, HeldFile(tmp_path / "record"))
     assert resumable.feature_names == rows.feature_names == ("x", "y", "z", "age", "w")
     assert (resumable.n_features, resumable.n_rows) == (5, 300)
     assert resumable.selected(("z", "x")).feature_names == ("z", "x")
 
 
 def test_other_features_are_another_pass(rows, tmp_path):
-    accumulate(recorded(rows.selected(("x", "y")), tmp_path / "record"))
-    others = recorded(rows.selected(("y", "x")), tmp_path / "record")
+    accumulate(recorded(rows.selected(("x", "y")), HeldFile(tmp_path / "record")))
+    others = recorded(rows.selected(("y", "x")), HeldFile(tmp_path / "record"))
     with pytest.raises(InvalidInput, match="features: was 'x', 'y', is 'y', 'x'"):
         accumulate(others)
 
@@ -116,7 +117,7 @@ def test_a_file_that_changes_while_it_is_read(rows, folder, tmp_path, n_read):
 
     path = tmp_path / "record"
     with pytest.raises(InvalidInput, match=r"0\d.parquet changed while it was being read"):
-        accumulate(recorded(watched(rows, after_each=grow), path))
+        accumulate(recorded(watched(rows, after_each=grow), HeldFile(path)))
 
 
 def test_a_file_that_is_removed_while_it_is_read(rows, folder, tmp_path):
@@ -125,11 +126,11 @@ def test_a_file_that_is_removed_while_it_is_read(rows, folder, tmp_path):
             (folder / "01.parquet").unlink()
 
     with pytest.raises(InvalidInput, match=r"01.parquet changed while it was being read"):
-        accumulate(recorded(watched(rows, after_each=remove), tmp_path / "record"))
+        accumulate(recorded(watched(rows, after_each=remove), HeldFile(tmp_path / "record")))
 
 
 def test_a_record_that_counts_more_parts_than_there_are(rows, tmp_path):
-    record = Record(tmp_path / "record", Plan.of(rows))
+    record = Record(HeldFile(tmp_path / "record"), Plan.of(rows))
     fold = MomentsFold()
     record.write(fold, 16, fold.over(rows))
     with pytest.raises(CorruptFile, match="16 parts of 15"):
@@ -137,7 +138,7 @@ def test_a_record_that_counts_more_parts_than_there_are(rows, tmp_path):
 
 
 def test_a_record_before_any_row(rows, tmp_path):
-    record = Record(tmp_path / "record", Plan.of(rows))
+    record = Record(HeldFile(tmp_path / "record"), Plan.of(rows))
     assert record.read(MomentsFold()) == (0, None)
     record.write(MomentsFold(), 3, None)
     assert record.read(MomentsFold()) == (3, None)
@@ -145,5 +146,5 @@ def test_a_record_before_any_row(rows, tmp_path):
 
 def test_in_this_process_and_resumed_alike(rows, tmp_path):
     assert isinstance(rows.engine, InThisProcess)
-    resumed = accumulate(recorded(rows, tmp_path / "record"))
+    resumed = accumulate(recorded(rows, HeldFile(tmp_path / "record")))
     assert resumed.to_bytes() == accumulate(rows).to_bytes()

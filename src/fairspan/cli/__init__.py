@@ -80,6 +80,13 @@ def run(
             # Names of files may hold what a terminal would obey.
             complain("error", printable(str(error)))
             return _BAD_INPUT
+        except MemoryError:
+            complain(
+                "error",
+                "Memory ran out. Allowed are tables whose matrices, of k groups and p "
+                "features, fit into it: about 24 k p^2 bytes. Choose fewer features or groups.",
+            )
+            return _BAD_INPUT
         # A status that a command exits with is what click returns.
         return status if isinstance(status, int) else 0
 

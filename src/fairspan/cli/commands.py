@@ -244,7 +244,7 @@ def verify(model: Path, data: Path | str, reading: Reading, as_json: bool) -> No
 
     try:
         found = inputs.verified_model(model, data, reading)
-    except (FairspanError, OSError, click.ClickException, click.Abort):
+    except (FairspanError, OSError, MemoryError, click.ClickException, click.Abort):
         raise
     except Exception:
         traceback.print_exc()

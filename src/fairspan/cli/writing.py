@@ -29,9 +29,9 @@ from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import RowSource
 from fairspan.rows.registry import opener_of, rows_of
-from fairspan.rows.resuming import recorded, write_whole
+from fairspan.rows.resuming import recorded
 from fairspan.rows.sampling import sampled
-from fairspan.storage import is_archive, remove_abandoned, replacing, writing
+from fairspan.storage import HeldFile, is_archive, replacing, write_whole, writing
 from fairspan.subspace import FairSubspace
 
 # Mean and scatter of one row are the row itself, and of two rows both of them.
@@ -68,19 +68,35 @@ def make_moments(
     elif not isinstance(rows, FileRows):
         complete = accumulate(rows, limit)
     else:
-        try:
-            complete = accumulate(recorded(telling(rows, "reading"), partial), limit)
-        except KeyboardInterrupt:
-            if partial.exists():
-                complain(
-                    "warning",
-                    f"{partial} keeps what was absorbed; the same command goes on from there.",
-                )
-            raise
+        return _resumable(rows, limit, out, partial, min_group_size)
+    return _shown_to_others(complete, out, min_group_size)
+
+
+def _resumable(
+    rows: FileRows, limit: GroupLimit, out: Path, partial: Path, min_group_size: int
+) -> tuple[GroupMoments, int]:
+    """Write the moments of files, and go on where an interrupted run left off."""
+    try:
+        with HeldFile(partial) as file:
+            complete = accumulate(recorded(telling(rows, "reading"), file), limit)
+            kept = _shown_to_others(complete, out, min_group_size)
+            file.remove()
+            return kept
+    except KeyboardInterrupt:
+        if partial.exists():
+            complain(
+                "warning",
+                f"{partial} keeps what was absorbed; the same command goes on from there.",
+            )
+        raise
+
+
+def _shown_to_others(
+    complete: GroupMoments, out: Path, min_group_size: int
+) -> tuple[GroupMoments, int]:
+    """Write the moments without small groups; return them, and the number of those."""
     kept = complete.without_small_groups(min_group_size)
     write_whole(out, kept.to_bytes())
-    partial.unlink(missing_ok=True)
-    remove_abandoned(partial)
     _warn_of_tiny_groups(kept)
     return kept, complete.n_groups - kept.n_groups
 
@@ -237,8 +253,7 @@ def _writer(kind: str, out: Path, schema: Any) -> Iterator[Any]:
     # Opened here, as Arrow takes only names in UTF-8.
     with (
         writing(out),
-        replacing(out) as partial,
-        partial.open("wb") as file,
+        replacing(out) as file,
         openers[kind](file, schema) as writer,
     ):
         yield writer

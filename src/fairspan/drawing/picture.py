@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from fairspan.drawing.labels import INK, STYLE, figure_of
 from fairspan.errors import imported
@@ -203,10 +203,10 @@ def empty_figure(purpose: str) -> Figure:
     return Figure(layout="constrained")
 
 
-def save(figure: Figure, path: Path, ending: str, salt: str = "fairspan") -> None:
+def save(figure: Figure, to: Path | IO[bytes], ending: str, salt: str = "fairspan") -> None:
     """Write a figure as "svg" or "png", the same bytes every time."""
     with reproducible(salt):
-        figure.savefig(path, format=ending, metadata=METADATA[ending])
+        figure.savefig(to, format=ending, metadata=METADATA[ending])
 
 
 @contextmanager

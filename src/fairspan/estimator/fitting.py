@@ -10,6 +10,7 @@ from fairspan.certificates.claims import evidence_of, stored_settings
 from fairspan.certificates.solution import Solution, Status
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.linalg import leading_subspace
+from fairspan.linalg.budget import running_out_told
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.held_rows.frame import InCoordinates
@@ -60,6 +61,7 @@ class Fit:
         return self.coordinates.in_features(basis, self.problem.n_components)
 
 
+@running_out_told()
 def fit_subspace(
     moments: Moments,
     n_components: int | float,

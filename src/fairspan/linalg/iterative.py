@@ -9,12 +9,12 @@ near, not that none was missed: bounds that rest on this module are estimates.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fairspan.linalg.dense import TIE_TOLERANCE, LeadingSubspace
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, IndexArray
 
 # From a (p, m) block to the operator's image of it.
 Operator = Callable[[FloatArray], FloatArray]
@@ -50,6 +50,23 @@ class IterativeSubspace:
     leading: LeadingSubspace
     vectors: FloatArray
     uncertainty: float
+
+    def widened(self, places: IndexArray, n_features: int) -> "IterativeSubspace":
+        """The same among p features, of which these were looked at and all others are zero."""
+        leading = self.leading
+        wide = replace(
+            leading,
+            vectors=_widened(leading.vectors, places, n_features),
+            tied=_widened(leading.tied, places, n_features),
+        )
+        vectors = _widened(self.vectors, places, n_features)
+        return IterativeSubspace(wide, vectors, self.uncertainty)
+
+
+def _widened(columns: FloatArray, places: IndexArray, n_features: int) -> FloatArray:
+    wide = np.zeros((n_features, columns.shape[1]))
+    wide[places] = columns
+    return wide
 
 
 def leading_subspace_of(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairspan.errors import InvalidInput
+from fairspan.linalg.budget import bytes_of_moments, running_out_told
 from fairspan.moments.device.kernels import device_statistics
 from fairspan.moments.group_statistics import (
     EVERY_ROW,
@@ -16,7 +17,7 @@ from fairspan.moments.group_statistics import (
 )
 from fairspan.moments.held_rows.sparse_group import sparse_groups
 from fairspan.moments.running_group import RunningMoments
-from fairspan.moments.uncentred import uncentred_folds, uncentred_groups
+from fairspan.moments.uncentred import MOST_AT_ONCE, uncentred_folds, uncentred_groups
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.device.arrays import DeviceRows
 from fairspan.rows.engines import folded
@@ -28,9 +29,12 @@ from fairspan.rows.sparse import SparseRows
 
 # Where more of the cells are stored, blocks with all their zeros are multiplied faster.
 _SPARSE_UP_TO = 1 / 12
+# Matrices that take less than this are made without a second look at the labels.
+_WORTH_A_LOOK = 2**30
 _OF_A_PART = GroupLimit(in_parts=True)
 
 
+@running_out_told()
 def statistics_of(
     rows: Rows, limit: GroupLimit = USUAL_LIMIT, onto: GroupStatistics | None = None
 ) -> GroupStatistics:
@@ -90,12 +94,15 @@ class MomentsFold:
 
     def over(self, rows: RowSource) -> GroupStatistics | None:
         """Moments of some rows; None if there are none."""
+        self.limit.check_memory(1, rows.n_features)  # how many groups there are, the rows tell
         if isinstance(rows, DeviceRows):
             return device_statistics(rows, self.limit)
         if isinstance(rows, SparseRows) and rows.density <= _SPARSE_UP_TO:
             groups, intake = sparse_groups(rows, self.limit)
+            self.limit.check_memory(len(groups), rows.n_features)
             return _unless_empty([group.scattered() for group in groups], rows, intake)
         if isinstance(rows, ArrayRows) and rows.is_plain:
+            self._check_labels(rows)
             at_once = _at_once(rows, self.limit)
             if at_once is not None:
                 return GroupStatistics(at_once, rows.n_features)
@@ -106,6 +113,14 @@ class MomentsFold:
         if isinstance(rows, SampledRows):
             intake = Intake(rows.n_dropped, rows.drawn_from)
         return _unless_empty(running.finished(), rows, intake)
+
+    def _check_labels(self, rows: ArrayRows) -> None:
+        """The same check with the number of groups, which is looked at only where it may matter."""
+        most = MOST_AT_ONCE
+        if self.limit.max_memory or bytes_of_moments(most, rows.n_features) > _WORTH_A_LOOK:
+            assert rows.labels is not None
+            n_groups = rows.labels.between(0, rows.n_rows).n_present
+            self.limit.check_memory(min(n_groups, most), rows.n_features)
 
     def merged(self, left: GroupStatistics, right: GroupStatistics) -> GroupStatistics:
         """Moments of both parts."""

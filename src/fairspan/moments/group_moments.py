@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas
 
-from fairspan.errors import CorruptFile, InvalidInput
+from fairspan.errors import InvalidInput
 from fairspan.moments.accumulate import statistics_of
 from fairspan.moments.center import Center
 from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.group_statistics import (
     EVERY_ROW,
-    KIND,
     GroupStatistics,
     Intake,
     OneGroup,
@@ -28,7 +27,7 @@ from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import label_array
 from fairspan.rows.protocol import OnMissing
 from fairspan.rows.registry import rows_of
-from fairspan.storage import read_archive, write_archive
+from fairspan.storage import MOMENTS, NotAllowed, read_archive, write_archive
 from fairspan.typing import AnyArray, FloatArray, IntegerArray
 
 
@@ -85,6 +84,7 @@ class GroupMoments(GroupMeans):
         *,
         on_missing: OnMissing = "error",
         max_groups: int | None = None,
+        max_memory: int | None = None,
     ) -> "GroupMoments":
         """One pass over rows, in blocks, accumulated in float64, wherever the rows are.
 
@@ -107,6 +107,9 @@ class GroupMoments(GroupMeans):
             Most groups that are allowed. By default, more than 100 groups that are also more than
             a third of the rows are refused: these are no groups but an identifier, or a continuous
             number.
+        max_memory : int, optional
+            Bytes that may be taken, about 24 k p^2; more is refused before any matrix is made. By
+            default, what this machine or container has.
 
         Returns
         -------
@@ -115,9 +118,10 @@ class GroupMoments(GroupMeans):
         Raises
         ------
         InvalidInput
-            NaN, infinity, text, missing labels, lengths that differ, no rows, too many groups.
+            NaN, infinity, text, missing labels, lengths that differ, no rows, too many groups, too
+            little memory.
         InvalidType, InvalidParameter
-            max_groups is no whole number of at least 1.
+            max_groups or max_memory is no whole number of at least 1.
 
         Notes
         -----
@@ -126,7 +130,7 @@ class GroupMoments(GroupMeans):
         no more than rounding. Memory beyond the input does not grow with n.
         """
         rows = rows_of(X, sensitive_features, sample_weight, on_missing)
-        return cls.of(statistics_of(rows, GroupLimit(max_groups)))
+        return cls.of(statistics_of(rows, GroupLimit(max_groups, max_memory=max_memory)))
 
     @classmethod
     def of(cls, statistics: GroupStatistics) -> "GroupMoments":
@@ -265,7 +269,7 @@ class GroupMoments(GroupMeans):
 
         The file appears only when it is complete.
         """
-        write_archive(path, KIND, *packed(self.statistics))
+        write_archive(path, MOMENTS.kind, *packed(self.statistics))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "GroupMoments":
@@ -278,13 +282,9 @@ class GroupMoments(GroupMeans):
         CorruptFile
             The file is truncated, altered or of another kind.
         """
-        statistics = unpacked(read_archive(path, KIND), str(path))
+        statistics = unpacked(read_archive(path, MOMENTS), str(path))
         if not statistics.groups:
-            raise CorruptFile(
-                f"{path} holds moments of no group",
-                "Allowed is a complete file written by GroupMoments.save",
-                "Make the file again",
-            )
+            raise MOMENTS.refusal(str(path), NotAllowed("groups", "is []", "at least one group"))
         return cls.of(statistics)
 
     def to_bytes(self) -> bytes:

@@ -5,13 +5,18 @@ Of each scatter only the lower triangle is stored, as it is symmetric.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from fairspan.errors import CorruptFile, InvalidInput
+from fairspan.errors import InvalidInput
 from fairspan.rows.groups import Label, kind_in_words, listed, plain_labels, same_kind
-from fairspan.storage import Contents, archive_bytes, archive_of_bytes
+from fairspan.storage import (
+    MOMENTS,
+    Contents,
+    archive_bytes,
+    archive_of_bytes,
+    check_positive_semidefinite,
+)
 from fairspan.typing import AnyArray, FloatArray
 
 # Means and deviations beyond this could give infinite sums of squares later.
@@ -201,9 +206,6 @@ def _described(moments: GroupStatistics) -> str:
     return f"{moments.n_features} named {listed(moments.feature_names)}"
 
 
-KIND = "moments"
-
-
 def packed(moments: GroupStatistics) -> Contents:
     """Header and arrays of moments, as archives hold them."""
     groups, names = moments.groups, moments.feature_names
@@ -218,7 +220,9 @@ def packed(moments: GroupStatistics) -> Contents:
         "counts": np.array([group.count for group in groups], dtype=np.int64),
         "weights": np.array([group.weight for group in groups], dtype=np.float64),
         "means": np.array([group.mean for group in groups], dtype=np.float64).reshape(shape),
-        "triangles": np.array([_triangle(group.scatter) for group in groups]),
+        "triangles": np.array([_triangle(group.scatter) for group in groups]).reshape(
+            len(groups), moments.n_features * (moments.n_features + 1) // 2
+        ),
     }
     return header, arrays
 
@@ -229,32 +233,38 @@ def unpacked(contents: Contents, name: str) -> GroupStatistics:
     Parameters
     ----------
     contents : header and arrays
+        As the schema allows them.
     name : str
         What they come from, for messages.
 
     Raises
     ------
     CorruptFile
-        Anything that does not fit together.
+        A scatter that no rows have, or numbers whose squares overflow.
     """
+    header, arrays = contents
+    names, p = header["feature_names"], arrays["means"].shape[1]
+    groups = []
     try:
-        return _consistent(*contents)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise CorruptFile(
-            f"{name} does not hold consistent moments ({error})",
-            "Allowed is a complete file written by GroupMoments.save",
-            "Make the file again",
-        ) from error
+        for index, label in enumerate(plain_labels(header["groups"])):
+            count, weight = int(arrays["counts"][index]), float(arrays["weights"][index])
+            mean, scatter = arrays["means"][index], _square(arrays["triangles"][index], p)
+            check_positive_semidefinite(f"triangles[{index}]", scatter, mean, weight)
+            groups.append(OneGroup(label, count, weight, mean, scatter))
+        intake = Intake(header["n_dropped"], header["sampled_from"])
+        return GroupStatistics(groups, p, None if names is None else tuple(names), intake)
+    except ValueError as error:
+        raise MOMENTS.refusal(name, error) from error
 
 
 def to_bytes(moments: GroupStatistics) -> bytes:
     """An archive in memory."""
-    return archive_bytes(KIND, *packed(moments))
+    return archive_bytes(MOMENTS.kind, *packed(moments))
 
 
 def from_bytes(contents: bytes) -> GroupStatistics:
     """Read what :func:`to_bytes` gave; raises CorruptFile as :func:`unpacked` does."""
-    return unpacked(archive_of_bytes(contents, KIND), "The archive that was received")
+    return unpacked(archive_of_bytes(contents, MOMENTS), "The archive that was received")
 
 
 def _triangle(scatter: FloatArray) -> FloatArray:
@@ -263,33 +273,6 @@ def _triangle(scatter: FloatArray) -> FloatArray:
 
 
 def _square(triangle: FloatArray, n_features: int) -> FloatArray:
-    if triangle.shape != (n_features * (n_features + 1) // 2,):
-        raise ValueError(f"{triangle.size} numbers in the triangle of {n_features} features")
     square = np.zeros((n_features, n_features))
     square[np.tri(n_features, dtype=bool)] = triangle
     return square + np.tril(square, -1).T
-
-
-def _consistent(header: dict[str, Any], arrays: dict[str, AnyArray]) -> GroupStatistics:
-    labels, names = plain_labels(header["groups"]), header["feature_names"]
-    counts, weights, means = arrays["counts"], arrays["weights"], arrays["means"]
-    triangles = arrays["triangles"]
-    k, p = len(labels), means.shape[1]
-    if labels != sorted(set(labels)):
-        raise ValueError("the groups are not in order")
-    if (counts.shape, weights.shape, means.shape) != ((k,), (k,), (k, p)) or len(triangles) != k:
-        raise ValueError(f"the arrays do not fit {k} groups of {p} features")
-    if names is not None and len(names) != p:
-        raise ValueError(f"{len(names)} names for {p} features")
-    if not all(np.isfinite(array).all() for array in (weights, means, triangles)):
-        raise ValueError("NaN or infinity among the numbers")
-    if not (weights > 0).all():
-        raise ValueError("a group without weight")
-    intake = Intake(header["n_dropped"], header["sampled_from"])
-    for number in (intake.n_dropped, intake.sampled_from or 0):
-        if type(number) is not int or number < 0:
-            raise ValueError(f"{number!r} is no number of rows")
-    scatters = [_square(triangle, p) for triangle in triangles]
-    columns = zip(labels, counts.tolist(), weights.tolist(), means, scatters, strict=True)
-    groups = [OneGroup(*column) for column in columns]
-    return GroupStatistics(groups, p, None if names is None else tuple(names), intake)

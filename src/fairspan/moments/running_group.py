@@ -114,6 +114,7 @@ class RunningMoments:
             self._end_waiting()
 
     def _end_waiting(self) -> None:
+        self._limit.check_memory(len(self._counts), self._n_features)
         with np.errstate(over="ignore", invalid="ignore"):  # found when the groups are put together
             for code, rows, weights in self._waiting:
                 if code not in self._groups:

@@ -31,7 +31,7 @@ _FEW = 128
 # Numbers of one part, which one thread reads; the same whatever the number of threads.
 _PART_NUMBERS = 2**21
 # Each group is looked for among all rows, so that with many sorting the rows is faster.
-_MOST_GROUPS = 24
+MOST_AT_ONCE = 24
 # Rows, all over a part, that show where features lie, and whose values may be subtracted.
 _GLANCE = 64
 # A mean further from zero than this share of the deviation is brought near zero first.
@@ -70,7 +70,7 @@ def _groups_by_fold(
     rows: ArrayRows, folds: Folds | None, most_groups: int | None
 ) -> list[tuple[int, OneGroup]] | None:
     n, p = rows.n_rows, rows.n_features
-    most = min(most_groups or _MOST_GROUPS, _MOST_GROUPS)
+    most = min(most_groups or MOST_AT_ONCE, MOST_AT_ONCE)
     # Products of many features use the threads themselves.
     size = max(_PART_NUMBERS // p, 1) if p <= _FEW else n
     if folds is not None:
@@ -162,7 +162,7 @@ class _Part:
 
     def _places(self, codes: Codes) -> Iterator[tuple[int, IndexArray]]:
         """The codes that occur, and where."""
-        if self.n_groups > _MOST_GROUPS:
+        if self.n_groups > MOST_AT_ONCE:
             order, places = side_by_side(codes)
             for code, own in places:
                 yield code, order[own]

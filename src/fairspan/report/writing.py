@@ -27,7 +27,7 @@ from fairspan.rows.fingerprint import fingerprint_of, of_bytes
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import rows_of
-from fairspan.storage import replacing, writing
+from fairspan.storage import write_whole
 
 _EXTRA, _PACKAGES = "report", ("jinja2", "matplotlib")
 
@@ -198,8 +198,7 @@ def write_page(
     from fairspan.report.page.rendering import page_of
 
     page = page_of(facts, displays).encode()
-    with writing(path), replacing(path) as partial:
-        partial.write_bytes(page)
+    write_whole(path, page)
 
 
 def check_can_write(path: str | os.PathLike[str], X: Any = None) -> None:

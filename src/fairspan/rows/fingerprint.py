@@ -20,6 +20,7 @@ from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.frames import frame_of
 from fairspan.rows.groups import spelled
 from fairspan.rows.protocol import Rows, RowSource
+from fairspan.rows.sparse import compressed_rows
 
 # Of the first and the last bytes: where Parquet keeps its index, and where an edit moves others to.
 _HASHED = 1 << 16
@@ -184,7 +185,7 @@ def _described(value: Any) -> tuple[object, Sequence[Any]]:
         keys = sorted(value, key=str)
         return f"mapping {keys}", [value[key] for key in keys]
     if scipy.sparse.issparse(value):
-        coordinates = value.tocsr().tocoo()
+        coordinates = compressed_rows(value).tocoo()
         return ("sparse", value.shape), [coordinates.row, coordinates.col, coordinates.data]
     if (frame := frame_of(value)) is not None:
         return ("frame", frame.columns), [each.to_numpy() for each in frame.iter_columns()]

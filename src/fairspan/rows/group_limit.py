@@ -1,10 +1,14 @@
-"""How many groups rows may have: an identifier is none, and would need a matrix for each row."""
+"""How many groups rows may have: an identifier is none, and would need a matrix for each row.
+
+And how much memory the matrices of the groups may take.
+"""
 
 import numbers
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
+from fairspan.linalg.budget import check_memory
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import PartedRows, Rows
 
@@ -38,11 +42,13 @@ class GroupLimit:
         Columns that make the groups, for messages; none where they have no names.
     in_parts : bool
         Whether these are some of the rows, and more may come.
+    max_memory : int or None
+        Bytes that matrices may take while they are made; None: what the machine has.
 
     Raises
     ------
     InvalidType, InvalidParameter
-        max_groups is no whole number, or below 1.
+        max_groups or max_memory is no whole number, or below 1.
 
     Examples
     --------
@@ -55,16 +61,18 @@ class GroupLimit:
     n_known: int = 0
     columns: tuple[Any, ...] = ()
     in_parts: bool = False
+    max_memory: int | None = None
 
     def __post_init__(self) -> None:
-        value: Any = self.max_groups
-        if value is None:
-            return
+        settings: dict[str, Any] = {"max_groups": self.max_groups, "max_memory": self.max_memory}
         allowed = "Allowed is a whole number of at least 1, or None"
-        if not isinstance(value, numbers.Integral) or isinstance(value, bool):
-            raise InvalidType(f"max_groups is {value!r}", allowed, "Pass a whole number")
-        if value < 1:
-            raise InvalidParameter(f"max_groups is {value!r}", allowed, "Choose a larger number")
+        for name, value in settings.items():
+            if value is None:
+                continue
+            if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+                raise InvalidType(f"{name} is {value!r}", allowed, "Pass a whole number")
+            if value < 1:
+                raise InvalidParameter(f"{name} is {value!r}", allowed, "Choose a larger number")
 
     def over(self, rows: Rows) -> "GroupLimit":
         """The same for these rows: it knows the names of their columns, and whether they are cut.
@@ -104,6 +112,10 @@ class GroupLimit:
         numbers_needed = n_groups * (n_features**2 + _BESIDE_THE_MATRIX)
         if self.max_groups is not None or not self.in_parts or numbers_needed > _ROOM_OF_A_PART:
             raise self._refusal(n_groups, n_rows, so_far=self.in_parts)
+
+    def check_memory(self, n_groups: int, n_features: int) -> None:
+        """Make sure that the matrices of so many groups fit into memory; raises InvalidInput."""
+        check_memory(n_groups, n_features, self.max_memory)
 
     def check_waiting(self, n_groups: int, n_rows: int, n_waiting: int) -> None:
         """Make sure that rows may wait for more rows of their groups.

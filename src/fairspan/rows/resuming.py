@@ -13,15 +13,14 @@ from typing import cast
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from fairspan.errors import CorruptFile, FairspanError, InvalidInput
+from fairspan.errors import FairspanError, InvalidInput
 from fairspan.rows.engines import Engine, Part, merged_in_order
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.fingerprint import FileState, differences
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import Fold, Result
-from fairspan.storage import archive_bytes, read_archive, remove_abandoned, replacing, writing
+from fairspan.storage import RECORD, HeldFile, NotAllowed, archive_bytes, read_archive
 
-_KIND = "record"
 # Recording after each part may take this share of the time.
 _SHARE_OF_RECORDING = 0.1
 
@@ -83,11 +82,11 @@ class Record:
 
     Attributes
     ----------
-    path : Path
+    file : HeldFile
     plan : Plan
     """
 
-    path: Path
+    file: HeldFile
     plan: Plan
 
     def read(self, fold: Fold[Result]) -> tuple[int, Result | None]:
@@ -100,26 +99,28 @@ class Record:
         CorruptFile
             It is damaged or of another kind.
         """
-        if not self.path.exists():
+        path = self.file.path
+        if self.file.is_empty():
             return 0, None
-        try:
-            header, arrays = read_archive(self.path, _KIND)
-            stored = header["plan"]
-            files = {name: FileState(*each) for name, each in stored["files"].items()}
-            plan = Plan(self.plan.root, files, stored["n_parts"], dict(stored["options"]))
-            n_done, contents = int(header["n_done"]), arrays["result"].tobytes()
-            result = fold.from_bytes(contents) if contents else None
-        except (CorruptFile, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._corrupt(error) from error
+        header, arrays = read_archive(path, RECORD)
+        stored, n_done = header["plan"], header["n_done"]
+        files = {name: FileState(*each) for name, each in stored["files"].items()}
+        plan = Plan(self.plan.root, files, stored["n_parts"], stored["options"])
         if changes := list(plan.changes(self.plan)):
             raise InvalidInput(
-                f"{self.path} was begun with other files or choices ({'; '.join(changes)})",
+                f"{path} was begun with other files or choices ({'; '.join(changes)})",
                 "Allowed is to go on with the same files and choices",
-                f"Delete {self.path} to start over",
+                f"Delete {path} to start over",
             )
-        if not 0 <= n_done <= self.plan.n_parts == plan.n_parts:
-            raise self._corrupt(ValueError(f"{n_done} parts of {self.plan.n_parts}"))
-        return n_done, result
+        if not n_done <= self.plan.n_parts == plan.n_parts:
+            many = NotAllowed("n_done", f"is {n_done} parts of {plan.n_parts}", "a part of them")
+            raise RECORD.refusal(str(path), many)
+        try:
+            contents = arrays["result"].tobytes()
+            return n_done, fold.from_bytes(contents) if contents else None
+        except (ValueError, TypeError, IndexError, KeyError) as error:
+            wrong = NotAllowed("result", f"is damaged ({error})", "what was absorbed")
+            raise RECORD.refusal(str(path), wrong) from error
 
     def write(self, fold: Fold[Result], n_done: int, result: Result | None) -> None:
         """Replace the record; what stood there stays until the new one is complete.
@@ -134,38 +135,16 @@ class Record:
         header = {"plan": plan, "n_done": n_done}
         contents = b"" if result is None else fold.to_bytes(result)
         array = np.frombuffer(contents, dtype=np.uint8)
-        write_whole(self.path, archive_bytes(_KIND, header, {"result": array}))
-
-    def _corrupt(self, reason: Exception) -> CorruptFile:
-        said = reason.args[0] if isinstance(reason, CorruptFile) else f"{self.path}: {reason!r}"
-        return CorruptFile(
-            f"The record of an interrupted run is damaged: {said}",
-            "Allowed is the file as fairspan wrote it",
-            f"Delete {self.path} to start over",
-        )
+        self.file.replace(archive_bytes(RECORD.kind, header, {"result": array}))
 
 
-def write_whole(path: Path, contents: bytes) -> None:
-    """Write a file that appears only when it is complete; several processes may do so at once.
+def recorded(rows: FileRows, file: HeldFile) -> FileRows:
+    """The same rows, whose passes are recorded in this file part by part.
 
-    Raises
-    ------
-    InvalidParameter
-        It cannot be written: the disk is full, for example.
+    A pass raises InvalidInput where another run holds the record, where it belongs to other files
+    or choices, or where a file changed while it was read; CorruptFile where the record is damaged.
     """
-    with writing(path):
-        remove_abandoned(path)
-        with replacing(path, unique=True) as partial:
-            partial.write_bytes(contents)
-
-
-def recorded(rows: FileRows, path: Path) -> FileRows:
-    """The same rows, whose passes are recorded at this path part by part.
-
-    A pass raises InvalidInput where the record belongs to other files or choices, or where a file
-    changed while it was read; CorruptFile where the record is damaged.
-    """
-    return replace(rows, engine=Recording(rows.engine, path))
+    return replace(rows, engine=Recording(rows.engine, file))
 
 
 @dataclass(frozen=True)
@@ -176,12 +155,12 @@ class Recording:
     ----------
     engine : Engine
         Reads the parts.
-    path : Path
+    file : HeldFile
         Where to record what was absorbed.
     """
 
     engine: Engine
-    path: Path
+    file: HeldFile
 
     def results(
         self, fold: Fold[Result], parts: Sequence[Part]
@@ -195,12 +174,12 @@ class Recording:
             return
         files = tuple(file for part in rows for file in part.table.parts)
         plan = Plan.of(replace(rows[0], table=replace(rows[0].table, parts=files)))
-        record = Record(self.path, plan)
-        saved = record.read(fold)
-        n_done, result = saved
+        record = Record(self.file, plan)
         due = time.monotonic()
         # In worker processes it is one thread each, and threads may share out sums differently.
-        with threadpool_limits(1):
+        with self.file, threadpool_limits(1):
+            saved = record.read(fold)
+            n_done, result = saved
             for count, more in self._remaining(fold, rows[n_done:], plan):
                 result = merged_in_order(fold, [more], result)
                 n_done += count

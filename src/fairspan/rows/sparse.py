@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from fairspan.errors import InvalidInput
 from fairspan.rows.arrays import RowsInMemory, checked_weights
 from fairspan.rows.checks import (
     check_dtype,
@@ -126,7 +127,7 @@ def _checked_matrix(X: Any, *, allow_nan: bool = False) -> Csr:
     """
     check_shape(X.shape)
     check_dtype(X.dtype)
-    rows = scipy.sparse.csr_array(X.tocsr())
+    rows = compressed_rows(X)
     matrix = scipy.sparse.csr_array(
         (converted(rows.data).astype(np.float64, copy=False), rows.indices, rows.indptr),
         shape=rows.shape,
@@ -144,3 +145,51 @@ def _checked_matrix(X: Any, *, allow_nan: bool = False) -> Csr:
         cells[0, -1] = matrix.data[first]
         checked_values(cells, row, None)
     return matrix
+
+
+def compressed_rows(X: Any) -> Csr:
+    """A sparse matrix as compressed rows, whose indices were looked at first.
+
+    scipy trusts indices: those out of range would be read from, or written to, memory of others.
+
+    Raises
+    ------
+    InvalidInput
+        An index out of range, or arrays that do not fit together.
+    """
+    try:
+        rows = scipy.sparse.csr_array(_made_anew(X).tocsr())
+        _check_compressed(rows)
+    except (ValueError, TypeError, IndexError, OverflowError) as error:
+        raise InvalidInput(
+            f"X is a sparse matrix whose indices are wrong ({error})",
+            f"Allowed are indices from 0 up to the shape, which is {tuple(X.shape)}",
+            "Make the matrix again from its coordinates: scipy.sparse.coo_array checks them",
+        ) from error
+    return rows
+
+
+def _made_anew(X: Any) -> Any:
+    """The same matrix made of the same arrays, which scipy checks then and not when they change."""
+    kind, shape = getattr(X, "format", ""), X.shape
+    if kind in ("csr", "csc", "bsr"):
+        anew = type(X)((X.data, X.indices, X.indptr), shape=shape)
+        _check_compressed(anew)
+        return anew
+    if kind == "coo":
+        return type(X)((X.data, (X.row, X.col)), shape=shape)
+    if kind == "dia":
+        return type(X)((X.data, X.offsets), shape=shape)
+    if kind == "dok":
+        return _made_anew(X.tocoo())
+    if kind == "lil" and list(map(len, X.rows)) != list(map(len, X.data)):
+        raise ValueError("rows of a lil matrix have as many columns as values")
+    return X
+
+
+def _check_compressed(matrix: Any) -> None:
+    # scipy looks at the order of these only where the last of them is above zero.
+    starts = matrix.indptr
+    if starts.dtype.kind != "i" or (starts[1:] < starts[:-1]).any():
+        raise ValueError("indptr must be a non-decreasing sequence of whole numbers")
+    matrix.check_format(full_check=True)

@@ -1,18 +1,15 @@
 """A search's pulls on disk, as JSON, so that a search that was stopped goes on."""
 
-import json
-import math
 import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from fairspan.errors import CorruptFile, InvalidInput
+from fairspan.errors import InvalidInput
 from fairspan.selection.pulls import Pull
-from fairspan.storage import replacing
+from fairspan.storage import PULLS, NotAllowed, read_document, write_document
 
-_FORMAT, _VERSION = "fairspan.ucb1_search", 1
 # Writing costs a few milliseconds: a search of fast fits would do little else.
 _SECONDS_BETWEEN = 1.0
 
@@ -41,21 +38,15 @@ class Checkpoint:
         """
         if not self.path.exists():
             return None
-        try:
-            document = json.loads(self.path.read_text(encoding="utf-8"))
-            if (document["format"], document["version"]) != (_FORMAT, _VERSION):
-                raise ValueError(f"it is {document['format']}, version {document['version']}")
-            seed, found = int(document["seed"]), document["fingerprint"]
-            pulls = [Pull(**fields) for fields in document["pulls"]]
-            for pull in pulls:
-                _check_types(pull)
-        # Altered text breaks in many ways, all for one reason.
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise self._corrupt(f"{type(error).__name__}: {error}") from error
-        check_same_search(found, fingerprint, str(self.path))
+        document = read_document(self.path, PULLS)
+        pulls = [Pull(**fields) for fields in document["pulls"]]
+        check_same_search(document["fingerprint"], fingerprint, str(self.path))
         if any(pull.arm >= n_arms for pull in pulls):
-            raise self._corrupt("it names an arm that the grid does not have")
-        return seed, pulls
+            unknown = NotAllowed(
+                "pulls", "names an arm that the grid does not have", f"0 to {n_arms - 1}"
+            )
+            raise PULLS.refusal(str(self.path), unknown)
+        return document["seed"], pulls
 
     def write(
         self, fingerprint: str, seed: int, pulls: Sequence[Pull], *, now: bool = False
@@ -64,30 +55,12 @@ class Checkpoint:
         if not now and time.monotonic() - self._written_at < _SECONDS_BETWEEN:
             return
         document = {
-            "format": _FORMAT,
-            "version": _VERSION,
             "fingerprint": fingerprint,
             "seed": seed,
             "pulls": [asdict(pull) for pull in pulls],
         }
-        with replacing(self.path) as partial:
-            partial.write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
+        write_document(self.path, PULLS, document)
         self._written_at = time.monotonic()
-
-    def _corrupt(self, reason: str) -> CorruptFile:
-        return CorruptFile(
-            f"{self.path} cannot be read as the pulls of a search ({reason})",
-            "Allowed is a complete file written by UCB1SearchCV",
-            "Delete it to start the search over, or name another file",
-        )
-
-
-def _check_types(pull: Pull) -> None:
-    if type(pull.arm) is not int or pull.arm < 0:
-        raise ValueError(f"arm {pull.arm!r} is no whole number from 0")
-    numbers = [pull.fit_time, pull.score_time, *([] if pull.score is None else [pull.score])]
-    if not all(type(each) in (float, int) and math.isfinite(each) for each in numbers):
-        raise ValueError(f"a score or time of arm {pull.arm} is no finite number")
 
 
 def check_same_search(found: str, wanted: str, where: str) -> None:

@@ -7,7 +7,7 @@ the others their mean value is subtracted first, which fills in no more cells th
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse
@@ -85,6 +85,11 @@ class SparseGroup:
         for part, weights in zip(self.parts, self.part_weights, strict=True):
             squares += part.power(2).T @ weights
         return np.maximum(squares / self.weight - self.drift**2, 0.0)
+
+    def selected(self, features: IndexArray) -> "SparseGroup":
+        """The same rows with some of the features, by position."""
+        parts = tuple(part[:, features] for part in self.parts)
+        return replace(self, parts=parts, pilot=self.pilot[features], drift=self.drift[features])
 
     def applied(self, directions: FloatArray) -> FloatArray:
         """The covariance about the group's own mean times (p, m) directions."""

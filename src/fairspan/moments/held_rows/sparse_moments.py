@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from fairspan.linalg import GUARD, IterativeSubspace, LeadingSubspace, leading_subspace_of
+from fairspan.linalg.budget import check_memory
 from fairspan.moments.accumulate import no_rows
 from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.group_moments import GroupMoments
@@ -19,7 +20,10 @@ from fairspan.rows.groups import label_array
 from fairspan.rows.protocol import block_rows
 from fairspan.rows.sparse import SparseRows
 from fairspan.soft_projection import softened
-from fairspan.typing import AnyArray, FloatArray, IntegerArray
+from fairspan.typing import AnyArray, FloatArray, IndexArray, IntegerArray
+
+# Features that are zero in every row are left out where they are more than all but this share.
+_FEW_USED = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +120,19 @@ class SparseSecondMoments:
         n_vectors : int, optional
             How many are wanted; some more than d if left out.
         """
+        used = self._used
+        wanted = max(n_vectors or 0, n_components + GUARD)
+        if max(_FEW_USED * len(used), wanted) < self.n_features and len(used) > wanted:
+            # Bases of many vectors are then as long as the features that matter.
+            found = self._narrow.sought(
+                weights,
+                n_components,
+                start=None if start is None else start[used],
+                tie_tolerance=tie_tolerance,
+                sum_goal=sum_goal,
+                n_vectors=n_vectors,
+            )
+            return found.widened(used, self.n_features)
         return leading_subspace_of(
             lambda block: self._mixed(weights, block),
             self.n_features,
@@ -125,6 +142,23 @@ class SparseSecondMoments:
             tie_tolerance=tie_tolerance,
             sum_goal=sum_goal,
             n_vectors=n_vectors,
+        )
+
+    @cached_property
+    def _used(self) -> IndexArray:
+        """Features that are not zero in every row, once moved to the point."""
+        moved = (self.variances != 0).any(axis=0) | (self.offsets != 0).any(axis=0)
+        return np.flatnonzero(moved)
+
+    @cached_property
+    def _narrow(self) -> "SparseSecondMoments":
+        """The same without the features that do not matter."""
+        used = self._used
+        return SparseSecondMoments(
+            [part.selected(used) for part in self.parts],
+            self.variances[:, used],
+            self.offsets[:, used],
+            None if self.scale is None else self.scale[used],
         )
 
     def n_held(self, n_components: int) -> int:
@@ -241,6 +275,7 @@ class SparseMoments(GroupMeans):
 
     def matrices(self) -> GroupMoments:
         """The same as moments without rows: k p^2 numbers, which can be merged and saved."""
+        check_memory(len(self.parts), self.n_features)
         scattered = [part.scattered() for part in self.parts]
         statistics = GroupStatistics(scattered, self.n_features, None, self.intake)
         whole = GroupMoments.of(statistics)

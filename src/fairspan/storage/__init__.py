@@ -1,0 +1,49 @@
+"""Files: safe writing, archives of arrays, and one strict schema for everything that is loaded."""
+
+from fairspan.storage.archives import (
+    Contents,
+    archive_bytes,
+    archive_of_bytes,
+    is_archive,
+    read_archive,
+    read_document,
+    write_archive,
+    write_document,
+)
+from fairspan.storage.safe_writing import (
+    HeldFile,
+    replacing,
+    write_whole,
+    writing,
+)
+from fairspan.storage.schema import (
+    MOMENTS,
+    PULLS,
+    RECORD,
+    SUBSPACE,
+    NotAllowed,
+    Schema,
+    check_positive_semidefinite,
+)
+
+__all__ = [
+    "MOMENTS",
+    "PULLS",
+    "RECORD",
+    "SUBSPACE",
+    "Contents",
+    "HeldFile",
+    "NotAllowed",
+    "Schema",
+    "archive_bytes",
+    "archive_of_bytes",
+    "check_positive_semidefinite",
+    "is_archive",
+    "read_archive",
+    "read_document",
+    "replacing",
+    "write_archive",
+    "write_document",
+    "write_whole",
+    "writing",
+]

@@ -1,0 +1,314 @@
+"""Files that are complete or absent: written under a random name, then renamed into place.
+
+The temporary file stands in the folder of the final one, is created by us alone, never through a
+link, and is locked by the kernel while it is written. Its lock ends with the process, so that
+whoever writes the same file next knows which temporary files were abandoned. Where there are no
+such locks (Windows, some network file systems), abandoned files stay and nothing is held.
+"""
+
+import errno
+import os
+import re
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
+
+if sys.platform != "win32":
+    import fcntl
+
+_NEVER_BY_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+# A device or a pipe that was put there must not make us wait.
+_NEVER_WAITING = getattr(os, "O_NONBLOCK", 0)
+# Of the final name, so that the temporary one is not too long for the file system.
+_LONGEST_START = 40
+_RANDOM_BYTES = 8
+_PERMISSIONS = 0o777
+_PRIVATE, _BY_UMASK = 0o600, 0o666
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str], *, through_link: bool = True) -> Iterator[IO[bytes]]:
+    """Give a file to write to, which takes the place of `path` when all went well.
+
+    On an error it is removed and whatever stood at `path` is untouched. A file that is replaced
+    keeps its permissions; a new one gets those that the process gives its files.
+
+    Parameters
+    ----------
+    path : path
+        The final name. A symbolic link stays one: the file that it leads to is replaced.
+    through_link : bool
+        False: a symbolic link itself is replaced.
+
+    Yields
+    ------
+    binary file
+
+    Raises
+    ------
+    OSError
+        It cannot be written, or is a folder, a device or a pipe.
+    """
+    final = Path(path)
+    if through_link and final.is_symlink():
+        final = Path(os.path.realpath(final))
+    before = _status_before(final)
+    _remove_abandoned(final)
+    temporary, descriptor = _created_beside(final, _BY_UMASK if before is None else _PRIVATE)
+    try:
+        # Whoever writes may close the file, but not what is synchronised below.
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
+            yield file
+        if before is not None and hasattr(os, "fchmod"):
+            os.fchmod(descriptor, stat.S_IMODE(before.st_mode) & _PERMISSIONS)
+        os.fsync(descriptor)
+        if sys.platform == "win32":  # which renames no open file
+            os.close(descriptor)
+            descriptor = -1
+        temporary.replace(final)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+    _synchronise_folder(final.parent)
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn what the operating system says of a file that is written into an error that names it.
+
+    Raises
+    ------
+    InvalidParameter
+        It cannot be written: the disk is full, for example.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InvalidParameter(
+            f"{path} cannot be written ({error.strerror or error})",
+            "Allowed is a place that may be written to, with room for the whole file",
+            "Make room, or name another place",
+        ) from error
+
+
+def write_whole(path: str | os.PathLike[str], contents: bytes) -> None:
+    """Write a file that appears only when it is complete; several processes may do so at once.
+
+    Raises
+    ------
+    InvalidParameter
+        It cannot be written: the disk is full, for example.
+    """
+    with writing(path), replacing(path) as file:
+        file.write(contents)
+
+
+def read_ordinary(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a file to read, unless it is a device, a pipe or a folder, which may never end.
+
+    Raises
+    ------
+    FileNotFoundError
+    CorruptFile
+    """
+    if not stat.S_ISREG(Path(path).stat().st_mode):
+        raise CorruptFile(
+            f"{path} cannot be read, as it is a folder, a pipe or a device",
+            "Allowed is an ordinary file",
+            "Name the file itself",
+        )
+    return Path(path).open("rb")
+
+
+class HeldFile:
+    """A file that one run at a time may replace, by a lock of the kernel on that very file.
+
+    As a context it stands there, at first empty, and is locked; it may be entered again by whoever
+    has entered it. The lock ends with the process, however that ends. An empty file is removed at
+    the end. The file is never a link.
+
+    Parameters
+    ----------
+    path : Path
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = -1
+        self._times_entered = 0
+
+    def __enter__(self) -> "HeldFile":
+        if self._times_entered == 0:
+            with writing(self.path):
+                self._descriptor = self._taken()
+        self._times_entered += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._times_entered -= 1
+        if self._times_entered == 0:
+            # Removed before, the name may stand for the file of another run by now.
+            if self.is_empty() and (self._descriptor < 0 or _is_at(self._descriptor, self.path)):
+                self.remove()
+            self._hold(-1)
+
+    def is_empty(self) -> bool:
+        """Whether nothing was ever written to it."""
+        return not self.path.exists() or self.path.stat().st_size == 0
+
+    def replace(self, contents: bytes) -> None:
+        """Write it anew; what stood there stays until the new contents are complete.
+
+        Raises
+        ------
+        InvalidParameter
+            It cannot be written: the disk is full, for example.
+        """
+        descriptor = -1
+        try:
+            with writing(self.path), replacing(self.path, through_link=False) as file:
+                file.write(contents)
+                if self._descriptor >= 0:
+                    descriptor = os.dup(file.fileno())  # which keeps the lock of the new file
+        except BaseException:
+            if descriptor >= 0:
+                os.close(descriptor)
+            raise
+        self._hold(descriptor)
+
+    def remove(self) -> None:
+        """Remove it, if it is there."""
+        self.path.unlink(missing_ok=True)
+
+    def _hold(self, descriptor: int) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = descriptor
+
+    def _taken(self) -> int:
+        if self.path.is_symlink():
+            raise OSError(errno.ELOOP, "It is a symbolic link", str(self.path))
+        while True:
+            flags = os.O_RDWR | os.O_CREAT | _NEVER_BY_LINK | _NEVER_WAITING
+            descriptor = os.open(self.path, flags, _BY_UMASK)
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.close(descriptor)
+                raise OSError(errno.EINVAL, "It is not an ordinary file", str(self.path))
+            if _locked(descriptor) is False:
+                holder = _holder(descriptor)
+                os.close(descriptor)
+                raise InvalidInput(
+                    f"{self.path} is held by {holder}",
+                    "Allowed is one run at a time for each output",
+                    "Wait until the other run has ended, or name another output",
+                )
+            # Whoever held it before may have replaced or removed it meanwhile.
+            still_there = _is_at(descriptor, self.path)
+            if still_there and sys.platform != "win32":  # which replaces no open file
+                return descriptor
+            os.close(descriptor)
+            if still_there:
+                return -1
+
+
+def _status_before(final: Path) -> os.stat_result | None:
+    """What is replaced, if anything; what is no ordinary file is not replaced."""
+    try:
+        status = final.lstat()
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "It is a folder", str(final))
+    if stat.S_ISLNK(status.st_mode):
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "It is not an ordinary file", str(final))
+    return status
+
+
+def _created_beside(final: Path, permissions: int) -> tuple[Path, int]:
+    """A new file with a random name in the same folder, locked by us."""
+    while True:
+        temporary = final.with_name(f"{_start(final)}{secrets.token_hex(_RANDOM_BYTES)}.tmp")
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NEVER_BY_LINK
+        descriptor = os.open(temporary, flags, permissions)
+        # Before it was locked, another process may have taken it for abandoned.
+        if _locked(descriptor) is not False and _is_at(descriptor, temporary):
+            return temporary, descriptor
+        os.close(descriptor)
+
+
+def _start(final: Path) -> str:
+    # Hidden, so that whoever reads the folder passes it over.
+    return f".{final.name[:_LONGEST_START]}."
+
+
+def _remove_abandoned(final: Path) -> None:
+    """Remove temporary files of the same name whose process was killed."""
+    pattern = re.compile(f"{re.escape(_start(final))}[0-9a-f]{{{2 * _RANDOM_BYTES}}}\\.tmp")
+    with suppress(OSError):  # a folder that may not be listed
+        for name in os.listdir(final.parent):  # noqa: PTH208 - of names, which are many times faster
+            if pattern.fullmatch(name):
+                with suppress(OSError):  # removed by another process meanwhile
+                    _remove_unless_locked(final.with_name(name))
+
+
+def _remove_unless_locked(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR | _NEVER_BY_LINK | _NEVER_WAITING)
+    try:
+        if _locked(descriptor) and _is_at(descriptor, path):
+            path.unlink()
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool | None:
+    """Lock a file for this process; False where another has, None where there are no locks."""
+    if sys.platform == "win32":
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _holder(descriptor: int) -> str:
+    """Which process has locked a file, where the system tells that."""
+    inode = str(os.fstat(descriptor).st_ino)
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            _, kind, _, _, process, place, *_ = line.split()
+            if kind == "FLOCK" and place.rpartition(":")[2] == inode:
+                return f"another run (process {process})"
+    return "another run"
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether an open file still is what stands under its name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def _synchronise_folder(folder: Path) -> None:
+    """Let the new name survive a power cut, where the file system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

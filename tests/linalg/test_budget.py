@@ -1,0 +1,98 @@
+"""Memory is told before work, and running out of it is an error of ours."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from fairspan import FairPCA, GroupMoments, cli
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
+from fairspan.linalg import budget
+
+GB = 10**9
+
+
+def rows(n, p, kind="dense"):
+    X = np.random.default_rng(0).standard_normal((n, p))
+    return scipy.sparse.csr_array(X * (X > 2)) if kind == "sparse" else X
+
+
+def test_what_matrices_take_is_told_from_the_shape(monkeypatch):
+    monkeypatch.setattr(budget, "memory_of_machine", lambda: 16 * GB)
+    with pytest.raises(
+        InvalidInput, match=r"2 group\(s\) and 60,000 features take about 172\.8 GB"
+    ):
+        budget.check_memory(2, 60_000)
+    with pytest.raises(InvalidInput, match=r"1,000,000 group\(s\).*Allowed is 16\.0 GB: what this"):
+        budget.check_memory(10**6, 1000)
+    budget.check_memory(10**6, 20)
+    budget.check_memory(2, 10_000, 5 * GB)
+    with pytest.raises(InvalidInput, match=r"days|hours|minutes"):
+        budget.check_memory(2, 60_000, GB)
+
+
+@pytest.mark.parametrize("weights", [None, np.ones(40)])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "frame"])
+def test_too_large_matrices_are_never_made(kind, weights):
+    X = rows(40, 300, kind)
+    if kind == "frame":
+        pandas = pytest.importorskip("pandas")
+        X = pandas.DataFrame(X)
+    groups = np.arange(40) % 4
+    GroupMoments.from_rows(X[:4] if kind != "frame" else X.iloc[:4], groups[:4])  # imports
+    room = 24 * 300**2  # one group
+    tracemalloc.start()
+    try:
+        for too_little in (room - 1, 4 * room - 1):
+            with pytest.raises(InvalidInput, match=r"max_memory\. .* allow more with max_memory="):
+                GroupMoments.from_rows(X, groups, weights, max_memory=too_little)
+        assert tracemalloc.get_traced_memory()[1] < room
+    finally:
+        tracemalloc.stop()
+    assert GroupMoments.from_rows(X, groups, weights, max_memory=4 * room).n_groups == 4
+
+
+def test_making_moments_takes_no_more_than_is_told():
+    p, groups = 400, np.arange(800) % 2
+    for weights in (None, np.ones(800)):
+        X = rows(800, p)
+        tracemalloc.start()
+        try:
+            GroupMoments.from_rows(X, groups, weights)
+            # Beside the matrices, blocks of rows.
+            assert tracemalloc.get_traced_memory()[1] < budget.bytes_of_moments(2, p) + 2 * X.nbytes
+        finally:
+            tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("value", "error"), [("2", InvalidType), (True, InvalidType)])
+def test_max_memory_is_a_whole_number(value, error):
+    with pytest.raises(error, match="max_memory is"):
+        GroupMoments.from_rows(rows(4, 2), [0, 1, 0, 1], max_memory=value)
+    with pytest.raises(InvalidParameter, match="max_memory is 0"):
+        GroupMoments.from_rows(rows(4, 2), [0, 1, 0, 1], max_memory=0)
+
+
+def run_out(*args, **kwargs):
+    raise MemoryError("Unable to allocate 26.8 GiB for an array")
+
+
+def test_running_out_of_memory_is_an_error_of_ours(monkeypatch, tmp_path, capsys):
+    (tmp_path / "data.csv").write_text("x,y,g\n1,2,a\n2,1,b\n4,4,a\n0,3,b\n")
+    moments = GroupMoments.from_rows(rows(8, 3), [0, 1] * 4)
+    monkeypatch.setattr("fairspan.moments.running_group.RunningGroup.absorb", run_out)
+    with pytest.raises(InvalidInput, match=r"Memory ran out \(Unable to allocate 26\.8 GiB"):
+        GroupMoments.from_rows(rows(8, 3), [0, 1] * 4, np.ones(8))
+    assert cli.run(["audit", str(tmp_path / "data.csv"), "--group", "g"]) == 2
+    assert "Memory ran out" in capsys.readouterr().err
+    monkeypatch.setattr("fairspan.estimator.fitting.unit_for", run_out)
+    with pytest.raises(InvalidInput, match="Memory ran out"):
+        FairPCA(1).fit_moments(moments)
+
+
+def test_the_command_line_tells_it_wherever_it_happens(monkeypatch, tmp_path, capsys):
+    (tmp_path / "data.csv").write_text("x,y,g\n1,2,a\n2,1,b\n4,4,a\n0,3,b\n")
+    monkeypatch.setattr("fairspan.cli.inputs.open_input", run_out)
+    assert cli.run(["audit", str(tmp_path / "data.csv"), "--group", "g"]) == 2
+    assert "fairspan: error: Memory ran out." in capsys.readouterr().err

@@ -1,0 +1,340 @@
+"""Files under a valid header that nobody's rows gave: each is refused, and its member is named."""
+
+import io
+import json
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import fairspan as fs
+from by_hand import random_rows
+from fairspan.errors import CorruptFile
+from fairspan.storage import write_archive
+
+MOMENTS = {
+    "groups": ["a", "b"],
+    "feature_names": ["x", "y", "z"],
+    "n_dropped": 0,
+    "sampled_from": None,
+}
+# The lower triangle of the identity.
+EYE = [1.0, 0.0, 1.0, 0.0, 0.0, 1.0]
+ARRAYS = {
+    "counts": np.array([2, 3]),
+    "weights": np.array([2.0, 3.0]),
+    "means": np.zeros((2, 3)),
+    "triangles": np.array([EYE, EYE]),
+}
+
+
+def refused(path, load=fs.GroupMoments.load):
+    with pytest.raises(CorruptFile) as told:
+        load(path)
+    return str(told.value)
+
+
+HEADERS = {
+    "names are numbers": ("feature_names", [1, 2, 3], "feature_names[0] is 1"),
+    "names twice": ("feature_names", ["x", "x", "y"], "a list of different names"),
+    "names of names": ("feature_names", ["x", ["y"], "z"], "feature_names[1]"),
+    "too few names": ("feature_names", ["x", "y"], "means has 3 numbers along p"),
+    "names are text": ("feature_names", "xyz", "feature_names is 'xyz'"),
+    "a label of nothing": ("groups", ["a", None], "groups is None"),
+    "a nested label": ("groups", [["a", ["b"]], ["a", "c"]], "groups is ['a', ['b']]"),
+    "an empty label": ("groups", [[], ["a"]], "groups is []"),
+    "a mapping as label": ("groups", [{}, "a"], "groups is {}"),
+    "labels of two kinds": ("groups", [1, 2.0], "labels of one kind"),
+    "labels of two lengths": ("groups", [["a"], ["a", "b"]], "labels of one kind"),
+    "truth and number": ("groups", [0, True], "labels of one kind"),
+    "a label twice": ("groups", ["a", "a"], "labels that differ"),
+    "labels in disorder": ("groups", ["b", "a"], "labels in order"),
+    "rows that were dropped: half a row": ("n_dropped", 0.5, "n_dropped is 0.5"),
+    "rows that were dropped: true": ("n_dropped", True, "n_dropped is True"),
+    "sampled from a list": ("sampled_from", [3], "sampled_from is [3]"),
+    "sampled from too many": ("sampled_from", 2**63, "sampled_from is 9223372036854775808"),
+    "another entry": ("surprise", 1, "surprise is unknown"),
+    "version true": ("version", True, "version True"),
+    "version one point": ("version", 1.0, "version 1.0"),
+    "version text": ("version", "1", "version '1'"),
+    "kind is a list": ("format", ["fairspan.moments"], "of kind ['fairspan.moments']"),
+}
+NUMBERS = {
+    "counts of NaN": ("counts", np.array([np.nan, 1.0]), "counts holds float64"),
+    "counts of real numbers": ("counts", np.array([1.0, 2.0]), "counts holds float64"),
+    "counts of text": ("counts", np.array(["1", "2"]), "counts holds <U1"),
+    "counts of truth": ("counts", np.array([True, True]), "counts holds bool"),
+    "counts of zero": ("counts", np.array([0, 1]), "counts reaches from 0"),
+    "negative counts": ("counts", np.array([-1, 5]), "counts reaches from -1"),
+    "huge counts": ("counts", np.array([2**63 - 1, 1]), "9223372036854775807"),
+    "counts that add up to much": ("counts", np.array([2**53, 2**53]), "counts adds up to"),
+    "complex weights": ("weights", np.array([1 + 1j, 2]), "weights holds complex128"),
+    "infinite weights": ("weights", np.array([1.0, np.inf]), "weights reaches"),
+    "weights of zero": ("weights", np.array([0.0, 1.0]), "weights reaches from 0.0"),
+    "long double weights": ("weights", np.ones(2, np.longdouble), "weights holds float128"),
+    "complex means": ("means", np.zeros((2, 3), complex), "means holds complex128"),
+    "dates": ("means", np.zeros((2, 3), "M8[s]"), "means holds datetime64"),
+    "records": ("weights", np.zeros(2, [("a", "f8")]), "weights holds"),
+    "means of no feature": ("means", np.zeros((2, 0)), "means has 0 numbers along p"),
+    "huge means": ("means", np.full((2, 3), 1e300), "overflow"),
+    "NaN in a scatter": ("triangles", np.full((2, 6), np.nan), "triangles reaches from nan"),
+    "negative variance": ("triangles", np.array([EYE, [-1.0, 0, 1, 0, 0, 1]]), "triangles[1] is"),
+    "indefinite": ("triangles", np.array([[1.0, 2, 1, 0, 0, 1], EYE]), "triangles[0] is not pos"),
+    "indefinite in three": (
+        "triangles",
+        np.array([EYE, [1.0, -0.9, 1, -0.9, -0.9, 1]]),
+        "triangles[1] is not positive semidefinite",
+    ),
+    "covariance without variance": (
+        "triangles",
+        np.array([EYE, [0.0, 1e-3, 1, 0, 0, 1]]),
+        "triangles[1] is not positive semidefinite",
+    ),
+    "another array": ("surprise", np.zeros(2), "surprise is unknown"),
+}
+
+
+def test_what_these_vary_is_loaded(tmp_path):
+    write_archive(tmp_path / "out", "moments", MOMENTS, ARRAYS)
+    assert fs.GroupMoments.load(tmp_path / "out").labels == ["a", "b"]
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_headers(tmp_path, case):
+    name, value, said = HEADERS[case]
+    write_archive(tmp_path / "out", "moments", MOMENTS | {name: value}, ARRAYS)
+    message = refused(tmp_path / "out")
+    assert said in message
+    contents = (tmp_path / "out").read_bytes()
+    assert said in refused(contents, fs.GroupMoments.from_bytes)
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+def test_arrays(tmp_path, case):
+    name, value, said = NUMBERS[case]
+    write_archive(tmp_path / "out", "moments", MOMENTS, ARRAYS | {name: value})
+    assert said in refused(tmp_path / "out")
+
+
+def test_a_missing_array(tmp_path):
+    arrays = {name: each for name, each in ARRAYS.items() if name != "weights"}
+    write_archive(tmp_path / "out", "moments", MOMENTS, arrays)
+    assert "weights is missing" in refused(tmp_path / "out")
+
+
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return file.getvalue()
+
+
+def npy_header(dtype, shape):
+    """What stands before the numbers of an array, and none of them."""
+    file = io.BytesIO()
+    what = {"descr": dtype, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, what)
+    return file.getvalue()
+
+
+def packed(path, members, compression=zipfile.ZIP_STORED):
+    """Write members as they are, a header that lists them before them."""
+    names = sorted({name.removesuffix(".npy") for name, _ in members})
+    header = {"format": "fairspan.moments", "version": 1, "arrays": names, **MOMENTS}
+    text = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("header.npy", npy(text))
+        for name, content in members:
+            archive.writestr(name, content)
+
+
+def usual(**changed):
+    return [(f"{name}.npy", npy(each)) for name, each in (ARRAYS | changed).items()]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("name", ["weights.npy", "header.npy"])
+def test_a_member_twice(tmp_path, name):
+    packed(tmp_path / "out", [*usual(), (name, npy(np.ones(2)))])
+    assert f"{name} is there twice" in refused(tmp_path / "out")
+
+
+def test_a_small_file_does_not_unpack_to_a_large_one(tmp_path):
+    large = np.zeros((2, 2_000_000))
+    packed(tmp_path / "out", usual(triangles=large), zipfile.ZIP_DEFLATED)
+    assert (tmp_path / "out").stat().st_size < 1e5
+    tracemalloc.start()
+    try:
+        message = refused(tmp_path / "out")
+        assert tracemalloc.get_traced_memory()[1] < 2e6
+    finally:
+        tracemalloc.stop()
+    assert "bytes in a file of" in message
+
+
+def test_a_compressed_member_is_none_of_ours(tmp_path):
+    packed(tmp_path / "out", usual(), zipfile.ZIP_DEFLATED)
+    assert "is compressed or encrypted" in refused(tmp_path / "out")
+
+
+@pytest.mark.parametrize("shape", [(2, 10**12), (2**62, 6), (10**6, 10**6, 10**6), (-2, -6)])
+def test_a_shape_that_the_file_has_no_room_for_is_not_made(tmp_path, shape):
+    members = [each for each in usual() if each[0] != "triangles.npy"]
+    packed(tmp_path / "out", [*members, ("triangles.npy", npy_header("<f8", shape))])
+    tracemalloc.start()
+    try:
+        message = refused(tmp_path / "out")
+        assert tracemalloc.get_traced_memory()[1] < 2e6
+    finally:
+        tracemalloc.stop()
+    assert "triangles" in message
+
+
+def test_members_that_overlap(tmp_path):
+    path = tmp_path / "out"
+    packed(path, usual(means=np.zeros((2, 3)), triangles=np.zeros((2, 6))))
+    with zipfile.ZipFile(path) as archive:
+        size = archive.getinfo("triangles.npy").file_size
+    whole = bytearray(path.read_bytes())
+    place = whole.rindex(b"triangles.npy") - 46  # in the table of contents
+    whole[place + 20 : place + 28] = 2 * (size + 10**8).to_bytes(4, "little")
+    path.write_bytes(whole)
+    assert "bytes in a file of" in refused(path)
+
+
+def test_a_name_twice_in_the_header_and_numbers_that_are_none(tmp_path):
+    for text in ('{"version": 1, "version": 1}', '{"version": NaN}', '{"a": ' * 100_000):
+        with zipfile.ZipFile(tmp_path / "out", "w") as archive:
+            archive.writestr("header.npy", npy(np.frombuffer(text.encode(), np.uint8)))
+        assert "cannot be read as a fairspan file" in refused(tmp_path / "out")
+
+
+PROVENANCE = {
+    "criterion": "minimax_loss",
+    "solver": "boundary",
+    "status": "optimal",
+    "groups": ["a", "b"],
+    "counts": [2, 3],
+    "errors": [1.0, 2.0],
+    "losses": [0.0, 0.0],
+    "objective": 1.0,
+    "lower_bound": 1.0,
+    "total_variance": 3.0,
+    "version": "0.1",
+}
+SUBSPACE = {"center": "global", "feature_names": None, "evidence": None}
+CLAIMS = {
+    "criterion is a number": ("criterion", 3),
+    "solver is nothing": ("solver", None),
+    "status is a list": ("status", ["optimal"]),
+    "groups are text": ("groups", "ab"),
+    "a group of nothing": ("groups", ["a", None]),
+    "a nested group": ("groups", [["a"], [["b"]]]),
+    "three groups": ("groups", ["a", "b", "c"]),
+    "counts of text": ("counts", ["2", "3"]),
+    "real counts": ("counts", [2.5, 3.0]),
+    "negative counts": ("counts", [-2, 3]),
+    "too few counts": ("counts", [2]),
+    "errors of nothing": ("errors", [None, 1.0]),
+    "errors of text": ("errors", "12"),
+    "infinite errors": ("errors", [1.0, float("inf")]),
+    "losses are a number": ("losses", 0.0),
+    "objective is text": ("objective", "1"),
+    "objective is true": ("objective", True),
+    "lower bound is a list": ("lower_bound", []),
+    "negative variance": ("total_variance", -1.0),
+    "version is a number": ("version", 1),
+    "restriction is a mapping": ("restriction", {}),
+    "tol is text": ("tol", "small"),
+    "settings are a list": ("settings", []),
+    "reason is a number": ("reason", 4),
+}
+
+
+def write_model(path, provenance=None, header=None, **arrays):
+    document = SUBSPACE | {"provenance": provenance} | (header or {})
+    write_archive(path, "subspace", document, {"components": np.eye(2, 3)} | arrays)
+
+
+def test_the_model_that_these_vary_is_loaded_and_shown(tmp_path):
+    write_model(tmp_path / "out", PROVENANCE)
+    assert "minimax_loss" in fs.FairSubspace.load(tmp_path / "out")._repr_html_()
+
+
+@pytest.mark.parametrize("case", CLAIMS)
+def test_claims_of_a_wrong_type(tmp_path, case):
+    name, value = CLAIMS[case]
+    write_model(tmp_path / "out", PROVENANCE | {name: value})
+    message = refused(tmp_path / "out", fs.FairSubspace.load)
+    assert f"provenance.{name}" in message or "provenance.counts" in message
+
+
+MODELS = {
+    "complex components": ({}, {"components": np.eye(2, 3) + 0j}, "components holds complex128"),
+    "truth values": ({}, {"components": np.eye(2, 3, dtype=bool)}, "components holds bool"),
+    "two centres": ({"center": ["global"]}, {}, "center is ['global']"),
+    "names twice": ({"feature_names": ["x", "x", "y"]}, {}, "a list of different names"),
+    "evidence of another kind": ({"evidence": "oracle"}, {}, "evidence is 'oracle'"),
+    "evidence without numbers": ({"evidence": "weights"}, {}, "evidence_weights is missing"),
+    "numbers without evidence": ({}, {"evidence_weights": np.ones(2)}, "is unknown"),
+    "evidence of NaN": (
+        {"evidence": "weights"},
+        {"evidence_weights": np.array([np.nan, 1])},
+        "evidence_weights reaches from nan",
+    ),
+    "evidence of another shape": (
+        {"evidence": "weights"},
+        {"evidence_weights": np.ones((2, 2))},
+        "evidence_weights has shape (2, 2)",
+    ),
+    "a negative scale": ({}, {"scale": np.array([1.0, -1, 1])}, "scale reaches from -1.0"),
+}
+
+
+@pytest.mark.parametrize("case", MODELS)
+def test_models(tmp_path, case):
+    header, arrays, said = MODELS[case]
+    write_model(tmp_path / "out", None, header, **arrays)
+    assert said in refused(tmp_path / "out", fs.FairSubspace.load)
+
+
+def hard_rows(kind):
+    """Rows whose scatters are as badly rounded as honest ones get."""
+    rows = random_rows(3, n=60, p=6, offset=0.0)
+    X = rows.X.copy()
+    if kind == "rank one":
+        X = np.outer(X[:, 0], np.arange(1.0, 7.0))
+    elif kind == "far away":
+        X += 1e12
+    elif kind == "far away and nearly constant":
+        X[:, 0] = 1e10 + 1e-6 * X[:, 0]
+        X[:, 1] = 1e10
+    elif kind == "all sizes":
+        X *= 10.0 ** np.array([-200, -150, -20, 0, 100, 140])
+    elif kind == "subnormal":
+        X *= 10.0 ** np.array([-310, -300, -160, 0, 0, 100])
+    elif kind == "two columns alike":
+        X[:, 1] = X[:, 0] * (1 + 1e-15)
+    elif kind == "few rows":
+        return X[:6], rows.labels[:6], None
+    return X, rows.labels, rows.weights * 1e-9 if kind == "light" else rows.weights
+
+
+KINDS = ["plain", "rank one", "far away", "far away and nearly constant", "all sizes", "subnormal"]
+KINDS += ["two columns alike", "few rows", "light"]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_what_rows_give_is_loaded_however_badly_it_is_rounded(tmp_path, kind, weighted, sparse):
+    X, labels, weights = hard_rows(kind)
+    if sparse:
+        X = X * (np.random.default_rng(1).random(X.shape) < 0.07)
+        X[0] = 1.0
+        X = scipy.sparse.csr_array(X)
+    moments = fs.GroupMoments.from_rows(X, labels, weights if weighted else None)
+    for each in (moments, moments + moments, moments.divided_by(np.full(6, 1e-3))):
+        each.save(tmp_path / "out")
+        assert fs.GroupMoments.load(tmp_path / "out").scatters.tobytes() == each.scatters.tobytes()

@@ -1,0 +1,182 @@
+"""Files are complete or absent, whoever else writes or reads, and never written through a trap."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairspan import FairSubspace, GroupMoments
+from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.storage import HeldFile, replacing, write_whole
+from racing_writers import check_whole, kill_after, names_in, race, save
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="of POSIX systems")
+
+
+def mode_of(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def usual_mask():
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("usual_mask")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o755, None])
+def test_permissions_are_kept_and_new_files_get_the_usual_ones(tmp_path, mode):
+    path = tmp_path / "out"
+    if mode is not None:
+        path.touch()
+        path.chmod(mode)
+    write_whole(path, b"content")
+    assert mode_of(path) == (0o644 if mode is None else mode)
+
+
+def test_nothing_is_readable_by_others_while_a_private_file_is_replaced(tmp_path):
+    path = tmp_path / "out"
+    path.touch(mode=0o600)
+    with replacing(path) as file:
+        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
+
+
+@pytest.mark.parametrize("existing", [True, False])
+def test_a_link_stays_and_its_target_is_replaced(tmp_path, existing):
+    (tmp_path / "there").mkdir()
+    target, link = tmp_path / "there" / "model", tmp_path / "current"
+    if existing:
+        target.write_bytes(b"before")
+    link.symlink_to(target)
+    FairSubspace(np.eye(2), np.zeros(2)).save(link)
+    assert link.is_symlink()
+    assert FairSubspace.load(target).n_components == 2
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["current", "model", "there"]
+
+
+def test_no_other_link_is_followed(tmp_path, monkeypatch):
+    """Not even one that stands where the temporary file is about to be."""
+    names = iter(["0" * 16, "1" * 16])
+    monkeypatch.setattr("secrets.token_hex", lambda _: next(names))
+    (tmp_path / "other").write_bytes(b"mine")
+    (tmp_path / f".out.{'0' * 16}.tmp").symlink_to(tmp_path / "other")
+    (tmp_path / "out.partial").symlink_to(tmp_path / "other")
+    with pytest.raises(InvalidParameter, match="out cannot be written"):
+        write_whole(tmp_path / "out", b"ours")
+    write_whole(tmp_path / "out", b"ours")
+    assert (tmp_path / "other").read_bytes() == b"mine"
+    assert (tmp_path / "out").read_bytes() == b"ours"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/null")])
+def test_devices_pipes_and_folders_are_not_replaced(tmp_path, make):
+    make(tmp_path / "out")
+    before = (tmp_path / "out").lstat()
+    with pytest.raises(OSError, match=r"out|null"):
+        GroupMoments.from_rows(np.eye(2), ["a", "b"]).save(tmp_path / "out")
+    assert (tmp_path / "out").lstat() == before
+    assert names_in(tmp_path) == ["out"]
+
+
+def test_long_names(tmp_path):
+    path = tmp_path / ("ä" * 127)
+    write_whole(path, b"content")
+    assert names_in(tmp_path) == [path.name]
+
+
+def test_a_race_of_some_processes(tmp_path):
+    path = tmp_path / "out"
+    race(path, 3, 15)
+    check_whole(path)
+    assert names_in(tmp_path) == ["out"]
+
+
+def test_killed_writers_leave_the_old_file_and_nothing_for_long(tmp_path):
+    path = tmp_path / "out"
+    save(path, 0)
+    for number in range(4):
+        kill_after(path, number, 0.02 * number)
+        check_whole(path)
+    save(path, 0)
+    assert names_in(tmp_path) == ["out"]
+
+
+def test_a_file_that_is_being_written_is_not_taken_for_abandoned(tmp_path):
+    path = tmp_path / "out"
+    with replacing(path) as slow:
+        slow.write(b"slow")
+        write_whole(path, b"fast")
+        assert path.read_bytes() == b"fast"
+    assert path.read_bytes() == b"slow"
+
+
+HOLDING = """
+import sys, time
+from pathlib import Path
+from fairspan.storage import HeldFile
+with HeldFile(Path(sys.argv[1])) as file:
+    if sys.argv[2] == "write":
+        file.replace(b"first")
+        file.replace(b"second")
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("what", ["write", "wait"])
+def test_a_held_file_says_who_holds_it_and_a_killed_run_leaves_no_lock(tmp_path, what):
+    path = tmp_path / "out.partial"
+    command = [sys.executable, "-c", HOLDING, str(path), what]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "held\n"
+            with pytest.raises(InvalidInput, match=r"out\.partial is held by another run") as told:
+                HeldFile(path).__enter__()
+            if Path("/proc/locks").exists():
+                assert f"(process {process.pid})" in str(told.value)
+        finally:
+            process.kill()
+    content = b"second" if what == "write" else b""
+    assert path.read_bytes() == content
+    with HeldFile(path) as file:
+        assert file.is_empty() == (what == "wait")
+    assert path.exists() == (what == "write")
+
+
+def test_a_held_file_may_be_entered_again_and_is_removed_where_nothing_was_written(tmp_path):
+    path = tmp_path / "out.partial"
+    with HeldFile(path) as file:
+        assert path.exists()
+        with file:
+            pass
+        with pytest.raises(InvalidInput, match="held by another run"):
+            HeldFile(path).__enter__()
+        file.replace(b"content")
+        with pytest.raises(InvalidInput, match="held by another run"):
+            HeldFile(path).__enter__()
+    assert path.read_bytes() == b"content"
+    with HeldFile(path) as file:
+        file.remove()
+    assert names_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("elsewhere")])
+def test_a_held_file_is_an_ordinary_one(tmp_path, make):
+    make(tmp_path / "out.partial")
+    with pytest.raises(InvalidParameter, match="cannot be written"):
+        HeldFile(tmp_path / "out.partial").__enter__()
+    assert names_in(tmp_path) == ["out.partial"]
+
+
+def test_models_are_read_from_ordinary_files_alone(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for name in ("pipe", "zero", "."):
+        for read in (FairSubspace.load, GroupMoments.load):
+            with pytest.raises(ValueError, match="a folder, a pipe or a device"):
+                read(tmp_path / name)
