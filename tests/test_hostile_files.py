@@ -38,7 +38,7 @@ def refused(path, load=fs.GroupMoments.load):
 
 HEADERS = {
     "names are numbers": ("feature_names", [1, 2, 3], "feature_names[0] is 1"),
-    "names twice": ("feature_names", ["x", "x", "y"], "a list of different names"),
+    "names twice": ("feature_names", ["x", "x", "y"], "a list of different entries"),
     "names of names": ("feature_names", ["x", ["y"], "z"], "feature_names[1]"),
     "too few names": ("feature_names", ["x", "y"], "means has 3 numbers along p"),
     "names are text": ("feature_names", "xyz", "feature_names is 'xyz'"),
@@ -274,7 +274,7 @@ MODELS = {
     "complex components": ({}, {"components": np.eye(2, 3) + 0j}, "components holds complex128"),
     "truth values": ({}, {"components": np.eye(2, 3, dtype=bool)}, "components holds bool"),
     "two centres": ({"center": ["global"]}, {}, "center is ['global']"),
-    "names twice": ({"feature_names": ["x", "x", "y"]}, {}, "a list of different names"),
+    "names twice": ({"feature_names": ["x", "x", "y"]}, {}, "a list of different entries"),
     "evidence of another kind": ({"evidence": "oracle"}, {}, "evidence is 'oracle'"),
     "evidence without numbers": ({"evidence": "weights"}, {}, "evidence_weights is missing"),
     "numbers without evidence": ({}, {"evidence_weights": np.ones(2)}, "is unknown"),

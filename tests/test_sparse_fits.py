@@ -413,3 +413,20 @@ def test_the_group_that_pca_serves_worse_where_it_leaves_no_error(seed):
     )
     scale = np.abs(dense.group_errors_).max()
     assert abs(sparse.solution_.objective - dense.solution_.objective) <= 1e-9 * scale
+
+
+def test_features_that_are_zero_everywhere_change_nothing():
+    """Leaving them out is faster, and the answer is that of the other features."""
+    random = np.random.default_rng(2)
+    own, groups = 1600, np.arange(90) % 2
+    X = random.standard_normal((90, own)) * (random.random((90, own)) < 0.05)
+    places = np.sort(random.choice(5000, own, replace=False))
+    wide = scipy.sparse.lil_array((90, 5000))
+    wide[:, places] = X
+    narrow = FairPCA(2).fit(scipy.sparse.csr_array(X), sensitive_features=groups)
+    fitted = FairPCA(2).fit(wide.tocsr(), sensitive_features=groups)
+    assert fitted.solution_.objective == pytest.approx(narrow.solution_.objective, rel=1e-9)
+    components = np.asarray(fitted.components_)
+    assert not np.delete(components, places, axis=1).any()
+    cosines = np.linalg.svd(components[:, places] @ narrow.components_.T)[1]
+    np.testing.assert_allclose(cosines, 1.0, atol=1e-6)

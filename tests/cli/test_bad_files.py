@@ -1,9 +1,10 @@
 import os
+import sys
 
 import pytest
 
 import fairspan as fs
-from cli.command_lines import ALL, AUDIT, TRANSFORM
+from cli.command_lines import ALL, AUDIT, FIT, TRANSFORM
 
 HEADER = "pay_1,pay_2,age,limit,height,weight\n"
 ROW = "1,2,old,3,4,5\n"
@@ -116,3 +117,21 @@ def test_parquet_parts_that_do_not_belong_together(refused, table, features, tmp
     assert "2.parquet has other columns than" in refused(*AUDIT, data=parts)
     (parts / "2.parquet").write_bytes((parts / "1.parquet").read_bytes()[:-9])
     assert f"{parts / '2.parquet'} cannot be read" in refused(*AUDIT, data=parts)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="of POSIX systems")
+@pytest.mark.parametrize("kind", ["zero", "pipe", "linked pipe"])
+def test_devices_and_pipes_behind_links_are_refused_at_once(refused, data, tmp_path, kind):
+    trap = tmp_path / "trap.csv"
+    if kind == "zero":
+        trap.symlink_to("/dev/zero")
+    else:
+        os.mkfifo(tmp_path / "pipe.csv")
+        trap = tmp_path / "pipe.csv"
+    if kind == "linked pipe":
+        trap = tmp_path / "trap.csv"
+        trap.symlink_to(tmp_path / "pipe.csv")
+    for command in (FIT, AUDIT, TRANSFORM):
+        assert "a pipe or a device" in refused(*command, data=trap)
+    assert "a pipe or a device" in refused(*TRANSFORM, model=trap)
+    assert "a pipe or a device" in refused(*AUDIT, "--model", trap)

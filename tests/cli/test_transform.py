@@ -106,10 +106,11 @@ def test_a_folder_of_many_rows_keeps_their_number_and_order(run, model, features
 
 def test_an_earlier_output_is_replaced(run, model, data, tmp_path):
     (tmp_path / "out.csv").write_text("old\n")
-    (tmp_path / "out.csv.partial").write_text("left by a crash")
+    left = tmp_path / f".out.csv.{'0' * 16}.tmp"
+    left.write_text("left by a crash")
     assert run("transform", model, data, "-o", tmp_path / "out.csv").status == 0
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 241
-    assert not (tmp_path / "out.csv.partial").exists()
+    assert not left.exists()
 
 
 def test_an_interruption_leaves_no_output(run, model, data, tmp_path, monkeypatch):

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairspan.errors import InvalidInput
+from fairspan.linalg.semidefinite import may_be_scatter
 from fairspan.rows.groups import Label, kind_in_words, listed, plain_labels, same_kind
 from fairspan.storage import (
     MOMENTS,
     Contents,
+    NotAllowed,
     archive_bytes,
     archive_of_bytes,
-    check_positive_semidefinite,
 )
 from fairspan.typing import AnyArray, FloatArray
 
@@ -249,7 +250,9 @@ def unpacked(contents: Contents, name: str) -> GroupStatistics:
         for index, label in enumerate(plain_labels(header["groups"])):
             count, weight = int(arrays["counts"][index]), float(arrays["weights"][index])
             mean, scatter = arrays["means"][index], _square(arrays["triangles"][index], p)
-            check_positive_semidefinite(f"triangles[{index}]", scatter, mean, weight)
+            if not may_be_scatter(scatter, mean, weight):
+                found = "is not positive semidefinite"
+                raise NotAllowed(f"triangles[{index}]", found, "the scatter of some rows")
             groups.append(OneGroup(label, count, weight, mean, scatter))
         intake = Intake(header["n_dropped"], header["sampled_from"])
         return GroupStatistics(groups, p, None if names is None else tuple(names), intake)

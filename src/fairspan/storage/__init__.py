@@ -10,6 +10,7 @@ from fairspan.storage.archives import (
     write_archive,
     write_document,
 )
+from fairspan.storage.rules import NotAllowed
 from fairspan.storage.safe_writing import (
     HeldFile,
     replacing,
@@ -21,9 +22,7 @@ from fairspan.storage.schema import (
     PULLS,
     RECORD,
     SUBSPACE,
-    NotAllowed,
     Schema,
-    check_positive_semidefinite,
 )
 
 __all__ = [
@@ -37,7 +36,6 @@ __all__ = [
     "Schema",
     "archive_bytes",
     "archive_of_bytes",
-    "check_positive_semidefinite",
     "is_archive",
     "read_archive",
     "read_document",

@@ -9,6 +9,7 @@ import io
 import json
 import math
 import os
+import stat
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +19,9 @@ from typing import IO, Any
 import numpy as np
 
 from fairspan.errors import CorruptFile
-from fairspan.storage.safe_writing import read_ordinary, replacing
-from fairspan.storage.schema import NotAllowed, Schema
+from fairspan.storage.rules import NotAllowed
+from fairspan.storage.safe_writing import replacing
+from fairspan.storage.schema import Schema
 from fairspan.typing import AnyArray
 
 Contents = tuple[dict[str, Any], dict[str, AnyArray]]
@@ -89,7 +91,7 @@ def read_archive(path: str | os.PathLike[str], schema: Schema) -> Contents:
     CorruptFile
         The file is truncated, altered, of another kind or of a newer version.
     """
-    with read_ordinary(path) as file:
+    with _opened(path) as file:
         return _read(file, schema, str(path))
 
 
@@ -100,7 +102,7 @@ def archive_of_bytes(contents: bytes, schema: Schema) -> Contents:
 
 def read_document(path: str | os.PathLike[str], schema: Schema) -> dict[str, Any]:
     """Read a file that is nothing but a JSON document; raises as :func:`read_archive` does."""
-    with read_ordinary(path) as file:
+    with _opened(path) as file:
         try:
             document = _document_of(file.read(), schema, str(path))
             schema.check_header(document)
@@ -155,6 +157,23 @@ def _read(file: IO[bytes], schema: Schema, name: str) -> Contents:
     except Exception as error:
         raise schema.refusal(name, error) from error
     return header, arrays
+
+
+def _opened(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a file to read, unless it is a device, a pipe or a folder, which may never end.
+
+    Raises
+    ------
+    FileNotFoundError
+    CorruptFile
+    """
+    if not stat.S_ISREG(Path(path).stat().st_mode):
+        raise CorruptFile(
+            f"{path} cannot be read, as it is a folder, a pipe or a device",
+            "Allowed is an ordinary file",
+            "Name the file itself",
+        )
+    return Path(path).open("rb")
 
 
 @dataclass(frozen=True)

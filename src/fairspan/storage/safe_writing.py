@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
+from fairspan.errors import InvalidInput, InvalidParameter
 
 if sys.platform != "win32":
     import fcntl
@@ -111,23 +111,6 @@ def write_whole(path: str | os.PathLike[str], contents: bytes) -> None:
     """
     with writing(path), replacing(path) as file:
         file.write(contents)
-
-
-def read_ordinary(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a file to read, unless it is a device, a pipe or a folder, which may never end.
-
-    Raises
-    ------
-    FileNotFoundError
-    CorruptFile
-    """
-    if not stat.S_ISREG(Path(path).stat().st_mode):
-        raise CorruptFile(
-            f"{path} cannot be read, as it is a folder, a pipe or a device",
-            "Allowed is an ordinary file",
-            "Name the file itself",
-        )
-    return Path(path).open("rb")
 
 
 class HeldFile:
