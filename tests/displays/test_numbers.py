@@ -57,7 +57,7 @@ def test_error_curves_are_those_of_scikit_learns_pca_and_of_refits():
 def test_intervals_of_held_out_rows_are_those_of_an_audit():
     rows, groups = HELD_OUT.X, HELD_OUT.labels
     display = ErrorCurveDisplay.from_estimator(FAIR, rows, groups, dimensions=[2])
-    models = {model.name: model.groups for model in audit(FAIR, rows, groups).models}
+    models = {model.name: model.groups for model in audit(FAIR, rows, groups, folds=None).models}
     for name, values, ends in (
         ("PCA", display.plain, display.plain_interval),
         ("minimax_loss", display.fair, display.fair_interval),
@@ -107,7 +107,7 @@ def test_a_dimension_without_an_answer_is_a_gap():
 @pytest.mark.parametrize("scale", [False, True])
 def test_shares_kept_and_losses_are_those_of_an_audit(center, scale):
     fair = FairPCA(2, center=center, scale=scale).fit(THREE.X, sensitive_features=THREE.labels)
-    models = {m.name: m.groups for m in audit(fair, THREE.X, THREE.labels).models}
+    models = {m.name: m.groups for m in audit(fair, THREE.X, THREE.labels, folds=None).models}
     kept = VarianceKeptDisplay.from_estimator(fair)
     losses = GroupLossDisplay.from_estimator(fair)
     for name, shares, lost in (
@@ -127,7 +127,8 @@ def test_shares_of_other_rows_are_those_of_an_audit():
     rows, groups = HELD_OUT.X, HELD_OUT.labels
     display = VarianceKeptDisplay.from_estimator(FAIR, rows, groups)
     audited = {
-        m.name: [g.variance_kept for g in m.groups] for m in audit(FAIR, rows, groups).models
+        m.name: [g.variance_kept for g in m.groups]
+        for m in audit(FAIR, rows, groups, folds=None).models
     }
     np.testing.assert_allclose(display.fair, audited["minimax_loss"], rtol=1e-9)
     np.testing.assert_allclose(display.plain, audited["PCA"], rtol=1e-9)
