@@ -17,6 +17,8 @@ from fairspan.problem.posing import criterion_of
 from fairspan.registry import names_of
 
 RADII = {"old": 0.3, "young": 0.1}
+# Of few features criteria with radii are solved soon, which each part of the rows asks again.
+FEW = ["pay_1", "pay_2", "limit"]
 
 
 def unwrapped(words):
@@ -103,22 +105,20 @@ def test_a_signed_gap_may_be_negative(run, data, tmp_path):
     ],
     ids=["whole", "real", "truth", "text", "two attributes"],
 )
-def test_groups_are_named_as_tables_print_them(run, table, features, tmp_path, columns, named):
+def test_groups_are_named_as_tables_print_them(run, table, tmp_path, columns, named):
     is_old = (table["age"] == "old").to_numpy()
-    frame = table[features].assign(
-        **{key: np.where(is_old, *values) for key, values in columns.items()}
-    )
+    frame = table[FEW].assign(**{key: np.where(is_old, *values) for key, values in columns.items()})
     path = tmp_path / "t.parquet"
     frame.to_parquet(path)
     groups = [word for name in columns for word in ("--group", name)]
-    command = ("fit", path, *groups, "-d", 2, "-o", tmp_path / "m")
+    command = ("fit", path, *groups, "-d", 1, "-o", tmp_path / "m")
     for protected, text in enumerate(["old", "young"]):
         facts = run(
             *(*command, "--json", "--criterion", "disparity", "--param"),
             f"protected={named[protected]}",
         ).facts["certificate"]
-        in_python = fs.FairPCA(2, criterion=fs.Disparity(protected=text)).fit(
-            table[features], sensitive_features=table["age"]
+        in_python = fs.FairPCA(1, criterion=fs.Disparity(protected=text)).fit(
+            table[FEW], sensitive_features=table["age"]
         )
         assert facts["objective"] == pytest.approx(in_python.solution_.objective, rel=1e-9)
         assert facts["parameters"]["protected"] == named[protected]
@@ -126,8 +126,8 @@ def test_groups_are_named_as_tables_print_them(run, table, features, tmp_path, c
         f"--param=radius.{name}={value}" for name, value in zip(named, (0.3, 0.1), strict=True)
     ]
     robust = run(*command, "--json", "--criterion", "robust_error_gap", *radii).facts["certificate"]
-    in_python = fs.FairPCA(2, criterion=fs.RobustErrorGap(radius=RADII)).fit(
-        table[features], sensitive_features=table["age"]
+    in_python = fs.FairPCA(1, criterion=fs.RobustErrorGap(radius=RADII)).fit(
+        table[FEW], sensitive_features=table["age"]
     )
     assert robust["objective"] == pytest.approx(in_python.solution_.objective, rel=1e-7)
     assert robust["parameters"]["radius"] == dict(zip(named, (0.3, 0.1), strict=True))

@@ -174,7 +174,7 @@ def test_a_dimension_without_an_answer_is_a_gap():
 @pytest.mark.parametrize("scale", [False, True])
 def test_shares_kept_and_losses_are_those_of_an_audit(center, scale):
     fair = FairPCA(2, center=center, scale=scale).fit(THREE.X, sensitive_features=THREE.labels)
-    models = {m.name: m.groups for m in audit(fair, THREE.X, THREE.labels).models}
+    models = {m.name: m.groups for m in audit(fair, THREE.X, THREE.labels, folds=None).models}
     kept = VarianceKeptDisplay.from_estimator(fair)
     losses = GroupLossDisplay.from_estimator(fair)
     for name, shares, lost in (
@@ -194,7 +194,8 @@ def test_shares_of_other_rows_are_those_of_an_audit():
     rows, groups = HELD_OUT.X, HELD_OUT.labels
     display = VarianceKeptDisplay.from_estimator(FAIR, rows, groups)
     audited = {
-        m.name: [g.variance_kept for g in m.groups] for m in audit(FAIR, rows, groups).models
+        m.name: [g.variance_kept for g in m.groups]
+        for m in audit(FAIR, rows, groups, folds=None).models
     }
     np.testing.assert_allclose(display.fair, audited["minimax_loss"], rtol=1e-9)
     np.testing.assert_allclose(display.plain, audited["PCA"], rtol=1e-9)

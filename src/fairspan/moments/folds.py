@@ -75,11 +75,15 @@ class SummedFolds:
     @cached_property
     def whole(self) -> GroupMoments:
         """Of all rows."""
-        return replace(_sum(self.parts), intake=self.intake)
+        return replace(_sum(self._by_group), intake=self.intake)
 
     def without(self, fold: int) -> GroupMoments:
         """Of all rows but those of a fold; groups that are in no other fold are missing."""
-        return _sum([*self.parts[:fold], *self.parts[fold + 1 :]])
+        return _sum([*self._by_group[:fold], *self._by_group[fold + 1 :]])
+
+    @cached_property
+    def _by_group(self) -> list[GroupStatistics | None]:
+        return [None if part is None else part.statistics for part in self.parts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,9 +239,9 @@ def _intake(parts: Sequence[GroupStatistics | None]) -> Intake:
     return EVERY_ROW if first is None else first.intake
 
 
-def _sum(parts: Sequence[GroupMoments | None]) -> GroupMoments:
+def _sum(parts: Sequence[GroupStatistics | None]) -> GroupMoments:
     """Moments of all parts, in one step: many sums of large matrices in turn take far longer."""
-    statistics = [part.statistics for part in parts if part is not None]
+    statistics = [part for part in parts if part is not None]
     by_label: dict[Label, list[OneGroup]] = {}
     for group in (group for each in statistics for group in each.groups):
         by_label.setdefault(group.label, []).append(group)
