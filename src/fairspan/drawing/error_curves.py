@@ -220,6 +220,8 @@ class ErrorCurvePicture(Picture):
             if each.interval is not None:
                 low, high = each.interval[..., 0], each.interval[..., 1]
             ends.append((low.ravel(), high.ravel(), told))
+            # Points are shown wherever they are.
+            ends.append((each.values.ravel(), each.values.ravel(), everything))
             if each.on_rows is not None:
                 ends.append((each.on_rows.ravel(), each.on_rows.ravel(), everything))
         low, high, told = (np.concatenate(parts) for parts in zip(*ends, strict=True))
