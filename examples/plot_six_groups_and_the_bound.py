@@ -1,6 +1,6 @@
 """
 With six groups the largest loss on the rows meets its bound, and new rows say less
-==================================================================================
+===================================================================================
 
 Three levels of education, crossed with sex. What would new rows show? Lines are intervals; grey
 says that these rows cannot tell. The short lines across are the losses on the rows themselves.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fairspan as fs
+from fairspan.drawing.error_curves import ErrorCurvePicture
 from fairspan.drawing.expected_losses import ExpectedLossPicture
 from fairspan.drawing.labels import FAINT, PLAIN
 from fairspan.errors import InvalidInput
@@ -70,3 +71,32 @@ def test_without_estimates_errors_on_the_rows_are_shown(audit):
     assert result.picture().quantity == "error"
     with pytest.raises(InvalidInput, match="no estimates for new rows"):
         result.picture("expected loss")
+
+
+def test_curves_show_all_points_and_of_wide_bands_little():
+    values = np.array([[1.0, 0.5, np.nan], [0.5, -2.0, np.nan]])
+    ends = np.stack([values - 0.2, values + 0.2], axis=2)
+    ends[1, 1] = -1e6, 1e6
+    states = [["harmed", "minor", "cannot tell"], ["harmed", "cannot tell", "cannot tell"]]
+    drawn = ErrorCurvePicture(
+        np.array([1, 2]),
+        ("a", "b", "few"),
+        values,
+        np.full((2, 3), np.nan),
+        plain_interval=ends,
+        plain_states=states,
+        quantity="expected loss",
+        plain_on_rows=np.ones((2, 3)),
+        fair_on_rows=np.zeros((2, 3)),
+    ).plot()
+    start, end = drawn.axes_[0].get_ylim()
+    assert -5 < start < -2
+    assert 1.2 < end < 5
+    grey = [line for line in drawn.axes_[1].lines if line.get_color() == FAINT]
+    assert [line.get_ydata().tolist() for line in grey] == [[-2.0]]
+    assert [text.get_text() for text in drawn.axes_[2].texts] == ["too few rows"]
+    dotted = [line for line in drawn.axes_[2].lines if line.get_linestyle() == ":"]
+    assert {line.get_color() for line in dotted} == {FAINT}
+    frame = drawn.frame()
+    assert frame["state"].tolist()[:6] == [state for row in states for state in row]
+    assert frame["loss on the rows"].tolist() == [1.0] * 6 + [0.0] * 6

@@ -57,7 +57,7 @@ def estimated_of(dimensions: Sequence[int], asked: int) -> list[int]:
     Examples
     --------
     >>> estimated_of(range(1, 41), 30)
-    [1, 2, 3, 4, 5, 6, 7, 8, 13, 17, 22, 26, 30, 31, 36, 40]
+    [1, 2, 3, 4, 5, 6, 7, 8, 13, 17, 22, 26, 30, 31, 35, 40]
     """
     place = list(dimensions).index(asked) + 1
     return [dimensions[i - 1] for i in chosen_dimensions(len(dimensions), place)]

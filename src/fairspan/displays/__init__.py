@@ -8,10 +8,10 @@ from fairspan.displays.curves import ErrorCurveDisplay
 from fairspan.displays.disparity_path import DisparityPathDisplay
 from fairspan.displays.fits import (
     FrontierDisplay,
-    GroupLossDisplay,
     LoadingsDisplay,
     VarianceKeptDisplay,
 )
+from fairspan.displays.group_losses import GroupLossDisplay
 from fairspan.displays.reduced_rows import ReducedRowsDisplay
 
 __all__ = [

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from fairspan.drawing.error_lines import ON_ROWS, ErrorLine, States, draw_line
 from fairspan.drawing.expected_losses import CANNOT_TELL, shown_range
 from fairspan.drawing.labels import (
     BEST,
@@ -16,7 +17,6 @@ from fairspan.drawing.labels import (
     FAIR,
     INK,
     PLAIN,
-    Look,
     head,
     labels_within,
     look,
@@ -33,11 +33,8 @@ if TYPE_CHECKING:
 
 # Beyond this many groups each has a panel: its lines and bands are then still told apart.
 _MOST_TOGETHER = 2
-_BAND = 0.16
 # Beside what is known, the panels' common axis shows so little of what is not.
 _BEYOND = 0.3
-# Beyond this many dimensions the marks in a panel are smaller.
-_MOST_MARKED = 12
 _TITLES = {
     "error": "What is lost of each group, by number of dimensions",
     "loss": "What each group loses against its own best subspace",
@@ -50,8 +47,6 @@ _LABELS = {
     "expected error": "expected error",
     "expected loss": "expected loss",
 }
-
-States = Sequence[Sequence[str | None]]
 
 
 @dataclass(eq=False)
@@ -151,21 +146,21 @@ class ErrorCurvePicture(Picture):
     def _together(self) -> bool:
         return len(self.groups) <= _MOST_TOGETHER and self.plain_on_rows is None
 
-    def _models(self) -> list[_Model]:
+    def _models(self) -> list[ErrorLine]:
         models = [
-            _Model(
+            ErrorLine(
                 *("plain", "PCA", self.plain, self.plain_interval, PLAIN),
                 self.plain_states,
                 self.plain_on_rows,
             ),
-            _Model(
+            ErrorLine(
                 *("fair", self.name, self.fair, self.fair_interval, FAIR),
                 self.fair_states,
                 self.fair_on_rows,
             ),
         ]
         if self.best is not None:
-            models.append(_Model("best", "best possible", self.best, None, BEST))
+            models.append(ErrorLine("best", "best possible", self.best, None, BEST))
         return models
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
@@ -184,11 +179,17 @@ class ErrorCurvePicture(Picture):
             # Where groups share axes, colour and marker tell them apart; else they tell models.
             panel, own = (axes, look(g)) if self._together else (drawn[g], None)
             for model in self._models():
-                _draw_line(panel, self.dimensions, model, g, own, estimated)
+                draw_line(panel, self.dimensions, model, g, own, estimated)
             if g in self._of_too_few() and not self._together:
                 panel.text(
-                    *(0.5, 0.6, "too few rows"), transform=panel.transAxes, ha="center", color=FAINT
+                    *(0.5, 0.97, "too few rows"),
+                    color=FAINT,
+                    transform=panel.transAxes,
+                    ha="center",
+                    va="top",
                 )
+                for line in panel.lines:  # those on the rows
+                    line.set_color(FAINT)
         if self.is_expected:
             for panel in drawn:
                 panel.axhline(0, color=INK, linewidth=0.6, zorder=1)
@@ -219,6 +220,8 @@ class ErrorCurvePicture(Picture):
             if each.interval is not None:
                 low, high = each.interval[..., 0], each.interval[..., 1]
             ends.append((low.ravel(), high.ravel(), told))
+            # Points are shown wherever they are.
+            ends.append((each.values.ravel(), each.values.ravel(), everything))
             if each.on_rows is not None:
                 ends.append((each.on_rows.ravel(), each.on_rows.ravel(), everything))
         low, high, told = (np.concatenate(parts) for parts in zip(*ends, strict=True))
@@ -242,7 +245,7 @@ class ErrorCurvePicture(Picture):
             labels.append(label_of(spoken(model.name)))
         for model in self._models():
             if model.on_rows is not None:
-                handles.append(Line2D([], [], color=model.style.colour, **_ON_ROWS))
+                handles.append(Line2D([], [], color=model.style.colour, **ON_ROWS))
                 labels.append(f"{label_of(spoken(model.name))}, on these rows")
         if self.marked is not None:
             handles.append(Line2D([], [], color=FAINT, linewidth=1))
@@ -261,55 +264,3 @@ class ErrorCurvePicture(Picture):
         if self.why_on_rows:
             bands = f"Figures on the rows: no estimates for new ones ({self.why_on_rows})."
         return f"{bands} {unproven(self.statuses or ())}".strip()
-
-
-class _Model(NamedTuple):
-    """One line in each panel, which `key` and the group's position identify."""
-
-    key: str
-    name: str
-    values: FloatArray
-    interval: FloatArray | None
-    style: Look
-    states: States | None = None
-    on_rows: FloatArray | None = None
-
-
-_ON_ROWS: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}
-
-
-def _draw_line(
-    axes: Axes,
-    dimensions: npt.NDArray[np.int64],
-    model: _Model,
-    g: int,
-    own: Look | None,
-    shown: BoolArray,
-) -> None:
-    style = model.style
-    colour = style.colour if own is None else own.colour
-    if model.on_rows is not None:
-        axes.plot(dimensions, model.on_rows[:, g], color=colour, zorder=1.8, **_ON_ROWS)
-    dimensions, values = dimensions[shown], model.values[shown, g]
-    (line,) = axes.plot(dimensions, values, color=colour, linestyle=style.line)
-    line.set_gid(f"{model.key}-{g}")
-    if style is BEST:
-        line.set(linewidth=1.4, zorder=1.5)
-    else:
-        size = 5.5 if own is not None or len(dimensions) <= _MOST_MARKED else 4
-        line.set(marker=style.marker if own is None else own.marker, markersize=size)
-        line.set(markerfacecolor=colour if style.is_filled else "white")
-        line.set_zorder(3 if style is FAIR else 2.5)
-    if own is not None and g == 0 and style is FAIR:
-        # Where the other group's line covers it, as equal losses do, it is seen on both sides.
-        line.set(linewidth=3.2, markersize=8)
-    if model.states is not None:
-        unknown = np.array([row[g] == CANNOT_TELL for row in model.states])[shown]
-        (grey,) = axes.plot(dimensions[unknown], values[unknown], color=FAINT, linestyle="")
-        grey.set(marker=line.get_marker(), markersize=line.get_markersize(), zorder=3.5)
-        grey.set(markerfacecolor=FAINT if style.is_filled else "white")
-    if model.interval is not None:
-        low, high = model.interval[shown, g].T
-        if (~np.isnan(low)).sum() == 1:  # a band of no width is not seen
-            axes.vlines(dimensions, low, high, color=colour, linewidth=1.6)
-        axes.fill_between(dimensions, low, high, color=colour, alpha=_BAND, linewidth=0)
