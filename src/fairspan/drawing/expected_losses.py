@@ -97,22 +97,20 @@ class ExpectedLossPicture(AuditPicture):
             for edge, arrow, leaves in ((start, "<", low < start), (end, ">", high > end)):
                 if leaves:
                     axes.plot(edge, row, arrow, color=colour, markersize=6, clip_on=False)
-            if start <= value <= end:
-                _mark(axes, value, row, own.marker, colour, is_filled=not is_plain)
+            _mark(axes, value, row, own.marker, colour, is_filled=not is_plain)
         # The legend shows the model as it is drawn where something is known.
         return _mark(axes, np.nan, np.nan, own.marker, own.colour, is_filled=not is_plain)
 
     def _limits(self) -> tuple[float, float]:
-        """Ends of the axis: all intervals that tell something, and of the others not much more."""
+        """Ends of the axis: all marks and intervals that tell something; of others little more."""
         assert self.low is not None
         assert self.high is not None
         told = np.array([[state != CANNOT_TELL for state in row] for row in self.states])
-        low, high, told = self.low.ravel(), self.high.ravel(), told.ravel()
-        if self.on_rows is not None:
-            known = self.on_rows.ravel()
-            low, high = np.append(low, known), np.append(high, known)
-            told = np.append(told, np.ones(len(known), dtype=np.bool_))
-        return shown_range(low, high, told)
+        marks = [self.values.ravel()] + ([] if self.on_rows is None else [self.on_rows.ravel()])
+        low = np.concatenate([self.low.ravel(), *marks])
+        high = np.concatenate([self.high.ravel(), *marks])
+        is_mark = np.ones(len(low) - told.size, dtype=np.bool_)
+        return shown_range(low, high, np.concatenate([told.ravel(), is_mark]))
 
     def _rows_of_too_few(self) -> list[int]:
         """Groups of which no model has an estimate, though there are estimates of others."""
