@@ -32,6 +32,8 @@ UNSTABLE = 0.1
 # matters, and stays the same for any n where there is a fourth moment: 15 for squares of a normal
 # number, which few numbers exceed by chance. More than this share of n is too much for intervals.
 _HEAVY_SHARE, _NOT_HEAVY = 0.1, 30.0
+# So many rows, each as far out as the kurtosis allows, may have added to a mean.
+_FEW_ROWS = 4.0
 # Of float64's sixteen digits the last four are left to rounding.
 _ROUNDING = 1e-12
 _NEW_ERROR, _CROSS, _CORRECTED, _CHANGE = (
@@ -276,22 +278,34 @@ class _OfModel:
         "harmed": the cross-fitted loss is above zero beyond chance, and neither immaterial nor less
         than what the group's own best subspace loses on rows that it was found without. "minor": it
         is above zero beyond chance, and the corrected loss is immaterial. "not shown": the high end
-        of the corrected loss is immaterial. "cannot tell": otherwise, and wherever a few rows
-        decide.
+        of the corrected loss is immaterial. "cannot tell": otherwise. Where the losses of single
+        rows have long tails, only a loss that is above zero by more than a few rows can have added
+        is told.
         """
         variance = float(self.variances[group])
         assert loss.low is not None
         assert loss.high is not None
         matters = self.options.material * variance
         rounding = _ROUNDING * float(self.variances.max())
-        if are_heavy(float(self.kurtosis[_CROSS, group]), int(self.sizes[group])):
-            return "cannot tell"  # intervals mean nothing where a few rows decide
-        if loss.low > rounding:
+        is_heavy = are_heavy(float(self.kurtosis[_CROSS, group]), int(self.sizes[group]))
+        doubt = self._influence_of_few_rows(group) if is_heavy else 0.0
+        if loss.low - doubt > rounding:
             cross = float(self.means[_CROSS, group])
             left_out = float(self.means[_NEW_ERROR, group]) - cross
             # Where eigenvalue d is nearly tied, which of the tied directions were learnt decides.
             learning = left_out - float(self.best_on_rows[group])
             if cross >= max(matters, learning):
                 return "harmed"
+        if is_heavy:
+            return "cannot tell"  # intervals mean little where a few rows decide
+        if loss.low > rounding:
             return "minor" if loss.value < matters else "cannot tell"
         return "not shown" if loss.high < max(matters, rounding) else "cannot tell"
+
+    def _influence_of_few_rows(self, group: int) -> float:
+        """By how much a few rows can have moved the mean loss of a group of n.
+
+        By the kurtosis of losses, none is further from their mean than sigma (kurtosis n)^(1/4).
+        """
+        share = float(self.kurtosis[_CROSS, group]) / int(self.sizes[group])
+        return _FEW_ROWS * float(self.standard_errors[_CROSS, group]) * share**0.25
