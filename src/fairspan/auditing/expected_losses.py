@@ -7,6 +7,7 @@ The loss that is measured against the test error alone is never too large, whate
 distribution: a claim of harm rests on it.
 """
 
+import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -308,4 +309,4 @@ class _OfModel:
         By the kurtosis of losses, none is further from their mean than sigma (kurtosis n)^(1/4).
         """
         share = float(self.kurtosis[_CROSS, group]) / int(self.sizes[group])
-        return _FEW_ROWS * float(self.standard_errors[_CROSS, group]) * share**0.25
+        return _FEW_ROWS * float(self.standard_errors[_CROSS, group]) * math.sqrt(math.sqrt(share))
