@@ -106,11 +106,13 @@ class ExpectedLossPicture(AuditPicture):
         assert self.low is not None
         assert self.high is not None
         told = np.array([[state != CANNOT_TELL for state in row] for row in self.states])
-        marks = [self.values.ravel()] + ([] if self.on_rows is None else [self.on_rows.ravel()])
-        low = np.concatenate([self.low.ravel(), *marks])
-        high = np.concatenate([self.high.ravel(), *marks])
-        is_mark = np.ones(len(low) - told.size, dtype=np.bool_)
-        return shown_range(low, high, np.concatenate([told.ravel(), is_mark]))
+        start, end = shown_range(self.low.ravel(), self.high.ravel(), told.ravel())
+        marks = self.values if self.on_rows is None else np.concatenate([self.values, self.on_rows])
+        if not np.isnan(marks).all():
+            margin = 0.04 * (end - start)
+            start = min(start, float(np.nanmin(marks)) - margin)
+            end = max(end, float(np.nanmax(marks)) + margin)
+        return start, end
 
     def _rows_of_too_few(self) -> list[int]:
         """Groups of which no model has an estimate, though there are estimates of others."""
