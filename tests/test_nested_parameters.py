@@ -26,6 +26,7 @@ def test_fields_are_listed():
     assert nested == {
         "criterion__penalty": 2.0,
         "criterion__radius": 0.1,
+        "restriction__attributes": "intersections",
         "restriction__tolerance": 0.0,
         "solver__eigen": "dense",
     }

@@ -45,7 +45,7 @@ def mean_free_directions(
     array([[0.],
            [1.]])
     """
-    n_groups, p = means.shape
+    p = means.shape[1]
     # From one of them first: far from zero a mean of means is rounded, and two groups would seem to
     # differ along two directions.
     differences = means - means[0]
@@ -61,8 +61,8 @@ def mean_free_directions(
     if n_components > p - rank:
         raise Incompatible(
             f"n_components is {n_components} with mean parity",
-            f"Allowed is at most {p - rank}: of {p} features, the means of {n_groups} groups "
-            f"differ along {rank} direction(s)",
+            f"Allowed is at most {p - rank}: of {p} features, the means that are to agree differ "
+            f"along {rank} direction(s)",
             "Choose fewer components, or leave the restriction out",
         )
     span = (axes[:rank] * unit).T

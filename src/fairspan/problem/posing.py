@@ -57,9 +57,10 @@ class Posed:
         Without the restriction, at any dimension.
     restriction : Restriction or None
         In the coordinates of the problem.
-    means : (k, p) array
+    means : (m, p) array
+        Those that the restriction is given: the groups' own, unless it asks for others.
     offsets : (k, p) array
-        The means, from the point about which errors are measured.
+        The groups' means, from the point about which errors are measured.
     covariances : (k, p, p) array
         About each group's own mean; empty without a restriction.
     coordinates : InCoordinates or None
@@ -185,13 +186,15 @@ def pose(
     )
     if restriction is not None:
         restriction.check(moments.labels, criterion, allow_extra=allow_extra)
-    within = restriction
+    within, means = restriction, inside.means
+    if restriction is not None and not inside.matrix_free:
+        means = means_of(restriction, inside)
     if restriction is not None and thin is not None:
         within = _in_coordinates(restriction, thin)
     offsets = np.zeros_like(inside.means) if point is None else inside.means - point
     bare = restriction is None or inside.matrix_free
     covariances = np.empty(0) if bare else inside.matrices().second_moments("group")
-    return Posed(problem, within, inside.means, offsets, covariances, thin, n_components)
+    return Posed(problem, within, means, offsets, covariances, thin, n_components)
 
 
 def deviations_of(moments: Moments) -> FloatArray:
@@ -206,6 +209,12 @@ def deviations_of(moments: Moments) -> FloatArray:
             "columns that vary. They carry no variance, so you can leave them out."
         )
     return np.where(constant, 1.0, deviations)
+
+
+def means_of(restriction: Restriction, moments: GroupMeans) -> FloatArray:
+    """The means that a restriction is given: the groups' own, or those that it asks for, (m, p)."""
+    asked: Any = getattr(restriction, "means_of", None)
+    return moments.means if asked is None else np.asarray(asked(moments))
 
 
 def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restriction:
@@ -224,14 +233,15 @@ def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restrict
     if not getattr(restriction, "is_exact", False):
         return restriction
     moments, n_features = within.frame.moments, within.frame.n_features
-    free = mean_free_directions(moments.means, moments.second_moments("group"), 1)
+    means = means_of(restriction, moments)
+    free = mean_free_directions(means, moments.second_moments("group"), 1)
     most = n_features - moments.n_features + free.shape[1]
     least = int(within.asked) if isinstance(within.asked, numbers.Integral) else 1
     if least > most:
         raise Incompatible(
             f"n_components is {least} with {restriction!r}",
-            f"Allowed is at most {most}: of {n_features} features, the means of "
-            f"{moments.n_groups} groups differ along {n_features - most} direction(s)",
+            f"Allowed is at most {most}: of {n_features} features, the means that are to agree "
+            f"differ along {n_features - most} direction(s)",
             "Choose fewer components, or leave the restriction out",
         )
     if not hasattr(restriction, "n_directions") or moments.n_groups == 1:

@@ -9,16 +9,18 @@ Symbols: m_g is the mean of group g, C_g its covariance about that mean (divided
 the orthonormal (p, d) basis. All are in scaled units where the features are scaled.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import numpy as np
 
 from fairspan.errors import Incompatible
 from fairspan.linalg import eigh
+from fairspan.moments.group_means import GroupMeans
+from fairspan.problem.coinciding_means import ATTRIBUTES, coinciding_means
 from fairspan.problem.criteria import Criterion, TotalError
 from fairspan.problem.mean_free_directions import mean_free_directions, split_by_variance
-from fairspan.problem.parameters import check_count, check_number
+from fairspan.problem.parameters import changed_fields, check_choice, check_count, check_number
 from fairspan.problem.problem import CovariancesWithin, Limit, MeansWithin
 from fairspan.rows.groups import Label
 from fairspan.typing import FloatArray
@@ -28,7 +30,11 @@ _SHARE_OF_DIRECTIONS = 0.85
 
 
 class Restriction(Protocol):
-    """What hides the group: which subspaces are left, whatever criterion is minimised in them."""
+    """What hides the group: which subspaces are left, whatever criterion is minimised in them.
+
+    It may have a method ``means_of(moments)``, an (m, p) array of means that it is given in place
+    of the groups' own.
+    """
 
     @property
     def name(self) -> str:
@@ -57,7 +63,7 @@ class Restriction(Protocol):
         """What a subspace must not exceed, within the directions; None for no further limit."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MeanParity:
     """The projected rows of all groups have the same mean, or nearly.
 
@@ -70,12 +76,19 @@ class MeanParity:
     ----------
     tolerance : float, default=0.0
         Largest distance of the two projected means, in (scaled) units of the features.
+    attributes : {"intersections", "marginal"}, default="intersections"
+        What groups of several attributes, such as sex and race, are to share. "intersections":
+        every combination has the same mean. "marginal": the categories of each attribute have the
+        same mean, V'Cov(x, z) = 0 for the indicator z of each category, which takes sum_j (k_j - 1)
+        directions and not prod_j k_j - 1. For a single attribute both are the same.
 
     Raises
     ------
     InvalidParameter, InvalidType
-        The tolerance is no finite number, or negative. When fitting: Incompatible where too few
-        directions are left, or a tolerance meets another criterion, number of groups or solver.
+        The tolerance is no finite number, or negative; another word for the attributes.
+    Incompatible
+        A tolerance with "marginal". When fitting: too few directions are left, or a tolerance meets
+        another criterion, number of groups or solver.
 
     Examples
     --------
@@ -93,11 +106,25 @@ class MeanParity:
     """
 
     tolerance: float = 0.0
+    attributes: str = field(default="intersections", kw_only=True)
     name: ClassVar[str] = "mean_parity"
     powers_of_unit: ClassVar[dict[str, int]] = {"tolerance": 1}
 
     def __post_init__(self) -> None:
         check_number("tolerance", self.tolerance, 0)
+        check_choice("attributes", self.attributes, ATTRIBUTES)
+        changed = changed_fields(self)
+        if not self.is_exact and len(changed) > 1:
+            raise Incompatible(
+                f"{self!r} has a tolerance",
+                "Allowed with a tolerance are the other parameters at their defaults",
+                "Leave them out, or use tolerance=0",
+            )
+
+    def __repr__(self) -> str:
+        # What is not said is the default, so that names of models stay short.
+        told = {"tolerance": self.tolerance} | changed_fields(self)
+        return f"MeanParity({', '.join(f'{name}={value!r}' for name, value in told.items())})"
 
     @property
     def is_exact(self) -> bool:
@@ -109,6 +136,10 @@ class MeanParity:
         if not self.is_exact:
             exact = "MeanParity(tolerance=0) combines with every criterion and number of groups"
             _check_tolerated(self, labels, criterion, allow_extra=allow_extra, instead=exact)
+
+    def means_of(self, moments: GroupMeans) -> FloatArray:
+        """The means that are to agree, (m, p)."""
+        return coinciding_means(moments, self.attributes)
 
     def directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int
