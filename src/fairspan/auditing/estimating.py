@@ -168,7 +168,7 @@ def figures_of_errors(
         Benchmark(points_of(each.subspace, moments), each.subspace.scale) for each in audited
     ]
     projections = [
-        Projection(i, each.subspace.components, figures.errors)
+        Projection(i, each.subspace.projector, figures.errors)
         for i, (each, figures) in enumerate(zip(audited, judged, strict=True))
     ]
     return row_figures(rows, moments.labels, benchmarks, projections)

@@ -49,12 +49,18 @@ def of_estimator(model: Any, subspace: FairSubspace, made: Provenance) -> Iterat
 
 
 def of_components(subspace: FairSubspace) -> Iterator[str]:
-    """Whether they span a subspace, or are a soft projection."""
-    gram = subspace.components @ subspace.components.T
+    """Whether they span a subspace, or are a soft projection; of an oblique one, the decoder."""
+    rows = subspace.decoder.T
+    gram = rows @ rows.T
     lengths = np.diag(gram)
     off = float(np.abs(gram - np.diag(lengths)).max(initial=0.0))
     if off > _ORTHONORMAL:
         yield f"The components are not at right angles: their products reach {off:.1e}."
+    if subspace.is_oblique:
+        undone = subspace.encoder @ subspace.decoder - np.eye(len(rows))
+        apart = float(np.abs(undone).max())
+        if not apart <= _ORTHONORMAL * max(1.0, float(np.abs(subspace.encoder).max())):
+            yield f"The encoder does not undo the decoder: they differ by {apart:.1e}."
     if not subspace.is_soft:
         if float(np.abs(lengths - 1).max()) > _ORTHONORMAL:
             yield "The components are not of length one."

@@ -2,6 +2,7 @@
 
 import numbers
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -12,8 +13,9 @@ from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import Criterion
-from fairspan.problem.mean_free_directions import mean_free_directions
+from fairspan.problem.criteria import Criterion, declares
+from fairspan.problem.mean_free_directions import mean_differences, mean_free_directions
+from fairspan.problem.oblique import Encoding, encoding_without
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.registry import object_of
@@ -39,12 +41,16 @@ class Restricted:
     shift : float
         To be added to values of the problem: what all groups lose alike outside of the directions
         is left out of it, since means that lie far apart would drown everything else.
+    encoding : Encoding or None
+        How rows are moved before they are projected, where the restriction is oblique; the problem
+        is then that of the moved rows.
     """
 
     full: Problem
     problem: Problem
     directions: FloatArray | None
     shift: float = 0.0
+    encoding: Encoding | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +95,8 @@ class Posed:
         hide = self.restriction
         if hide is None:
             return Restricted(full, full, None)
+        if declares(hide, "oblique"):
+            return self._of_moved_rows(full)
         directions = hide.directions(self.means, self.covariances, n_components)
         means, covariances, problem, shift = self.means, self.covariances, full, 0.0
         if directions is not None:
@@ -117,6 +125,52 @@ class Posed:
             )
         problem = replace(problem, limit=hide.limit(means, covariances))
         return Restricted(full, problem, directions, shift)
+
+    @property
+    def most_components(self) -> int:
+        """The largest d that can be asked for."""
+        hide = self.restriction
+        if hide is None:
+            return self.problem.n_features
+        if declares(hide, "oblique"):
+            return self._encoding.rank
+        return hide.most_components(self.means, self.covariances)
+
+    @cached_property
+    def _encoding(self) -> Encoding:
+        apart = mean_differences(self.means, self.covariances)
+        return encoding_without(self.problem.pooled_matrix, apart)
+
+    def _of_moved_rows(self, full: Problem) -> Restricted:
+        """The problem of rows that an oblique restriction moves first: the same for all groups.
+
+        What matters is the total error, which is that of the moved rows and what moving them costs.
+        """
+        encoding, k, p = self._encoding, full.n_groups, full.n_features
+        asked = full.n_components
+        if self.coordinates is not None and isinstance(self.coordinates.asked, numbers.Integral):
+            asked = int(self.coordinates.asked)
+        if asked > encoding.rank:
+            raise Incompatible(
+                f"n_components is {asked} with {self.restriction!r}",
+                f"Allowed is at most {encoding.rank}: once their means agree, the rows vary along "
+                "no more directions",
+                "Choose fewer components",
+            )
+        moved = DenseSecondMoments(
+            np.broadcast_to(encoding.second_moment, (k, p, p)),
+            offset_rounding=full.dense.offset_rounding,
+        )
+        problem = replace(
+            full,
+            second_moments=moved,
+            unrestricted=full,
+            fixed=np.zeros(k),
+            left_out=encoding.lost,
+            fixed_rounding=np.full(k, _ROUNDINGS * encoding.lost),
+            inner_rounding=_ROUNDINGS * moved.traces,
+        )
+        return Restricted(full, problem, None, encoding.lost, encoding)
 
     def _outside(self, full: Problem, directions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Each group's errors outside of the directions, and by how much these may be rounded."""
@@ -186,6 +240,7 @@ def pose(
     )
     if restriction is not None:
         restriction.check(moments.labels, criterion, allow_extra=allow_extra)
+        _check_center(restriction, center)
     within, means = restriction, inside.means
     if restriction is not None and not inside.matrix_free:
         means = means_of(restriction, inside)
@@ -211,6 +266,15 @@ def deviations_of(moments: Moments) -> FloatArray:
     return np.where(constant, 1.0, deviations)
 
 
+def _check_center(restriction: Restriction, center: Center) -> None:
+    if center != "global" and declares(restriction, "oblique"):
+        raise Incompatible(
+            f"{restriction!r} was asked for with center={center!r}",
+            "Allowed is center='global': rows are moved about the mean of all of them",
+            "Use center='global', or an orthogonal restriction",
+        )
+
+
 def means_of(restriction: Restriction, moments: GroupMeans) -> FloatArray:
     """The means that a restriction is given: the groups' own, or those that it asks for, (m, p)."""
     asked: Any = getattr(restriction, "means_of", None)
@@ -230,7 +294,7 @@ def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restrict
         how many.
     """
     # A restriction that counts no directions means the same in all coordinates.
-    if not getattr(restriction, "is_exact", False):
+    if not getattr(restriction, "is_exact", False) or declares(restriction, "oblique"):
         return restriction
     moments, n_features = within.frame.moments, within.frame.n_features
     means = means_of(restriction, moments)

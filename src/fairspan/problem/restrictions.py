@@ -20,7 +20,13 @@ from fairspan.moments.group_means import GroupMeans
 from fairspan.problem.coinciding_means import ATTRIBUTES, coinciding_means
 from fairspan.problem.criteria import Criterion, TotalError
 from fairspan.problem.mean_free_directions import mean_free_directions, split_by_variance
-from fairspan.problem.parameters import changed_fields, check_choice, check_count, check_number
+from fairspan.problem.parameters import (
+    changed_fields,
+    check_choice,
+    check_count,
+    check_flag,
+    check_number,
+)
 from fairspan.problem.problem import CovariancesWithin, Limit, MeansWithin
 from fairspan.rows.groups import Label
 from fairspan.typing import FloatArray
@@ -33,7 +39,8 @@ class Restriction(Protocol):
     """What hides the group: which subspaces are left, whatever criterion is minimised in them.
 
     It may have a method ``means_of(moments)``, an (m, p) array of means that it is given in place
-    of the groups' own.
+    of the groups' own; and a field ``oblique``, with which rows are moved until these means agree,
+    before they are projected, in place of all else (:mod:`fairspan.problem.oblique`).
     """
 
     @property
@@ -81,14 +88,22 @@ class MeanParity:
         every combination has the same mean. "marginal": the categories of each attribute have the
         same mean, V'Cov(x, z) = 0 for the indicator z of each category, which takes sum_j (k_j - 1)
         directions and not prod_j k_j - 1. For a single attribute both are the same.
+    oblique : bool, default=False
+        Project obliquely: rows are moved along the differences of the means, by what the other
+        features tell, and then projected. Keeps more variance at the same d. An encoder and a
+        decoder of its own, the first with rows that are not orthonormal. Total error and
+        center="global" only; d is at most the rank of what is left
+        (:mod:`fairspan.problem.oblique`).
 
     Raises
     ------
     InvalidParameter, InvalidType
-        The tolerance is no finite number, or negative; another word for the attributes.
+        The tolerance is no finite number, or negative; another word for the attributes; `oblique`
+        neither True nor False.
     Incompatible
-        A tolerance with "marginal". When fitting: too few directions are left, or a tolerance meets
-        another criterion, number of groups or solver.
+        A tolerance with another parameter. When fitting: too few directions are left, or a
+        tolerance or an oblique projection meets another criterion, number of groups, centre or
+        solver.
 
     Examples
     --------
@@ -107,12 +122,14 @@ class MeanParity:
 
     tolerance: float = 0.0
     attributes: str = field(default="intersections", kw_only=True)
+    oblique: bool = field(default=False, kw_only=True)
     name: ClassVar[str] = "mean_parity"
     powers_of_unit: ClassVar[dict[str, int]] = {"tolerance": 1}
 
     def __post_init__(self) -> None:
         check_number("tolerance", self.tolerance, 0)
         check_choice("attributes", self.attributes, ATTRIBUTES)
+        check_flag("oblique", self.oblique)
         changed = changed_fields(self)
         if not self.is_exact and len(changed) > 1:
             raise Incompatible(
@@ -136,6 +153,12 @@ class MeanParity:
         if not self.is_exact:
             exact = "MeanParity(tolerance=0) combines with every criterion and number of groups"
             _check_tolerated(self, labels, criterion, allow_extra=allow_extra, instead=exact)
+        if self.oblique and not isinstance(criterion, TotalError):
+            raise Incompatible(
+                f"{self!r} was asked for together with the criterion {criterion.name!r}",
+                "Allowed with an oblique projection is the criterion 'total_error'",
+                "Use it, or MeanParity(), which combines with every criterion",
+            )
 
     def means_of(self, moments: GroupMeans) -> FloatArray:
         """The means that are to agree, (m, p)."""

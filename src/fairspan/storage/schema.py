@@ -169,8 +169,9 @@ SUBSPACE = Schema(
         "components": Numbers("d p"),
         "mean": Numbers("p"),
         "scale": Numbers("p", above=0),
+        "oblique_decoder": Numbers("p d"),
     },
-    may_lack=frozenset({"mean", "scale"}),
+    may_lack=frozenset({"mean", "scale", "oblique_decoder"}),
     chosen_by="evidence",
     of_choice=_PROOFS,
 )
