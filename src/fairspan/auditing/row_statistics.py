@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 
 import numpy as np
@@ -114,6 +114,8 @@ def row_figures(
     benchmarks: Sequence[Benchmark],
     projections: Sequence[Projection],
     folds: Folds | None = None,
+    *,
+    has_labels: bool = False,
 ) -> RowFigures:
     """Read all rows once, and judge every projection by every row.
 
@@ -130,8 +132,10 @@ def row_figures(
     projections : sequence of m Projections
     folds : Folds, optional
         As the benchmarks were made with; without them, errors alone are measured.
+    has_labels : bool
+        Whether the rows' labels hold, beside the group, the class that a row has in y.
     """
-    seen = RowStatistics(tuple(labels), tuple(benchmarks), tuple(projections), folds)
+    seen = RowStatistics(tuple(labels), tuple(benchmarks), tuple(projections), folds, has_labels)
     # Products of few features are done before a second thread is awake.
     with threads_of(None) if rows.n_features <= _FEW else nullcontext():
         sums = folded(rows, seen)
@@ -169,6 +173,7 @@ class RowStatistics:
     benchmarks: tuple[Benchmark, ...]
     projections: tuple[Projection, ...]
     folds: Folds | None
+    has_labels: bool = False
 
     def over(self, rows: RowSource) -> Sums | None:
         """The sums over some rows."""
@@ -278,9 +283,12 @@ class RowStatistics:
         return np.array([size if size > 0 else 1.0 for size in largest])[:, None, None]
 
     def _folded(self, labels: CodedLabels, first_row: int) -> FoldedLabels:
-        if self.folds is None:
-            return FoldedLabels(labels, np.zeros(len(labels), dtype=np.intp))
-        return self.folds.of_rows(labels, first_row)
+        known = FoldedLabels(labels, np.zeros(len(labels), dtype=np.intp))
+        if self.folds is not None:
+            known = self.folds.of_rows(labels, first_row)
+        if self.has_labels:
+            known = replace(known, groups=known.groups.without_last_attribute())
+        return known
 
     def _measured(self, values: FloatArray, group: int, fold: int) -> FloatArray:
         """All quantities of rows of one group in one fold, (m, q, r)."""

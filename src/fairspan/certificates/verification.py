@@ -22,9 +22,9 @@ from fairspan.problem.oblique import Encoding
 from fairspan.problem.posing import Posed, Restricted, pose
 from fairspan.problem.units import in_units, unit_for
 from fairspan.projector import Projector
+from fairspan.rows.beside import rows_beside
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.labels import Everyone
-from fairspan.rows.registry import rows_of
 from fairspan.subspace import FairSubspace, Provenance
 from fairspan.typing import FloatArray
 
@@ -109,8 +109,8 @@ def verify(
     sensitive_features : (n,) or (n, a) array-like, or column name(s), optional
         Not needed with moments.
     sample_weight : (n,) array-like, or column name, optional
-    labels : None
-        Reserved for restrictions that hold given the labels.
+    labels : (n,) array-like, or column name, optional
+        y, where the restriction holds in each of its classes.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def verify(
         return not_verified(
             f"The model is a {kind} that carries no certificate: nothing can be verified."
         )
-    moments = _moments_of(moments_or_X, sensitive_features, sample_weight, subspace)
+    moments = _moments_of(moments_or_X, sensitive_features, sample_weight, labels, subspace)
     checks = _Checks(model, subspace, moments)
     try:
         return checks.run()
@@ -138,11 +138,18 @@ def verify(
         return not_verified(f"The problem cannot be posed for these data: {error}")
 
 
-def _moments_of(given: Any, groups: Any, weight: Any, subspace: FairSubspace) -> Moments:
+def _moments_of(
+    given: Any, groups: Any, weight: Any, labels: Any, subspace: FairSubspace
+) -> Moments:
     made = subspace.provenance
     if groups is None and made is not None and len(made.groups) == 1:
         groups = Everyone(str(made.groups[0]))
-    moments = given if is_moments(given) else moments_of(rows_of(given, groups, weight))
+    moments: Moments
+    if is_moments(given):
+        moments = given
+    else:
+        rows = rows_beside(given, groups, {"labels": labels}, weight)
+        moments = moments_of(rows, has_labels=labels is not None)
     names, known = subspace.feature_names, moments.feature_names
     if names is None or known is None or names == known or not set(names) <= set(known):
         return moments

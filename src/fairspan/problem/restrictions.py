@@ -9,12 +9,13 @@ Symbols: m_g is the mean of group g, C_g its covariance about that mean (divided
 the orthonormal (p, d) basis. All are in scaled units where the features are scaled.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import numpy as np
 
-from fairspan.errors import Incompatible
+from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.linalg import eigh
 from fairspan.moments.group_means import GroupMeans
 from fairspan.problem.coinciding_means import ATTRIBUTES, coinciding_means
@@ -28,7 +29,7 @@ from fairspan.problem.parameters import (
     check_number,
 )
 from fairspan.problem.problem import CovariancesWithin, Limit, MeansWithin
-from fairspan.rows.groups import Label
+from fairspan.rows.groups import Label, plain_labels
 from fairspan.typing import FloatArray
 
 # Without n_directions, covariance parity keeps this share of the directions.
@@ -39,8 +40,10 @@ class Restriction(Protocol):
     """What hides the group: which subspaces are left, whatever criterion is minimised in them.
 
     It may have a method ``means_of(moments)``, an (m, p) array of means that it is given in place
-    of the groups' own; and a field ``oblique``, with which rows are moved until these means agree,
-    before they are projected, in place of all else (:mod:`fairspan.problem.oblique`).
+    of the groups' own; a property ``needs_labels``, true where these means are those of classes of
+    y, which the moments then know as ``by_label``; and a field ``oblique``, with which rows are
+    moved until these means agree, before they are projected, in place of all else
+    (:mod:`fairspan.problem.oblique`).
     """
 
     @property
@@ -88,6 +91,10 @@ class MeanParity:
         every combination has the same mean. "marginal": the categories of each attribute have the
         same mean, V'Cov(x, z) = 0 for the indicator z of each category, which takes sum_j (k_j - 1)
         directions and not prod_j k_j - 1. For a single attribute both are the same.
+    given_labels : "all", list of classes, or None, default=None
+        The means are to agree among the rows of each of these classes of the y passed to `fit`
+        (equal opportunity, Kleindessner et al. 2023), in place of all rows. The criterion is that
+        of all rows in any case.
     oblique : bool, default=False
         Project obliquely: rows are moved along the differences of the means, by what the other
         features tell, and then projected. Keeps more variance at the same d. An encoder and a
@@ -122,6 +129,7 @@ class MeanParity:
 
     tolerance: float = 0.0
     attributes: str = field(default="intersections", kw_only=True)
+    given_labels: str | Sequence[Label] | None = field(default=None, kw_only=True)
     oblique: bool = field(default=False, kw_only=True)
     name: ClassVar[str] = "mean_parity"
     powers_of_unit: ClassVar[dict[str, int]] = {"tolerance": 1}
@@ -130,6 +138,8 @@ class MeanParity:
         check_number("tolerance", self.tolerance, 0)
         check_choice("attributes", self.attributes, ATTRIBUTES)
         check_flag("oblique", self.oblique)
+        if self.given_labels is not None:
+            object.__setattr__(self, "given_labels", _classes(self.given_labels))
         changed = changed_fields(self)
         if not self.is_exact and len(changed) > 1:
             raise Incompatible(
@@ -148,6 +158,11 @@ class MeanParity:
         """Whether it is a choice of directions, with no tolerance."""
         return self.tolerance == 0
 
+    @property
+    def needs_labels(self) -> bool:
+        """Whether it holds in classes of y, which has to be known then."""
+        return self.given_labels is not None
+
     def check(self, labels: list[Label], criterion: Criterion, *, allow_extra: bool) -> None:
         """Raise Incompatible unless it is defined for these groups and this criterion."""
         if not self.is_exact:
@@ -162,7 +177,7 @@ class MeanParity:
 
     def means_of(self, moments: GroupMeans) -> FloatArray:
         """The means that are to agree, (m, p)."""
-        return coinciding_means(moments, self.attributes)
+        return coinciding_means(moments, self.attributes, self.given_labels)
 
     def directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int
@@ -320,6 +335,19 @@ class CovarianceParity:
         if self.tolerance is None:
             return None
         return CovariancesWithin(covariances[0] - covariances[-1], self.tolerance)
+
+
+def _classes(given_labels: object) -> str | tuple[Label, ...]:
+    """The classes that were asked for, as plain values."""
+    if isinstance(given_labels, str) and given_labels == "all":
+        return given_labels
+    if isinstance(given_labels, list | tuple | np.ndarray) and len(given_labels):
+        return tuple(plain_labels(given_labels))
+    raise InvalidParameter(
+        f"given_labels is {given_labels!r}",
+        "Allowed are None, 'all' and a list of classes of y",
+        "Use one of these, such as given_labels=[1]",
+    )
 
 
 def _check_tolerated(

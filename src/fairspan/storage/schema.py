@@ -99,7 +99,10 @@ MOMENTS = Schema(
             "feature_names": Maybe(Listed(Text(), "p", differ=True)),
             "n_dropped": Whole(0, MOST_ROWS),
             "sampled_from": Maybe(Whole(0, MOST_ROWS)),
-        }
+            # How many of the last attributes of a label are classes of y.
+            "n_label_columns": Whole(0, 1),
+        },
+        may_lack=frozenset({"n_label_columns"}),
     ),
     {
         "counts": Numbers("k", "i", least=1, most=MOST_ROWS, total=MOST_ROWS),
