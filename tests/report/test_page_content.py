@@ -78,7 +78,6 @@ def test_table_of_criteria_has_every_model_and_what_it_asks(made):
         assert each["why"] in tree_of(page).text
 
 
-@pytest.mark.long
 def test_an_answer_is_called_proven_where_it_is_and_nowhere_else():
     facts = copy_of(two_groups)
     facts["models"][1]["certificate"]["status"] = "open gap"
