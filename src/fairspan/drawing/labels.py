@@ -86,12 +86,14 @@ def text_width(axes: Axes, text: str, size: float) -> float:
 @lru_cache(maxsize=10_000)
 def _measured(text: str, size: float, families: tuple[str, ...], dpi: float) -> float:
     """Width of a text in pixels; pictures ask for the same names and numbers many times."""
-    from matplotlib.backends.backend_agg import RendererAgg
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-    artist = Text(text=text, fontsize=size, fontfamily=families, figure=Figure(dpi=dpi))
-    return float(artist.get_window_extent(RendererAgg(1, 1, dpi)).width)
+    figure = Figure(figsize=(1, 1), dpi=dpi)
+    FigureCanvasAgg(figure)
+    artist = Text(text=text, fontsize=size, fontfamily=families, figure=figure)
+    return float(artist.get_window_extent().width)
 
 
 def labels_within(axes: Axes, names: Sequence[str], room: float, size: float) -> list[str]:
