@@ -1,9 +1,11 @@
 """Mean parity among the rows of each class of y, wherever the rows are."""
 
+import array_api_strict
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -140,6 +142,13 @@ def test_rows_of_every_kind_have_the_same_answer(tmp_path):
         np.testing.assert_allclose(model.components_, expected, atol=1e-10)
         assert model.n_features_in_ == 8
         assert verify(model, rows, "sex", labels="hired").holds
+    strict = array_api_strict.asarray(X)
+    for rows in (strict, scipy.sparse.csr_array(X)):
+        model = FairPCA(2, criterion="total_error", restriction=EACH)
+        model.fit(rows, y, sensitive_features=groups)
+        np.testing.assert_allclose(model.components_, expected, atol=1e-10)
+        assert verify(model, rows, groups, labels=y).holds
+    model = FairPCA(2, criterion="total_error", restriction=EACH)
     model.fit(frame.drop(columns="hired"), frame["hired"], sensitive_features="sex")
     np.testing.assert_allclose(model.components_, expected, atol=1e-10)
     model.fit(frame, "hired", sensitive_features="sex")
