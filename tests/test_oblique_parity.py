@@ -150,6 +150,27 @@ def test_columns_of_currency_beside_rates(offset):
     )
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_dependent_columns_of_different_size(seed):
+    """What depends on other columns, up to rounding, has no part in what the means differ by."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((120, 6)) @ rng.standard_normal((6, 6))
+    X += [0.0, 1e4][seed % 2] * rng.standard_normal((3, 6))[LABELS[3][:120]]
+    X = np.hstack([X, X[:, :1] - X[:, 1:2]]) * 10.0 ** rng.integers(-4, 5, 7)
+    attributes = np.column_stack([LABELS[3][:120], rng.integers(2, size=120)])
+    parity = MeanParity(attributes="marginal", oblique=True)
+    model = fit(X, attributes, 2, restriction=parity)
+    found = verify(model, X, attributes)
+    assert found.holds, str(found)
+    encoder, decoder = model.subspace_.encoder, model.subspace_.decoder
+    size = np.abs(encoder) @ np.abs(decoder)
+    assert (np.abs(encoder @ decoder - np.eye(2)) <= 1e-10 * size.max()).all()
+    for column in attributes.T:
+        means = means_of(X - X.mean(axis=0), column)
+        size = np.abs(encoder) @ np.abs(means).max(axis=0)
+        assert (np.ptp(means @ encoder.T, axis=0) <= 1e-8 * size).all()
+
+
 def test_groups_of_equal_means_and_one_group_are_ordinary_pca():
     X = ROWS.X - means_of(ROWS.X, LABELS[2])[LABELS[2]]
     model, pca = fit(X, LABELS[2]), fit(X, LABELS[2], restriction=None)

@@ -59,7 +59,8 @@ def of_components(subspace: FairSubspace) -> Iterator[str]:
     if subspace.is_oblique:
         undone = subspace.encoder @ subspace.decoder - np.eye(len(rows))
         apart = float(np.abs(undone).max())
-        if not apart <= _ORTHONORMAL * max(1.0, float(np.abs(subspace.encoder).max())):
+        size = float((np.abs(subspace.encoder) @ np.abs(subspace.decoder)).max())
+        if not apart <= _ORTHONORMAL * size:
             yield f"The encoder does not undo the decoder: they differ by {apart:.1e}."
     if not subspace.is_soft:
         if float(np.abs(lengths - 1).max()) > _ORTHONORMAL:

@@ -11,6 +11,7 @@ that of LEACE (Belrose et al. 2023), which moves rows and keeps all dimensions; 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from fairspan.linalg import eigh
 from fairspan.typing import FloatArray
@@ -44,6 +45,16 @@ class Encoding:
     second_moment: FloatArray
     lost: float
     rank: int
+
+    def settled(self, basis: FloatArray) -> FloatArray:
+        """The same (p, d) basis, exactly among the moved rows.
+
+        Eigenvectors are known to a share of their length, but an encoder may have large entries
+        where those of its decoder are small.
+        """
+        inside = self.mover @ basis
+        lower = np.linalg.cholesky(inside.T @ inside)  # nearly the identity
+        return np.asarray(solve_triangular(lower, inside.T, lower=True).T)
 
     def encoder(self, basis: FloatArray) -> FloatArray:
         """E = U'(I - P) of an orthonormal (p, d) basis U, shape (d, p)."""
@@ -79,18 +90,18 @@ def encoding_without(pooled: FloatArray, forbidden: FloatArray) -> Encoding:
     spread = np.where(spread > 0, spread, 1.0)[:, None]
     values, vectors = eigh(pooled / spread / spread.T)
     varies = values > _NO_VARIANCE * max(float(values[-1]), 0.0)
-    values, vectors = values[varies], vectors[:, varies]
+    values, vectors, beside = values[varies], vectors[:, varies], vectors[:, ~varies]
     factor, whitening = vectors * np.sqrt(values), (vectors / np.sqrt(values)).T
-    hidden = np.linalg.qr(forbidden / spread)[0]
+    # Where no row lies, no means differ but by rounding, and S^+ is zero.
+    empty = np.linalg.qr(beside / spread)[0]
+    hidden = np.linalg.qr((forbidden - empty @ (empty.T @ forbidden)) / spread)[0]
     axes, sizes, _ = np.linalg.svd(whitening @ hidden, full_matrices=False)
     axes = axes[:, sizes > _DEPENDENT * sizes.max(initial=0.0)]
     moved = factor @ axes
     mover = spread * (np.eye(len(pooled)) - moved @ (axes.T @ whitening)) / spread.T
-    if not varies.all():  # beside all rows S^+ is zero
-        inside = np.linalg.qr(spread * factor)[0]
-        mover = mover @ inside @ inside.T
     # Once more: P may be large, and what it leaves of F is its rounding.
     mover -= (mover @ (spread * hidden)) @ (hidden / spread).T
+    mover -= (mover @ empty) @ empty.T
     moved, left = spread * moved, spread * (factor - moved @ axes.T)
     rank = factor.shape[1] - axes.shape[1]
     return Encoding(spread * hidden, mover, left @ left.T, float(np.vdot(moved, moved)), rank)

@@ -192,8 +192,11 @@ class Task:
                 lower_bound=solution.lower_bound + restricted.shift,
                 trace=tuple(step.rescaled(1.0, restricted.shift) for step in solution.trace),
             )
-        encoder = None if encoding is None else encoding.encoder(solution.components.T)
-        return Solved(restricted.full, solution, encoder)
+        if encoding is None:
+            return Solved(restricted.full, solution)
+        decoder = encoding.settled(solution.components.T)
+        solution = replace(solution, components=np.ascontiguousarray(decoder.T))
+        return Solved(restricted.full, solution, encoding.encoder(decoder))
 
 
 # A share that is met up to rounding is met.
