@@ -181,17 +181,20 @@ def test_groups_of_equal_means_and_one_group_are_ordinary_pca():
     np.testing.assert_allclose(alone.components_, pca.components_, atol=1e-9)
 
 
+@pytest.mark.parametrize("scale", [False, True])
 @pytest.mark.parametrize("d", [2, 3])
-def test_rows_fewer_than_their_features(d):
+def test_rows_fewer_than_their_features(d, scale):
     rng = np.random.default_rng(3)
     labels = np.arange(90) % 3
     X = rng.standard_normal((90, 20)) @ rng.standard_normal((20, 600)) + labels[:, None]
-    thin = fit(X, labels, d)
+    thin = fit(X, labels, d, scale=scale)
     assert type(thin.moments_).__name__ == "ThinMoments"
-    whole = FairPCA(d, criterion="total_error", restriction=OBLIQUE)
+    whole = FairPCA(d, criterion="total_error", restriction=OBLIQUE, scale=scale)
     whole.fit_moments(thin.moments_.matrices())
     assert thin.solution_.objective == pytest.approx(whole.solution_.objective, rel=1e-9)
-    np.testing.assert_allclose(thin.components_, whole.components_, atol=1e-8)
+    np.testing.assert_allclose(thin.transform(X), whole.transform(X), atol=1e-6)
+    if scale:  # otherwise they differ where no row lies
+        np.testing.assert_allclose(thin.components_, whole.components_, atol=1e-8)
     np.testing.assert_allclose(thin.subspace_.decoder, whole.subspace_.decoder, atol=1e-8)
     np.testing.assert_allclose(thin.group_errors_, whole.group_errors_, rtol=1e-8)
     figures = metrics.reconstruction_error(thin, X, labels)

@@ -25,7 +25,7 @@ from fairspan.problem.criteria import declares
 from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.problem.problem import check_n_components
 from fairspan.rows.folds import Folds
-from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import Label, listed, spelled
 from fairspan.rows.protocol import Rows, RowSource
 from fairspan.rows.sampling import SampledRows, sampled
@@ -48,8 +48,8 @@ class Table:
     sample : int or None
         Rows to draw from the source, and look at these alone.
     seed : int
-    max_groups : int or None
-        Most groups that the rows may have.
+    limit : GroupLimit
+        How many groups the rows may have, and how much memory their moments may take.
     has_clusters : bool
         Whether the last column of the labels says which rows belong together.
     has_labels : bool
@@ -60,21 +60,21 @@ class Table:
     saved: GroupMoments | None = None
     sample: int | None = None
     seed: int = 0
-    max_groups: int | None = None
+    limit: GroupLimit = USUAL_LIMIT
     has_clusters: bool = False
     has_labels: bool = False
 
     @cached_property
     def moments(self) -> GroupMoments:
         """Moments of at least two groups, read once."""
-        moments, limit = self.saved, GroupLimit(self.max_groups)
+        moments = self.saved
         if moments is None and self.has_clusters:
             halves = Folds(2, by_cluster=True)
             rows = self.rows("reading")
-            folded = fold_moments(rows, halves, limit, has_labels=self.has_labels)
-            moments = folded.whole.matrices()
+            found = fold_moments(rows, halves, self.limit, has_labels=self.has_labels)
+            moments = found.whole.matrices()
         elif moments is None:
-            moments = accumulate(self.rows("reading"), limit, has_labels=self.has_labels)
+            moments = accumulate(self.rows("reading"), self.limit, has_labels=self.has_labels)
         if moments.n_groups < 2:
             raise InvalidInput(
                 f"All rows are of one group ({moments.labels[0]!r})",
@@ -121,7 +121,7 @@ def open_input(path: Path | str, reading: Reading, clusters: str | None = None) 
         reading.opened(path, clusters),
         sample=reading.sample,
         seed=reading.seed or 0,
-        max_groups=reading.max_groups,
+        limit=reading.limit,
         has_clusters=clusters is not None,
         has_labels=reading.label is not None,
     )

@@ -3,9 +3,11 @@
 With S the pooled second moment and F directions whose image is to be zero, find E (d x p) and
 D (p x d) that minimise the mean of ||x - D E x||^2 subject to E F = 0. With P = F(F'S^+F)^+F'S^+,
 the projection onto the span of F that is orthogonal in the metric of S^+, and N = S - P S, the
-optimum is tr S - t_d(N), at the d leading eigenvectors U of N: E = U'(I - P), D = U. The idea is
-that of LEACE (Belrose et al. 2023), which moves rows and keeps all dimensions; mean parity
-(Kleindessner et al. 2023) projects orthogonally instead.
+optimum is tr S - t_d(N), at the d leading eigenvectors U of N: E = U'(I - P), D = U. Where features
+depend on each other, any generalised inverse in place of S^+ does the same to all rows; taken is
+that of standardised features, whatever their units. The idea is that of LEACE (Belrose et al.
+2023), which moves rows and keeps all dimensions; mean parity (Kleindessner et al. 2023) projects
+orthogonally instead.
 """
 
 from dataclasses import dataclass
@@ -31,7 +33,7 @@ class Encoding:
     forbidden : (p, m) array
         F; its columns are orthonormal where features are divided by their spread.
     mover : (p, p) array
-        I - P on the span of the rows, zero beside it.
+        I - P.
     second_moment : (p, p) array
         N, the pooled second moment of the moved rows.
     lost : float
@@ -90,18 +92,16 @@ def encoding_without(pooled: FloatArray, forbidden: FloatArray) -> Encoding:
     spread = np.where(spread > 0, spread, 1.0)[:, None]
     values, vectors = eigh(pooled / spread / spread.T)
     varies = values > _NO_VARIANCE * max(float(values[-1]), 0.0)
-    values, vectors, beside = values[varies], vectors[:, varies], vectors[:, ~varies]
+    values, vectors = values[varies], vectors[:, varies]
     factor, whitening = vectors * np.sqrt(values), (vectors / np.sqrt(values)).T
-    # Where no row lies, no means differ but by rounding, and S^+ is zero.
-    empty = np.linalg.qr(beside / spread)[0]
-    hidden = np.linalg.qr((forbidden - empty @ (empty.T @ forbidden)) / spread)[0]
+    # Beside all rows, means differ by rounding alone.
+    hidden = np.linalg.qr(vectors @ (vectors.T @ (forbidden / spread)))[0]
     axes, sizes, _ = np.linalg.svd(whitening @ hidden, full_matrices=False)
     axes = axes[:, sizes > _DEPENDENT * sizes.max(initial=0.0)]
     moved = factor @ axes
     mover = spread * (np.eye(len(pooled)) - moved @ (axes.T @ whitening)) / spread.T
     # Once more: P may be large, and what it leaves of F is its rounding.
     mover -= (mover @ (spread * hidden)) @ (hidden / spread).T
-    mover -= (mover @ empty) @ empty.T
     moved, left = spread * moved, spread * (factor - moved @ axes.T)
     rank = factor.shape[1] - axes.shape[1]
     return Encoding(spread * hidden, mover, left @ left.T, float(np.vdot(moved, moved)), rank)
