@@ -15,7 +15,7 @@ from sklearn.svm import SVC, LinearSVC
 
 import real_data
 from fairspan import FairPCA, MeanParity
-from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
+from fairspan.errors import FairspanWarning, InvalidInput, InvalidType, UnknownGroup
 from fairspan.metrics import leakage
 
 RNG = np.random.default_rng(3)
@@ -90,13 +90,15 @@ def test_units_offsets_and_constant_columns_do_not_matter():
     Z[groups == 1] += 0.5
     expected = leakage(Z[:300], groups[:300], Z[300:], groups[300:])
     moved = np.column_stack([Z * [1e-3, 1, 1e5] + [1e3, -7, 1e8], np.full(600, 0.1)])
-    found = leakage(moved[:300], groups[:300], moved[300:], groups[300:])
+    with pytest.warns(FairspanWarning, match="columns of Z_train: '3'"):
+        found = leakage(moved[:300], groups[:300], moved[300:], groups[300:])
     assert found == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_constant_representation_leaks_nothing():
     groups = np.repeat(["a", "b"], 20)
-    assert leakage(np.full((40, 2), 3.3), groups, np.full((40, 2), 3.3), groups) == 0
+    with pytest.warns(FairspanWarning, match="'0', '1'"):
+        assert leakage(np.full((40, 2), 3.3), groups, np.full((40, 2), 3.3), groups) == 0
 
 
 def test_frames_are_matched_by_name_and_lists_are_taken():
@@ -179,3 +181,16 @@ def test_another_classifier_may_be_asked():
     assert leakage(*parts, classifier=svm) > 0.8
     with pytest.raises(InvalidType, match="decision_function or predict_proba"):
         leakage(*parts, classifier="svm")
+
+
+def test_columns_of_rounding_are_left_out_and_named():
+    """A component along which no row varies would, standardised, be full of noise or a label."""
+    rng = np.random.default_rng(5)
+    Z = rng.standard_normal((60, 2))
+    groups = np.array(["a", "b"] * 30)
+    noise = 1e-16 * (groups == "b")[:, None]
+    expected = leakage(Z[:40], groups[:40], Z[40:], groups[40:])
+    wide = np.hstack([Z, noise])
+    with pytest.warns(FairspanWarning, match="these columns of Z_train: '2'"):
+        found = leakage(wide[:40], groups[:40], wide[40:], groups[40:])
+    assert found == pytest.approx(expected, abs=1e-12)

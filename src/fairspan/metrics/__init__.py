@@ -2,10 +2,11 @@
 
 Errors, losses, variance kept and disparity judge a projection by the groups' rows; label bias and
 statistical parity judge labels or predictions; leakage judges how well the groups can be told
-apart in a representation.
+apart in a representation, and mmd how far apart their distributions in it are.
 """
 
 from fairspan.metrics.bias import LabelBias, label_bias, signed_bias
+from fairspan.metrics.discrepancy import MeanDiscrepancy, mmd
 from fairspan.metrics.parity import StatisticalParity, statistical_parity
 from fairspan.metrics.reconstruction import (
     GroupFigures,
@@ -20,6 +21,7 @@ from fairspan.metrics.separation import leakage
 __all__ = [
     "GroupFigures",
     "LabelBias",
+    "MeanDiscrepancy",
     "StatisticalParity",
     "captured_variance_ratio",
     "disparity",
@@ -27,6 +29,7 @@ __all__ = [
     "group_figures",
     "label_bias",
     "leakage",
+    "mmd",
     "reconstruction_error",
     "signed_bias",
     "statistical_parity",
