@@ -1,12 +1,12 @@
 """What a projection does to each group, and what its reduced data do downstream.
 
 Errors, losses, variance kept and disparity judge a projection by the groups' rows; label bias and
-statistical parity judge labels or predictions; leakage judges how well the groups can be told
-apart in a representation, and mmd how far apart their distributions in it are.
+statistical parity judge labels or predictions; leakage and the maximum mean discrepancy judge how
+well the groups can be told apart in a representation.
 """
 
 from fairspan.metrics.bias import LabelBias, label_bias, signed_bias
-from fairspan.metrics.discrepancy import MeanDiscrepancy, mmd
+from fairspan.metrics.discrepancy import Discrepancy, mmd
 from fairspan.metrics.parity import StatisticalParity, statistical_parity
 from fairspan.metrics.reconstruction import (
     GroupFigures,
@@ -19,9 +19,9 @@ from fairspan.metrics.reconstruction import (
 from fairspan.metrics.separation import leakage
 
 __all__ = [
+    "Discrepancy",
     "GroupFigures",
     "LabelBias",
-    "MeanDiscrepancy",
     "StatisticalParity",
     "captured_variance_ratio",
     "disparity",

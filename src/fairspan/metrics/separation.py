@@ -16,8 +16,6 @@ from fairspan.typing import BoolArray, FloatArray
 # iterations on random rows from 5 x 5 to 20 000 x 40 and 200 x 1000.
 _TOLERANCE = 1e-8
 _MOST_ITERATIONS = 100_000
-# A column whose deviation is below this share of the largest is rounding.
-_NO_VARIANCE = 1e-13
 
 
 def leakage(
@@ -69,8 +67,7 @@ def leakage(
     -----
     The default classifier is scikit-learn's LinearSVC (squared hinge loss, C = 1, all rows of equal
     weight). Every classifier is shown columns that are standardised by the mean and deviation
-    (ddof 0) of the training rows. Columns without variance are left out, with a warning that names
-    them: standardised, their rounding would tell the rows apart.
+    (ddof 0) of the training rows. Columns that do not vary there are left out, with a warning.
 
     Examples
     --------
@@ -83,8 +80,8 @@ def leakage(
     >>> metrics.leakage(Z[:, 1:], groups, Z[:, 1:], groups)
     0.0
     """
-    train, names = representation(Z_train, None)
-    test, _ = representation(Z_test, names)
+    train, names = rows_and_names(Z_train, None)
+    test, _ = rows_and_names(Z_test, names)
     if train.shape[1] != test.shape[1]:
         raise InvalidInput(
             f"Z_train has {train.shape[1]} columns, Z_test {test.shape[1]}",
@@ -99,18 +96,12 @@ def leakage(
     )
     _check_groups(groups, held_out)
     mean, scale = train.mean(axis=0), train.std(axis=0)
-    # A constant column may differ from its mean by rounding, and a component along which no row
-    # varies from zero by what the products of the others are rounded by; that is not variance.
-    rounding = 10 * np.finfo(np.float64).eps * np.abs(mean) + _NO_VARIANCE * scale.max()
-    still = scale <= rounding
-    if still.any():
-        titles = names or tuple(map(str, range(len(still))))
-        columns = [name for name, is_still in zip(titles, still, strict=True) if is_still]
-        warn(
-            f"leakage leaves out these columns of Z_train: {listed(columns)}. Columns need "
-            "variance to tell groups apart; what these hold is no more than rounding."
-        )
-    scale = np.where(still, np.inf, scale)
+    # A constant column may differ from its mean by rounding; that is not variance.
+    rounding = 10 * np.finfo(np.float64).eps * np.abs(mean)
+    scale = np.where(scale > rounding, scale, np.inf)
+    if np.isinf(scale).any():
+        constant = [names[j] if names else int(j) for j in np.flatnonzero(np.isinf(scale))]
+        warn(f"leakage leaves out column(s) {listed(constant)} of Z_train, which do not vary.")
     train, test = (train - mean) / scale, (test - mean) / scale
     # Telling the second of two groups from the first is the same classifier, negated.
     told = range(len(groups)) if len(groups) > 2 else range(1)
@@ -159,10 +150,10 @@ def _largest_gap(a: FloatArray, b: FloatArray) -> float:
     return float(np.abs(below_a - below_b).max())
 
 
-def representation(
+def rows_and_names(
     Z: Any, names: tuple[str, ...] | None
 ) -> tuple[FloatArray, tuple[str, ...] | None]:
-    """Rows as numbers, and the names of their columns; those that are named, if any are."""
+    """Rows of an array, or of a frame with its names; with these names where some are given."""
     frame = frame_of(Z)
     if frame is None:
         return ArrayRows(Z).values(), None
