@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 from fairspan.certificates.boxes import BoxesProof
-from fairspan.certificates.proof import CovariancesProof, LinesProof, MeansProof, Proof
+from fairspan.certificates.proof import (
+    CovariancesProof,
+    CovarianceTraceProof,
+    LinesProof,
+    MeansProof,
+    Proof,
+)
 from fairspan.certificates.solution import Judged, Status
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion
@@ -156,7 +162,15 @@ def _is_as_good(found: Judged, made: Provenance) -> bool:
 
 
 _KINDS: dict[str, Any] = {
-    each.kind: each for each in (Proof, LinesProof, MeansProof, CovariancesProof, BoxesProof)
+    each.kind: each
+    for each in (
+        Proof,
+        LinesProof,
+        MeansProof,
+        CovariancesProof,
+        CovarianceTraceProof,
+        BoxesProof,
+    )
 }
 # A mapping by group is stored as pairs, since names in JSON are text.
 _BY_GROUP = "by_group"

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from fairspan.errors import Incompatible, warn
+from fairspan.linalg import Reflection, complement
 from fairspan.moments.center import Center
 from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.held_rows.frame import InCoordinates
@@ -24,6 +25,8 @@ from fairspan.typing import FloatArray
 
 # Sums of squares in the directions that a restriction forbids are rounded by this share.
 _ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
+# Directions are few where they are no more than one in so many.
+_FEW_OF = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +103,9 @@ class Posed:
         directions = hide.directions(self.means, self.covariances, n_components)
         means, covariances, problem, shift = self.means, self.covariances, full, 0.0
         if directions is not None:
+            beside, directions, covariances = _compressed(directions, covariances)
             means = means @ directions
-            covariances = np.array([directions.T @ each @ directions for each in covariances])
-            outside, rounding = self._outside(full, directions)
+            outside, rounding = self._outside(full, beside)
             moves = getattr(full.criterion, "moves_with_errors", None)
             common = 0.0 if moves is None else float(outside.min())
             shift = 0.0 if moves is None else moves * common
@@ -172,17 +175,41 @@ class Posed:
         )
         return Restricted(full, problem, None, encoding.lost, encoding)
 
-    def _outside(self, full: Problem, directions: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Each group's errors outside of the directions, and by how much these may be rounded."""
+    def _outside(self, full: Problem, beside: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Each group's errors beside the directions left, and by how much these may be rounded."""
         if getattr(full.criterion, "is_logarithmic", False):
             nothing = np.zeros(full.n_groups)
             return nothing, nothing  # it asks for what is kept alone
-        beside = np.linalg.qr(directions, mode="complete")[0][:, directions.shape[1] :]
         within = np.array([np.vdot(beside, each @ beside) for each in self.covariances])
         outside = within + ((self.offsets @ beside) ** 2).sum(axis=1)
         moved = float(np.linalg.norm(full.dense.offset_rounding))
         rounding = 2 * np.sqrt(outside) * moved + moved**2 + _ROUNDINGS * outside
         return outside, rounding
+
+
+def _compressed(
+    directions: FloatArray, covariances: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """What (p, m) directions leave out, a basis of their span, and Q'C_gQ of every group in it.
+
+    Where they leave out few of many directions, a basis is chosen in which that takes products with
+    those few alone.
+    """
+    p, m = directions.shape
+    if p - m > p // _FEW_OF:
+        beside = np.linalg.qr(directions, mode="complete")[0][:, m:]
+        return (
+            beside,
+            directions,
+            np.array([directions.T @ each @ directions for each in covariances]),
+        )
+    beside = complement(directions)
+    reflection = Reflection.onto_axes(beside)
+    return (
+        beside,
+        reflection.beside,
+        np.array([reflection.compressed(each) for each in covariances]),
+    )
 
 
 def pose(

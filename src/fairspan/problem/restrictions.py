@@ -219,8 +219,8 @@ class CovarianceParity:
         and at least d. Directions without variance are taken last.
     tolerance : float, default=None
         Largest absolute difference of the groups' variances along a direction of the subspace, in
-        squared (scaled) units of the features. Instead of `n_directions`. Needs cvxpy, and at most
-        a few dozen features.
+        squared (scaled) units of the features. Instead of `n_directions`. Zero makes them equal.
+        Up to 60 directions need cvxpy; of more, the bound is weaker and the gap usually open.
 
     Raises
     ------
@@ -296,8 +296,13 @@ class CovarianceParity:
             Fewer than d directions, or fewer than were asked for.
         """
         free = mean_free_directions(means, covariances, n_components)
-        if not self.is_exact or len(means) == 1:
+        if len(means) == 1:
             return free
+        if not self.is_exact:
+            varying, still = split_by_variance(free, covariances)
+            self._check_varying(n_components, varying.shape[1])
+            # Directions without variance would only stand for a feasible subspace of more.
+            return varying if still.shape[1] else free
         left = free.shape[1]
         wanted = self.n_directions
         if wanted is None:
@@ -310,22 +315,25 @@ class CovarianceParity:
                 "Choose a number in that range, or another n_components",
             )
         varying, still = split_by_variance(free, covariances)
-        if n_components > varying.shape[1]:
-            raise Incompatible(
-                f"CovarianceParity was asked for n_components={n_components}",
-                f"Allowed are up to {varying.shape[1]}: along no more of the directions that mean "
-                "parity leaves does any row vary about its group's mean",
-                "Choose fewer components, or use MeanParity()",
-            )
+        self._check_varying(n_components, varying.shape[1])
         values, vectors = eigh(varying.T @ (covariances[0] - covariances[1]) @ varying)
         nearest = np.sort(np.argsort(np.abs(values), kind="stable")[:wanted])
         # Along directions without variance groups are alike, and there is nothing to be kept.
         return np.hstack([varying @ vectors[:, nearest], still[:, : wanted - len(nearest)]])
 
+    def _check_varying(self, n_components: int, n_varying: int) -> None:
+        if n_components > n_varying:
+            raise Incompatible(
+                f"CovarianceParity was asked for n_components={n_components}",
+                f"Allowed are up to {n_varying}: along no more of the directions that mean "
+                "parity leaves does any row vary about its group's mean",
+                "Choose fewer components, or use MeanParity()",
+            )
+
     def most_components(self, means: FloatArray, covariances: FloatArray) -> int:
         """The largest d that can be asked for."""
         free = mean_free_directions(means, covariances, 1)
-        if not self.is_exact or len(means) == 1:
+        if len(means) == 1:
             return int(free.shape[1])
         n_varying = int(split_by_variance(free, covariances)[0].shape[1])
         return n_varying if self.n_directions is None else min(n_varying, self.n_directions)

@@ -145,6 +145,7 @@ _PROOFS = {
         "evidence_weights": _WEIGHTS,
         "evidence_multipliers": Numbers("2 * *", may_be_infinite=True),
     },
+    "covariance_trace": {"evidence_weights": _WEIGHTS, "evidence_multiplier": _WEIGHTS},
     "boxes": {
         "evidence_weights": _WEIGHTS,
         "evidence_multipliers": _WEIGHTS,
