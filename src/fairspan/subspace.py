@@ -309,7 +309,11 @@ class FairSubspace:
         try:
             check_orthonormal_or_soft(arrays["components"])
         except InvalidInput as error:
-            wrong = NotAllowed("components", f"cannot be used ({error.args[0]})", error.args[1])
+            wrong = NotAllowed(
+                "components",
+                f"cannot be used ({error.args[0]})",
+                error.args[1].removeprefix("Allowed are "),
+            )
             raise SUBSPACE.refusal(str(path), wrong) from error
         return cls(
             arrays["components"],
