@@ -274,6 +274,11 @@ def test_claims_of_a_wrong_type(tmp_path, case):
 
 
 MODELS = {
+    "components whose squares overflow together": (
+        {},
+        {"components": np.array([[1.3e154, 0, 0], [0, 1e-3, 0]])},
+        "components are not orthonormal). Allowed is rows of length one",
+    ),
     "complex components": ({}, {"components": np.eye(2, 3) + 0j}, "components holds complex128"),
     "truth values": ({}, {"components": np.eye(2, 3, dtype=bool)}, "components holds bool"),
     "two centres": ({"center": ["global"]}, {}, "center is ['global']"),

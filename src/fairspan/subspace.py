@@ -334,7 +334,11 @@ class FairSubspace:
         try:
             Projector(arrays["components"], decoder).check()
         except InvalidInput as error:
-            wrong = NotAllowed("components", f"cannot be used ({error.args[0]})", error.args[1])
+            wrong = NotAllowed(
+                "components",
+                f"cannot be used ({error.args[0]})",
+                error.args[1].removeprefix("Allowed are "),
+            )
             raise SUBSPACE.refusal(str(path), wrong) from error
         return cls(
             arrays["components"],
