@@ -154,7 +154,9 @@ def test_rows_of_one_person_count_as_one():
     check(fs.audit(basis.T, X, groups, clusters=people), "array", expected)
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(12)]).assign(g=groups, who=people)
     check(fs.audit(basis.T, frame, "g", clusters="who"), "array", expected)
-    check(fs.audit(basis.T, frame.drop(columns="g"), groups, clusters="who"), "array", expected)
+    check(fs.audit(basis.T, frame, ["g"], clusters="who"), "array", expected)
+    labels = groups.tolist()
+    check(fs.audit(basis.T, frame.drop(columns="g"), labels, clusters="who"), "array", expected)
     beside = fs.audit(basis.T, frame.drop(columns="who"), "g", clusters=people)
     check(beside, "array", expected)
 

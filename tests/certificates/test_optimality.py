@@ -303,3 +303,10 @@ def test_a_gap_that_is_a_share_of_the_objective_is_never_optimal(power, restrict
     if solution.status == "optimal":
         told_from_zero = solution.objective > 2 * solution.resolution
         assert not told_from_zero or solution.gap <= 4e-5 * solution.objective
+
+
+def test_weights_that_nearly_cancel_make_much_of_rounding():
+    problem = two_lines(EqualError())
+    plain = judge(problem, BEST, [0.5, 0.5]).resolution
+    cancelling = judge(problem, BEST, [1000.5, -999.5]).resolution
+    assert 100 * plain < cancelling < 10_000 * plain

@@ -38,8 +38,6 @@ def rows_with_clusters(
         if frame is None:
             return rows_of(X, [*sensitive_features, clusters], sample_weight)
         check_columns([clusters], frame.columns)
-        if _are_names(sensitive_features, frame.columns):
-            return rows_of(X, [*sensitive_features, clusters], sample_weight)
         beside = Labels.of_series(frame[clusters])
         opened = rows_of(frame.drop([clusters]).to_native(), sensitive_features, sample_weight)
     else:
@@ -59,9 +57,3 @@ def rows_with_clusters(
         return CodedLabels.crossed([groups.between(start, stop), beside.between(start, stop)])
 
     return replace(opened, labels=Labels(groups.n_rows, between, groups.names))
-
-
-def _are_names(sensitive_features: Any, columns: list[str]) -> bool:
-    return isinstance(sensitive_features, list | tuple) and all(
-        isinstance(each, str) and each in columns for each in sensitive_features
-    )
