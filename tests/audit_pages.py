@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pytest
 
 from fairspan import write_report
 from fairspan.report.page.rendering import page_of
@@ -79,3 +80,9 @@ def _made(X, labels, *, n_components, names=None, criteria=None):
             path, frame, labels, n_components=n_components, criteria=criteria, name="<i>rows</i>"
         )
         return facts, path.read_text(encoding="utf-8")
+
+
+# The page of twelve groups takes as long to make as two hundred tests.
+PAGES = pytest.mark.parametrize(
+    "made", [two_groups, pytest.param(twelve_groups, marks=pytest.mark.long)]
+)

@@ -5,6 +5,8 @@ depends on the number of features, and most tests have few.
 """
 
 import os
+import subprocess
+from zlib import crc32
 
 import pytest
 
@@ -19,6 +21,9 @@ NOTES = NotedFits()
 def pytest_addoption(parser):
     parser.addoption(
         "--path", choices=PATHS, default="auto", help="how problems are solved where auto decides"
+    )
+    parser.addoption(
+        "--one-in", type=int, default=1, metavar="N", help="one test in N, others at each commit"
     )
 
 
@@ -42,11 +47,23 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    _draw(config, items)
     if config.getoption("--path") == "auto":
         return
     for item in items:
         if "counts" in item.keywords:
             item.add_marker(pytest.mark.skip(reason="counts eigenproblems of the dense path"))
+
+
+def _draw(config, items):
+    """Leave one test in so many, drawn by the commit: over the commits each has its turn."""
+    one_in = config.getoption("--one-in")
+    if one_in == 1:
+        return
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True).stdout
+    drawn = [item for item in items if crc32(commit + item.nodeid.encode()) % one_in == 0]
+    config.hook.pytest_deselected(items=[item for item in items if item not in drawn])
+    items[:] = drawn
 
 
 @pytest.fixture(scope="session", autouse=True)

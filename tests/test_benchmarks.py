@@ -170,6 +170,7 @@ def test_a_process_of_its_own_answers_or_is_given_up():
         alone(0.2, sum, range(10**12))
 
 
+@pytest.mark.long
 def test_rows_in_files_have_the_moments_of_rows_in_memory(tmp_path):
     pytest.importorskip("distributed")
     sources = pytest.importorskip("benchmarks.sources")

@@ -88,6 +88,7 @@ def test_other_models_need_max_groups(model):
         assert metric(components, X, PEOPLE, max_groups=120)
 
 
+@pytest.mark.long
 def test_a_report_needs_max_groups_and_says_so(tmp_path):
     page = tmp_path / "report.html"
     with pytest.raises(InvalidInput, match=REFUSED):

@@ -179,6 +179,7 @@ def test_every_row_of_that_table_is_recomputed():
     assert set(NEW_ROWS) == set(REAL)
 
 
+@pytest.mark.long
 def test_the_caption_of_losses_against_rows_says_what_the_picture_shows():
     page = GUIDE["new-rows"]
     code = re.search(r"^```\{plot\}\n(?::[^\n]*\n)*(.*?)^```", page, re.S | re.M)[1]

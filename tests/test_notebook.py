@@ -105,6 +105,7 @@ def test_an_audit_shows_the_cells_of_its_text_table_and_its_findings(two):
         assert (finding.severity == "warning") == (finding.code in tables.strong)
 
 
+@pytest.mark.long
 def test_of_many_groups_an_audit_shows_those_that_lose_most():
     X, groups = rows_of(30)
     (model,) = fs.audit(np.eye(4)[:2], X, groups).models

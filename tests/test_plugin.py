@@ -120,6 +120,7 @@ def test_a_display_stands_in_the_page_and_its_data_among_the_facts(table, tmp_pa
     assert "displays=['group_scree', GroupScree]" in facts["made"]["command"]
 
 
+@pytest.mark.long
 def test_displays_of_the_library_are_asked_for_by_name_too(table, tmp_path):
     names = list(registry.names_of("display"))
     assert len(names) > 5

@@ -141,6 +141,7 @@ def test_delegation_before_fit_and_without_refit():
     assert not hasattr(both, "best_estimator_")
 
 
+@pytest.mark.long
 def test_refit_may_choose():
     def fewest(table):
         return int(np.argmin(table["param_n_components"]))

@@ -98,6 +98,7 @@ def test_a_constant_column_and_many_groups_of_two_rows_are_not_the_group():
     assert not found("FS401", PCA(1).fit(X[:11]), X[:11], np.minimum(np.arange(11), 9))
 
 
+@pytest.mark.long
 def test_real_columns_that_are_the_group_and_their_absence():
     for name, column in (
         ("compas:group__sex", "sex_male"),
@@ -194,6 +195,7 @@ def test_an_indicator_that_makes_no_component_is_not_named():
     assert not named
 
 
+@pytest.mark.long
 def test_real_indicators_of_countries():
     [finding] = real("adult_train:group__race", "FS404", d=8, scale=True)
     assert "country=Laos" in finding.columns

@@ -135,6 +135,7 @@ def test_rows_that_stand_for_their_moments_are_judged_as_by_hand(kind):
             assert frame.loc[("m", label), "expected_loss"] == pytest.approx(values[1], rel=0.05)
 
 
+@pytest.mark.long
 def test_a_fair_fit_of_few_rows_of_many_features_is_fitted_again():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(120, 700)) * np.r_[np.full(4, 9.0), np.full(696, 0.3)]
@@ -279,6 +280,7 @@ def same_distribution(rng, n_of_group, p=50, n_of_others=2_000):
     return X, np.repeat(["all", "few"], [n_of_others, n_of_group])
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 def test_the_corrected_loss_is_nearly_unbiased_where_the_one_on_the_rows_is_not():
     """Two groups of one distribution: nobody loses anything under the best subspace of both."""
@@ -335,6 +337,7 @@ def of_plain_pca(result, label):
     return next(group for group in plain.groups if group.group == label)
 
 
+@pytest.mark.long
 def test_credit_tells_nothing_of_lower_education_nor_of_a_few_men():
     """Both look harmed on the rows: by .76 against .01, and by 2.1 against .1."""
     _, states = states_of("default_credit:group__education", 8)

@@ -62,6 +62,7 @@ def test_disparity_of_three_groups_is_simultaneous_over_the_pairs():
     )
 
 
+@pytest.mark.long
 def test_coverage_of_the_intervals_is_what_they_claim():
     rng = np.random.default_rng(3)
     counts, truth = np.array([30, 20]), np.array([2.0, 3.0])

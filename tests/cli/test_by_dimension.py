@@ -58,6 +58,7 @@ def test_moments_tell_nothing_of_new_rows(run, data, tmp_path):
     assert result.out == ""
 
 
+@pytest.mark.long
 def test_a_dimension_that_moves_with_the_folds_moves_no_other(run, data, table):
     """Of few rows a best subspace is poorly known, and its error is averaged over several folds."""
     rows = table.drop(columns="sex").iloc[:70]

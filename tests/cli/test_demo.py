@@ -75,6 +75,7 @@ def test_the_demo_fits_one_screen_and_ends_by_naming_the_page_that_it_wrote(run,
     assert len(page) < 300_000
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not REPORT, reason="needs the extra report")
 def test_the_page_goes_where_it_is_told_to_and_holds_the_same_figures(run, monkeypatch, tmp_path):
     shown = {}

@@ -46,6 +46,7 @@ def test_max_groups_allows_them(run, people, tmp_path):
     assert len(run(*arguments).facts["groups"]) == 150
 
 
+@pytest.mark.long
 def test_a_report_says_how_its_moments_were_made(run, data):
     arguments = ["--group", "age", "-d", "2", "--criterion", "total_error", "--json"]
     facts = run("report", data, *arguments, "--max-groups", 2).facts

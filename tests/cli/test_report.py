@@ -14,6 +14,7 @@ FEW = ("--features", "pay_*", "--features", "height", "-d", 1)
 REPORT = ("report", "{data}", "--group", "age", "-d", "2", "-o", "{out}")
 
 
+@pytest.mark.long
 def test_it_says_what_python_says(run, data, table, features, tmp_path):
     facts = run("report", data, "--group", "age", "-d", 2, "--standardize", "--json").facts
     page = tmp_path / "page.html"
@@ -97,6 +98,7 @@ def test_moments_stand_in_for_rows(run, table, features, tmp_path):
     assert run("report", path, "-d", 2, "-o", page).status == 0
 
 
+@pytest.mark.long
 def test_a_sample_and_dropped_rows_are_told(run, table, tmp_path):
     path = tmp_path / "rows.csv"
     table["height"] = table["height"].where(table.index % 12 > 0)
@@ -159,6 +161,7 @@ def test_one_group_is_told(refused, table, features, tmp_path):
     assert "one group" in refused(*REPORT, data=path, out="page.html")
 
 
+@pytest.mark.long
 def test_names_of_groups_are_shown_without_what_a_terminal_obeys(run, table, features, tmp_path):
     path, page = tmp_path / "rows.parquet", tmp_path / "page.html"
     table[features].assign(age=np.where(table["age"] == "old", "a\x1b[31m", "b\n")).to_parquet(path)

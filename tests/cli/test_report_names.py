@@ -33,6 +33,7 @@ def test_no_name_becomes_a_line_of_the_program_that_verifies(run, odd):
     assert "abort" in next(line for line in snippet.splitlines() if line.startswith("# fairspan"))
 
 
+@pytest.mark.long
 def test_the_command_is_one_printable_line_that_a_shell_reads_as_it_was_typed(run, odd, tmp_path):
     page = tmp_path / os.fsdecode(b"page \xff.html")
     typed = ("report", str(odd), "--group", BREAKING, "-d", "1", "-o", str(page))

@@ -60,6 +60,7 @@ def test_every_corner_is_reached(seed, d, p):
     assert outside(hull, region).max() <= 1e-4 * np.ptp(region, axis=0).max()
 
 
+@pytest.mark.long
 def test_the_display_is_the_frontier_with_its_landmarks():
     rows = random_rows(5, n=60, p=4)
     fair = FairPCA(2, scale=True).fit(rows.X, sensitive_features=rows.labels)

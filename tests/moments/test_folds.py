@@ -67,6 +67,7 @@ def test_every_part_and_its_rest_are_those_of_the_rows(kind, weighted, offset):
         )
 
 
+@pytest.mark.long
 def test_files_and_processes_give_the_same_folds(tmp_path):
     X, groups, _ = made(n=3_000)
     frame = pd.DataFrame(X, columns=list("abcdefg")).assign(group=groups)

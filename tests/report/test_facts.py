@@ -52,6 +52,7 @@ def test_plain_pca_is_that_of_singular_vectors(center, scale):
         assert group["total_variance"] == pytest.approx(each.total_variance, rel=1e-9)
 
 
+@pytest.mark.long
 def test_every_criterion_says_what_its_estimator_and_the_audit_say():
     X, labels = made_rows(2, 6)
     facts = facts_by(X, labels, 2)
@@ -161,6 +162,7 @@ def test_without_a_dimension_it_is_the_least_that_keeps_nine_tenths():
     assert facts_by(X, labels, 4, criteria=[])["settings"]["chosen_by"] == "asked"
 
 
+@pytest.mark.long
 def test_weights_count_as_copies_of_rows_do():
     X, labels = made_rows(2, 4)
     weights = np.tile([1.0, 2.0], len(X))[: len(X)]

@@ -64,6 +64,7 @@ def test_the_verdict_is_the_headline(made):
     assert "the best that" not in summary
 
 
+@pytest.mark.long
 def test_a_group_of_too_few_rows_is_faint_and_no_headline(made):
     few = model_of(made, "PCA")["groups"][2]
     assert (few["group"], few["state"], few["expected_loss"]) == ("few", "cannot tell", None)
@@ -162,6 +163,7 @@ def test_moments_alone_have_no_verdict_and_the_page_says_so():
     assert "moments alone do not tell" in summary
 
 
+@pytest.mark.long
 def test_of_several_groups_slow_criteria_say_why_they_have_no_estimates():
     X, groups = rows_with_few(40)
     facts = facts_by(X, groups, 2, criteria=["error_gap"])

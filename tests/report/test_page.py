@@ -11,11 +11,10 @@ from itertools import pairwise
 
 import pytest
 
-from audit_pages import HOSTILE, SHOWN, hostile_pair, twelve_groups, two_groups
+from audit_pages import HOSTILE, PAGES, SHOWN, hostile_pair, twelve_groups, two_groups
 from fairspan.report.page.rendering import page_of
 from page_tree import tree_of
 
-PAGES = pytest.mark.parametrize("made", [two_groups, twelve_groups])
 # Whatever the names hold, nothing else comes to be.
 ALLOWED = {
     *("html", "head", "meta", "title", "style", "body", "header", "nav", "main", "section"),
@@ -111,6 +110,7 @@ def _hash(text):
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
+@pytest.mark.long
 def test_hostile_names_are_text_everywhere():
     page = twelve_groups()[1]
     tree = tree_of(page)

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from audit_pages import twelve_groups, two_groups
+from audit_pages import PAGES, twelve_groups, two_groups
 from fairspan.formatting.names import called
 from fairspan.formatting.numbers import change, decimals_of, in_ascii, number, share
 from fairspan.report.page.inline_figures import compact
@@ -36,7 +36,7 @@ def named(group):
     return f"\u2018<bdi>{group}</bdi>\u2019"
 
 
-@pytest.mark.parametrize("made", [two_groups, twelve_groups])
+@PAGES
 def test_table_of_pca_shows_the_facts_with_the_decimals_of_each_column(made):
     facts, page = made()
     plain = facts["models"][0]
@@ -63,7 +63,7 @@ def test_table_of_pca_shows_the_facts_with_the_decimals_of_each_column(made):
     ]
 
 
-@pytest.mark.parametrize("made", [two_groups, twelve_groups])
+@PAGES
 def test_table_of_criteria_has_every_model_and_what_it_asks(made):
     facts, page = made()
     table = tables_of(page)[OF_CRITERIA]
@@ -115,7 +115,7 @@ def test_groups_that_share_the_largest_loss_are_told_alike_everywhere(n_alike):
     assert f"for {told}" in re.sub("<[^>]*>", "", str(said("answers", facts)))
 
 
-@pytest.mark.parametrize("made", [two_groups, twelve_groups])
+@PAGES
 def test_sorting_values_are_those_of_the_facts(made):
     facts, page = made()
     (rows,) = (
@@ -130,7 +130,7 @@ def test_sorting_values_are_those_of_the_facts(made):
         assert list(map(float, told[1:])) == known
 
 
-@pytest.mark.parametrize("made", [two_groups, twelve_groups])
+@PAGES
 def test_findings_stand_with_code_message_and_remedy_and_warnings_first(made):
     facts, page = made()
     main = next(model["name"] for model in facts["models"] if model["is_main"])
@@ -157,13 +157,17 @@ def test_summary_says_whose_loss_rises():
     before, after = (number(groups[payer]["excess_loss"]) for groups in (plain, main))
     told = f"The loss of {named(main[payer]['group'])} rises from {before} to {after}."
     assert told in said("summary", facts)
+
+
+@pytest.mark.long
+def test_the_groups_whose_loss_rises_are_counted():
     facts, _ = twelve_groups()
     plain, main = (facts["models"][i]["groups"] for i in (0, 1))
     rises = sum(b["excess_loss"] > a["excess_loss"] for a, b in zip(plain, main, strict=True))
     assert f"The loss rises for {rises} of 12 groups." in said("summary", facts)
 
 
-@pytest.mark.parametrize("made", [two_groups, twelve_groups])
+@PAGES
 def test_page_tells_how_it_was_made_and_how_to_verify_it(made):
     facts, page = made()
     text = tree_of(page).text
@@ -240,6 +244,7 @@ def _points(path):
     return np.array(numbers, dtype=float).reshape(-1, 2)
 
 
+@pytest.mark.long
 def test_every_group_has_a_mark_in_its_own_panel():
     facts, page = twelve_groups()
     steps = json.loads(next(tree_of(page).all("script")).text)["steps"]

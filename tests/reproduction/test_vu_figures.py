@@ -101,6 +101,7 @@ def test_toys_run_and_draw(experiment):
     assert len(result.rows) >= 11
 
 
+@pytest.mark.long
 def test_the_trade_off_runs_and_draws():
     path_of("biodeg.parquet")
     figure = pytest.importorskip("matplotlib.figure").Figure()

@@ -52,6 +52,7 @@ def test_quick_figures_are_near_the_printed(quick):
     assert rows["ecoli", "PCA", "ARE"]["printed"] is None
 
 
+@pytest.mark.long
 def test_a_difference_over_a_tenth_has_a_reason(quick):
     for row in by_figure(quick[1]).values():
         over = row["difference"] is not None and abs(row["difference"]) > 0.1

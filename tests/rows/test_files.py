@@ -174,6 +174,7 @@ print(int(moments.counts.sum()), pyarrow.default_memory_pool().max_memory())
 """
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_file(tmp_path):
     path = tmp_path / "tall.parquet"
     names = [*(f"x{i}" for i in range(20)), "g"]

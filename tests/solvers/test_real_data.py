@@ -105,6 +105,7 @@ def test_faces_gap_is_closed(faces, d, criterion):
         np.testing.assert_allclose(fair.group_losses_, 0.208405, atol=1e-6)
 
 
+@pytest.mark.long
 def test_faces_plain_pca_as_published(faces):
     table = dict(table_of_plain_pca_errors())
     # The leading 20 components contain those of every smaller dimension.

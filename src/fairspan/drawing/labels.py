@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from fairspan.formatting.names import labels_of
 
@@ -32,6 +35,9 @@ _NAME_PAD = 4.0
 _PAD = 5.0
 _TITLE_SIZE, _NOTE_SIZE = 12.0, 10.0
 _LEAST_ROOM = 150.0
+_LEGEND_SIZE = 10.0
+# Of a legend, in heights of its letters: a mark, what follows it, and what separates columns.
+_HANDLE, _BESIDE_HANDLE, _BETWEEN_COLUMNS = 2.0, 0.6, 1.6
 _MARK_SIZE = 8.0
 
 
@@ -71,10 +77,23 @@ def height_of(axes: Axes) -> float:
 
 def text_width(axes: Axes, text: str, size: float) -> float:
     """Width of a text."""
-    artist = axes.text(0, 0, text, fontsize=size, transform=axes.transAxes)
-    width = float(artist.get_window_extent().width) * points_of(axes)
-    artist.remove()
-    return width
+    import matplotlib
+
+    families = tuple(matplotlib.rcParams["font.family"])
+    return _measured(text, size, families, float(figure_of(axes).dpi)) * points_of(axes)
+
+
+@lru_cache(maxsize=10_000)
+def _measured(text: str, size: float, families: tuple[str, ...], dpi: float) -> float:
+    """Width of a text in pixels; pictures ask for the same names and numbers many times."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+    figure = Figure(figsize=(1, 1), dpi=dpi)
+    FigureCanvasAgg(figure)
+    artist = Text(text=text, fontsize=size, fontfamily=families, figure=figure)
+    return float(artist.get_window_extent().width)
 
 
 def labels_within(axes: Axes, names: Sequence[str], room: float, size: float) -> list[str]:
@@ -184,7 +203,7 @@ def _legend(
     axes: Axes, handles: Sequence[Any], labels: Sequence[str], room: float, beside: float
 ) -> Any:
     """A legend above the axes in as many columns as fit."""
-    for n_columns in range(len(handles), 0, -1):
+    for n_columns in range(_most_columns(axes, labels, room), 0, -1):
         legend = axes.legend(
             handles,
             labels,
@@ -195,13 +214,28 @@ def _legend(
             borderaxespad=0,
             borderpad=0,
             labelspacing=0.4,
-            columnspacing=1.6,
-            handletextpad=0.6,
+            columnspacing=_BETWEEN_COLUMNS,
+            handlelength=_HANDLE,
+            handletextpad=_BESIDE_HANDLE,
             handleheight=1.0,
         )
         if float(legend.get_window_extent().width) * points_of(axes) <= room:
             break
     return legend
+
+
+def _most_columns(axes: Axes, labels: Sequence[str], room: float) -> int:
+    """How many columns of a legend may fit: each attempt to draw one takes its time."""
+    widths = [text_width(axes, label, _LEGEND_SIZE) for label in labels]
+    beside = _LEGEND_SIZE * (_HANDLE + _BESIDE_HANDLE + _BETWEEN_COLUMNS)
+    for n_columns in range(len(labels), 1, -1):
+        columns = np.array_split(widths, n_columns)
+        if (
+            sum(column.max() + beside for column in columns) - _LEGEND_SIZE * _BETWEEN_COLUMNS
+            <= room
+        ):
+            return n_columns
+    return 1
 
 
 # Text and lines that carry information; grids and hints.
@@ -237,7 +271,7 @@ STYLE: Any = {
     "ytick.color": INK,
     "xtick.labelsize": 10,
     "ytick.labelsize": 10,
-    "legend.fontsize": 10,
+    "legend.fontsize": _LEGEND_SIZE,
     "legend.frameon": False,
     "grid.color": FAINT,
     "grid.alpha": 0.3,

@@ -198,9 +198,13 @@ def empty_figure(purpose: str) -> Figure:
         matplotlib is not installed.
     """
     imported("matplotlib", "plot", purpose)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    return Figure(layout="constrained")
+    figure = Figure(layout="constrained")
+    # It keeps what measures texts; the canvas of a bare figure makes that anew for each of them.
+    FigureCanvasAgg(figure)
+    return figure
 
 
 def save(figure: Figure, to: Path | IO[bytes], ending: str, salt: str = "fairspan") -> None:

@@ -88,7 +88,7 @@ OTHERS = [MinimaxError(), ErrorGap(0.5), NashWelfare(), RobustErrorGap(0.5, 5.0)
 @pytest.mark.sweep
 @pytest.mark.parametrize(
     ("criterion", "d"),
-    part_of([(criterion, d) for criterion in OTHERS for d in DIMENSIONS], 2),
+    part_of([(criterion, d) for criterion in OTHERS for d in DIMENSIONS], 3),
     ids=lambda value: getattr(value, "name", value),
 )
 def test_other_criteria_are_proven_on_real_data(real, d, criterion):
@@ -152,7 +152,7 @@ def test_the_bound_on_the_rank(k, extra):
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("seed", part_of(range(20), 2))
+@pytest.mark.parametrize("seed", part_of(range(20), 4))
 def test_rank_reduction_of_random_problems(seed):
     rng = np.random.default_rng(seed)
     k, p = int(rng.integers(2, 12)), int(rng.integers(3, 12))

@@ -24,7 +24,7 @@ from problems import problem_of, random_moments, solve, top_sum
 from sweeps import part_of
 
 pytestmark = pytest.mark.sweep
-SEEDS = pytest.mark.parametrize("seed", part_of(range(5), 2))
+SEEDS = pytest.mark.parametrize("seed", part_of(range(5), 3))
 
 
 def by_name(criterion):

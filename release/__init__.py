@@ -1,0 +1,1 @@
+"""What is released, and the checks that it must pass."""
