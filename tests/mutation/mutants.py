@@ -109,6 +109,9 @@ def _places(node: ast.AST, place: _Place) -> Iterator[_Place]:
     """Nodes that may be changed. Types, decorators, messages and assertions are left alone."""
     if isinstance(node, ast.Assert | ast.Raise | ast.JoinedStr | ast.Import | ast.ImportFrom):
         return
+    # Of zip, which asserts that lengths are the same.
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        return
     if isinstance(node, ast.expr | ast.stmt):
         yield replace(place, node=node)
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
