@@ -206,7 +206,6 @@ _READING = (
         "--on-missing",
         type=click.Choice(["error", "drop"]),
         default="error",
-        show_default=True,
         help="What to do with rows in which a feature or the group is missing.",
     ),
     click.option(
@@ -248,7 +247,6 @@ _DIMENSION = (
         "--center",
         type=click.Choice(["global", "group", "none"]),
         default="global",
-        show_default=True,
         help="Measure errors about the mean of all rows, of each group, or the origin.",
     ),
     click.option(
@@ -296,7 +294,6 @@ _ESTIMATING = (
         type=FoldsOrNone(),
         default="10",
         metavar="K",
-        show_default=True,
         help="Parts of the rows, each of which stands for new rows; none for no estimates.",
     ),
     click.option(
@@ -308,7 +305,6 @@ _ESTIMATING = (
         "--level",
         type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
         default=0.95,
-        show_default=True,
         metavar="P",
         help="Level of the intervals.",
     ),
@@ -316,7 +312,6 @@ _ESTIMATING = (
         "--material",
         type=click.FloatRange(0, 1, max_open=True),
         default=0.01,
-        show_default=True,
         metavar="SHARE",
         help="The least loss that matters, as a share of a group's variance.",
     ),
@@ -327,7 +322,6 @@ _FITTING = (
         "--criterion",
         type=Named("criterion"),
         default="minimax_loss",
-        show_default=True,
         is_eager=True,  # which parameters there are depends on it
         metavar="NAME",  # all of them in one word would be wider than a terminal
         help=f"What to minimise: {', '.join(names_of('criterion'))}.",
