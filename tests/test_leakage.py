@@ -16,7 +16,7 @@ from sklearn.svm import SVC, LinearSVC
 
 import real_data
 from fairspan import FairPCA, MeanParity
-from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
+from fairspan.errors import FairspanWarning, InvalidInput, InvalidType, UnknownGroup
 from fairspan.metrics import leakage
 
 RNG = np.random.default_rng(3)
@@ -118,7 +118,16 @@ def test_any_classifier_is_shown_both_parts_in_the_units_of_the_training_rows():
 
 def test_a_constant_representation_leaks_nothing():
     groups = np.repeat(["a", "b"], 20)
-    assert leakage(np.full((40, 2), 3.3), groups, np.full((40, 2), 3.3), groups) == 0
+    with pytest.warns(FairspanWarning, match=r"leaves out column\(s\) 0, 1 of Z_train"):
+        assert leakage(np.full((40, 2), 3.3), groups, np.full((40, 2), 3.3), groups) == 0
+
+
+def test_columns_that_do_not_vary_change_nothing_and_are_named():
+    groups = np.arange(80) % 2
+    Z = pd.DataFrame({"u": RNG.normal(size=80) + groups, "flat": 7.1})
+    expected = leakage(Z[["u"]][:40], groups[:40], Z[["u"]][40:], groups[40:])
+    with pytest.warns(FairspanWarning, match="leaves out column.s. 'flat' of Z_train"):
+        assert leakage(Z[:40], groups[:40], Z[40:], groups[40:]) == expected
 
 
 def test_frames_are_matched_by_name_and_lists_are_taken():

@@ -75,3 +75,20 @@ def test_a_model_is_not_printed(refused):
 def test_missing_files(refused, tmp_path, command):
     assert "does not exist" in refused(*command, data=tmp_path / "nothing.csv")
     assert "does not exist" in refused("transform", "nothing", "{data}", "-o", "{out}")
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ("100B", "while they are made, and one eigenproblem"),
+        ("0", "'0' is no size; write a number with a unit, such as 500MB or 8GB"),
+        ("much", "'much' is no size"),
+        ("-1GB", "'-1GB' is no size"),
+        ("1 PB", "'1 PB' is no size"),
+    ],
+)
+def test_memory_that_is_allowed_is_a_size_and_kept_to(run, data, size, said):
+    result = run("audit", data, "--group", "age", "--max-memory", size)
+    assert result.status == 2
+    assert said in result.err
+    assert run("audit", data, "--group", "age", "--max-memory", "1.5 gb").status == 0

@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from targets import TARGETS, Honest, attempt
+from targets import SLOW, TARGETS, Honest, attempt
 
 LONGEST_SECONDS, MOST_BYTES = 10, 2**30
 # Examples of one process, so that a crash costs few.
@@ -43,7 +43,8 @@ def examples(arguments, first, told):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         folder = root / "own"
         for number in range(first, first + (1 if arguments.example is not None else IN_A_ROW)):
-            targets = [each for each in TARGETS if arguments.only in (None, each.__name__)]
+            targets = [each for each in [*TARGETS, *SLOW] if each.__name__ == arguments.only]
+            targets = targets or TARGETS
             target = targets[number % len(targets)]
             told.send((number, target.__name__, "begun", ""))
             folder.mkdir()
@@ -69,7 +70,7 @@ def main():
     parser = argparse.ArgumentParser(prog="./run fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", choices=[each.__name__ for each in TARGETS])
+    parser.add_argument("--only", choices=[each.__name__ for each in [*TARGETS, *SLOW]])
     parser.add_argument("--example", type=int)
     arguments = parser.parse_args()
     end = time.monotonic() + 60 * arguments.minutes

@@ -6,6 +6,8 @@ Each returns a word for what happened; anything else than an error of fairspan i
 import contextlib
 import io
 import json
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -112,8 +114,8 @@ def sparse(honest, random, folder):
     )()
 
 
-def command(honest, random, folder):
-    """A command line of plausible and odd words."""
+def words_of_command(honest, random, folder):
+    """A command line of plausible and odd words, and the files that it names."""
     (folder / "rows.csv").write_bytes(honest.csv)
     (folder / "model").write_bytes(honest.models[0])
     (folder / "old.moments").write_bytes(honest.moment_bytes)
@@ -133,26 +135,55 @@ def command(honest, random, folder):
     if data == places["rows.csv"] and words[0] in ("fit", "audit", "moments", "verify"):
         words += ["--group", "g"]
     words = [*words]
-    options = ["-d", "--group", "--criterion", "--param", "--features", "--exclude", "--center"]
-    options += ["--weight", "--on-missing", "--sample", "--seed", "--max-groups", "--json"]
     for _ in range(int(random.integers(0, 3))):
-        words.append(one_of(random, options))
+        words.append(one_of(random, OPTIONS))
         odd = str(one_of(random, ODD_VALUES)).replace("\0", "")
-        plausible = ["g", "w", "1", "2", "0.9", "minimax_loss", "error_gap", "penalty=0.5", "w*"]
-        plausible += ["trade_off=NaN", "penalty=[1,2]", "protected=b", '{"a":1}', "radius=1e400"]
-        words.append(odd if random.random() < 0.4 else one_of(random, plausible))
+        words.append(odd if random.random() < 0.4 else one_of(random, PLAUSIBLE))
+    return words
+
+
+OPTIONS = ["-d", "--group", "--criterion", "--param", "--features", "--exclude", "--center"]
+OPTIONS += ["--weight", "--on-missing", "--sample", "--seed", "--max-groups", "--json"]
+PLAUSIBLE = ["g", "w", "1", "2", "0.9", "minimax_loss", "error_gap", "penalty=0.5", "w*"]
+PLAUSIBLE += ["trade_off=NaN", "penalty=[1,2]", "protected=b", '{"a":1}', "radius=1e400"]
+
+
+def command(honest, random, folder):
+    """A command line, called in this process."""
+    words = words_of_command(honest, random, folder)
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         status = cli.run(words)
+    judged(words, status, said.getvalue())
+
+
+def program(honest, random, folder):
+    """A command line, as a program of its own."""
+    words = words_of_command(honest, random, folder)
+    done = subprocess.run(
+        [sys.executable, "-c", "from fairspan.cli import main; main()"]
+        + [word.encode("utf-8", "surrogatepass") for word in words],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        cwd=folder,
+    )
+    judged(words, done.returncode, done.stdout + done.stderr)
+
+
+def judged(words, status, said):
+    """Only a verification may end with 1, and nobody is shown a traceback."""
     if status not in (0, 1, 2) or (status == 1 and words[0] != "verify"):
-        raise AssertionError(f"status {status} of {words}: {said.getvalue()[-300:]}")
-    if "Traceback" in said.getvalue():
+        raise AssertionError(f"status {status} of {words}: {said[-300:]}")
+    if "Traceback" in said:
         raise AssertionError(f"a traceback of {words}")
     if status == 2:
         raise FairspanError("refused", "", "")
 
 
 TARGETS = [model, moments, record, checkpoint, table, sparse, command]
+# Starting one takes a hundred times as long as calling it.
+SLOW = [program]
 
 
 def attempt(target, honest, random, folder):

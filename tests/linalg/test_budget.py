@@ -7,8 +7,11 @@ import pytest
 import scipy.sparse
 
 from fairspan import FairPCA, GroupMoments, cli
-from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
+from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
 from fairspan.linalg import budget
+from fairspan.moments.accumulate import MomentsFold
+from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.registry import rows_of
 
 GB = 10**9
 
@@ -45,7 +48,7 @@ def test_too_large_matrices_are_never_made(kind, weights):
     tracemalloc.start()
     try:
         for too_little in (room - 1, 4 * room - 1):
-            with pytest.raises(InvalidInput, match=r"max_memory\. .* allow more with max_memory="):
+            with pytest.raises(InvalidInput, match=r"max_memory\. .* allow more .*max_memory="):
                 GroupMoments.from_rows(X, groups, weights, max_memory=too_little)
         assert tracemalloc.get_traced_memory()[1] < room
     finally:
@@ -96,3 +99,19 @@ def test_the_command_line_tells_it_wherever_it_happens(monkeypatch, tmp_path, ca
     monkeypatch.setattr("fairspan.cli.inputs.open_input", run_out)
     assert cli.run(["audit", str(tmp_path / "data.csv"), "--group", "g"]) == 2
     assert "fairspan: error: Memory ran out." in capsys.readouterr().err
+
+
+def test_parts_that_fit_are_refused_where_their_sum_does_not():
+    X, groups = rows(40, 300), np.repeat(["a", "b", "c", "d"], 10)
+    fold = MomentsFold(GroupLimit(in_parts=True, max_memory=3 * 24 * 300**2))
+    parts = [
+        fold.over(rows_of(X[start : start + 20], groups[start : start + 20])) for start in (0, 20)
+    ]
+    with pytest.raises(InvalidInput, match=r"Matrices of 4 group\(s\) and 300 features"):
+        fold.merged(*parts)
+
+
+def test_work_of_more_than_a_minute_is_told_beforehand(monkeypatch):
+    monkeypatch.setattr(budget, "_STEPS_A_SECOND", 1e4)  # a slow machine
+    with pytest.warns(FairspanWarning, match=r"40 rows and 300 features take this machine about"):
+        GroupMoments.from_rows(rows(40, 300), np.arange(40) % 2)

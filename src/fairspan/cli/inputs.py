@@ -23,7 +23,7 @@ from fairspan.moments.of_rows import accumulate
 from fairspan.problem.posing import criterion_of
 from fairspan.problem.problem import check_n_components
 from fairspan.rows.folds import Folds
-from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import Label, listed, spelled
 from fairspan.rows.protocol import Rows, RowSource
 from fairspan.rows.sampling import SampledRows, sampled
@@ -45,8 +45,8 @@ class Table:
     sample : int or None
         Rows to draw from the source, and look at these alone.
     seed : int
-    max_groups : int or None
-        Most groups that the rows may have.
+    limit : GroupLimit
+        How many groups the rows may have, and how much memory their moments may take.
     has_clusters : bool
         Whether the last column of the labels says which rows belong together.
     """
@@ -55,7 +55,7 @@ class Table:
     saved: GroupMoments | None = None
     sample: int | None = None
     seed: int = 0
-    max_groups: int | None = None
+    limit: GroupLimit = USUAL_LIMIT
     has_clusters: bool = False
 
     @cached_property
@@ -64,10 +64,10 @@ class Table:
         moments = self.saved
         if moments is None and self.has_clusters:
             halves = Folds(2, by_cluster=True)
-            limit = GroupLimit(self.max_groups)
-            moments = fold_moments(self.rows("reading"), halves, limit).whole.matrices()
+            found = fold_moments(self.rows("reading"), halves, self.limit)
+            moments = found.whole.matrices()
         elif moments is None:
-            moments = accumulate(self.rows("reading"), GroupLimit(self.max_groups))
+            moments = accumulate(self.rows("reading"), self.limit)
         if moments.n_groups < 2:
             raise InvalidInput(
                 f"All rows are of one group ({moments.labels[0]!r})",
@@ -116,7 +116,7 @@ def open_input(path: Path | str, reading: Reading, clusters: str | None = None) 
         reading.opened(path),
         sample=reading.sample,
         seed=reading.seed or 0,
-        max_groups=reading.max_groups,
+        limit=reading.limit,
         has_clusters=clusters is not None,
     )
 

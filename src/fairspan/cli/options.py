@@ -5,11 +5,12 @@ been read, so a name stays text until then; usage errors come at once.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import click
 
@@ -26,6 +27,27 @@ NUMBERS = {
 }
 GROUPS = {"disparity": ("protected",)}
 BY_GROUP = {"robust_error_gap": ("radius",)}
+
+
+class Size(click.ParamType[int]):
+    """Bytes, as a number or with a unit of 1,000, such as 500MB or 8GB.
+
+    Examples
+    --------
+    >>> Size().convert("1.5GB", None, None)
+    1500000000
+    """
+
+    name = "size"
+    _UNITS: ClassVar = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+    def convert(self, value: Any, parameter: Any, context: Any) -> int:
+        """Read the number and its unit."""
+        found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?B|)", str(value).strip().upper())
+        n_bytes = round(float(found[1]) * self._UNITS[found[2]]) if found else 0
+        if n_bytes < 1:
+            self.fail(f"{value!r} is no size; write a number with a unit, such as 500MB or 8GB.")
+        return n_bytes
 
 
 def parameters_of(criterion: str, arguments: Sequence[str]) -> dict[str, Value]:
@@ -200,6 +222,12 @@ _READING = (
         type=click.IntRange(min=1),
         metavar="N",
         help="Allow up to N groups; by default up to 100, or a third as many as rows.",
+    ),
+    click.option(
+        "--max-memory",
+        type=Size(),
+        metavar="SIZE",
+        help="Memory for the matrices of groups, such as 500MB or 8GB; by default the machine's.",
     ),
     click.option("--weight", metavar="COL", help="Column of sample weights."),
     click.option(

@@ -8,6 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from fairspan.rows.engines import Engine
+    from fairspan.rows.group_limit import GroupLimit
     from fairspan.rows.protocol import Rows, RowSource
 
 _CHOICE_OF_COLUMNS = {"groups", "features", "exclude"}
@@ -25,6 +26,8 @@ class Reading:
         Patterns of columns.
     max_groups : int or None
         Most groups.
+    max_memory : int or None
+        Bytes that the matrices of groups may take.
     weight : str or None
         Column of sample weights.
     on_missing : {"error", "drop"}
@@ -42,6 +45,7 @@ class Reading:
     features: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     max_groups: int | None = None
+    max_memory: int | None = None
     weight: str | None = None
     on_missing: Literal["error", "drop"] = "error"
     jobs: int | None = None
@@ -62,6 +66,13 @@ class Reading:
             raise click.UsageError("--scheduler needs --engine dask or --engine spark.")
         if self.seed is not None and self.sample is None:
             raise click.UsageError("--seed needs --sample N.")
+
+    @property
+    def limit(self) -> "GroupLimit":
+        """How many groups the rows may have, and how much memory their moments may take."""
+        from fairspan.rows.group_limit import GroupLimit
+
+        return GroupLimit(self.max_groups, max_memory=self.max_memory)
 
     def refuse_for_moments(self, path: Path) -> None:
         """Raise a usage error if anything was asked for, as moments hold no rows."""

@@ -54,7 +54,7 @@ def make_moments(
         raise click.UsageError(
             f"{data} holds moments already; merge files of moments with: fairspan merge."
         )
-    rows, limit = reading.opened(data), GroupLimit(reading.max_groups)
+    rows, limit = reading.opened(data), reading.limit
     partial = out.with_name(out.name + ".partial")
     if reading.sample is not None:
         if partial.exists():

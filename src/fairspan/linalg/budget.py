@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fairspan.errors import InvalidInput
+from fairspan.errors import InvalidInput, warn
 
 # Matrices of each group that are held at once while moments are made: measured, 2.3 to 2.9.
 _AT_ONCE = 3
@@ -14,6 +14,7 @@ _BYTES_OF_A_NUMBER = 8
 _NEVER_REFUSED = 2**30
 # Steps of one eigenproblem for p^3, and what a core does of them in a second.
 _STEPS, _STEPS_A_SECOND = 10, 2e10
+_LONG_SECONDS = 60.0
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
@@ -26,6 +27,28 @@ def bytes_of_moments(n_groups: int, n_features: int) -> int:
     48000000
     """
     return _AT_ONCE * _BYTES_OF_A_NUMBER * n_groups * n_features**2
+
+
+def seconds_of_products(n_rows: int, n_features: int) -> float:
+    """Roughly how long all products of two features take over so many rows, on one core.
+
+    Examples
+    --------
+    >>> seconds_of_products(1_000_000, 1000)
+    100.0
+    """
+    return 2.0 * n_rows * float(n_features) ** 2 / _STEPS_A_SECOND
+
+
+def tell_if_long(n_rows: int | None, n_features: int) -> None:
+    """Warn beforehand where making the moments of rows lasts over a minute here."""
+    seconds = seconds_of_products(n_rows or 0, n_features) / (os.cpu_count() or 1)
+    if seconds > _LONG_SECONDS:
+        warn(
+            f"Moments of {n_rows:,} rows and {n_features:,} features take this machine about "
+            f"{_in_time(seconds)}: the time grows with the square of the number of features. Fewer "
+            "features, sparse rows, a sample of the rows, or a cluster (docs/scale.md) take less."
+        )
 
 
 def memory_of_machine() -> int | None:
@@ -66,7 +89,8 @@ def check_memory(n_groups: int, n_features: int, max_memory: int | None = None) 
         f"Allowed is {_in_units(most)}: "
         + ("what this machine has" if max_memory is None else "max_memory"),
         "Choose fewer features or groups; or fit the rows themselves, sparse or fewer than 0.8 p, "
-        "which needs no matrices; or allow more with max_memory=",
+        "which needs no matrices; or allow more with GroupMoments.from_rows(max_memory=BYTES) "
+        "and FairPCA.fit_moments, or with --max-memory on the command line",
     )
 
 

@@ -1,11 +1,12 @@
 """What a projection does to each group, and what its reduced data do downstream.
 
 Errors, losses, variance kept and disparity judge a projection by the groups' rows; label bias and
-statistical parity judge labels or predictions; leakage judges how well the groups can be told
-apart in a representation.
+statistical parity judge labels or predictions; leakage and the maximum mean discrepancy judge how
+well the groups can be told apart in a representation.
 """
 
 from fairspan.metrics.bias import LabelBias, label_bias, signed_bias
+from fairspan.metrics.discrepancy import Discrepancy, mmd
 from fairspan.metrics.parity import StatisticalParity, statistical_parity
 from fairspan.metrics.reconstruction import (
     GroupFigures,
@@ -18,6 +19,7 @@ from fairspan.metrics.reconstruction import (
 from fairspan.metrics.separation import leakage
 
 __all__ = [
+    "Discrepancy",
     "GroupFigures",
     "LabelBias",
     "StatisticalParity",
@@ -27,6 +29,7 @@ __all__ = [
     "group_figures",
     "label_bias",
     "leakage",
+    "mmd",
     "reconstruction_error",
     "signed_bias",
     "statistical_parity",

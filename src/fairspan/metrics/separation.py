@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
+from fairspan.errors import InvalidInput, InvalidType, UnknownGroup, warn
 from fairspan.metrics.columns import coded_groups
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.frames import FrameRows, frame_of
@@ -67,7 +67,7 @@ def leakage(
     -----
     The default classifier is scikit-learn's LinearSVC (squared hinge loss, C = 1, all rows of equal
     weight). Every classifier is shown columns that are standardised by the mean and deviation
-    (ddof 0) of the training rows.
+    (ddof 0) of the training rows. Columns that do not vary there are left out, with a warning.
 
     Examples
     --------
@@ -80,8 +80,8 @@ def leakage(
     >>> metrics.leakage(Z[:, 1:], groups, Z[:, 1:], groups)
     0.0
     """
-    train, names = _rows(Z_train, None)
-    test, _ = _rows(Z_test, names)
+    train, names = rows_and_names(Z_train, None)
+    test, _ = rows_and_names(Z_test, names)
     if train.shape[1] != test.shape[1]:
         raise InvalidInput(
             f"Z_train has {train.shape[1]} columns, Z_test {test.shape[1]}",
@@ -99,6 +99,9 @@ def leakage(
     # A constant column may differ from its mean by rounding; that is not variance.
     rounding = 10 * np.finfo(np.float64).eps * np.abs(mean)
     scale = np.where(scale > rounding, scale, np.inf)
+    if np.isinf(scale).any():
+        constant = [names[j] if names else int(j) for j in np.flatnonzero(np.isinf(scale))]
+        warn(f"leakage leaves out column(s) {listed(constant)} of Z_train, which do not vary.")
     train, test = (train - mean) / scale, (test - mean) / scale
     # Telling the second of two groups from the first is the same classifier, negated.
     told = range(len(groups)) if len(groups) > 2 else range(1)
@@ -147,7 +150,10 @@ def _largest_gap(a: FloatArray, b: FloatArray) -> float:
     return float(np.abs(below_a - below_b).max())
 
 
-def _rows(Z: Any, names: tuple[str, ...] | None) -> tuple[FloatArray, tuple[str, ...] | None]:
+def rows_and_names(
+    Z: Any, names: tuple[str, ...] | None
+) -> tuple[FloatArray, tuple[str, ...] | None]:
+    """Rows of an array, or of a frame with its names; with these names where some are given."""
     frame = frame_of(Z)
     if frame is None:
         return ArrayRows(Z).values(), None

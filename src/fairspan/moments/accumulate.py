@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairspan.errors import InvalidInput
-from fairspan.linalg.budget import bytes_of_moments, running_out_told
+from fairspan.linalg.budget import bytes_of_moments, running_out_told, tell_if_long
 from fairspan.moments.device.kernels import device_statistics
 from fairspan.moments.group_statistics import (
     EVERY_ROW,
@@ -58,6 +58,8 @@ def statistics_of(
         whose squares overflow.
     """
     limit = limit.over(rows)
+    if not isinstance(rows, SparseRows):
+        tell_if_long(getattr(rows, "n_rows", None), rows.n_features)
     if onto is not None:
         limit = replace(limit, in_parts=True)
     fold = MomentsFold(limit)
@@ -126,6 +128,7 @@ class MomentsFold:
         """Moments of both parts."""
         n_groups = len({*left.labels, *right.labels})
         self.limit.check(n_groups, left.n_rows + right.n_rows, left.n_features)
+        self.limit.check_memory(n_groups, left.n_features)
         return left + right
 
     def to_bytes(self, result: GroupStatistics) -> bytes:

@@ -1,0 +1,132 @@
+"""The maximum mean discrepancy, against loops, a closed form, and what chance does."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
+from fairspan.metrics import leakage, mmd
+
+RNG = np.random.default_rng(0)
+GROUPS = np.repeat(["a", "b"], [30, 20])
+Z = RNG.normal(size=(50, 3)) + 0.5 * (GROUPS == "b")[:, None]
+
+
+def by_hand(one, other, width):
+    """Equation (3) of Gretton et al. (2012), pair by pair."""
+
+    def k(x, y):
+        return np.exp(-((x - y) ** 2).sum() / (2 * width**2))
+
+    def within(rows):
+        n = len(rows)
+        pairs = [k(rows[i], rows[j]) for i in range(n) for j in range(n) if i != j]
+        return sum(pairs) / (n * (n - 1))
+
+    across = sum(k(x, y) for x in one for y in other) / (len(one) * len(other))
+    return within(one) + within(other) - 2 * across
+
+
+def median_distance(rows):
+    return np.median([np.linalg.norm(x - y) for x, y in combinations(rows, 2)])
+
+
+@pytest.mark.parametrize("width", [None, 0.3, 5.0])
+def test_it_is_the_average_over_pairs(width):
+    found = mmd(Z, GROUPS, bandwidth=width, n_permutations=0)
+    used = median_distance(Z) if width is None else width
+    assert found.bandwidth == pytest.approx(used)
+    assert found == pytest.approx(by_hand(Z[:30], Z[30:], used), abs=1e-13)
+    assert (found.p_value, found.n_blocks) == (None, 1)
+
+
+def test_of_several_groups_the_largest_pair_counts():
+    groups = np.arange(60) % 3
+    rows = RNG.normal(size=(60, 2)) + groups[:, None]
+    width = median_distance(rows)
+    parts = [rows[groups == g] for g in range(3)]
+    largest = max(by_hand(one, other, width) for one, other in combinations(parts, 2))
+    assert mmd(rows, groups, n_permutations=0) == pytest.approx(largest, abs=1e-13)
+
+
+@pytest.mark.parametrize("n", [1_500, 9_000])
+def test_of_two_normal_distributions_it_is_known(n):
+    """E k is (s^2 / (s^2 + 2))^(d / 2) exp(-shift^2 / (2 (s^2 + 2))) for unit covariances."""
+    rng = np.random.default_rng(n)
+    shift, s, d = np.array([0.6, 0.0, -0.3]), 1.7, 3
+    groups = np.repeat([0, 1], [n // 3, n - n // 3])
+    rows = rng.normal(size=(n, d)) + groups[:, None] * shift
+    common = (s**2 / (s**2 + 2)) ** (d / 2)
+    truth = 2 * common * (1 - np.exp(-shift @ shift / (2 * (s**2 + 2))))
+    found = mmd(rows, groups, bandwidth=s, n_permutations=49)
+    assert found == pytest.approx(truth, abs=0.02)
+    assert found.p_value == 1 / 50
+    assert found.n_blocks == (1 if n <= 2_000 else 6)
+
+
+def test_by_chance_it_is_zero_on_average_and_every_p_value_as_likely():
+    rng = np.random.default_rng(1)
+    found = []
+    for _ in range(120):
+        rows, groups = rng.normal(size=(40, 2)), rng.permutation(np.arange(40) % 2)
+        found.append(mmd(rows, groups, n_permutations=39, random_state=rng))
+    values = np.array([float(each) for each in found])
+    assert abs(values.mean()) < 4 * values.std() / np.sqrt(len(values))
+    shares = np.array([each.p_value for each in found])
+    # 120 draws: a share of .1 has a standard deviation of .027.
+    for level in (0.1, 0.5, 0.9):
+        assert np.mean(shares <= level) == pytest.approx(level, abs=0.14)
+
+
+def test_blocks_agree_with_all_pairs_and_hold_small_groups():
+    rng = np.random.default_rng(2)
+    groups = np.where(np.arange(4_000) < 30, "few", "many")
+    rows = rng.normal(size=(4_000, 2)) + 2.0 * (groups == "few")[:, None]
+    found = mmd(rows, groups, bandwidth=1.5, n_permutations=19)
+    whole = by_hand(rows[:30], rows[30:330], 1.5)
+    assert found == pytest.approx(whole, abs=0.05)
+    assert found.n_blocks == 4
+    assert found.p_value == 0.05
+
+
+def test_what_a_linear_classifier_does_not_see():
+    rng = np.random.default_rng(3)
+    groups = np.arange(600) % 2
+    rows = rng.normal(size=(600, 2)) * np.where(groups == 0, 1.0, 3.0)[:, None]
+    halves = np.arange(600) < 300
+    parts = (rows[halves], groups[halves], rows[~halves], groups[~halves])
+    assert leakage(*parts, classifier=LogisticRegression()) < 0.35
+    assert mmd(rows, groups).p_value == 0.005
+
+
+def test_rows_that_are_all_the_same_do_not_differ():
+    found = mmd(np.ones((8, 2)), [0, 1] * 4, n_permutations=9)
+    assert found == 0
+    assert found.p_value == 1
+
+
+def test_the_number_is_the_same_each_time_and_for_any_order_of_names():
+    first = mmd(Z, GROUPS, n_permutations=19)
+    assert first == mmd(Z, np.where(GROUPS == "a", "z", "b"), n_permutations=0)
+    again = mmd(Z, GROUPS, n_permutations=19)
+    assert (first, first.p_value) == (again, again.p_value)
+    assert repr(first).startswith("Discrepancy(0.")
+
+
+@pytest.mark.parametrize(
+    ("rows", "groups", "settings", "error", "said"),
+    [
+        (Z, ["a"] * 50, {}, InvalidInput, "All rows are of one group"),
+        (Z[:3], ["a", "a", "b"], {}, InvalidInput, r"group\(s\) 'b' have one row"),
+        (Z, GROUPS, {"bandwidth": 0}, InvalidParameter, "bandwidth is 0"),
+        (Z, GROUPS, {"bandwidth": np.nan}, InvalidParameter, "bandwidth is nan"),
+        (Z, GROUPS, {"n_permutations": -1}, InvalidParameter, "n_permutations is -1"),
+        (Z, GROUPS, {"random_state": "x"}, InvalidType, "random_state is 'x'"),
+        (Z * np.nan, GROUPS, {}, InvalidInput, "NaN"),
+    ],
+)
+def test_bad_input(rows, groups, settings, error, said):
+    with pytest.raises(error, match=said):
+        mmd(rows, groups, **settings)
