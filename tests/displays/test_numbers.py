@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from matplotlib.text import Text
 from sklearn.decomposition import PCA
 
 from by_hand import random_rows
@@ -220,6 +221,8 @@ def test_a_penalty_of_zero_is_pca_and_a_large_one_closes_the_gap():
     assert (np.diff(np.abs(display.disparity)) <= 1e-6).all()
     assert (np.diff(display.total_error) >= -1e-6).all()
     assert list(display.frame().columns) == ["penalty", "disparity", "total_error", "status"]
+    said = [text.get_text() for text in display.plot().figure_.findobj(Text)]
+    assert "0.3, the fitted one" in said
 
 
 @pytest.mark.parametrize(
