@@ -55,6 +55,9 @@ HEADERS = {
     "rows that were dropped: true": ("n_dropped", True, "n_dropped is True"),
     "sampled from a list": ("sampled_from", [3], "sampled_from is [3]"),
     "sampled from too many": ("sampled_from", 2**63, "sampled_from is 9223372036854775808"),
+    "two columns of labels": ("n_label_columns", 2, "n_label_columns is 2"),
+    "labels are there: true": ("n_label_columns", True, "n_label_columns is True"),
+    "groups without their class": ("n_label_columns", 1, "groups[0] has no class of y"),
     "another entry": ("surprise", 1, "surprise is unknown"),
     "version true": ("version", True, "version True"),
     "version one point": ("version", 1.0, "version 1.0"),
@@ -271,6 +274,11 @@ def test_claims_of_a_wrong_type(tmp_path, case):
 
 
 MODELS = {
+    "components whose squares overflow together": (
+        {},
+        {"components": np.array([[1.3e154, 0, 0], [0, 1e-3, 0]])},
+        "components are not orthonormal). Allowed is rows of length one",
+    ),
     "complex components": ({}, {"components": np.eye(2, 3) + 0j}, "components holds complex128"),
     "truth values": ({}, {"components": np.eye(2, 3, dtype=bool)}, "components holds bool"),
     "two centres": ({"center": ["global"]}, {}, "center is ['global']"),

@@ -26,6 +26,9 @@ def test_fields_are_listed():
     assert nested == {
         "criterion__penalty": 2.0,
         "criterion__radius": 0.1,
+        "restriction__attributes": "intersections",
+        "restriction__given_labels": None,
+        "restriction__oblique": False,
         "restriction__tolerance": 0.0,
         "solver__eigen": "dense",
     }

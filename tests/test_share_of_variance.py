@@ -34,6 +34,7 @@ SETTINGS = {
     "equal": {"criterion": "equal_error"},
     "mean parity": {"restriction": MeanParity()},
     "some directions": {"restriction": CovarianceParity(n_directions=5)},
+    "oblique": {"criterion": "total_error", "restriction": MeanParity(oblique=True)},
     "near means": {"criterion": "total_error", "restriction": MeanParity(0.5)},
 }
 

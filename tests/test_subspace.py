@@ -10,8 +10,8 @@ import pytest
 from by_hand import random_rows
 from fairspan import FairPCA, FairSubspace, GroupMoments
 from fairspan.errors import CorruptFile, InvalidInput
+from fairspan.projector import Projector
 from fairspan.storage import write_archive
-from fairspan.subspace import squared_residuals
 
 ROWS = random_rows(21, n=50, p=4)
 NAMES = ("w", "x", "y", "z")
@@ -29,7 +29,7 @@ def test_coordinates_and_reconstruction_are_those_of_the_formulas():
     np.testing.assert_allclose(back, Z @ BASIS * SCALE + ROWS.X.mean(axis=0), atol=1e-12)
     np.testing.assert_allclose(NAMED.transform(back), Z, atol=1e-12)
     residual = STANDARDIZED - STANDARDIZED @ BASIS.T @ BASIS
-    errors = squared_residuals(STANDARDIZED, BASIS)
+    errors = Projector(BASIS).squared_residuals(STANDARDIZED)
     np.testing.assert_allclose(errors, (residual**2).sum(axis=1), atol=1e-12)
     assert (NAMED.n_components, NAMED.n_features) == (2, 4)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.subspace import squared_residuals
+from fairspan.projector import Projector
 from fairspan.typing import FloatArray
 from reproduction.experiment import Cell, Effort, Result, Setting
 from reproduction.vu import methods
@@ -124,7 +124,7 @@ def mean_curves(splits: Sequence[Curves]) -> Curves:
 
 
 def _figures(components: FloatArray, part: Part) -> list[float]:
-    by_row = squared_residuals(part.rows, components)
+    by_row = Projector(components).squared_residuals(part.rows)
     of_groups = [float(by_row[part.groups == label].mean()) for label in np.unique(part.groups)]
     errors: dict[str, Any] = asdict(errors_of(components, part))
     return [*of_groups, errors["gap"], errors["error"]]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import InvalidInput
-from fairspan.subspace import squared_residuals
+from fairspan.projector import Projector
 from fairspan.typing import FloatArray, IndexArray
 
 GroupArray = npt.NDArray[np.str_]
@@ -133,9 +133,10 @@ def errors_of(components: FloatArray, part: Part) -> Errors:
             "Allowed are exactly two: ABDiff compares two mean errors",
             "Draw another split, or join groups",
         )
-    errors = squared_residuals(part.rows, components)
+    projector = Projector(components)
+    errors = projector.squared_residuals(part.rows)
     members = [part.groups == label for label in labels]
     own = [part.rows[each] - part.rows[each].mean(axis=0) for each in members]
     first, second = (float(errors[each].mean()) for each in members)
-    first_own, second_own = (float(squared_residuals(each, components).mean()) for each in own)
+    first_own, second_own = (float(projector.squared_residuals(each).mean()) for each in own)
     return Errors(abs(first - second), float(errors.mean()), abs(first_own - second_own))

@@ -114,9 +114,10 @@ def _is_soft_projection(components: FloatArray) -> bool:
     weights = np.diag(gram)
     if not np.isfinite(gram).all() or not is_soft(components):
         return False
+    if (weights > 1 + _ORTHONORMAL).any():
+        return False
     at_right_angles = np.allclose(gram, np.diag(weights), atol=_ORTHONORMAL)
-    moderate = bool((weights <= 1 + _ORTHONORMAL).all())
     dimension = soft_dimension(components)
     whole = round(dimension) >= 1 and abs(dimension - round(dimension)) <= _WHOLE
     at_most = len(components) <= components.shape[1]
-    return at_right_angles and moderate and whole and at_most
+    return at_right_angles and whole and at_most

@@ -9,18 +9,13 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.html_table import Row, first_and_last, html_table
+from fairspan.projector import Projector
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width
 from fairspan.rows.frames import FrameRows, frame_of
 from fairspan.rows.groups import Label, plain_labels, printable, spelled
 from fairspan.rows.registry import restored_there, transformed_there
-from fairspan.soft_projection import (
-    check_orthonormal,
-    check_orthonormal_or_soft,
-    is_soft,
-    retained,
-    soft_dimension,
-)
+from fairspan.soft_projection import check_orthonormal, is_soft, soft_dimension
 from fairspan.storage import SUBSPACE, NotAllowed, read_archive, write_archive
 from fairspan.typing import FloatArray
 
@@ -94,13 +89,14 @@ class Evidence:
 
 @dataclass(frozen=True, eq=False)
 class FairSubspace:
-    """An orthonormal basis with the centre and scale that go with it.
+    """A basis with the centre and scale that go with it: orthonormal, or that of an oblique fit.
 
     Attributes
     ----------
     components : (d, p) array
         Orthonormal rows. A soft projection has r > d rows sqrt(lambda_j) u_j, u_j orthonormal and
-        0 < lambda_j <= 1, and reconstructs by P* = sum_j lambda_j u_j u_j'.
+        0 < lambda_j <= 1, and reconstructs by P* = sum_j lambda_j u_j u_j'. An oblique projection
+        has its encoder here, whose rows are not orthonormal.
     mean : (p,) array or None
         Subtracted from every row. None: the mean of whatever rows are looked at.
     scale : (p,) array or None
@@ -112,6 +108,9 @@ class FairSubspace:
     provenance : Provenance or None
     evidence : Evidence or None
         What proves its bound (:func:`fairspan.verify`).
+    oblique_decoder : (p, d) array or None
+        The decoder of an oblique projection, orthonormal columns; otherwise it is the transpose of
+        the components.
 
     Examples
     --------
@@ -131,6 +130,7 @@ class FairSubspace:
     feature_names: tuple[str, ...] | None = None
     provenance: Provenance | None = None
     evidence: Evidence | None = None
+    oblique_decoder: FloatArray | None = None
 
     @classmethod
     def of(cls, model: Any) -> "FairSubspace":
@@ -151,7 +151,7 @@ class FairSubspace:
         InvalidType
             Something else, or a model that is not fitted.
         InvalidInput
-            Components that are not orthonormal.
+            Components that are not orthonormal, or an encoder that does not undo its decoder.
 
         Examples
         --------
@@ -161,7 +161,7 @@ class FairSubspace:
         <FairSubspace of 1 in 2 features>
         """
         if isinstance(model, FairSubspace):
-            check_orthonormal_or_soft(model.components)
+            model.projector.check()
             return model
         fitted = getattr(model, "subspace_", None)
         if isinstance(fitted, FairSubspace):
@@ -201,14 +201,34 @@ class FairSubspace:
         return round(soft_dimension(self.components)) if self.is_soft else len(self.components)
 
     @property
+    def is_oblique(self) -> bool:
+        """Whether the decoder is not the transpose of the encoder."""
+        return self.oblique_decoder is not None
+
+    @property
     def is_soft(self) -> bool:
         """Whether it is a soft projection: not all of its rows are of length one."""
-        return is_soft(self.components)
+        return not self.is_oblique and is_soft(self.components)
+
+    @property
+    def encoder(self) -> FloatArray:
+        """E, which makes coordinates of a centred row, shape (d, p): the components."""
+        return self.components
+
+    @property
+    def decoder(self) -> FloatArray:
+        """D, which brings a row back from its coordinates, shape (p, d)."""
+        return self.projector.decoder
+
+    @property
+    def projector(self) -> Projector:
+        """Encoder and decoder together."""
+        return Projector(self.components, self.oblique_decoder)
 
     @property
     def basis(self) -> FloatArray:
         """B of shape (p, n_components), with captured variances tr(B'SB)."""
-        return retained(self.components) if self.is_soft else self.components.T
+        return self.projector.basis
 
     @property
     def n_features(self) -> int:
@@ -260,7 +280,7 @@ class FairSubspace:
             return there
         coordinates = ArrayRows(Z).values()
         check_width(coordinates.shape[1], self.n_components, "coordinates")
-        return coordinates @ self.components * self._scale() + self._mean()
+        return coordinates @ self.decoder.T * self._scale() + self._mean()
 
     def rows(self, X: Any) -> FloatArray:
         """The features of X as a checked (n, p) array, columns of a frame matched by name."""
@@ -275,7 +295,11 @@ class FairSubspace:
         """
         names = None if self.feature_names is None else list(self.feature_names)
         provenance = None if self.provenance is None else asdict(self.provenance)
-        optional = {"mean": self.mean, "scale": self.scale}
+        optional = {
+            "mean": self.mean,
+            "scale": self.scale,
+            "oblique_decoder": self.oblique_decoder,
+        }
         arrays = {name: array for name, array in optional.items() if array is not None}
         kind = None
         if self.evidence is not None:
@@ -306,10 +330,15 @@ class FairSubspace:
         """
         header, arrays = read_archive(path, SUBSPACE)
         names, kind = header["feature_names"], header.get("evidence")
+        decoder = arrays.get("oblique_decoder")
         try:
-            check_orthonormal_or_soft(arrays["components"])
+            Projector(arrays["components"], decoder).check()
         except InvalidInput as error:
-            wrong = NotAllowed("components", f"cannot be used ({error.args[0]})", error.args[1])
+            wrong = NotAllowed(
+                "components",
+                f"cannot be used ({error.args[0]})",
+                error.args[1].removeprefix("Allowed are "),
+            )
             raise SUBSPACE.refusal(str(path), wrong) from error
         return cls(
             arrays["components"],
@@ -319,6 +348,7 @@ class FairSubspace:
             None if names is None else tuple(names),
             _read_provenance(header["provenance"]),
             None if kind is None else _read_evidence(kind, arrays),
+            decoder,
         )
 
     def _standardized(self, rows: FloatArray) -> FloatArray:
@@ -368,12 +398,6 @@ def feature_values(X: Any, names: tuple[str, ...] | None) -> FloatArray:
         return ArrayRows(X).values()
     rows = FrameRows(frame)
     return (rows if names is None else rows.selected(names)).values()
-
-
-def squared_residuals(rows: FloatArray, components: FloatArray) -> FloatArray:
-    """Squared distance of each centred row to the subspace, from the residual itself, (n,)."""
-    residuals = rows - (rows @ components.T) @ components
-    return np.asarray(np.einsum("ij,ij->i", residuals, residuals))
 
 
 def _read_provenance(stored: dict[str, Any] | None) -> Provenance | None:

@@ -83,6 +83,7 @@ def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold(n_folds
         {"criterion": "error_gap", "scale": True},
         {"criterion": "minimax_error", "center": "group"},
         {"criterion": "total_error", "restriction": fs.MeanParity()},
+        {"criterion": "total_error", "restriction": fs.MeanParity(attributes="marginal")},
         {"criterion": fs.Disparity(0.8), "center": "none"},
     ],
 )

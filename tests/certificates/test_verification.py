@@ -29,6 +29,8 @@ CRITERIA = (
 RESTRICTIONS = (
     fs.MeanParity(),
     fs.MeanParity(0.3),
+    fs.MeanParity(attributes="marginal"),
+    fs.MeanParity(oblique=True),
     fs.CovarianceParity(n_directions=3),
 )
 

@@ -66,6 +66,31 @@ def test_one_pass_equals_numpy(table):
 
 
 @laws
+@given(table=tables(), data=st.data())
+def test_classes_of_y_are_merged_over_and_merge_themselves(table, data):
+    n, weights = len(table.X), table.weights
+    y = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n), "classes"))
+    cut = data.draw(st.integers(0, n), "first rows")
+    parts = [
+        GroupMoments.from_rows(
+            table.X[own],
+            table.labels[own],
+            None if weights is None else weights[own],
+            labels=y[own],
+        )
+        for own in (slice(0, cut), slice(cut, n))
+        if len(table.X[own])
+    ]
+    both = sum(parts)
+    assert_moments(both, table.by_hand())
+    pairs = list(zip(table.labels.tolist(), y.tolist(), strict=True))
+    assert_moments(both.by_label, moments_by_hand(table.X, pairs, weights))
+    again = GroupMoments.from_bytes(both.to_bytes())
+    np.testing.assert_array_equal(again.scatters, both.scatters)
+    assert again.by_label.labels == both.by_label.labels
+
+
+@laws
 @given(tables())
 def test_duplicated_rows_are_doubled_weights(table):
     twice = Table(

@@ -11,6 +11,7 @@ from fairspan.auditing.row_statistics import Benchmark, Projection, RowStatistic
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.moments.accumulate import MomentsFold
 from fairspan.moments.of_rows import accumulate
+from fairspan.projector import Projector
 from fairspan.rows.engines import Engine, InThisProcess
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.resuming import Plan, Record, recorded
@@ -88,7 +89,7 @@ def test_recording_takes_a_tenth_of_the_time_at_most(rows, tmp_path, monkeypatch
 
 def test_other_passes_are_resumed_too(rows, tmp_path):
     about_zero = Benchmark(np.zeros((1, 5)), None)
-    first_axis = Projection(0, np.eye(1, 5), np.ones(2))
+    first_axis = Projection(0, Projector(np.eye(1, 5)), np.ones(2))
     fold = RowStatistics(("f", "m"), (about_zero,), (first_axis,), None)
     resumable = recorded(rows, HeldFile(tmp_path / "record"))
     assert resumable.folded(fold).totals[0, 1].sum() == 300

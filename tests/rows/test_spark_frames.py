@@ -69,6 +69,22 @@ def test_numbers_of_every_kind_count(spark):
     assert_moments(fs.GroupMoments.from_rows(rows, "g"), expected)
 
 
+@pytest.mark.parametrize("attributes", [["sex"], ["sex", "age"]])
+def test_equal_means_in_each_class_of_y(attributes, spark):
+    frame = table().assign(age=np.arange(300) % 5 % 2, y=np.arange(300) % 7 % 2)
+    frame = frame.drop(columns=["w", "id"] if len(attributes) > 1 else ["w", "id", "age"])
+    rows, parity = on_spark(spark, frame), fs.MeanParity(given_labels=[1], attributes="marginal")
+    model = fs.FairPCA(1, criterion="total_error", restriction=parity)
+    model.fit(rows, "y", sensitive_features=attributes)
+    expected = fs.FairPCA(1, criterion="total_error", restriction=parity)
+    expected.fit(frame, "y", sensitive_features=attributes)
+    np.testing.assert_allclose(model.components_, expected.components_, atol=1e-9)
+    assert fs.verify(model, rows, attributes, labels="y").holds
+    assert fs.verify(model, model.moments_).holds
+    with pytest.raises(InvalidInput, match="rows are not in memory"):
+        model.fit(rows, frame["y"], sensitive_features=attributes)
+
+
 def test_several_attributes_are_crossed_and_partitions_may_be_empty(spark):
     frame = table().assign(age=np.where(np.arange(300) % 3, 20, 40)).drop(columns=["w", "id"])
     crossed = list(zip(frame["sex"], frame["age"].tolist(), strict=True))

@@ -22,10 +22,9 @@ from fairspan.formatting.terminal_text import Paint, plain
 from fairspan.moments.folds import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, holds_matrices
-from fairspan.rows.clusters import rows_with_clusters
+from fairspan.rows.beside import rows_beside
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
-from fairspan.rows.registry import rows_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -225,6 +224,7 @@ def audit(
     X: Any = None,
     sensitive_features: Any = None,
     *,
+    labels: Any = None,
     sample_weight: Any = None,
     moments: GroupMoments | Sequence[GroupMoments] | None = None,
     folds: int | None = 10,
@@ -247,6 +247,9 @@ def audit(
     X : (n, p) table of finite numbers
         Training or held-out rows, as `GroupMoments.from_rows` takes them.
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
+    labels : (n,) array-like, or column name of X, optional
+        y, the class of each row, with which models whose restriction holds in each class
+        (`MeanParity(given_labels=...)`) are fitted again without each fold.
     sample_weight : (n,) array-like, or column name of X, optional
         Taken as sampling weights by the intervals.
     moments : GroupMoments, or sequence of them, instead of rows
@@ -315,19 +318,25 @@ def audit(
             "Allowed are rows (X and sensitive_features), or moments in their place",
             "Pass X and sensitive_features to get intervals",
         )
-    options = expectations(folds, level, material, random_state, by_cluster=clusters is not None)
+    options = expectations(
+        folds,
+        level,
+        material,
+        random_state,
+        by_cluster=clusters is not None,
+        has_labels=labels is not None,
+    )
+    beside = {"labels": labels, "clusters": clusters}
     if X is not None:
-        if clusters is None:
-            rows = rows_of(X, sensitive_features, sample_weight)
-        else:
-            rows = rows_with_clusters(X, sensitive_features, clusters, sample_weight)
+        rows = rows_beside(X, sensitive_features, beside, sample_weight)
         return audit_rows(audited, rows, options=options, max_groups=max_groups)
-    if clusters is not None:
-        raise InvalidInput(
-            "clusters was given with moments",
-            "Allowed are clusters of rows",
-            "Make each block of moments of whole clusters",
-        )
+    for name, values in beside.items():
+        if values is not None:
+            raise InvalidInput(
+                f"{name} was given with moments",
+                f"Allowed are {name} of rows",
+                "Make each block of moments of whole clusters, and of rows with labels",
+            )
     if holds_matrices(moments):
         return audit_moments(audited, [moments], options)
     if not isinstance(moments, Sequence) or not all(map(holds_matrices, moments)):

@@ -11,8 +11,8 @@ from fairspan.auditing.row_statistics import QUANTITIES, Benchmark, RowFigures, 
 from fairspan.errors import InvalidInput
 from fairspan.metrics.reconstruction import reference_point
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.projector import Projector
 from fairspan.rows.groups import Label
-from fairspan.soft_projection import is_soft, retained
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 
@@ -56,14 +56,13 @@ def block_figures(
 
 
 def _error(
-    alone: GroupMoments, group: int, benchmark: Benchmark, components: FloatArray
+    alone: GroupMoments, group: int, benchmark: Benchmark, projector: Projector
 ) -> FloatArray:
     """Mean squared residual of one group of a block, (1,)."""
-    basis = retained(components) if is_soft(components) else components.T
     point = benchmark.points[group if len(benchmark.points) > 1 else 0]
     if benchmark.scale is not None:
         alone, point = alone.divided_by(benchmark.scale), point / benchmark.scale
-    return alone.operator_about(point).residual_variances(basis)
+    return projector.errors(alone.operator_about(point))
 
 
 def _group(block: GroupMoments, index: int) -> GroupMoments:
@@ -84,8 +83,8 @@ def errors_without_each(
     """Errors of each group over all blocks but one, for each block left out.
 
     Everything happens on what the projection leaves over: for block b and group g the scatter
-    s = tr((I - VV') scatter) and the mean u = (I - VV')(mean - point). Sums of these merge as the
-    moments themselves do.
+    s = tr((I - VV') scatter) and the mean u = (I - VV')(mean - point); obliquely with DE in place
+    of VV', on both sides. Sums of these merge as the moments themselves do.
 
     Parameters
     ----------
@@ -133,12 +132,12 @@ def errors_without_each(
 
 def _residuals(rows: FloatArray, subspace: FairSubspace) -> FloatArray:
     scaled = rows if subspace.scale is None else rows / subspace.scale
-    return scaled - (scaled @ subspace.components.T) @ subspace.components
+    return subspace.projector.residuals(scaled)
 
 
 def _residual_traces(scatters: FloatArray, subspace: FairSubspace) -> FloatArray:
     if subspace.scale is not None:
         scatters = scatters / np.outer(subspace.scale, subspace.scale)
     # Both sides projected: the difference of two traces would cancel where little is left over.
-    outside = np.eye(subspace.n_features) - subspace.components.T @ subspace.components
-    return np.array([np.vdot(outside, scatter @ outside) for scatter in scatters])
+    outside = subspace.projector.left_over()
+    return np.array([np.vdot(outside, outside @ scatter) for scatter in scatters])

@@ -17,6 +17,7 @@ from fairspan.moments.center import Center
 from fairspan.moments.folds import FoldMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import SecondMoments
+from fairspan.projector import Projector
 from fairspan.subspace import FairSubspace
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
@@ -80,10 +81,10 @@ def cross_fitted(
     plain = [each.subspace.dimension for each in audited if _is_plain(each)]
     failures: dict[str, str] = {}
 
-    def without(fold: int) -> tuple[list[_Best], list[FloatArray | None]]:
+    def without(fold: int) -> tuple[list[_Best], list[Projector | None]]:
         training = folds.without(fold)
         refits = _Refits(training, max(plain, default=0))
-        again: list[FloatArray | None] = []
+        again: list[Projector | None] = []
         for each, here in zip(audited, fitted_here, strict=True):
             again.append(None)
             if here and each.name not in failures:
@@ -96,7 +97,7 @@ def cross_fitted(
     parts = in_threads(without, range(n_folds))
     others = list(zip(*(found for found, _ in parts), strict=True))
     refits = [
-        [components for components in again if components is not None]
+        [projector for projector in again if projector is not None]
         for again in zip(*(again for _, again in parts), strict=True)
     ]
     names = [each.name for each in audited]
@@ -116,7 +117,7 @@ def cross_fitted(
         tuple(
             Projection(
                 order.index(place),
-                each.subspace.components,
+                each.subspace.projector,
                 mine,
                 tuple(again) if len(again) == n_folds else (),
                 names.index(each.baseline) if each.baseline in names else None,
@@ -238,8 +239,8 @@ class _Refits:
     most: int
     known: dict[tuple[Center, bytes], FloatArray] = field(default_factory=dict)
 
-    def of(self, each: Audited) -> FloatArray:
-        """The components of a model fitted anew, in the units of the one that there is, (d, p)."""
+    def of(self, each: Audited) -> Projector:
+        """A model fitted anew, in the units of the one that there is."""
         subspace, made = each.subspace, each.subspace.provenance
         scale, training = subspace.scale, self.training
         if made is None or _is_plain(each):
@@ -251,7 +252,7 @@ class _Refits:
                 shares = training.weights / training.weights.sum()
                 second = training.operator_about(point)
                 self.known[key] = _leading(second, shares, [self.most])[0].T
-            return self.known[key][: subspace.dimension]
+            return Projector(self.known[key][: subspace.dimension])
         if scale is not None:
             training = training.divided_by(scale)
         criterion, restriction = settings_from(made.criterion, made.settings)
@@ -263,7 +264,7 @@ class _Refits:
             center=cast(Center, subspace.center),
             tol=max(made.tol, _CLOSE_ENOUGH),
             allow_extra=subspace.is_soft,
-        ).subspace.components
+        ).subspace.projector
 
 
 def points_of(subspace: FairSubspace, whole: Moments) -> FloatArray:

@@ -45,6 +45,8 @@ class FoldedRows:
     assigned : Folds
     moments : FoldMoments
     limit : GroupLimit
+    has_labels : bool
+        Whether the rows' labels hold classes of y.
     """
 
     audited: Sequence[Audited]
@@ -52,21 +54,29 @@ class FoldedRows:
     assigned: Folds
     moments: FoldMoments
     limit: GroupLimit
+    has_labels: bool = False
 
     @classmethod
     def of(
-        cls, audited: Sequence[Audited], rows: Rows, assigned: Folds, limit: GroupLimit
+        cls,
+        audited: Sequence[Audited],
+        rows: Rows,
+        assigned: Folds,
+        limit: GroupLimit,
+        *,
+        has_labels: bool = False,
     ) -> "FoldedRows":
         """Read all rows once."""
-        if isinstance(rows, SparseRows) and rows.n_features > MATRICES_UP_TO:
+        if isinstance(rows, SparseRows) and rows.n_features > MATRICES_UP_TO and not has_labels:
             sparse: SparseFolds = sparse_folds(rows, assigned, limit)
             return cls(audited, sparse.rows, assigned, sparse, limit)
-        return cls(audited, rows, assigned, fold_moments(rows, assigned, limit), limit)
+        moments = fold_moments(rows, assigned, limit, has_labels=has_labels)
+        return cls(audited, rows, assigned, moments, limit, has_labels)
 
     def again(self) -> "FoldedRows":
         """The same rows in other folds."""
         other = replace(self.assigned, seed=self.assigned.seed + 1)
-        return FoldedRows.of(self.audited, self.rows, other, self.limit)
+        return FoldedRows.of(self.audited, self.rows, other, self.limit, has_labels=self.has_labels)
 
 
 def read_rows(
@@ -96,13 +106,14 @@ def read_rows(
     Incompatible
         Clusters without folds.
     """
+    has_labels = options.has_labels
     if options.folds is None:
-        return moments or moments_of(rows, limit), None, None
+        return moments or moments_of(rows, limit, has_labels=has_labels), None, None
     assigned, p = Folds(options.folds, options.seed, options.by_cluster), rows.n_features
     sparse = isinstance(rows, SparseRows) and p > MATRICES_UP_TO
     if not sparse and p > _SURELY_AFFORDABLE:
         if moments is None and not options.by_cluster:
-            moments = moments_of(rows, limit)
+            moments = moments_of(rows, limit, has_labels=has_labels)
         if isinstance(moments, ThinMoments):
             reduced = in_coordinates(audited, rows, moments)
             if reduced is None:
@@ -123,7 +134,7 @@ def read_rows(
                 )
             return moments, None, why
         assigned = replace(assigned, n_folds=count)
-    folded = FoldedRows.of(audited, rows, assigned, limit)
+    folded = FoldedRows.of(audited, rows, assigned, limit, has_labels=has_labels)
     return moments or folded.moments.whole, folded, None
 
 
@@ -145,7 +156,14 @@ def figures_by_fold(
     errors, best_errors = [each.errors for each in judged], [each.best_errors for each in judged]
     cross = cross_fitted(folded.audited, errors, fitted_here, folded.moments, n_folds)
     labels = folded.moments.whole.labels
-    seen = row_figures(folded.rows, labels, cross.benchmarks, cross.projections, folded.assigned)
+    seen = row_figures(
+        folded.rows,
+        labels,
+        cross.benchmarks,
+        cross.projections,
+        folded.assigned,
+        has_labels=folded.has_labels,
+    )
     results = [(cross, seen)]
     moved = instabilities(cross, seen, best_errors)[cross.known]
     if not (moved > UNSTABLE).any():
@@ -161,17 +179,22 @@ def figures_by_fold(
 
 
 def figures_of_errors(
-    audited: Sequence[Audited], judged: Sequence[GroupFigures], rows: Rows, moments: Moments
+    audited: Sequence[Audited],
+    judged: Sequence[GroupFigures],
+    rows: Rows,
+    moments: Moments,
+    *,
+    has_labels: bool,
 ) -> RowFigures:
     """Means and spreads of errors alone, from one pass over the rows."""
     benchmarks = [
         Benchmark(points_of(each.subspace, moments), each.subspace.scale) for each in audited
     ]
     projections = [
-        Projection(i, each.subspace.components, figures.errors)
+        Projection(i, each.subspace.projector, figures.errors)
         for i, (each, figures) in enumerate(zip(audited, judged, strict=True))
     ]
-    return row_figures(rows, moments.labels, benchmarks, projections)
+    return row_figures(rows, moments.labels, benchmarks, projections, has_labels=has_labels)
 
 
 def check_refits(n_folds: int, fitted_here: Sequence[bool]) -> None:

@@ -92,6 +92,9 @@ class Expectations:
         For the assignment of rows to folds.
     by_cluster : bool
         Whether the last column of the labels names the cluster of a row.
+    has_labels : bool
+        Whether the last column of the labels, but for the cluster, is the class that a row has in
+        y.
     """
 
     folds: int | None = 10
@@ -99,6 +102,7 @@ class Expectations:
     material: float = 0.01
     seed: int = 0
     by_cluster: bool = False
+    has_labels: bool = False
 
 
 def are_heavy(kurtosis: float, n: int) -> bool:
@@ -117,7 +121,13 @@ USUAL = Expectations()
 
 
 def expectations(
-    folds: int | None, level: float, material: float, random_state: Any, *, by_cluster: bool
+    folds: int | None,
+    level: float,
+    material: float,
+    random_state: Any,
+    *,
+    by_cluster: bool,
+    has_labels: bool = False,
 ) -> Expectations:
     """Settings that were given by a user, checked.
 
@@ -147,7 +157,7 @@ def expectations(
         Folds(folds)
     whole = isinstance(random_state, numbers.Integral) and random_state >= 0
     seed = int(random_state) if whole else int(generator_of(random_state).integers(2**31))
-    return Expectations(folds, float(level), float(material), seed, by_cluster)
+    return Expectations(folds, float(level), float(material), seed, by_cluster, has_labels)
 
 
 def expected_figures(

@@ -66,7 +66,7 @@ def judged_on_rows(
     ]
     expected, failures = _nothing(audited, moments.n_groups), {each.name: why for each in audited}
     if folded is None:
-        seen = figures_of_errors(audited, judged, rows, moments)
+        seen = figures_of_errors(audited, judged, rows, moments, has_labels=options.has_labels)
     else:
         repeats = figures_by_fold(folded, judged, here)
         seen = repeats[0][1]

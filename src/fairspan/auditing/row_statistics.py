@@ -3,18 +3,18 @@
 import json
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 
 import numpy as np
 
 from fairspan.auditing.ordered_columns import OrderedColumns
 from fairspan.linalg.threads import threads_of
+from fairspan.projector import Projector
 from fairspan.rows.engines import folded
 from fairspan.rows.folds import FoldedLabels, Folds, first_position
 from fairspan.rows.groups import CodedLabels, Label, LabelCoder, side_by_side
 from fairspan.rows.protocol import RowBlock, Rows, RowSource
-from fairspan.subspace import squared_residuals
 from fairspan.typing import FloatArray, IndexArray, IntegerArray
 
 # Up to so many features products are bound by memory.
@@ -64,19 +64,19 @@ class Projection:
     ----------
     benchmark : int
         Position of what it is compared with.
-    components : (r, p) array
+    projector : Projector
     errors : (k,) array
         Mean error of each group.
-    by_fold : tuple of K (r, p) arrays
+    by_fold : tuple of K Projectors
         Fitted again without each fold; empty where it was fitted on other rows.
     baseline : int or None
         Position of the model that it is compared with.
     """
 
     benchmark: int
-    components: FloatArray
+    projector: Projector
     errors: FloatArray
-    by_fold: tuple[FloatArray, ...] = ()
+    by_fold: tuple[Projector, ...] = ()
     baseline: int | None = None
 
 
@@ -114,6 +114,8 @@ def row_figures(
     benchmarks: Sequence[Benchmark],
     projections: Sequence[Projection],
     folds: Folds | None = None,
+    *,
+    has_labels: bool = False,
 ) -> RowFigures:
     """Read all rows once, and judge every projection by every row.
 
@@ -130,8 +132,10 @@ def row_figures(
     projections : sequence of m Projections
     folds : Folds, optional
         As the benchmarks were made with; without them, errors alone are measured.
+    has_labels : bool
+        Whether the rows' labels hold, beside the group, the class that a row has in y.
     """
-    seen = RowStatistics(tuple(labels), tuple(benchmarks), tuple(projections), folds)
+    seen = RowStatistics(tuple(labels), tuple(benchmarks), tuple(projections), folds, has_labels)
     # Products of few features are done before a second thread is awake.
     with threads_of(None) if rows.n_features <= _FEW else nullcontext():
         sums = folded(rows, seen)
@@ -169,6 +173,7 @@ class RowStatistics:
     benchmarks: tuple[Benchmark, ...]
     projections: tuple[Projection, ...]
     folds: Folds | None
+    has_labels: bool = False
 
     def over(self, rows: RowSource) -> Sums | None:
         """The sums over some rows."""
@@ -278,31 +283,34 @@ class RowStatistics:
         return np.array([size if size > 0 else 1.0 for size in largest])[:, None, None]
 
     def _folded(self, labels: CodedLabels, first_row: int) -> FoldedLabels:
-        if self.folds is None:
-            return FoldedLabels(labels, np.zeros(len(labels), dtype=np.intp))
-        return self.folds.of_rows(labels, first_row)
+        known = FoldedLabels(labels, np.zeros(len(labels), dtype=np.intp))
+        if self.folds is not None:
+            known = self.folds.of_rows(labels, first_row)
+        if self.has_labels:
+            known = replace(known, groups=known.groups.without_last_attribute())
+        return known
 
     def _measured(self, values: FloatArray, group: int, fold: int) -> FloatArray:
         """All quantities of rows of one group in one fold, (m, q, r)."""
         if self.folds is None:
             found = [
-                squared_residuals(
-                    self.benchmarks[each.benchmark].centred(values, group), each.components
+                each.projector.squared_residuals(
+                    self.benchmarks[each.benchmark].centred(values, group)
                 )
                 for each in self.projections
             ]
             return np.array(found)[:, None]
         centred = {id(each): each.centred(values, group) for each in self.benchmarks}
 
-        def residuals(benchmark: Benchmark, basis: FloatArray) -> FloatArray:
-            return squared_residuals(centred[id(benchmark)], basis)
+        def residuals(benchmark: Benchmark, projector: Projector) -> FloatArray:
+            return projector.squared_residuals(centred[id(benchmark)])
 
         n_folds = self.folds.n_folds
         return measured_by(residuals, self.benchmarks, self.projections, group, fold, n_folds)
 
 
 def measured_by(
-    errors: Callable[[Benchmark, FloatArray], FloatArray],
+    errors: Callable[[Benchmark, Projector], FloatArray],
     benchmarks: Sequence[Benchmark],
     projections: Sequence[Projection],
     group: int,
@@ -314,7 +322,7 @@ def measured_by(
     Parameters
     ----------
     errors : callable
-        Squared residuals (r,) about the centre of a benchmark, for a (d, p) basis.
+        Squared residuals (r,) about the centre of a benchmark, for a projector.
     benchmarks : sequence of Benchmark
     projections : sequence of m Projections
     group, fold : int
@@ -323,13 +331,16 @@ def measured_by(
     """
     share = (n_folds - 1) / (2 * n_folds - 1)
     best = [
-        (errors(each, each.own[group]), errors(each, each.others[fold][group]))
+        (
+            errors(each, Projector(each.own[group])),
+            errors(each, Projector(each.others[fold][group])),
+        )
         for each in benchmarks
     ]
     result = np.zeros((len(projections), len(QUANTITIES), len(best[0][0])))
     for each, quantities in zip(projections, result, strict=True):
         benchmark, (inside, outside) = benchmarks[each.benchmark], best[each.benchmark]
-        quantities[:2] = errors(benchmark, each.components)
+        quantities[:2] = errors(benchmark, each.projector)
         if each.by_fold:
             quantities[1] = errors(benchmark, each.by_fold[fold])
         quantities[2] = quantities[1] - outside

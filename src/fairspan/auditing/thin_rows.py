@@ -43,7 +43,7 @@ def in_coordinates(
     points = [reference_point(each.subspace, thin) for each in audited]
     directions = [scaled.mean[:, None]]
     for each, point in zip(audited, points, strict=True):
-        directions.append(each.subspace.components.T)
+        directions.append(each.subspace.projector.columns)
         if point is not None:
             directions.append((point / unit - scaled.mean)[:, None])
     frame = scaled.framed(directions_beside(scaled.span, np.hstack(directions)), 0)
@@ -55,9 +55,12 @@ def in_coordinates(
     reduced = []
     for each, point in zip(audited, points, strict=True):
         about = None if point is None else frame.point(point / unit, scaled.mean)
+        projector = each.subspace.projector
+        inside = projector.with_columns(frame.reduced(projector.columns))
         subspace = replace(
             each.subspace,
-            components=frame.reduced(each.subspace.components.T).T,
+            components=inside.encoder,
+            oblique_decoder=inside.oblique_decoder,
             mean=None if about is None else about + mean,
             scale=None,
             feature_names=None,

@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 from fairspan.certificates.boxes import BoxesProof
-from fairspan.certificates.proof import CovariancesProof, LinesProof, MeansProof, Proof
+from fairspan.certificates.proof import (
+    CovariancesProof,
+    CovarianceTraceProof,
+    LinesProof,
+    MeansProof,
+    Proof,
+)
 from fairspan.certificates.solution import Judged, Status
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion
@@ -49,12 +55,19 @@ def of_estimator(model: Any, subspace: FairSubspace, made: Provenance) -> Iterat
 
 
 def of_components(subspace: FairSubspace) -> Iterator[str]:
-    """Whether they span a subspace, or are a soft projection."""
-    gram = subspace.components @ subspace.components.T
+    """Whether they span a subspace, or are a soft projection; of an oblique one, the decoder."""
+    rows = subspace.decoder.T
+    gram = rows @ rows.T
     lengths = np.diag(gram)
     off = float(np.abs(gram - np.diag(lengths)).max(initial=0.0))
     if off > _ORTHONORMAL:
         yield f"The components are not at right angles: their products reach {off:.1e}."
+    if subspace.is_oblique:
+        undone = subspace.encoder @ subspace.decoder - np.eye(len(rows))
+        apart = float(np.abs(undone).max())
+        size = float((np.abs(subspace.encoder) @ np.abs(subspace.decoder)).max())
+        if not apart <= _ORTHONORMAL * size:
+            yield f"The encoder does not undo the decoder: they differ by {apart:.1e}."
     if not subspace.is_soft:
         if float(np.abs(lengths - 1).max()) > _ORTHONORMAL:
             yield "The components are not of length one."
@@ -149,7 +162,15 @@ def _is_as_good(found: Judged, made: Provenance) -> bool:
 
 
 _KINDS: dict[str, Any] = {
-    each.kind: each for each in (Proof, LinesProof, MeansProof, CovariancesProof, BoxesProof)
+    each.kind: each
+    for each in (
+        Proof,
+        LinesProof,
+        MeansProof,
+        CovariancesProof,
+        CovarianceTraceProof,
+        BoxesProof,
+    )
 }
 # A mapping by group is stored as pairs, since names in JSON are text.
 _BY_GROUP = "by_group"

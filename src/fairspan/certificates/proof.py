@@ -193,6 +193,37 @@ class CovariancesProof(Proof):
         return excess + rounding + left, rounding + _beyond(limit, basis, left)
 
 
+@dataclass(frozen=True, eq=False)
+class CovarianceTraceProof(Proof):
+    """One number as the multiplier of a limit on the difference of two covariances.
+
+    A subspace within the limit tau has |tr(V'DV)| <= d tau, so tr(V'SV) is at most
+    t_d(S - nu D) + |nu| d tau for every nu.
+
+    Attributes
+    ----------
+    multiplier : float or (1,) array
+        nu.
+    """
+
+    multiplier: float | FloatArray
+    kind: ClassVar[str] = "covariance_trace"
+
+    def fits(self, problem: Problem) -> bool:
+        """Where the difference of the covariances is limited."""
+        return isinstance(problem.limit, CovariancesWithin)
+
+    def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
+        """The excess for the mixture, and what the multiplier leaves of the limit."""
+        limit = problem.limit
+        assert isinstance(limit, CovariancesWithin)
+        multiplier = float(np.ravel(self.multiplier)[0])
+        excess, rounding = _excess_with(problem, basis, limit.difference, multiplier)
+        apart = float(np.vdot(basis, limit.difference @ basis))
+        left = abs(multiplier) * problem.n_components * limit.tolerance - multiplier * apart
+        return excess + rounding + left, rounding + _beyond(limit, basis, left)
+
+
 def positive_part(matrix: FloatArray) -> FloatArray:
     """A symmetric matrix without its negative eigenvalues."""
     values, vectors = eigh((matrix + matrix.T) / 2)

@@ -18,16 +18,22 @@ from fairspan.certificates.solution import Judged
 from fairspan.errors import FairspanError
 from fairspan.moments.center import Center
 from fairspan.moments.of_rows import Moments, holds_matrices, is_moments, moments_of
+from fairspan.problem.oblique import Encoding
 from fairspan.problem.posing import Posed, Restricted, pose
 from fairspan.problem.units import in_units, unit_for
+from fairspan.projector import Projector
+from fairspan.rows.beside import rows_beside
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.labels import Everyone
-from fairspan.rows.registry import rows_of
 from fairspan.subspace import FairSubspace, Provenance
 from fairspan.typing import FloatArray
 
 # Components lie in the directions that a restriction leaves up to this rounding.
 _INSIDE_OF = 1e-10
+# The best encoder of a decoder loses what it should, up to this share and to rounding.
+_LOST, _ROUNDED = 1e-9, 1e-13
+# Means of rows that were read in other blocks differ by a few roundings.
+_ROUNDINGS = 8
 # Columns of a basis shorter than this lie outside of the rows' coordinates.
 _INSIDE = 1e-6
 # Beyond so many numbers in the second moments they are not formed.
@@ -103,8 +109,8 @@ def verify(
     sensitive_features : (n,) or (n, a) array-like, or column name(s), optional
         Not needed with moments.
     sample_weight : (n,) array-like, or column name, optional
-    labels : None
-        Reserved for restrictions that hold given the labels.
+    labels : (n,) array-like, or column name, optional
+        y, where the restriction holds in each of its classes.
 
     Returns
     -------
@@ -122,7 +128,7 @@ def verify(
         return not_verified(
             f"The model is a {kind} that carries no certificate: nothing can be verified."
         )
-    moments = _moments_of(moments_or_X, sensitive_features, sample_weight, subspace)
+    moments = _moments_of(moments_or_X, sensitive_features, sample_weight, labels, subspace)
     checks = _Checks(model, subspace, moments)
     try:
         return checks.run()
@@ -132,11 +138,18 @@ def verify(
         return not_verified(f"The problem cannot be posed for these data: {error}")
 
 
-def _moments_of(given: Any, groups: Any, weight: Any, subspace: FairSubspace) -> Moments:
+def _moments_of(
+    given: Any, groups: Any, weight: Any, labels: Any, subspace: FairSubspace
+) -> Moments:
     made = subspace.provenance
     if groups is None and made is not None and len(made.groups) == 1:
         groups = Everyone(str(made.groups[0]))
-    moments = given if is_moments(given) else moments_of(rows_of(given, groups, weight))
+    moments: Moments
+    if is_moments(given):
+        moments = given
+    else:
+        rows = rows_beside(given, groups, {"labels": labels}, weight)
+        moments = moments_of(rows, has_labels=labels is not None)
     names, known = subspace.feature_names, moments.feature_names
     if names is None or known is None or names == known or not set(names) <= set(known):
         return moments
@@ -234,10 +247,16 @@ class _Checks:
         self, posed: Posed, restricted: Restricted, proof: Proof | None, made: Provenance
     ) -> tuple[Judged, str | None]:
         """Value and bound; and what could not be checked, if anything."""
-        basis = self.subspace.basis
+        projector = self.subspace.projector
+        basis = projector.basis
         if posed.coordinates is not None:
-            basis = _inside(posed.coordinates.frame.reduced(basis))
+            frame = posed.coordinates.frame
+            projector = projector.with_columns(frame.reduced(projector.columns))
+            basis = _inside(frame.reduced(basis))
         errors = restricted.full.errors(basis)
+        if restricted.encoding is not None:
+            basis = projector.basis
+            errors = _moved(restricted, restricted.encoding, projector)
         basis = _within(restricted, basis)
         if proof is None or not restricted.problem.has_matrices:
             why = "the model carries no proof" if proof is None else "the rows stay sparse"
@@ -273,6 +292,23 @@ def _inside(basis: FloatArray) -> FloatArray:
     # Beside a column of large numbers, coordinates are orthonormal to a few digits less.
     lengths = np.where(lengths > 1 - _INSIDE, 1.0, lengths)
     return np.asarray(left[:, kept] * lengths[kept])
+
+
+def _moved(restricted: Restricted, encoding: Encoding, projector: Projector) -> FloatArray:
+    """Errors of each group under an oblique projection, (k,), if it is the best of its decoder."""
+    # The means of the groups themselves are rounded.
+    rounded = np.abs(projector.encoder) @ restricted.full.dense.offset_rounding
+    apart = np.abs(projector.encoder @ encoding.forbidden)
+    allowed = np.abs(projector.encoder) @ np.abs(encoding.forbidden) * _INSIDE_OF
+    if not (apart <= allowed + _ROUNDINGS * rounded[:, None]).all():
+        share = float((apart / allowed).max() * _INSIDE_OF)
+        raise _Fails(f"The encoder does not hide the groups' means: {share:.1e} of them is left.")
+    errors = projector.errors(restricted.full.second_moments)
+    best = restricted.problem.value(projector.basis) + restricted.shift
+    lost = float(restricted.full.proportions @ errors) - best
+    if not lost <= _LOST * best + restricted.full.total_variance * _ROUNDED:
+        raise _Fails(f"The encoder loses {lost:.1e} more than the best one of its decoder.")
+    return errors
 
 
 def _within(restricted: Restricted, basis: FloatArray) -> FloatArray:

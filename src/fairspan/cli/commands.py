@@ -125,6 +125,7 @@ def audit(
 @options.reads_rows
 @options.chooses_dimension
 @options.fits
+@options.restricts
 @options.JSON
 def fit(
     data: Path | str,
@@ -135,6 +136,8 @@ def fit(
     standardize: bool,
     criterion: str,
     parameters: dict[str, Value],
+    restriction: str | None,
+    of_restriction: dict[str, Any],
     as_json: bool,
 ) -> None:
     """Fit fair PCA to DATA and save it; print PCA beside it, and the proof of optimality."""
@@ -145,7 +148,14 @@ def fit(
     refuse_overwriting(model, data)
     table = inputs.open_input(data, reading)
     fitted, audited = inputs.fair_models(
-        table, n_components, center, standardize, criterion, parameters
+        table,
+        n_components,
+        center,
+        standardize,
+        criterion,
+        parameters,
+        restriction,
+        of_restriction,
     )
     result = inputs.audited_table(table, audited)
     with writing(model):

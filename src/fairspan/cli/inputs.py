@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -20,7 +21,8 @@ from fairspan.estimator.fitting import Fit, fit_subspace, smallest_dimension
 from fairspan.moments.folds import fold_moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
-from fairspan.problem.posing import criterion_of
+from fairspan.problem.criteria import declares
+from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.problem.problem import check_n_components
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
@@ -32,6 +34,7 @@ from fairspan.subspace import FairSubspace
 
 # Without -d, the dimension that keeps this share of the pooled variance.
 _SHARE_KEPT = 0.9
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Table:
         How many groups the rows may have, and how much memory their moments may take.
     has_clusters : bool
         Whether the last column of the labels says which rows belong together.
+    has_labels : bool
+        Whether the last column, but for that, is the class of each row in y.
     """
 
     source: RowSource | None
@@ -57,6 +62,7 @@ class Table:
     seed: int = 0
     limit: GroupLimit = USUAL_LIMIT
     has_clusters: bool = False
+    has_labels: bool = False
 
     @cached_property
     def moments(self) -> GroupMoments:
@@ -64,10 +70,11 @@ class Table:
         moments = self.saved
         if moments is None and self.has_clusters:
             halves = Folds(2, by_cluster=True)
-            found = fold_moments(self.rows("reading"), halves, self.limit)
+            rows = self.rows("reading")
+            found = fold_moments(rows, halves, self.limit, has_labels=self.has_labels)
             moments = found.whole.matrices()
         elif moments is None:
-            moments = accumulate(self.rows("reading"), self.limit)
+            moments = accumulate(self.rows("reading"), self.limit, has_labels=self.has_labels)
         if moments.n_groups < 2:
             raise InvalidInput(
                 f"All rows are of one group ({moments.labels[0]!r})",
@@ -110,14 +117,13 @@ def open_input(path: Path | str, reading: Reading, clusters: str | None = None) 
         if clusters is not None:
             raise click.UsageError(f"{path} holds moments, which have no rows: no --clusters.")
         return Table(None, moments)
-    if clusters is not None and reading.groups:
-        reading = replace(reading, groups=(*reading.groups, clusters))
     return Table(
-        reading.opened(path),
+        reading.opened(path, clusters),
         sample=reading.sample,
         seed=reading.seed or 0,
         limit=reading.limit,
         has_clusters=clusters is not None,
+        has_labels=reading.label is not None,
     )
 
 
@@ -139,13 +145,21 @@ def fair_models(
     standardize: bool,
     criterion: str,
     parameters: Mapping[str, Value],
+    restriction: str | None = None,
+    of_restriction: Mapping[str, Any] = _NOTHING,
 ) -> tuple[Fit, list[Audited]]:
     """The fair fit, and what to audit: ordinary PCA beside it."""
     criterion_of(criterion, **parameters)  # before the rows are read
+    asked = restriction_of(restriction, **of_restriction)
+    if declares(asked, "needs_labels") and table.source is not None and not table.has_labels:
+        raise click.UsageError(f"{asked!r} holds in classes of y: name its column, --label COL.")
     dimension = table.dimension(n_components, center, standardize)
     moments = table.moments
     chosen = criterion_of(criterion, **with_labels(parameters, moments.labels))
-    fit = fit_subspace(moments, dimension, criterion=chosen, center=center, scale=standardize)
+    hide = restriction_of(restriction, **with_classes(of_restriction, moments))
+    fit = fit_subspace(
+        moments, dimension, criterion=chosen, restriction=hide, center=center, scale=standardize
+    )
     plain = audited_pca(moments, dimension, center, scale=standardize)
     fair = read_model("fair", fit.subspace)
     return fit, [plain, replace(fair, baseline=plain.name)]
@@ -184,6 +198,7 @@ def saved_models(
 
 def audited_table(table: Table, audited: Sequence[Audited], options: Expectations = USUAL) -> Audit:
     """The audit of models on rows, or on moments that stand in for them."""
+    options = replace(options, has_labels=table.has_labels)
     if table.source is None:
         return audit_moments(audited, [table.moments], options)
     return audit_rows(audited, table.rows("auditing"), table.moments, options=options)
@@ -232,3 +247,15 @@ def with_labels(parameters: Mapping[str, Value], labels: Sequence[Label]) -> dic
         else:
             named[key] = value
     return named
+
+
+def with_classes(parameters: Mapping[str, Any], moments: GroupMoments) -> dict[str, Any]:
+    """The same parameters of a restriction, with classes of y in place of the texts naming them.
+
+    Texts that name none stay: the restriction says which classes there are.
+    """
+    given, by_label = parameters.get("given_labels"), moments.by_label
+    if not isinstance(given, list) or by_label is None:
+        return dict(parameters)
+    by_text = {spelled(pair[-1]): pair[-1] for pair in by_label.labels if isinstance(pair, tuple)}
+    return {**parameters, "given_labels": [by_text.get(text, text) for text in given]}

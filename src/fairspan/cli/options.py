@@ -26,6 +26,7 @@ NUMBERS = {
     "robust_error_gap": ("penalty", "radius"),
 }
 GROUPS = {"disparity": ("protected",)}
+_FLAGS = {"yes": True, "true": True, "no": False, "false": False}
 BY_GROUP = {"robust_error_gap": ("radius",)}
 
 
@@ -180,6 +181,11 @@ def estimates(command: _Command) -> _Command:
     return _with_options(command, _ESTIMATING)
 
 
+def restricts(command: _Command) -> _Command:
+    """Add the options of commands that hide the group."""
+    return _with_options(command, _HIDING)
+
+
 def fits(command: _Command) -> _Command:
     """Add the options of commands that fit."""
     return _with_options(command, _FITTING)
@@ -189,6 +195,49 @@ def _with_options(command: _Command, options: Sequence[Callable[[Any], Any]]) ->
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def restriction_parameters_of(arguments: Sequence[str]) -> dict[str, Any]:
+    """What KEY=VALUE arguments say of a restriction: numbers, yes and no, words, and classes.
+
+    Raises
+    ------
+    click.BadParameter
+        Another form, or the same twice.
+
+    Examples
+    --------
+    >>> restriction_parameters_of(["oblique=yes", "given_labels=hired,refused"])
+    {'oblique': True, 'given_labels': ['hired', 'refused']}
+    """
+    values: dict[str, Any] = {}
+    for argument in arguments:
+        key, text = _halves("", argument)
+        if key in values:
+            raise click.BadParameter(f"{key!r} is given twice.")
+        values[key] = _plain_value(key, text)
+    return values
+
+
+def _plain_value(key: str, text: str) -> Any:
+    if key == "given_labels":
+        return text if text == "all" else text.split(",")
+    if text in _FLAGS:
+        return _FLAGS[text]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _parsed_of_restriction(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> dict[str, Any]:
+    if values and context.params.get("restriction") is None:
+        raise click.BadParameter("Name the restriction with --restriction.")
+    return restriction_parameters_of(values)
 
 
 def _parsed(
@@ -204,6 +253,11 @@ _READING = (
         multiple=True,
         metavar="COL",
         help="Group column; repeat it for intersections.",
+    ),
+    click.option(
+        "--label",
+        metavar="COL",
+        help="Column of y, the class of each row, for restrictions that hold in each class.",
     ),
     click.option(
         "--features",
@@ -342,6 +396,25 @@ _ESTIMATING = (
         default=0.01,
         metavar="SHARE",
         help="The least loss that matters, as a share of a group's variance.",
+    ),
+)
+
+_HIDING = (
+    click.option(
+        "--restriction",
+        type=Named("restriction"),
+        is_eager=True,
+        metavar="NAME",
+        help=f"What hides the group: {', '.join(names_of('restriction'))}.",
+    ),
+    click.option(
+        "--restriction-param",
+        "of_restriction",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_parsed_of_restriction,
+        help="A parameter of the restriction, such as oblique=yes, attributes=marginal or "
+        "given_labels=all (repeatable).",
     ),
 )
 

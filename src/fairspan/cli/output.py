@@ -30,9 +30,11 @@ def certificate_facts(fit: "Fit") -> dict[str, Any]:
     """The certificate of a fit as plain values, with what was minimised."""
     from fairspan.report.facts.models import certificate_facts as facts_of
 
+    made = fit.subspace.provenance
     return {
         "criterion": fit.problem.criterion.name,
         "parameters": used_parameters(fit.problem),
+        "restriction": None if made is None else made.restriction,
         "n_components": fit.problem.n_components,
         **facts_of(fit),
     }
@@ -47,12 +49,14 @@ def certificate_in_words(fit: "Fit") -> str:
     """The certificate as a paragraph as wide as standard output, and in its colours."""
     solution, d = fit.solution, fit.problem.n_components
     values = printable(settings(used_parameters(fit.problem)))
-    criterion = fit.problem.criterion.name
+    criterion, made = spoken(fit.problem.criterion.name), fit.subspace.provenance
+    if made is not None and made.restriction is not None:
+        criterion += f" with {printable(made.restriction)}"
     steps = in_ascii(count(solution.n_eigenproblems, "eigenproblem"))
     among = " with equal errors" if declares(fit.problem.criterion, "wants_equal_errors") else ""
     subspace = f"subspace of {in_ascii(count(d, 'dimension'))}{among}"
     sentences = [
-        f"Certificate: {spoken(criterion)}{values and f' ({values})'} is {solution.objective:.6g};"
+        f"Certificate: {criterion}{values and f' ({values})'} is {solution.objective:.6g};"
     ]
     if math.isfinite(solution.lower_bound):
         sentences += [

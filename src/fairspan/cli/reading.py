@@ -22,6 +22,8 @@ class Reading:
     ----------
     groups : tuple of str
         Group columns.
+    label : str or None
+        Column of y, the class of each row.
     features, exclude : tuple of str
         Patterns of columns.
     max_groups : int or None
@@ -42,6 +44,7 @@ class Reading:
     """
 
     groups: tuple[str, ...] = ()
+    label: str | None = None
     features: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     max_groups: int | None = None
@@ -86,8 +89,12 @@ class Reading:
                 f"leave out {', '.join(options)}."
             )
 
-    def opened(self, path: Path | str) -> "RowSource":
-        """The rows of a file or folder, or of what a source of another package takes."""
+    def opened(self, path: Path | str, clusters: str | None = None) -> "RowSource":
+        """The rows of a file or folder, or of what a source of another package takes.
+
+        The last columns of their labels are the class in y and the cluster, where these were asked
+        for.
+        """
         from dataclasses import replace
 
         from fairspan.rows.files.file_rows import FileRows, Files
@@ -95,13 +102,15 @@ class Reading:
 
         if not self.groups:
             raise click.UsageError("Name the group column with --group COL.")
+        beside = [name for name in (self.label, clusters) if name is not None]
+        groups = (*self.groups, *beside)
         if isinstance(path, str) or not isinstance(opener_of(path), Files):
             if self.engine or self.jobs:
                 raise click.UsageError(f"{path} is no file of rows: no --jobs, no --engine.")
-            return self._chosen(rows_of(path, list(self.groups), self.weight, self.on_missing))
+            return self._chosen(rows_of(path, list(groups), self.weight, self.on_missing))
         rows = FileRows.open(
             path if self.engine is None else path.resolve(),  # workers have folders of their own
-            self.groups,
+            groups,
             self.features,
             self.exclude,
             weight=self.weight,

@@ -55,6 +55,7 @@ def make_moments(
             f"{data} holds moments already; merge files of moments with: fairspan merge."
         )
     rows, limit = reading.opened(data), reading.limit
+    has_labels = reading.label is not None
     partial = out.with_name(out.name + ".partial")
     if reading.sample is not None:
         if partial.exists():
@@ -64,21 +65,28 @@ def make_moments(
                 f"Go on without --sample, or delete {partial}, or name another output",
             )
         drawn = sampled(telling(rows, "sampling"), reading.sample, reading.seed or 0)
-        complete = accumulate(drawn, limit)
+        complete = accumulate(drawn, limit, has_labels=has_labels)
     elif not isinstance(rows, FileRows):
-        complete = accumulate(rows, limit)
+        complete = accumulate(rows, limit, has_labels=has_labels)
     else:
-        return _resumable(rows, limit, out, partial, min_group_size)
+        return _resumable(rows, limit, out, partial, min_group_size, has_labels=has_labels)
     return _shown_to_others(complete, out, min_group_size)
 
 
 def _resumable(
-    rows: FileRows, limit: GroupLimit, out: Path, partial: Path, min_group_size: int
+    rows: FileRows,
+    limit: GroupLimit,
+    out: Path,
+    partial: Path,
+    min_group_size: int,
+    *,
+    has_labels: bool,
 ) -> tuple[GroupMoments, int]:
     """Write the moments of files, and go on where an interrupted run left off."""
     try:
         with HeldFile(partial) as file:
-            complete = accumulate(recorded(telling(rows, "reading"), file), limit)
+            recorded_rows = recorded(telling(rows, "reading"), file)
+            complete = accumulate(recorded_rows, limit, has_labels=has_labels)
             kept = _shown_to_others(complete, out, min_group_size)
             file.remove()
             return kept
@@ -97,7 +105,7 @@ def _shown_to_others(
     """Write the moments without small groups; return them, and the number of those."""
     kept = complete.without_small_groups(min_group_size)
     write_whole(out, kept.to_bytes())
-    _warn_of_tiny_groups(kept)
+    _warn_of_tiny_groups(kept.by_label or kept)
     return kept, complete.n_groups - kept.n_groups
 
 

@@ -12,16 +12,16 @@ from fairspan.estimator.fitting import Fit, check_dimension, fit_subspace
 from fairspan.estimator.projecting import ProjectsRows, set_features, take_features
 from fairspan.estimator.settings import changed_settings, check_settings, nested_settings
 from fairspan.moments.of_rows import Moments, accumulate, is_moments, moments_of, not_moments
+from fairspan.problem.criteria import declares
+from fairspan.problem.posing import restriction_of
 from fairspan.problem.problem import signed_disparity
+from fairspan.rows.beside import rows_beside
 from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.frames import columns_aside
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import Rows
-from fairspan.rows.registry import (
-    is_opened,
-    rows_of,
-)
+from fairspan.rows.registry import is_opened
 
 # The one label when groups are missing on purpose.
 _EVERYONE = "all"
@@ -67,6 +67,10 @@ class FairPCA(
         What is hidden of the group:
 
         - `MeanParity()`: the transformed rows of all groups have the same mean
+        - `MeanParity(attributes="marginal")`: so have the categories of each of several attributes
+        - `MeanParity(given_labels="all")`: the same means among the rows of each class of y
+        - `MeanParity(oblique=True)`: rows are moved first, which keeps more variance; total error
+          only
         - `MeanParity(tolerance)`: two groups' means are at most that far apart; total error only
         - `CovarianceParity(n_directions)`: equal means and, of two groups, nearly equal covariances
         - `CovarianceParity(tolerance=...)`: their variances differ by at most that along every
@@ -105,7 +109,8 @@ class FairPCA(
     ----------
     components_ : (r, p) array
         Orthonormal rows, by pooled variance; the largest loading of each is positive. r = d, but
-        for a soft projection, whose r > d rows are sqrt(lambda_j) u_j.
+        for a soft projection, whose r > d rows are sqrt(lambda_j) u_j. Of an oblique restriction
+        the encoder, whose rows are not orthonormal (`subspace_.encoder`, `subspace_.decoder`).
     mean_ : (p,) array
         Weighted mean of all rows for center "global" and "group", zero for "none".
     scale_ : (p,) array or None
@@ -123,7 +128,7 @@ class FairPCA(
         l_g = e_g - e*_g, what the group loses against its own best subspace.
     group_explained_variance_ratio_ : (k, r) array
         Share of each group's variance that each component keeps, adding up to 1 - e_g / tr S_g; NaN
-        for a group without variance.
+        for a group without variance. An oblique component may add to a group's error: then below 0.
     disparity_ : float
         Two groups: error of the second minus error of the first. More: the largest pairwise gap.
     moments_ : GroupMoments, SparseMoments or ThinMoments
@@ -255,8 +260,8 @@ class FairPCA(
             never filled, or one on a GPU), a data frame, a Dask or Spark collection, an Arrow
             stream, the path of a CSV, Parquet or Arrow file or of a folder of them, or rows already
             opened.
-        y : None
-            Ignored.
+        y : (n,) array-like, or column name of X, optional
+            The class of each row, for a restriction with `given_labels`; otherwise ignored.
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
             Group of each row; several attributes make their intersections. Named columns are
             taken out of X before fitting.
@@ -270,7 +275,8 @@ class FairPCA(
         Raises
         ------
         InvalidInput
-            Missing groups, too many groups, NaN, infinity, text, lengths that differ, no rows.
+            Missing groups, y missing where it is needed, too many groups, NaN, infinity, text,
+            lengths that differ, no rows.
         InvalidParameter
             A setting out of range.
         Incompatible
@@ -278,8 +284,9 @@ class FairPCA(
             together with another, or a share of variance that no dimension keeps.
         """
         with self._all_or_nothing():
-            rows, columns = self._rows_of(X, sensitive_features, sample_weight, reset=True)
-            moments = moments_of(rows, GroupLimit(self.max_groups))
+            y = self._labels(y, X, sensitive_features)
+            rows, columns = self._rows_of(X, y, sensitive_features, sample_weight, reset=True)
+            moments = moments_of(rows, GroupLimit(self.max_groups), has_labels=y is not None)
             self._fit(moments, columns, has_groups=_has_groups(X, sensitive_features))
         return self
 
@@ -298,7 +305,8 @@ class FairPCA(
         """
         is_first = not hasattr(self, "moments_")
         with self._all_or_nothing():
-            rows, columns = self._rows_of(X, sensitive_features, sample_weight, reset=is_first)
+            y = self._labels(y, X, sensitive_features)
+            rows, columns = self._rows_of(X, y, sensitive_features, sample_weight, reset=is_first)
             has_groups = _has_groups(X, sensitive_features)
             before = None
             if not is_first:
@@ -311,7 +319,8 @@ class FairPCA(
                     )
                 before, columns = self.moments_.matrices(), columns or self._group_columns
             # Never moments that refer to the rows, whose memory the next ones may be read into.
-            moments = accumulate(rows, GroupLimit(self.max_groups), onto=before)
+            limit = GroupLimit(self.max_groups)
+            moments = accumulate(rows, limit, onto=before, has_labels=y is not None)
             self._fit(moments, columns, has_groups=has_groups)
         return self
 
@@ -349,16 +358,36 @@ class FairPCA(
         return tags
 
     def _rows_of(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, *, reset: bool
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, *, reset: bool
     ) -> tuple[Rows, tuple[str, ...]]:
         """The rows, opened; also the group columns that were taken out of X."""
         check_settings(self)
         if not _has_groups(X, sensitive_features) and self.missing_groups == "ignore":
             sensitive_features = Everyone(_EVERYONE)
-        rows = rows_of(X, sensitive_features, sample_weight)
+        rows = rows_beside(X, sensitive_features, {"y": y}, sample_weight)
         take_features(self, rows, reset=reset)
         check_dimension(self.n_components, self.n_features_in_)
-        return rows, _columns_aside(rows, X, sensitive_features, sample_weight)
+        columns = _columns_aside(rows, X, sensitive_features, sample_weight)
+        return rows, (*columns, *([y] if isinstance(y, str) else []))
+
+    def _labels(self, y: Any, X: Any, sensitive_features: Any) -> Any:
+        """y, where the restriction needs the class of each row; None otherwise.
+
+        Raises
+        ------
+        InvalidInput
+            It is needed and missing.
+        """
+        hide = restriction_of(self.restriction)
+        if not declares(hide, "needs_labels") or not _has_groups(X, sensitive_features):
+            return None
+        if y is None:
+            raise InvalidInput(
+                f"y is missing, and the restriction is {hide!r}",
+                "Allowed is the class of each row: an array, or the name of a column of X",
+                "Pass y=..., or leave given_labels out",
+            )
+        return y
 
     def _fit(self, moments: Moments, columns: tuple[str, ...], *, has_groups: bool) -> None:
         if has_groups and moments.n_groups == 1:

@@ -9,7 +9,7 @@ import numpy as np
 from fairspan.certificates.claims import evidence_of, stored_settings
 from fairspan.certificates.solution import Solution, Status
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
-from fairspan.linalg import leading_subspace
+from fairspan.linalg import leading_subspace, with_positive_signs
 from fairspan.linalg.budget import running_out_told
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
@@ -218,18 +218,21 @@ def smallest_dimension(
 def _fit_of(
     solved: Solved, moments: Moments, settings: _Settings, coordinates: InCoordinates | None
 ) -> Fit:
-    problem, solution, basis = solved.problem, solved.solution, solved.basis
-    errors = problem.errors(basis)
+    problem, solution, projector = solved.problem, solved.solution, solved.projector
+    errors = projector.errors(problem.second_moments)
     losses = np.maximum(errors - problem.best_errors, 0.0)
-    variances = np.einsum("gii->gi", problem.second_moments.compressed(basis))
-    variances = np.maximum(variances, 0.0)  # along directions without any, rounding
+    variances = projector.kept_by_component(problem.second_moments)
     if solution.status is Status.UNRESOLVED:
         solution = replace(solution, reason=_reason(problem, solution, moments, settings))
     if coordinates is not None:
         columns = coordinates.in_features(solution.components.T, problem.n_components)
         components = np.ascontiguousarray(columns.T)
         solution = replace(solution, components=components, eigen="thin")
-        variances = np.pad(variances, ((0, 0), (0, len(components) - basis.shape[1])))
+        variances = np.pad(variances, ((0, 0), (0, len(components) - variances.shape[1])))
+    encoder, decoder = solution.components, None
+    if solved.encoder is not None:
+        encoder, decoder = _oblique(solved.encoder, solved.solution, solution, coordinates)
+        solution = replace(solution, components=np.ascontiguousarray(decoder.T))
     center, hide = settings.center, settings.restriction
     mean = np.zeros(moments.n_features) if center == "none" else moments.mean
     provenance = Provenance(
@@ -251,15 +254,38 @@ def _fit_of(
         reason=solution.reason,
     )
     subspace = FairSubspace(
-        solution.components,
+        encoder,
         mean,
         settings.divisor,
         center,
         moments.feature_names,
         provenance,
         evidence_of(solution.proof),
+        decoder,
     )
     return Fit(problem, solution, subspace, errors, losses, np.array(variances), coordinates)
+
+
+def _oblique(
+    encoder: FloatArray, solved: Solution, solution: Solution, coordinates: InCoordinates | None
+) -> tuple[FloatArray, FloatArray]:
+    """Encoder and decoder in the features, the largest loading of each component positive.
+
+    Parameters
+    ----------
+    encoder : (d, m) array
+    solved, solution : Solution
+        As it was solved, with the decoder's columns in the same coordinates as the encoder; and
+        with those in the features.
+    coordinates : InCoordinates or None
+    """
+    columns, decoder = encoder.T, solution.components.T
+    if coordinates is not None:
+        both = coordinates.frame.spread_out(np.hstack([solved.components.T, columns]))
+        turned, columns = np.hsplit(both, 2)
+        columns = columns * np.sign(np.einsum("ij,ij->j", turned, decoder))
+    signed = with_positive_signs(columns)
+    return np.ascontiguousarray(signed.T), decoder * np.sign(np.einsum("ij,ij->j", signed, columns))
 
 
 def _reason(problem: Problem, solution: Solution, moments: Moments, settings: _Settings) -> str:

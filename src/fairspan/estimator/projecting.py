@@ -22,7 +22,7 @@ from fairspan.rows.registry import (
     transformed_there,
 )
 from fairspan.rows.sparse import SparseRows
-from fairspan.subspace import FairSubspace, squared_residuals
+from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 
 
@@ -98,7 +98,8 @@ class ProjectsRows(TransformerMixin):  # type: ignore[misc]
             take_features(self, rows, reset=False)
         blocks = blocks_for(rows, self.subspace_)
         centred = (self._standardized(block.values) for block in blocks)
-        return -np.concatenate([squared_residuals(each, self.components_) for each in centred])
+        projector = self.subspace_.projector
+        return -np.concatenate([projector.squared_residuals(each) for each in centred])
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`: higher is better."""
@@ -163,6 +164,5 @@ def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None)
 def _row_scores(subspace: FairSubspace, X: Any) -> FloatArray:
     """`score_samples` without the estimator, whose moments would be sent to every worker."""
     rows = subspace.rows(X) - np.asarray(subspace.mean)
-    return -squared_residuals(
-        rows if subspace.scale is None else rows / subspace.scale, subspace.components
-    )
+    scaled = rows if subspace.scale is None else rows / subspace.scale
+    return -subspace.projector.squared_residuals(scaled)

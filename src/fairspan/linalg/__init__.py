@@ -28,6 +28,7 @@ from fairspan.linalg.iterative import (
     orthonormal_beside,
 )
 from fairspan.linalg.memo import SolvedMixtures
+from fairspan.linalg.reflection import Reflection, complement
 from fairspan.linalg.sum_bounds import cholesky_ceiling, frobenius_ceiling, top_sum_bound
 
 __all__ = [
@@ -35,10 +36,12 @@ __all__ = [
     "TIE_TOLERANCE",
     "IterativeSubspace",
     "LeadingSubspace",
+    "Reflection",
     "SmallestSum",
     "SolvedMixtures",
     "Spectrum",
     "cholesky_ceiling",
+    "complement",
     "eigh",
     "eigvalsh",
     "frobenius_ceiling",

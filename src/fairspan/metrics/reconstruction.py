@@ -76,11 +76,11 @@ def group_figures(subspace: FairSubspace, moments: Moments) -> GroupFigures:
     if subspace.scale is not None:
         moments = moments.divided_by(subspace.scale)
         point = None if point is None else point / subspace.scale
-    basis = subspace.basis
-    inside, point, basis = moments.with_basis(point, basis, subspace.dimension)
+    projector = subspace.projector
+    inside, point, columns = moments.with_basis(point, projector.columns, subspace.dimension)
     second = inside.operator_about(point)
     problem = Problem(second, moments.labels, moments.weights, subspace.dimension, TotalError())
-    errors = problem.errors(basis)
+    errors = projector.with_columns(columns).errors(second)
     return GroupFigures(moments.labels, second.traces, errors, problem.best_errors)
 
 

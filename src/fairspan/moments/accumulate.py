@@ -23,6 +23,7 @@ from fairspan.rows.device.arrays import DeviceRows
 from fairspan.rows.engines import folded
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
+from fairspan.rows.groups import without_last_attribute
 from fairspan.rows.protocol import Rows, RowSource
 from fairspan.rows.sampling import SampledRows
 from fairspan.rows.sparse import SparseRows
@@ -36,7 +37,11 @@ _OF_A_PART = GroupLimit(in_parts=True)
 
 @running_out_told()
 def statistics_of(
-    rows: Rows, limit: GroupLimit = USUAL_LIMIT, onto: GroupStatistics | None = None
+    rows: Rows,
+    limit: GroupLimit = USUAL_LIMIT,
+    onto: GroupStatistics | None = None,
+    *,
+    has_labels: bool = False,
 ) -> GroupStatistics:
     """Read all rows once and return the moments of each group.
 
@@ -50,6 +55,8 @@ def statistics_of(
         How many groups there may be.
     onto : GroupStatistics, optional
         Of rows that came before. These are then added, and the limit is one of all rows.
+    has_labels : bool
+        Whether the last column of the labels is the class that a row has in y.
 
     Raises
     ------
@@ -57,7 +64,9 @@ def statistics_of(
         Whatever the source finds wrong with its rows; no rows at all; too many groups; numbers
         whose squares overflow.
     """
-    limit = limit.over(rows)
+    limit, wanted = limit.over(rows), limit
+    if has_labels:  # a limit that was set is one of groups, not of their classes
+        limit = replace(limit, max_groups=None)
     if not isinstance(rows, SparseRows):
         tell_if_long(getattr(rows, "n_rows", None), rows.n_features)
     if onto is not None:
@@ -66,9 +75,14 @@ def statistics_of(
     found = folded(rows, fold)
     if found is None or not found.groups:
         raise no_rows(EVERY_ROW if found is None else found.intake)
+    if has_labels:
+        found = replace(found, has_labels=True)
     if onto is not None:
         found = fold.merged(onto, found)
     replace(limit, in_parts=False).check(len(found.groups), found.n_rows, found.n_features)
+    if has_labels and wanted.max_groups is not None:
+        n_groups = len({without_last_attribute(label) for label in found.labels})
+        wanted.check(n_groups, found.n_rows, found.n_features)
     return found
 
 

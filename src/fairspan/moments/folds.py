@@ -112,7 +112,9 @@ class SparseFolds:
         return SparseMoments.of_rows(_some(self.rows, self.labels, self.labels.folds != fold))
 
 
-def fold_moments(rows: Rows, folds: Folds, limit: GroupLimit = USUAL_LIMIT) -> FoldMoments:
+def fold_moments(
+    rows: Rows, folds: Folds, limit: GroupLimit = USUAL_LIMIT, *, has_labels: bool = False
+) -> FoldMoments:
     """Moments of each group in each fold: one pass over the rows, wherever they are.
 
     Parameters
@@ -122,24 +124,32 @@ def fold_moments(rows: Rows, folds: Folds, limit: GroupLimit = USUAL_LIMIT) -> F
     folds : Folds
     limit : GroupLimit
         How many groups there may be.
+    has_labels : bool
+        Whether the last column of the labels, but for the cluster, is the class that a row has in
+        y.
 
     Raises
     ------
     InvalidInput
         Whatever the source finds wrong with its rows; no rows at all; too many groups.
     """
-    limit = limit.over(rows)
+    limit, wanted = limit.over(rows), limit
+    if has_labels:  # a limit that was set is one of groups, not of their classes
+        limit = replace(limit, max_groups=None)
     pass_over_rows = FoldMomentsFold(folds, replace(limit, in_parts=True))
     found = folded(rows, pass_over_rows)
     if found is None or not any(part is not None and part.groups for part in found):
         intake = EVERY_ROW if found is None else _intake(found)
         raise no_rows(intake)
     parts = tuple(
-        None if part is None or not part.groups else GroupMoments.of(part) for part in found
+        None
+        if part is None or not part.groups
+        else GroupMoments.of(replace(part, has_labels=has_labels))
+        for part in found
     )
     summed = SummedFolds(parts, _intake(found))
     counts = summed.whole.counts
-    replace(limit, in_parts=False).check(len(counts), int(counts.sum()), rows.n_features)
+    replace(wanted, in_parts=False).check(len(counts), int(counts.sum()), rows.n_features)
     return summed
 
 
@@ -249,7 +259,10 @@ def _sum(parts: Sequence[GroupStatistics | None]) -> GroupMoments:
     for each in statistics[1:]:
         check_mergeable(first, each)
     groups = [_merged(label, parts_of) for label, parts_of in by_label.items()]
-    return GroupMoments.of(GroupStatistics(groups, first.n_features, first.feature_names))
+    whole = GroupStatistics(
+        groups, first.n_features, first.feature_names, has_labels=first.has_labels
+    )
+    return GroupMoments.of(whole)
 
 
 def _merged(label: Label, parts: Sequence[OneGroup]) -> OneGroup:

@@ -70,7 +70,7 @@ class GroupMeans(Protocol):
     def with_basis(
         self, point: FloatArray | None, basis: FloatArray, n_components: int
     ) -> "tuple[GroupMeans, FloatArray | None, FloatArray]":
-        """Moments, a point and a (p, r) basis in coordinates in which they are judged fast.
+        """Moments, a point and (p, r) columns in coordinates in which they are judged fast.
 
         There are at least `n_components` coordinates.
         """

@@ -23,12 +23,12 @@ from fairspan.moments.group_statistics import (
     unpacked,
 )
 from fairspan.moments.operators import DenseSecondMoments
+from fairspan.rows.beside import rows_beside
 from fairspan.rows.group_limit import GroupLimit
-from fairspan.rows.groups import label_array
+from fairspan.rows.groups import label_array, without_last_attribute
 from fairspan.rows.protocol import OnMissing
-from fairspan.rows.registry import rows_of
 from fairspan.storage import MOMENTS, NotAllowed, read_archive, write_archive
-from fairspan.typing import AnyArray, FloatArray, IntegerArray
+from fairspan.typing import AnyArray, BoolArray, FloatArray, IntegerArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,6 +53,9 @@ class GroupMoments(GroupMeans):
     feature_names : tuple of str or None
     intake : Intake
         Rows that were read but are not in, if any.
+    by_label : GroupMoments or None
+        The moments of each group and class of y, tuples whose last part is the class; None where
+        no y was given. The other attributes are their sums over the classes.
 
     Examples
     --------
@@ -74,6 +77,7 @@ class GroupMoments(GroupMeans):
     scatters: FloatArray
     feature_names: tuple[str, ...] | None = None
     intake: Intake = EVERY_ROW
+    by_label: "GroupMoments | None" = None
 
     @classmethod
     def from_rows(
@@ -82,6 +86,7 @@ class GroupMoments(GroupMeans):
         sensitive_features: Any,
         sample_weight: Any = None,
         *,
+        labels: Any = None,
         on_missing: OnMissing = "error",
         max_groups: int | None = None,
         max_memory: int | None = None,
@@ -100,6 +105,9 @@ class GroupMoments(GroupMeans):
             are not in memory.
         sample_weight : (n,) array-like, or column name of X, optional
             Finite and not negative; a row of weight zero counts as absent.
+        labels : (n,) array-like, or column name of X, optional
+            y, the class of each row, for restrictions that hold in each class
+            (`MeanParity(given_labels=...)`); see `by_label`.
         on_missing : {"error", "drop"}
             What to do with rows in which a feature or the group is missing. Those that are dropped
             are counted in `intake`.
@@ -109,7 +117,8 @@ class GroupMoments(GroupMeans):
             number.
         max_memory : int, optional
             Bytes that may be taken, about 24 k p^2; more is refused before any matrix is made. By
-            default, what this machine or container has.
+            default, what this machine or container has. With labels, k counts every group in
+            every class.
 
         Returns
         -------
@@ -129,12 +138,16 @@ class GroupMoments(GroupMeans):
         of Chan, Golub and LeVeque (1979), so that column offsets of 1e6 standard deviations cost
         no more than rounding. Memory beyond the input does not grow with n.
         """
-        rows = rows_of(X, sensitive_features, sample_weight, on_missing)
-        return cls.of(statistics_of(rows, GroupLimit(max_groups, max_memory=max_memory)))
+        rows = rows_beside(X, sensitive_features, {"labels": labels}, sample_weight, on_missing)
+        limit, has_labels = GroupLimit(max_groups, max_memory=max_memory), labels is not None
+        return cls.of(statistics_of(rows, limit, has_labels=has_labels))
 
     @classmethod
     def of(cls, statistics: GroupStatistics) -> "GroupMoments":
         """Put the statistics of groups side by side; there may be no group."""
+        if statistics.has_labels:
+            by_label = cls.of(replace(statistics, has_labels=False))
+            return replace(cls.of(statistics.without_labels()), by_label=by_label)
         groups, p = statistics.groups, statistics.n_features
         k = len(groups)
         return cls(
@@ -149,7 +162,9 @@ class GroupMoments(GroupMeans):
 
     @property
     def statistics(self) -> GroupStatistics:
-        """The same, group by group."""
+        """The same, group by group; or by group and class of y, where that is known."""
+        if self.by_label is not None:
+            return replace(self.by_label.statistics, has_labels=True, intake=self.intake)
         columns = (self.counts.tolist(), self.weights.tolist(), self.means, self.scatters)
         groups = [OneGroup(*column) for column in zip(self.labels, *columns, strict=True)]
         return GroupStatistics(groups, self.n_features, self.feature_names, self.intake)
@@ -207,8 +222,12 @@ class GroupMoments(GroupMeans):
 
     def divided_by(self, scale: FloatArray) -> "GroupMoments":
         """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
+        by_label = None if self.by_label is None else self.by_label.divided_by(scale)
         return replace(
-            self, means=self.means / scale, scatters=self.scatters / np.outer(scale, scale)
+            self,
+            means=self.means / scale,
+            scatters=self.scatters / np.outer(scale, scale),
+            by_label=by_label,
         )
 
     def selected(self, features: Sequence[int]) -> "GroupMoments":
@@ -220,6 +239,7 @@ class GroupMoments(GroupMeans):
             means=self.means[:, index],
             scatters=self.scatters[:, index[:, None], index],
             feature_names=None if names is None else tuple(names[i] for i in index),
+            by_label=None if self.by_label is None else self.by_label.selected(features),
         )
 
     def __add__(self, other: object) -> "GroupMoments":
@@ -233,6 +253,8 @@ class GroupMoments(GroupMeans):
 
     def without_small_groups(self, minimum: int) -> "GroupMoments":
         """The moments of the groups of at least `minimum` rows, to be shown to others.
+
+        Classes of y are kept where every group that is left has as many rows in each of its own.
 
         Parameters
         ----------
@@ -255,13 +277,23 @@ class GroupMoments(GroupMeans):
                 "Allowed is a minimum that leaves at least one group",
                 "Lower it, or join groups before the moments are made",
             )
+        kept = self.of_groups(large)
+        if self.by_label is None:
+            return kept
+        left, pairs = set(kept.labels), self.by_label
+        own = np.array([without_last_attribute(pair) in left for pair in pairs.labels])
+        enough = bool((pairs.counts[own] >= minimum).all())
+        return replace(kept, by_label=pairs.of_groups(own) if enough else None)
+
+    def of_groups(self, chosen: BoolArray) -> "GroupMoments":
+        """The moments of some of the groups, a (k,) array that says which."""
         return replace(
             self,
-            groups=self.groups[large],
-            counts=self.counts[large],
-            weights=self.weights[large],
-            means=self.means[large],
-            scatters=self.scatters[large],
+            groups=self.groups[chosen],
+            counts=self.counts[chosen],
+            weights=self.weights[chosen],
+            means=self.means[chosen],
+            scatters=self.scatters[chosen],
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -4,13 +4,20 @@ Of each scatter only the lower triangle is stored, as it is symmetric.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fairspan.errors import InvalidInput
 from fairspan.linalg.semidefinite import may_be_scatter
-from fairspan.rows.groups import Label, kind_in_words, listed, plain_labels, same_kind
+from fairspan.rows.groups import (
+    Label,
+    kind_in_words,
+    listed,
+    plain_labels,
+    same_kind,
+    without_last_attribute,
+)
 from fairspan.storage import (
     MOMENTS,
     Contents,
@@ -82,6 +89,8 @@ class GroupStatistics:
     n_features : int
     feature_names : tuple of str or None
     intake : Intake
+    has_labels : bool
+        Whether the last attribute of each label is the class that a row has in y.
 
     Raises
     ------
@@ -93,6 +102,7 @@ class GroupStatistics:
     n_features: int
     feature_names: tuple[str, ...] | None = None
     intake: Intake = EVERY_ROW
+    has_labels: bool = False
 
     def __post_init__(self) -> None:
         in_order = tuple(sorted(self.groups, key=lambda group: group.label))
@@ -116,7 +126,15 @@ class GroupStatistics:
         for group in other.groups:
             parts[group.label] = merged(parts.get(group.label), group)
         intake = self.intake + other.intake
-        return GroupStatistics([*parts.values()], self.n_features, self.feature_names, intake)
+        return replace(self, groups=[*parts.values()], intake=intake)
+
+    def without_labels(self) -> "GroupStatistics":
+        """The moments of each group, whatever class its rows have in y."""
+        parts: dict[Label, OneGroup] = {}
+        for pair in self.groups:
+            label = without_last_attribute(pair.label)
+            parts[label] = merged(parts.get(label), replace(pair, label=label))
+        return replace(self, groups=[*parts.values()], has_labels=False)
 
 
 def merged(a: OneGroup | None, b: OneGroup) -> OneGroup:
@@ -176,7 +194,9 @@ def check_mergeable(a: GroupStatistics, b: GroupStatistics) -> None:
         if a.feature_names is not None and b.feature_names is not None:
             details = f" ({', '.join(_of_names(a.feature_names, b.feature_names))})"
         differences.append(f"The features differ: {_described(a)} against {_described(b)}{details}")
-    if a.groups and b.groups and not same_kind(a.labels, b.labels):
+    if a.has_labels != b.has_labels:
+        differences.append("One of them knows the class that each row has in y, the other does not")
+    elif a.groups and b.groups and not same_kind(a.labels, b.labels):
         differences.append(
             f"The groups are of different types: {listed(a.labels)} against {listed(b.labels)} "
             f"({kind_in_words(a.labels)} against {kind_in_words(b.labels)})"
@@ -216,6 +236,8 @@ def packed(moments: GroupStatistics) -> Contents:
         "n_dropped": moments.intake.n_dropped,
         "sampled_from": moments.intake.sampled_from,
     }
+    if moments.has_labels:
+        header["n_label_columns"] = 1
     shape = (len(groups), moments.n_features)
     arrays: dict[str, AnyArray] = {
         "counts": np.array([group.count for group in groups], dtype=np.int64),
@@ -245,9 +267,12 @@ def unpacked(contents: Contents, name: str) -> GroupStatistics:
     """
     header, arrays = contents
     names, p = header["feature_names"], arrays["means"].shape[1]
+    has_labels = header.get("n_label_columns", 0) == 1
     groups = []
     try:
         for index, label in enumerate(plain_labels(header["groups"])):
+            if has_labels and not (isinstance(label, tuple) and len(label) > 1):
+                raise NotAllowed(f"groups[{index}]", "has no class of y", "a group and a class")
             count, weight = int(arrays["counts"][index]), float(arrays["weights"][index])
             mean, scatter = arrays["means"][index], _square(arrays["triangles"][index], p)
             if not may_be_scatter(scatter, mean, weight):
@@ -255,7 +280,8 @@ def unpacked(contents: Contents, name: str) -> GroupStatistics:
                 raise NotAllowed(f"triangles[{index}]", found, "the scatter of some rows")
             groups.append(OneGroup(label, count, weight, mean, scatter))
         intake = Intake(header["n_dropped"], header["sampled_from"])
-        return GroupStatistics(groups, p, None if names is None else tuple(names), intake)
+        known = None if names is None else tuple(names)
+        return GroupStatistics(groups, p, known, intake, has_labels)
     except ValueError as error:
         raise MOMENTS.refusal(name, error) from error
 

@@ -47,7 +47,11 @@ _THIN_SHARE = 0.8
 
 
 def accumulate(
-    rows: Rows, limit: GroupLimit = USUAL_LIMIT, onto: GroupMoments | None = None
+    rows: Rows,
+    limit: GroupLimit = USUAL_LIMIT,
+    onto: GroupMoments | None = None,
+    *,
+    has_labels: bool = False,
 ) -> GroupMoments:
     """Matrices of each group, from one pass over the rows.
 
@@ -58,6 +62,8 @@ def accumulate(
         How many groups there may be.
     onto : GroupMoments, optional
         Of rows that came before. These are then added, and the limit is one of all rows.
+    has_labels : bool
+        Whether the last column of the labels is the class that a row has in y.
 
     Raises
     ------
@@ -65,25 +71,30 @@ def accumulate(
         As :func:`fairspan.moments.accumulate.statistics_of`.
     """
     before = None if onto is None else onto.statistics
-    return GroupMoments.of(statistics_of(rows, limit, before))
+    return GroupMoments.of(statistics_of(rows, limit, before, has_labels=has_labels))
 
 
-def moments_of(rows: Rows, limit: GroupLimit = USUAL_LIMIT) -> Moments:
+def moments_of(rows: Rows, limit: GroupLimit = USUAL_LIMIT, *, has_labels: bool = False) -> Moments:
     """Moments of each group; beyond some features they may refer to the rows.
 
-    That is so where the rows are sparse, or in memory here and clearly fewer than their features.
+    That is so where the rows are sparse, or in memory here and clearly fewer than their features,
+    unless they have classes of y.
 
     Parameters
     ----------
     rows : RowSource or PartedRows
     limit : GroupLimit
         How many groups there may be.
+    has_labels : bool
+        Whether the last column of the labels is the class that a row has in y.
 
     Raises
     ------
     InvalidInput
         As :func:`accumulate`.
     """
+    if has_labels:
+        return accumulate(rows, limit, has_labels=True)
     if isinstance(rows, SparseRows) and rows.n_features > MATRICES_UP_TO:
         return SparseMoments.of_rows(rows, limit.over(rows))
     if isinstance(rows, ArrayRows | FrameRows) and _is_thin(rows):

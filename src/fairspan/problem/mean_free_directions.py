@@ -45,7 +45,27 @@ def mean_free_directions(
     array([[0.],
            [1.]])
     """
-    n_groups, p = means.shape
+    p, span = means.shape[1], mean_differences(means, covariances)
+    rank = span.shape[1]
+    if n_components > p - rank:
+        raise Incompatible(
+            f"n_components is {n_components} with mean parity",
+            f"Allowed is at most {p - rank}: of {p} features, the means that are to agree differ "
+            f"along {rank} direction(s)",
+            "Choose fewer components, or leave the restriction out",
+        )
+    return np.ascontiguousarray(np.linalg.qr(span, mode="complete")[0][:, rank:])
+
+
+def mean_differences(means: FloatArray, covariances: FloatArray) -> FloatArray:
+    """Independent columns of unit length that span all differences of the means, (p, rank).
+
+    Parameters
+    ----------
+    means : (k, p) array
+    covariances : (k, p, p) array
+        Their diagonals tell what is small in each feature.
+    """
     # From one of them first: far from zero a mean of means is rounded, and two groups would seem to
     # differ along two directions.
     differences = means - means[0]
@@ -58,16 +78,8 @@ def mean_free_directions(
     unit = np.where(spread > 0, spread, 1.0)
     _, sizes, axes = np.linalg.svd(differences / unit, full_matrices=False)
     rank = int((sizes > _DEPENDENT * sizes[0]).sum()) if sizes[0] > 0 else 0
-    if n_components > p - rank:
-        raise Incompatible(
-            f"n_components is {n_components} with mean parity",
-            f"Allowed is at most {p - rank}: of {p} features, the means of {n_groups} groups "
-            f"differ along {rank} direction(s)",
-            "Choose fewer components, or leave the restriction out",
-        )
     span = (axes[:rank] * unit).T
-    span /= np.maximum(np.linalg.norm(span, axis=0), np.finfo(np.float64).tiny)
-    return np.ascontiguousarray(np.linalg.qr(span, mode="complete")[0][:, rank:])
+    return np.asarray(span / np.maximum(np.linalg.norm(span, axis=0), np.finfo(np.float64).tiny))
 
 
 def split_by_variance(

@@ -93,6 +93,20 @@ def field_values(settings: object) -> dict[str, Any]:
     return {field.name: getattr(settings, field.name) for field in fields(settings) if field.init}
 
 
+def changed_fields(settings: Any) -> dict[str, Any]:
+    """The fields of a settings object that are not at their defaults.
+
+    Examples
+    --------
+    >>> from fairspan.problem.criteria import ErrorGap
+    >>> changed_fields(ErrorGap(2.0)), changed_fields(ErrorGap())
+    ({'penalty': 2.0}, {})
+    """
+    defaults = {field.name: field.default for field in fields(settings)}
+    values = field_values(settings)
+    return {name: value for name, value in values.items() if value != defaults[name]}
+
+
 def nested_fields(owner: str, settings: object) -> dict[str, Any]:
     """The fields of a settings object under their nested names; none of anything else.
 

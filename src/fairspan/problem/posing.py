@@ -2,18 +2,21 @@
 
 import numbers
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
 from fairspan.errors import Incompatible, warn
+from fairspan.linalg import Reflection, complement
 from fairspan.moments.center import Center
 from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import Criterion
-from fairspan.problem.mean_free_directions import mean_free_directions
+from fairspan.problem.criteria import Criterion, declares
+from fairspan.problem.mean_free_directions import mean_differences, mean_free_directions
+from fairspan.problem.oblique import Encoding, encoding_without
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.registry import object_of
@@ -22,6 +25,8 @@ from fairspan.typing import FloatArray
 
 # Sums of squares in the directions that a restriction forbids are rounded by this share.
 _ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
+# Directions are few where they are no more than one in so many.
+_FEW_OF = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +44,16 @@ class Restricted:
     shift : float
         To be added to values of the problem: what all groups lose alike outside of the directions
         is left out of it, since means that lie far apart would drown everything else.
+    encoding : Encoding or None
+        How rows are moved before they are projected, where the restriction is oblique; the problem
+        is then that of the moved rows.
     """
 
     full: Problem
     problem: Problem
     directions: FloatArray | None
     shift: float = 0.0
+    encoding: Encoding | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +66,10 @@ class Posed:
         Without the restriction, at any dimension.
     restriction : Restriction or None
         In the coordinates of the problem.
-    means : (k, p) array
+    means : (m, p) array
+        Those that the restriction is given: the groups' own, unless it asks for others.
     offsets : (k, p) array
-        The means, from the point about which errors are measured.
+        The groups' means, from the point about which errors are measured.
     covariances : (k, p, p) array
         About each group's own mean; empty without a restriction.
     coordinates : InCoordinates or None
@@ -88,12 +98,14 @@ class Posed:
         hide = self.restriction
         if hide is None:
             return Restricted(full, full, None)
+        if declares(hide, "oblique"):
+            return self._of_moved_rows(full)
         directions = hide.directions(self.means, self.covariances, n_components)
         means, covariances, problem, shift = self.means, self.covariances, full, 0.0
         if directions is not None:
+            beside, directions, covariances = _compressed(directions, covariances)
             means = means @ directions
-            covariances = np.array([directions.T @ each @ directions for each in covariances])
-            outside, rounding = self._outside(full, directions)
+            outside, rounding = self._outside(full, beside)
             moves = getattr(full.criterion, "moves_with_errors", None)
             common = 0.0 if moves is None else float(outside.min())
             shift = 0.0 if moves is None else moves * common
@@ -117,17 +129,87 @@ class Posed:
         problem = replace(problem, limit=hide.limit(means, covariances))
         return Restricted(full, problem, directions, shift)
 
-    def _outside(self, full: Problem, directions: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Each group's errors outside of the directions, and by how much these may be rounded."""
+    @property
+    def most_components(self) -> int:
+        """The largest d that can be asked for."""
+        hide = self.restriction
+        if hide is None:
+            return self.problem.n_features
+        if declares(hide, "oblique"):
+            return self._encoding.rank
+        return hide.most_components(self.means, self.covariances)
+
+    @cached_property
+    def _encoding(self) -> Encoding:
+        apart = mean_differences(self.means, self.covariances)
+        return encoding_without(self.problem.pooled_matrix, apart)
+
+    def _of_moved_rows(self, full: Problem) -> Restricted:
+        """The problem of rows that an oblique restriction moves first: the same for all groups.
+
+        What matters is the total error, which is that of the moved rows and what moving them costs.
+        """
+        encoding, k, p = self._encoding, full.n_groups, full.n_features
+        asked = full.n_components
+        if self.coordinates is not None and isinstance(self.coordinates.asked, numbers.Integral):
+            asked = int(self.coordinates.asked)
+        if asked > encoding.rank:
+            raise Incompatible(
+                f"n_components is {asked} with {self.restriction!r}",
+                f"Allowed is at most {encoding.rank}: once their means agree, the rows vary along "
+                "no more directions",
+                "Choose fewer components",
+            )
+        moved = DenseSecondMoments(
+            np.broadcast_to(encoding.second_moment, (k, p, p)),
+            offset_rounding=full.dense.offset_rounding,
+        )
+        problem = replace(
+            full,
+            second_moments=moved,
+            unrestricted=full,
+            fixed=np.zeros(k),
+            left_out=encoding.lost,
+            fixed_rounding=np.full(k, _ROUNDINGS * encoding.lost),
+            inner_rounding=_ROUNDINGS * moved.traces,
+        )
+        return Restricted(full, problem, None, encoding.lost, encoding)
+
+    def _outside(self, full: Problem, beside: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Each group's errors beside the directions left, and by how much these may be rounded."""
         if getattr(full.criterion, "is_logarithmic", False):
             nothing = np.zeros(full.n_groups)
             return nothing, nothing  # it asks for what is kept alone
-        beside = np.linalg.qr(directions, mode="complete")[0][:, directions.shape[1] :]
         within = np.array([np.vdot(beside, each @ beside) for each in self.covariances])
         outside = within + ((self.offsets @ beside) ** 2).sum(axis=1)
         moved = float(np.linalg.norm(full.dense.offset_rounding))
         rounding = 2 * np.sqrt(outside) * moved + moved**2 + _ROUNDINGS * outside
         return outside, rounding
+
+
+def _compressed(
+    directions: FloatArray, covariances: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """What (p, m) directions leave out, a basis of their span, and Q'C_gQ of every group in it.
+
+    Where they leave out few of many directions, a basis is chosen in which that takes products with
+    those few alone.
+    """
+    p, m = directions.shape
+    if p - m > p // _FEW_OF:
+        beside = np.linalg.qr(directions, mode="complete")[0][:, m:]
+        return (
+            beside,
+            directions,
+            np.array([directions.T @ each @ directions for each in covariances]),
+        )
+    beside = complement(directions)
+    reflection = Reflection.onto_axes(beside)
+    return (
+        beside,
+        reflection.beside,
+        np.array([reflection.compressed(each) for each in covariances]),
+    )
 
 
 def pose(
@@ -185,13 +267,16 @@ def pose(
     )
     if restriction is not None:
         restriction.check(moments.labels, criterion, allow_extra=allow_extra)
-    within = restriction
+        _check_center(restriction, center)
+    within, means = restriction, inside.means
+    if restriction is not None and not inside.matrix_free:
+        means = means_of(restriction, inside)
     if restriction is not None and thin is not None:
         within = _in_coordinates(restriction, thin)
     offsets = np.zeros_like(inside.means) if point is None else inside.means - point
     bare = restriction is None or inside.matrix_free
     covariances = np.empty(0) if bare else inside.matrices().second_moments("group")
-    return Posed(problem, within, inside.means, offsets, covariances, thin, n_components)
+    return Posed(problem, within, means, offsets, covariances, thin, n_components)
 
 
 def deviations_of(moments: Moments) -> FloatArray:
@@ -208,6 +293,21 @@ def deviations_of(moments: Moments) -> FloatArray:
     return np.where(constant, 1.0, deviations)
 
 
+def _check_center(restriction: Restriction, center: Center) -> None:
+    if center != "global" and declares(restriction, "oblique"):
+        raise Incompatible(
+            f"{restriction!r} was asked for with center={center!r}",
+            "Allowed is center='global': rows are moved about the mean of all of them",
+            "Use center='global', or an orthogonal restriction",
+        )
+
+
+def means_of(restriction: Restriction, moments: GroupMeans) -> FloatArray:
+    """The means that a restriction is given: the groups' own, or those that it asks for, (m, p)."""
+    asked: Any = getattr(restriction, "means_of", None)
+    return moments.means if asked is None else np.asarray(asked(moments))
+
+
 def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restriction:
     """The restriction of coordinates that stands for that of all features.
 
@@ -221,17 +321,18 @@ def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restrict
         how many.
     """
     # A restriction that counts no directions means the same in all coordinates.
-    if not getattr(restriction, "is_exact", False):
+    if not getattr(restriction, "is_exact", False) or declares(restriction, "oblique"):
         return restriction
     moments, n_features = within.frame.moments, within.frame.n_features
-    free = mean_free_directions(moments.means, moments.second_moments("group"), 1)
+    means = means_of(restriction, moments)
+    free = mean_free_directions(means, moments.second_moments("group"), 1)
     most = n_features - moments.n_features + free.shape[1]
     least = int(within.asked) if isinstance(within.asked, numbers.Integral) else 1
     if least > most:
         raise Incompatible(
             f"n_components is {least} with {restriction!r}",
-            f"Allowed is at most {most}: of {n_features} features, the means of "
-            f"{moments.n_groups} groups differ along {n_features - most} direction(s)",
+            f"Allowed is at most {most}: of {n_features} features, the means that are to agree "
+            f"differ along {n_features - most} direction(s)",
             "Choose fewer components, or leave the restriction out",
         )
     if not hasattr(restriction, "n_directions") or moments.n_groups == 1:

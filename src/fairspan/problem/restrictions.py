@@ -9,18 +9,27 @@ Symbols: m_g is the mean of group g, C_g its covariance about that mean (divided
 the orthonormal (p, d) basis. All are in scaled units where the features are scaled.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import numpy as np
 
-from fairspan.errors import Incompatible
+from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.linalg import eigh
+from fairspan.moments.group_means import GroupMeans
+from fairspan.problem.coinciding_means import ATTRIBUTES, coinciding_means
 from fairspan.problem.criteria import Criterion, TotalError
 from fairspan.problem.mean_free_directions import mean_free_directions, split_by_variance
-from fairspan.problem.parameters import check_count, check_number
+from fairspan.problem.parameters import (
+    changed_fields,
+    check_choice,
+    check_count,
+    check_flag,
+    check_number,
+)
 from fairspan.problem.problem import CovariancesWithin, Limit, MeansWithin
-from fairspan.rows.groups import Label
+from fairspan.rows.groups import Label, plain_labels
 from fairspan.typing import FloatArray
 
 # Without n_directions, covariance parity keeps this share of the directions.
@@ -28,7 +37,14 @@ _SHARE_OF_DIRECTIONS = 0.85
 
 
 class Restriction(Protocol):
-    """What hides the group: which subspaces are left, whatever criterion is minimised in them."""
+    """What hides the group: which subspaces are left, whatever criterion is minimised in them.
+
+    It may have a method ``means_of(moments)``, an (m, p) array of means that it is given in place
+    of the groups' own; a property ``needs_labels``, true where these means are those of classes of
+    y, which the moments then know as ``by_label``; and a field ``oblique``, with which rows are
+    moved until these means agree, before they are projected, in place of all else
+    (:mod:`fairspan.problem.oblique`).
+    """
 
     @property
     def name(self) -> str:
@@ -57,7 +73,7 @@ class Restriction(Protocol):
         """What a subspace must not exceed, within the directions; None for no further limit."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MeanParity:
     """The projected rows of all groups have the same mean, or nearly.
 
@@ -70,12 +86,31 @@ class MeanParity:
     ----------
     tolerance : float, default=0.0
         Largest distance of the two projected means, in (scaled) units of the features.
+    attributes : {"intersections", "marginal"}, default="intersections"
+        What groups of several attributes, such as sex and race, are to share. "intersections":
+        every combination has the same mean. "marginal": the categories of each attribute have the
+        same mean, V'Cov(x, z) = 0 for the indicator z of each category, which takes sum_j (k_j - 1)
+        directions and not prod_j k_j - 1. For a single attribute both are the same.
+    given_labels : "all", list of classes, or None, default=None
+        The means are to agree among the rows of each of these classes of the y passed to `fit`
+        (equal opportunity, Kleindessner et al. 2023), in place of all rows. The criterion is that
+        of all rows in any case.
+    oblique : bool, default=False
+        Project obliquely: rows are moved along the differences of the means, by what the other
+        features tell, and then projected. Keeps more variance at the same d. An encoder and a
+        decoder of its own, the first with rows that are not orthonormal. Total error and
+        center="global" only; d is at most the rank of what is left
+        (:mod:`fairspan.problem.oblique`).
 
     Raises
     ------
     InvalidParameter, InvalidType
-        The tolerance is no finite number, or negative. When fitting: Incompatible where too few
-        directions are left, or a tolerance meets another criterion, number of groups or solver.
+        The tolerance is no finite number, or negative; another word for the attributes; `oblique`
+        neither True nor False.
+    Incompatible
+        A tolerance with another parameter. When fitting: too few directions are left, or a
+        tolerance or an oblique projection meets another criterion, number of groups, centre or
+        solver.
 
     Examples
     --------
@@ -93,22 +128,56 @@ class MeanParity:
     """
 
     tolerance: float = 0.0
+    attributes: str = field(default="intersections", kw_only=True)
+    given_labels: str | Sequence[Label] | None = field(default=None, kw_only=True)
+    oblique: bool = field(default=False, kw_only=True)
     name: ClassVar[str] = "mean_parity"
     powers_of_unit: ClassVar[dict[str, int]] = {"tolerance": 1}
 
     def __post_init__(self) -> None:
         check_number("tolerance", self.tolerance, 0)
+        check_choice("attributes", self.attributes, ATTRIBUTES)
+        check_flag("oblique", self.oblique)
+        if self.given_labels is not None:
+            object.__setattr__(self, "given_labels", _classes(self.given_labels))
+        changed = changed_fields(self)
+        if not self.is_exact and len(changed) > 1:
+            raise Incompatible(
+                f"{self!r} has a tolerance",
+                "Allowed with a tolerance are the other parameters at their defaults",
+                "Leave them out, or use tolerance=0",
+            )
+
+    def __repr__(self) -> str:
+        # What is not said is the default, so that names of models stay short.
+        told = {"tolerance": self.tolerance} | changed_fields(self)
+        return f"MeanParity({', '.join(f'{name}={value!r}' for name, value in told.items())})"
 
     @property
     def is_exact(self) -> bool:
         """Whether it is a choice of directions, with no tolerance."""
         return self.tolerance == 0
 
+    @property
+    def needs_labels(self) -> bool:
+        """Whether it holds in classes of y, which has to be known then."""
+        return self.given_labels is not None
+
     def check(self, labels: list[Label], criterion: Criterion, *, allow_extra: bool) -> None:
         """Raise Incompatible unless it is defined for these groups and this criterion."""
         if not self.is_exact:
             exact = "MeanParity(tolerance=0) combines with every criterion and number of groups"
             _check_tolerated(self, labels, criterion, allow_extra=allow_extra, instead=exact)
+        if self.oblique and not isinstance(criterion, TotalError):
+            raise Incompatible(
+                f"{self!r} was asked for together with the criterion {criterion.name!r}",
+                "Allowed with an oblique projection is the criterion 'total_error'",
+                "Use it, or MeanParity(), which combines with every criterion",
+            )
+
+    def means_of(self, moments: GroupMeans) -> FloatArray:
+        """The means that are to agree, (m, p)."""
+        return coinciding_means(moments, self.attributes, self.given_labels)
 
     def directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int
@@ -150,8 +219,8 @@ class CovarianceParity:
         and at least d. Directions without variance are taken last.
     tolerance : float, default=None
         Largest absolute difference of the groups' variances along a direction of the subspace, in
-        squared (scaled) units of the features. Instead of `n_directions`. Needs cvxpy, and at most
-        a few dozen features.
+        squared (scaled) units of the features. Instead of `n_directions`. Zero makes them equal.
+        Up to 60 directions need cvxpy; of more, the bound is weaker and the gap usually open.
 
     Raises
     ------
@@ -227,8 +296,13 @@ class CovarianceParity:
             Fewer than d directions, or fewer than were asked for.
         """
         free = mean_free_directions(means, covariances, n_components)
-        if not self.is_exact or len(means) == 1:
+        if len(means) == 1:
             return free
+        if not self.is_exact:
+            varying, still = split_by_variance(free, covariances)
+            self._check_varying(n_components, varying.shape[1])
+            # Directions without variance would only stand for a feasible subspace of more.
+            return varying if still.shape[1] else free
         left = free.shape[1]
         wanted = self.n_directions
         if wanted is None:
@@ -241,22 +315,25 @@ class CovarianceParity:
                 "Choose a number in that range, or another n_components",
             )
         varying, still = split_by_variance(free, covariances)
-        if n_components > varying.shape[1]:
-            raise Incompatible(
-                f"CovarianceParity was asked for n_components={n_components}",
-                f"Allowed are up to {varying.shape[1]}: along no more of the directions that mean "
-                "parity leaves does any row vary about its group's mean",
-                "Choose fewer components, or use MeanParity()",
-            )
+        self._check_varying(n_components, varying.shape[1])
         values, vectors = eigh(varying.T @ (covariances[0] - covariances[1]) @ varying)
         nearest = np.sort(np.argsort(np.abs(values), kind="stable")[:wanted])
         # Along directions without variance groups are alike, and there is nothing to be kept.
         return np.hstack([varying @ vectors[:, nearest], still[:, : wanted - len(nearest)]])
 
+    def _check_varying(self, n_components: int, n_varying: int) -> None:
+        if n_components > n_varying:
+            raise Incompatible(
+                f"CovarianceParity was asked for n_components={n_components}",
+                f"Allowed are up to {n_varying}: along no more of the directions that mean "
+                "parity leaves does any row vary about its group's mean",
+                "Choose fewer components, or use MeanParity()",
+            )
+
     def most_components(self, means: FloatArray, covariances: FloatArray) -> int:
         """The largest d that can be asked for."""
         free = mean_free_directions(means, covariances, 1)
-        if not self.is_exact or len(means) == 1:
+        if len(means) == 1:
             return int(free.shape[1])
         n_varying = int(split_by_variance(free, covariances)[0].shape[1])
         return n_varying if self.n_directions is None else min(n_varying, self.n_directions)
@@ -266,6 +343,19 @@ class CovarianceParity:
         if self.tolerance is None:
             return None
         return CovariancesWithin(covariances[0] - covariances[-1], self.tolerance)
+
+
+def _classes(given_labels: object) -> str | tuple[Label, ...]:
+    """The classes that were asked for, as plain values."""
+    if isinstance(given_labels, str) and given_labels == "all":
+        return given_labels
+    if isinstance(given_labels, list | tuple | np.ndarray) and len(given_labels):
+        return tuple(plain_labels(given_labels))
+    raise InvalidParameter(
+        f"given_labels is {given_labels!r}",
+        "Allowed are None, 'all' and a list of classes of y",
+        "Use one of these, such as given_labels=[1]",
+    )
 
 
 def _check_tolerated(

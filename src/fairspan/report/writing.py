@@ -23,10 +23,10 @@ from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.origin import origin_of_call
 from fairspan.report.outputs import refuse_overwriting
+from fairspan.rows.beside import rows_beside
 from fairspan.rows.fingerprint import fingerprint_of, of_bytes
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
-from fairspan.rows.registry import rows_of
 from fairspan.storage import write_whole
 
 _EXTRA, _PACKAGES = "report", ("jinja2", "matplotlib")
@@ -37,6 +37,7 @@ def write_report(
     X: Any = None,
     sensitive_features: Any = None,
     *,
+    labels: Any = None,
     n_components: int | None = None,
     criterion: Any = "minimax_loss",
     criteria: Sequence[Any] | None = None,
@@ -62,6 +63,8 @@ def write_report(
         As `GroupMoments.from_rows` takes it, of 1000 features at most. Rows are read four times,
         and four times more where the best subspaces of groups change with the rows left out.
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
+    labels : (n,) array-like, or column name of X, optional
+        y, the class of each row, which is then no feature.
     n_components : int, optional
         d; by default the least that keep 90 % of the variance over all rows.
     criterion : str or criterion object, default="minimax_loss"
@@ -124,11 +127,12 @@ def write_report(
     fingerprint: str | None
     rows = None
     if moments is None:
-        rows = _opened(X, sensitive_features, sample_weight)
+        rows = _opened(X, sensitive_features, labels, sample_weight)
         check_size(rows.n_features, settings)
-        moments, fingerprint = accumulate(rows, limit), fingerprint_of(rows)
+        moments = accumulate(rows, limit, has_labels=labels is not None)
+        fingerprint = fingerprint_of(rows)
     else:
-        _check_moments(X, sensitive_features, sample_weight, moments)
+        _check_moments(X, sensitive_features, labels, sample_weight, moments)
         fingerprint = of_bytes(moments.to_bytes())
     origin = origin_of_call(
         X,
@@ -222,18 +226,20 @@ def check_can_write(path: str | os.PathLike[str], X: Any = None) -> None:
     refuse_overwriting(Path(path), *([Path(X)] if is_file else []))
 
 
-def _opened(X: Any, sensitive_features: Any, sample_weight: Any) -> Rows:
+def _opened(X: Any, sensitive_features: Any, labels: Any, sample_weight: Any) -> Rows:
     if X is None:
         raise InvalidInput(
             "write_report received neither X nor moments",
             "Allowed are rows (X and sensitive_features), or moments in their place",
             "Pass X and sensitive_features to get intervals",
         )
-    return rows_of(X, sensitive_features, sample_weight)
+    return rows_beside(X, sensitive_features, {"labels": labels}, sample_weight)
 
 
-def _check_moments(X: Any, sensitive_features: Any, sample_weight: Any, moments: Any) -> None:
-    if any(each is not None for each in (X, sensitive_features, sample_weight)):
+def _check_moments(
+    X: Any, sensitive_features: Any, labels: Any, sample_weight: Any, moments: Any
+) -> None:
+    if any(each is not None for each in (X, sensitive_features, labels, sample_weight)):
         raise InvalidInput(
             "write_report received moments, and rows, groups or weights beside them",
             "Allowed are rows (X and sensitive_features), or moments in their place",

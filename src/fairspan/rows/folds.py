@@ -96,7 +96,6 @@ class Folds:
         """
         if not self.by_cluster:
             return FoldedLabels(labels, self.of_positions(first_row, len(labels)))
-        groups = [label[0] if len(label) == 2 else label[:-1] for label in labels.distinct]
         clusters = CodedLabels.of([label[-1] for label in labels.distinct])
         missing = clusters.missing[labels.codes]
         if missing.any():
@@ -108,7 +107,7 @@ class Folds:
         folds = np.array([self.of_cluster(label) for label in clusters.distinct], dtype=np.intp)
         of_distinct = folds[clusters.codes] if len(folds) else np.zeros(0, dtype=np.intp)
         return FoldedLabels(
-            CodedLabels.of(groups)[labels.codes], of_distinct[labels.codes], clusters[labels.codes]
+            labels.without_last_attribute(), of_distinct[labels.codes], clusters[labels.codes]
         )
 
 

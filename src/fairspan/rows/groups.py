@@ -82,6 +82,16 @@ class CodedLabels:
     def __getitem__(self, rows: Any) -> "CodedLabels":
         return CodedLabels(self.distinct, self.codes[rows])
 
+    def without_last_attribute(self) -> "CodedLabels":
+        """The labels without the last of the columns that were crossed.
+
+        Examples
+        --------
+        >>> CodedLabels.of([("a", 0), ("a", 1), ("b", 0)]).without_last_attribute().to_list()
+        ['a', 'a', 'b']
+        """
+        return CodedLabels.of(list(map(without_last_attribute, self.distinct)))[self.codes]
+
     def to_list(self) -> list[Any]:
         """The label of each row."""
         return [self.distinct[code] for code in self.codes.tolist()]
@@ -212,6 +222,11 @@ def side_by_side(codes: Codes) -> tuple[Codes, list[tuple[int, slice]]]:
     ends = np.cumsum(sizes[present]).tolist()
     places = map(slice, [0, *ends], ends)
     return order, list(zip(present.tolist(), places, strict=False))
+
+
+def without_last_attribute(label: Any) -> Any:
+    """A label of several attributes without the last; a plain one where a single one is left."""
+    return label[0] if len(label) == 2 else label[:-1]
 
 
 def label_array(labels: Sequence[Label]) -> AnyArray:

@@ -141,8 +141,10 @@ def _of_arrow(column: Any) -> CodedLabels:
     return CodedLabels(distinct, numbers_of(codes))
 
 
-def labels_of(sensitive_features: Any, n_rows: int, X: Any) -> Labels:
-    """Labels given beside the rows.
+def labels_of(
+    sensitive_features: Any, n_rows: int, X: Any, name: str = "sensitive_features"
+) -> Labels:
+    """Labels given beside the rows, by this name in messages.
 
     Raises
     ------
@@ -158,8 +160,8 @@ def labels_of(sensitive_features: Any, n_rows: int, X: Any) -> Labels:
     if isinstance(sensitive_features, Everyone):
         return Labels.constant(sensitive_features.label, n_rows)
     labels = _read(sensitive_features)
-    check_same_length(n_rows, labels.n_rows, "labels in sensitive_features")
-    check_index(X, sensitive_features, "sensitive_features")
+    check_same_length(n_rows, labels.n_rows, f"labels in {name}")
+    check_index(X, sensitive_features, name)
     return labels
 
 

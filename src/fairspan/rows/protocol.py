@@ -146,6 +146,10 @@ class Projection(Protocol):
         """Rows that span the subspace, (d, p)."""
 
     @property
+    def decoder(self) -> FloatArray:
+        """Columns that bring rows back from their coordinates, (p, d)."""
+
+    @property
     def mean(self) -> FloatArray | None:
         """What is subtracted from each row, (p,)."""
 

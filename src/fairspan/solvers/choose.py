@@ -17,8 +17,8 @@ from fairspan.linalg import with_positive_signs
 from fairspan.linalg.threads import threads_of
 from fairspan.problem.posing import Posed, Restricted
 from fairspan.problem.problem import Problem
+from fairspan.projector import Projector
 from fairspan.registry import names_of, object_of
-from fairspan.soft_projection import is_soft, retained
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.protocol import Solver
 from fairspan.solvers.restrictions.parity import tolerant_solver
@@ -105,16 +105,21 @@ class Solved:
     problem : Problem
     solution : Solution
         Its components have the p features of the problem.
+    encoder : (d, p) array or None
+        Of an oblique projection, which brings rows back by the components of the solution.
     """
 
     problem: Problem
     solution: Solution
+    encoder: FloatArray | None = None
 
     @property
-    def basis(self) -> FloatArray:
-        """B with captured variances tr(B'S_gB), shape (p, r)."""
+    def projector(self) -> Projector:
+        """What it makes of the rows."""
         components = self.solution.components
-        return retained(components) if is_soft(components) else components.T
+        if self.encoder is None:
+            return Projector(components)
+        return Projector(self.encoder, components.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,18 +177,26 @@ class Task:
         # What overflows on the way, beside a column of large numbers, is looked at in the end.
         with threads_of(None), np.errstate(all="ignore"):
             solution = solver.solve(restricted.problem, self.tol, self.random_state)
-        directions = restricted.directions
+        directions, encoding = restricted.directions, restricted.encoding
         if directions is not None:
             columns = with_positive_signs(directions @ solution.components.T)
             solution = replace(
                 solution,
                 components=np.ascontiguousarray(columns.T),
                 proof=None if solution.proof is None else solution.proof.lifted(directions),
+            )
+        if restricted.shift:
+            solution = replace(
+                solution,
                 objective=solution.objective + restricted.shift,
                 lower_bound=solution.lower_bound + restricted.shift,
                 trace=tuple(step.rescaled(1.0, restricted.shift) for step in solution.trace),
             )
-        return Solved(restricted.full, solution)
+        if encoding is None:
+            return Solved(restricted.full, solution)
+        decoder = encoding.settled(solution.components.T)
+        solution = replace(solution, components=np.ascontiguousarray(decoder.T))
+        return Solved(restricted.full, solution, encoding.encoder(decoder))
 
 
 # A share that is met up to rounding is met.
@@ -203,7 +216,7 @@ def smallest_keeping(task: Task, share: float) -> Solved:
     Incompatible
         No dimension keeps it, or the solver cannot take the problem.
     """
-    last, best = _most_components(task), -np.inf
+    last, best = task.posed.most_components, -np.inf
     obstacle: Incompatible | None = None
     for d in range(min(_least_components(task, share), last), last + 1):
         ready = task.checked(d)
@@ -227,13 +240,6 @@ def smallest_keeping(task: Task, share: float) -> Solved:
     )
 
 
-def _most_components(task: Task) -> int:
-    hide = task.posed.restriction
-    if hide is None:
-        return task.problem.n_features
-    return hide.most_components(task.posed.means, task.posed.covariances)
-
-
 def _least_components(task: Task, share: float) -> int:
     """The first d with t_d(S_g) >= share tr S_g for every group."""
     p, traces = task.problem.n_features, task.problem.second_moments.traces
@@ -252,7 +258,8 @@ def _kept(solved: Solved) -> FloatArray:
     traces = solved.problem.second_moments.traces
     varies = _varying(traces)
     kept = np.ones(len(traces))
-    kept[varies] -= solved.problem.errors(solved.basis)[varies] / traces[varies]
+    errors = solved.projector.errors(solved.problem.second_moments)
+    kept[varies] -= errors[varies] / traces[varies]
     return kept
 
 

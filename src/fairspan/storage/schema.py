@@ -99,7 +99,10 @@ MOMENTS = Schema(
             "feature_names": Maybe(Listed(Text(), "p", differ=True)),
             "n_dropped": Whole(0, MOST_ROWS),
             "sampled_from": Maybe(Whole(0, MOST_ROWS)),
-        }
+            # How many of the last attributes of a label are classes of y.
+            "n_label_columns": Whole(0, 1),
+        },
+        may_lack=frozenset({"n_label_columns"}),
     ),
     {
         "counts": Numbers("k", "i", least=1, most=MOST_ROWS, total=MOST_ROWS),
@@ -142,6 +145,7 @@ _PROOFS = {
         "evidence_weights": _WEIGHTS,
         "evidence_multipliers": Numbers("2 * *", may_be_infinite=True),
     },
+    "covariance_trace": {"evidence_weights": _WEIGHTS, "evidence_multiplier": _WEIGHTS},
     "boxes": {
         "evidence_weights": _WEIGHTS,
         "evidence_multipliers": _WEIGHTS,
@@ -169,8 +173,9 @@ SUBSPACE = Schema(
         "components": Numbers("d p"),
         "mean": Numbers("p"),
         "scale": Numbers("p", above=0),
+        "oblique_decoder": Numbers("p d"),
     },
-    may_lack=frozenset({"mean", "scale"}),
+    may_lack=frozenset({"mean", "scale", "oblique_decoder"}),
     chosen_by="evidence",
     of_choice=_PROOFS,
 )

@@ -65,6 +65,11 @@ class Frame:
         """Coordinates of a (p,) point; none of none."""
         return None if point is None else self.reduced((point - mean)[:, None])[:, 0]
 
+    def spread_out(self, columns: FloatArray) -> FloatArray:
+        """Any columns of coordinates as columns of the features, without the padding, (p, m)."""
+        r, e = self.span.rank, self.beside.shape[1]
+        return np.asarray(self.span.lifted(columns[:r]) + self.beside @ columns[r : r + e])
+
     def lifted(self, basis: FloatArray, n_more: int = 0) -> FloatArray:
         """A basis in the features.
 
@@ -83,7 +88,7 @@ class Frame:
         r, e = self.span.rank, self.beside.shape[1]
         lengths = np.linalg.norm(basis, axis=0)
         unit = basis / lengths
-        columns = self.span.lifted(unit[:r]) + self.beside @ unit[r : r + e]
+        columns = self.spread_out(unit)
         padding = unit[r + e :]
         n_used = self.n_padding if np.linalg.norm(padding) > _UNUSED else 0
         empty = self._empty_directions(n_used + n_more)

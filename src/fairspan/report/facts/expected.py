@@ -41,10 +41,11 @@ def audit_of(
         for each, answer in zip(audited, answers, strict=True)
         if is_refitted(answer, moments.n_groups)
     ]
-    some, folds = audit_in_folds(chosen, rows, moments)
+    options = replace(USUAL, has_labels=moments.by_label is not None)
+    some, folds = audit_in_folds(chosen, rows, moments, options=options)
     if len(chosen) == len(audited):
         return some, folds
-    every = audit_rows(audited, rows, moments, options=replace(USUAL, folds=None))
+    every = audit_rows(audited, rows, moments, options=replace(options, folds=None))
     estimated = {model.name: model for model in some.models}
     most = MANY_GROUPS if moments.n_groups > MANY_GROUPS else _FEW_GROUPS
     why = _NOT_REFITTED.format(most)

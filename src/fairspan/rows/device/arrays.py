@@ -116,7 +116,7 @@ class DeviceArrays:
         d, p = projection.components.shape
         check_width(rows.shape[1], d, "coordinates")
         mean, scale = _mean_and_scale(projection)
-        point, basis = place.constant(mean), place.constant(projection.components * scale)
+        point, basis = place.constant(mean), place.constant(projection.decoder.T * scale)
         return _mapped(
             rows, place, p, lambda block: place.xp.matmul(place.float64(block), basis) + point
         )

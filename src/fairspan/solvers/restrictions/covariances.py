@@ -19,7 +19,7 @@ from fairspan.linalg import eigh, eigvalsh, leading_subspace
 from fairspan.typing import FloatArray
 
 # The time grows with the sixth power: 0.2 s for 20 features, 5 s for 40, a minute for 60.
-_MOST_FEATURES = 60
+MOST_FEATURES = 60
 # Eigenvalues of MM' below this share of ||D|| are rounding.
 _ROUNDING = 1e-13
 # The limit is met up to this share of ||D||.
@@ -62,10 +62,10 @@ def program(
         cvxpy is not installed.
     """
     p = len(moment)
-    if p > _MOST_FEATURES:
+    if p > MOST_FEATURES:
         raise Incompatible(
             f"CovarianceParity was asked for a tolerance among {p} directions of equal means",
-            f"Allowed are up to {_MOST_FEATURES}: the semidefinite program grows steeply",
+            f"Allowed are up to {MOST_FEATURES}: the semidefinite program grows steeply",
             "Use CovarianceParity(n_directions=...), which takes one eigenproblem",
         )
     cvxpy = imported("cvxpy", "sdp", "CovarianceParity(tolerance=...)")

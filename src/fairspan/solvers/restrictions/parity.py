@@ -10,15 +10,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairspan.certificates.optimality import certified, goal
-from fairspan.certificates.proof import CovariancesProof, MeansProof
+from fairspan.certificates.proof import CovariancesProof, CovarianceTraceProof, MeansProof, Proof
 from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.errors import Incompatible
-from fairspan.linalg import eigvalsh
+from fairspan.linalg import eigvalsh, leading_subspace
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.solvers.protocol import Solver
-from fairspan.solvers.restrictions.covariances import best_within, program
+from fairspan.solvers.restrictions.covariance_ascent import ascended, scalar_multiplier
+from fairspan.solvers.restrictions.covariances import MOST_FEATURES, best_within, program
 from fairspan.solvers.two_groups.root_search import Reached, RootSearch
 from fairspan.typing import FloatArray
 
@@ -132,8 +133,9 @@ class LimitedCovariances:
     """max tr(V'SV) subject to ||V'DV|| <= tau, D = C_1 - C_2, in directions of equal means.
 
     Where ordinary PCA meets the limit, it is the optimum. Otherwise a semidefinite program gives
-    the bound and a start, and an ascent from it a subspace that meets the limit. The program is a
-    relaxation, so the gap may stay open, and the solution then says so.
+    the bound and a start, and an ascent from it a subspace that meets the limit; of more directions
+    than the program takes, a multiplier that is a number does the same. Both are relaxations, so
+    the gap may stay open, and the solution then says so.
     """
 
     name: ClassVar[str] = "semidefinite"
@@ -163,18 +165,27 @@ class LimitedCovariances:
                 "variances differ by that along some direction",
                 "Choose a larger tolerance, or fewer components",
             )
-        basis, multipliers = problem.pooled_optimum.vectors, np.zeros((2, *limit.difference.shape))
+        basis, name = problem.pooled_optimum.vectors, self.name
+        nothing = np.zeros((2, *limit.difference.shape))
+        proof: Proof = CovariancesProof(problem.proportions, nothing)
         within = basis.T @ limit.difference @ basis
         if np.abs(eigvalsh(within)).max() > limit.tolerance + rounding:
             pooled = problem.pooled_matrix
-            multipliers, start = program(pooled, limit.difference, d, limit.tolerance)
-            basis = best_within(pooled, limit.difference, limit.tolerance, start)
+            if len(pooled) > MOST_FEATURES:
+                nu = scalar_multiplier(pooled, limit.difference, d, limit.tolerance)
+                start = leading_subspace(pooled - nu * limit.difference, d).vectors
+                basis = ascended(pooled, limit.difference, limit.tolerance, start)
+                proof, name = CovarianceTraceProof(problem.proportions, nu), "augmented_lagrangian"
+            else:
+                multipliers, start = program(pooled, limit.difference, d, limit.tolerance)
+                basis = best_within(pooled, limit.difference, limit.tolerance, start)
+                proof = CovariancesProof(problem.proportions, multipliers)
         return certified(
             problem,
             basis,
-            CovariancesProof(problem.proportions, multipliers),
+            proof,
             tol=tol,
             n_eigenproblems=1,
             trace=[TracePoint(1, -np.inf, problem.value(basis))],
-            solver=self.name,
+            solver=name,
         )

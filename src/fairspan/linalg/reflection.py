@@ -1,0 +1,72 @@
+"""A block reflection: coordinates beside a few directions, at the cost of those few."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairspan.typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Reflection:
+    """H = I - K Y', symmetric and orthogonal, whose first r columns span r given directions.
+
+    The other columns are coordinates beside these directions. With them a (p, p) matrix is
+    compressed by products with r columns, where a (p, p - r) basis would take products with p - r
+    (Schreiber and Parlett 1988).
+
+    Attributes
+    ----------
+    reflected, scaled : (p, r) arrays
+        Y = F + E R and K = Y (I + W)^-1, for F the directions, E the first r axes, and F_1 = R W
+        the polar decomposition of the first r rows of F.
+    """
+
+    reflected: FloatArray
+    scaled: FloatArray
+
+    @classmethod
+    def onto_axes(cls, directions: FloatArray) -> "Reflection":
+        """The reflection of the span of orthonormal (p, r) directions onto the first r axes."""
+        r = directions.shape[1]
+        left, sizes, right = np.linalg.svd(directions[:r])
+        reflected = directions.copy()
+        reflected[:r] += left @ right
+        return cls(reflected, reflected @ ((right.T / (1 + sizes)) @ right))
+
+    @property
+    def beside(self) -> FloatArray:
+        """Orthonormal basis of what is beside the directions, shape (p, p - r)."""
+        p, r = self.reflected.shape
+        columns = -self.scaled @ self.reflected[r:].T
+        columns[np.arange(r, p), np.arange(p - r)] += 1.0
+        return np.asarray(columns)
+
+    def compressed(self, matrix: FloatArray) -> FloatArray:
+        """Q'MQ of a symmetric matrix, for Q the basis beside the directions."""
+        r = self.reflected.shape[1]
+        image = matrix @ self.reflected
+        half = image - self.scaled @ (self.reflected.T @ image) / 2
+        moved = self.scaled[r:] @ half[r:].T
+        return np.asarray(matrix[r:, r:] - moved - moved.T)
+
+
+def complement(directions: FloatArray) -> FloatArray:
+    """Orthonormal (p, p - m) basis of what orthonormal (p, m) columns leave out, for few of those.
+
+    Axis by axis, always the one that is farthest from all directions found so far: products with
+    p - m vectors, and no decomposition of a (p, m) matrix.
+    """
+    p, m = directions.shape
+    found = np.empty((p, p - m))
+    apart = 1 - (directions**2).sum(axis=1)
+    for column in range(p - m):
+        vector = np.zeros(p)
+        vector[int(np.argmax(apart))] = 1.0
+        for _ in range(2):  # once more for what rounding left
+            vector -= directions @ (directions.T @ vector)
+            vector -= found[:, :column] @ (found[:, :column].T @ vector)
+            vector /= np.linalg.norm(vector)
+        found[:, column] = vector
+        apart -= vector**2
+    return found

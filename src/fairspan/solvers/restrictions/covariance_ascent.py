@@ -1,0 +1,122 @@
+"""max tr(V'SV) subject to ||V'DV|| <= tau for any number of features: scalar bound, local ascent.
+
+The bound is the Lagrangian dual over V'V = I, whose multiplier can be made a number by symmetry:
+tr(V'SV) <= t_d(S - nu D) + |nu| d tau for every nu. The subspace is a local maximum, found by the
+augmented Lagrangian method with a (d, d) multiplier and brought within the limit by Newton steps.
+"""
+
+import numpy as np
+import scipy.optimize
+
+from fairspan.linalg import eigh, leading_subspace
+from fairspan.typing import FloatArray
+
+# The limit is met up to this share of ||D|| before the Newton steps.
+_NEAR = 1e-9
+# Beyond this the penalty drowns the objective's digits.
+_LARGEST_RATE = 1e6
+_NEWTON_STEPS = 8
+# A multiplier, in units of ||S|| / ||D||, beyond which the bound no longer falls.
+_LARGEST_MULTIPLIER = 1e8
+
+
+def scalar_multiplier(
+    moment: FloatArray, difference: FloatArray, n_components: int, limit: float
+) -> float:
+    """The nu with the least t_d(S - nu D) + |nu| d tau, a convex function."""
+    d = n_components
+    unit = float(np.linalg.norm(moment) / np.linalg.norm(difference))
+
+    def bound(share: float) -> tuple[float, float]:
+        """The function at nu = share * unit, and its slope."""
+        nu = share * unit
+        leading = leading_subspace(moment - nu * difference, d)
+        slope = np.sign(nu) * d * limit - float(
+            np.vdot(leading.vectors, difference @ leading.vectors)
+        )
+        return float(leading.eigenvalues[:d].sum()) + abs(nu) * d * limit, slope
+
+    low, high = -1.0, 1.0
+    while bound(low)[1] > 0 and low > -_LARGEST_MULTIPLIER:
+        low *= 4
+    while bound(high)[1] < 0 and high < _LARGEST_MULTIPLIER:
+        high *= 4
+    found = scipy.optimize.minimize_scalar(
+        lambda share: bound(share)[0], bounds=(low, high), method="bounded", options={"xatol": 1e-7}
+    )
+    return float(found.x) * unit
+
+
+def ascended(
+    moment: FloatArray, difference: FloatArray, limit: float, start: FloatArray
+) -> FloatArray:
+    """A local maximum of tr(V'SV) within the limit, shape (p, d)."""
+    size = float(np.linalg.norm(moment, 2)) or 1.0
+    spread = float(np.linalg.norm(difference, 2))
+    moment, difference, limit = moment / size, difference / spread, limit / spread
+    basis, rate, last = start, 10.0, np.inf
+    multiplier = np.zeros((basis.shape[1],) * 2)
+    for _ in range(60):
+        outcome = scipy.optimize.minimize(
+            _augmented,
+            basis.ravel(),
+            (basis, moment, difference, limit, multiplier, rate),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 100, "ftol": 1e-13, "gtol": 1e-9},
+        )
+        found = np.linalg.qr(outcome.x.reshape(basis.shape))[0]
+        turned = found.T @ basis
+        within = found.T @ difference @ found
+        multiplier = _exceeding(turned @ multiplier @ turned.T + rate * within, rate * limit)
+        basis = found
+        violation = float(np.linalg.norm(_exceeding(within, limit), 2))
+        if violation < _NEAR:
+            break
+        if violation > last / 4:
+            rate = min(4 * rate, _LARGEST_RATE)
+        last = violation
+    return _within(basis, difference, limit)
+
+
+def _within(basis: FloatArray, difference: FloatArray, limit: float) -> FloatArray:
+    """Newton steps V + D V Z with HZ + ZH = minus what exceeds the limit, H = V'D^2V."""
+    for _ in range(_NEWTON_STEPS):
+        image = difference @ basis
+        exceeding = _exceeding(basis.T @ image, limit)
+        if not exceeding.any():
+            break
+        values, axes = eigh(image.T @ image)
+        sums = np.maximum(values[:, None] + values, np.finfo(np.float64).tiny)
+        step = axes @ (axes.T @ exceeding @ axes / sums) @ axes.T
+        basis = np.linalg.qr(basis - image @ step)[0]
+    return basis
+
+
+def _exceeding(matrix: FloatArray, limit: float) -> FloatArray:
+    """A symmetric matrix with its eigenvalues moved towards zero by the limit."""
+    values, axes = eigh((matrix + matrix.T) / 2)
+    beyond = np.sign(values) * np.maximum(np.abs(values) - limit, 0.0)
+    return np.asarray((axes * beyond) @ axes.T)
+
+
+def _augmented(
+    flat: FloatArray,
+    last: FloatArray,
+    moment: FloatArray,
+    difference: FloatArray,
+    limit: float,
+    multiplier: FloatArray,
+    rate: float,
+) -> tuple[float, FloatArray]:
+    """-tr(V'SV) + ||exceeding||^2 / (2 rate) at V = the Q factor, and its gradient.
+
+    The multiplier is that of the basis `last`, so that it means the same in every basis.
+    """
+    basis, triangle = np.linalg.qr(flat.reshape(last.shape))
+    kept, apart, turned = moment @ basis, difference @ basis, last.T @ basis
+    part = _exceeding(turned.T @ multiplier @ turned + rate * (basis.T @ apart), rate * limit)
+    value = -float(np.vdot(basis, kept)) + float(np.vdot(part, part)) / (2 * rate)
+    slope = -2 * kept + 2 / rate * (last @ (multiplier @ turned) + rate * apart) @ part
+    slope -= basis @ (basis.T @ slope)
+    return value, np.linalg.solve(triangle, slope.T).T.ravel()

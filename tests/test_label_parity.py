@@ -1,0 +1,332 @@
+"""Mean parity among the rows of each class of y, wherever the rows are."""
+
+import array_api_strict
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fairspan import FairPCA, FairSubspace, GroupMoments, MeanParity, audit, verify
+from fairspan.errors import CorruptFile, Incompatible, InvalidInput, InvalidParameter
+from fairspan.moments.group_statistics import packed
+from fairspan.storage import write_archive
+from real_data import path_of
+
+EACH = MeanParity(given_labels="all")
+
+
+def table(seed=0, n=240, p=8, k=2, m=2):
+    """Rows whose means depend on group and class, and classes that depend on the group."""
+    rng = np.random.default_rng(seed)
+    groups = rng.integers(k, size=n)
+    y = (groups * (rng.random(n) < 0.4) + rng.integers(m, size=n)) % m
+    X = (
+        rng.standard_normal((n, p)) * np.linspace(1, 3, p)
+        + rng.standard_normal((k, m, p))[groups, y]
+    )
+    return X + 2, groups, y
+
+
+def fit(X, groups, y, d=2, restriction=EACH, criterion="total_error", weights=None, **settings):
+    model = FairPCA(d, criterion=criterion, restriction=restriction, **settings)
+    return model.fit(X, y, sensitive_features=groups, sample_weight=weights)
+
+
+def by_hand(X, groups, y, d, classes, weights=None):
+    """The most variance of all rows in d directions along which each class has equal means."""
+    w = np.ones(len(X)) if weights is None else weights
+    differences = []
+    for each in classes:
+        means = [
+            np.average(X[own], axis=0, weights=w[own])
+            for own in ((groups == g) & (y == each) for g in np.unique(groups))
+            if own.any()
+        ]
+        differences += [mean - means[0] for mean in means[1:]]
+    _, sizes, rows = np.linalg.svd(np.array(differences))
+    free = rows[int((sizes > 1e-10).sum()) :].T
+    X = X - np.average(X, axis=0, weights=w)
+    S = X.T @ (w[:, None] * X) / w.sum()
+    return np.trace(S) - np.linalg.eigvalsh(free.T @ S @ free)[-d:].sum()
+
+
+def spread_of_means(Z, groups, y, each, weights=None):
+    w = np.ones(len(Z)) if weights is None else weights
+    rows = [(groups == g) & (y == each) for g in np.unique(groups)]
+    return np.ptp([np.average(Z[own], axis=0, weights=w[own]) for own in rows], axis=0).max()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("chosen", ["all", [1], [0, 2]])
+@pytest.mark.parametrize("k", [2, 3])
+def test_the_optimum_over_all_rows_with_equal_means_in_each_class(k, chosen, weighted):
+    X, groups, y = table(k, p=10, k=k, m=3)
+    weights = np.random.default_rng(1).uniform(0.5, 2, len(X)) if weighted else None
+    model = fit(X, groups, y, restriction=MeanParity(given_labels=chosen), weights=weights)
+    classes = [0, 1, 2] if chosen == "all" else chosen
+    expected = by_hand(X, groups, y, 2, classes, weights)
+    assert model.solution_.objective == pytest.approx(expected, rel=1e-10)
+    assert model.solution_.status == "optimal"
+    Z = model.transform(X)
+    for each in range(3):
+        differs = spread_of_means(Z, groups, y, each, weights)
+        assert (differs <= 1e-10) == (each in classes)
+    # Errors and moments are those of the groups, whatever their classes.
+    plain = GroupMoments.from_rows(X, groups, weights)
+    np.testing.assert_allclose(model.moments_.means, plain.means, rtol=1e-12)
+    np.testing.assert_allclose(model.moments_.scatters, plain.scatters, rtol=1e-10)
+    assert model.groups_.tolist() == list(range(k))
+    assert verify(model, X, groups, sample_weight=weights, labels=y).holds
+
+
+@pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error", "error_gap"])
+def test_any_criterion(criterion):
+    X, groups, y = table(3)
+    model = fit(X, groups, y, criterion=criterion)
+    assert model.solution_.status == "optimal"
+    assert max(spread_of_means(model.transform(X), groups, y, each) for each in (0, 1)) <= 1e-10
+    lost = -model.score_samples(X)
+    np.testing.assert_allclose(
+        model.group_errors_, [lost[groups == g].mean() for g in (0, 1)], rtol=1e-9
+    )
+
+
+def test_with_several_attributes_and_obliquely():
+    X, first, y = table(4, n=500, p=12)
+    attributes = np.column_stack([first, np.random.default_rng(4).integers(3, size=500)])
+    parity = MeanParity(given_labels="all", attributes="marginal", oblique=True)
+    model = fit(X, attributes, y, restriction=parity)
+    for column in attributes.T:
+        for each in (0, 1):
+            assert spread_of_means(model.transform(X), column, y, each) <= 1e-10
+    assert verify(model, X, attributes, labels=y).holds
+    crossed = fit(X, attributes, y, restriction=MeanParity(given_labels=[0]))
+    joint = attributes @ [3, 1]
+    assert spread_of_means(crossed.transform(X), joint, y, 0) <= 1e-10
+
+
+LABELS = {
+    "array": (np.asarray, np.asarray),
+    "texts": (lambda groups: [f"g{each}" for each in groups], lambda y: [f"c{each}" for each in y]),
+    "series": (pd.Series, pd.Series),
+    "truth values": (np.asarray, lambda y: np.asarray(y) == 1),
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_every_kind_of_labels(kind):
+    X, groups, y = table(5)
+    of_groups, of_classes = LABELS[kind]
+    model = fit(X, of_groups(groups), of_classes(y))
+    expected = fit(X, groups, y)
+    np.testing.assert_allclose(model.components_, expected.components_, atol=1e-12)
+
+
+def frame_of(X, groups, y):
+    columns = {f"x{i}": column for i, column in enumerate(X.T)}
+    return pd.DataFrame({**columns, "sex": groups, "hired": y})
+
+
+def test_rows_of_every_kind_have_the_same_answer(tmp_path):
+    X, groups, y = table(6)
+    frame = frame_of(X, groups, y)
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=50)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    expected = fit(X, groups, y).components_
+    for rows in (frame, pl.from_pandas(frame), tmp_path / "rows.parquet", tmp_path / "rows.csv"):
+        model = FairPCA(2, criterion="total_error", restriction=EACH)
+        model.fit(rows, "hired", sensitive_features="sex")
+        np.testing.assert_allclose(model.components_, expected, atol=1e-10)
+        assert model.n_features_in_ == 8
+        assert verify(model, rows, "sex", labels="hired").holds
+    strict = array_api_strict.asarray(X)
+    for rows in (strict, scipy.sparse.csr_array(X)):
+        model = FairPCA(2, criterion="total_error", restriction=EACH)
+        model.fit(rows, y, sensitive_features=groups)
+        np.testing.assert_allclose(model.components_, expected, atol=1e-10)
+        assert verify(model, rows, groups, labels=y).holds
+    model = FairPCA(2, criterion="total_error", restriction=EACH)
+    model.fit(frame.drop(columns="hired"), frame["hired"], sensitive_features="sex")
+    np.testing.assert_allclose(model.components_, expected, atol=1e-10)
+    model.fit(frame, "hired", sensitive_features="sex")
+    expected_rows = fit(X, groups, y).transform(X)
+    np.testing.assert_allclose(model.transform(frame), expected_rows, atol=1e-9)
+    model.fit(frame.drop(columns="sex"), "hired", sensitive_features=groups)
+    np.testing.assert_allclose(model.components_, expected, atol=1e-10)
+
+
+def test_a_dask_frame():
+    dd = pytest.importorskip("dask.dataframe")
+    X, groups, y = table(6)
+    rows = dd.from_pandas(frame_of(X, groups, y), npartitions=3)
+    model = FairPCA(2, criterion="total_error", restriction=EACH)
+    model.fit(rows, "hired", sensitive_features="sex")
+    np.testing.assert_allclose(model.components_, fit(X, groups, y).components_, atol=1e-10)
+    with pytest.raises(InvalidInput, match="y holds values, but the rows are not in memory"):
+        model.fit(rows[[f"x{i}" for i in range(8)] + ["sex"]], y, sensitive_features=["sex"])
+
+
+def test_parts_merge_and_are_saved(tmp_path):
+    X, groups, y = table(7, k=3)
+    moments = GroupMoments.from_rows(X, groups, labels=y)
+    parts = [GroupMoments.from_rows(X[i::3], groups[i::3], labels=y[i::3]) for i in range(3)]
+    merged = sum(parts)
+    for one, other in ((moments, merged), (moments.by_label, merged.by_label)):
+        assert one.labels == other.labels
+        np.testing.assert_array_equal(one.counts, other.counts)
+        np.testing.assert_allclose(one.means, other.means, rtol=1e-12)
+        np.testing.assert_allclose(one.scatters, other.scatters, rtol=1e-9)
+    pairs = sorted(set(zip(groups.tolist(), y.tolist(), strict=True)))
+    assert moments.by_label.labels == pairs
+    merged.save(tmp_path / "out")
+    loaded = GroupMoments.load(tmp_path / "out")
+    np.testing.assert_array_equal(loaded.scatters, merged.scatters)
+    np.testing.assert_array_equal(loaded.by_label.means, merged.by_label.means)
+    assert GroupMoments.from_bytes(loaded.to_bytes()).by_label.labels == pairs
+    model = FairPCA(2, criterion="total_error", restriction=EACH).fit_moments(loaded)
+    expected = by_hand(X, groups, y, 2, [0, 1])
+    assert model.solution_.objective == pytest.approx(expected, rel=1e-9)
+    assert verify(model, loaded).holds
+    with pytest.raises(InvalidInput, match="class that each row has in y"):
+        merged + GroupMoments.from_rows(X, groups)
+    halves = loaded.selected([2, 0])
+    np.testing.assert_array_equal(halves.by_label.means, loaded.by_label.means[:, [2, 0]])
+
+
+def test_small_classes_are_not_shown_to_others():
+    X, groups, y = table(8, n=100)
+    y[:] = 0
+    y[:7] = 1
+    moments = GroupMoments.from_rows(X, groups, labels=y)
+    assert moments.without_small_groups(10).by_label is None
+    assert moments.without_small_groups(1).by_label.n_groups == moments.by_label.n_groups
+
+
+def test_a_file_that_has_no_classes_is_refused(tmp_path):
+    X, groups, _ = table(9, n=60)
+    header, arrays = packed(GroupMoments.from_rows(X, groups).statistics)
+    write_archive(tmp_path / "out", "moments", {**header, "n_label_columns": 1}, arrays)
+    with pytest.raises(CorruptFile, match="has no class of y"):
+        GroupMoments.load(tmp_path / "out")
+
+
+def test_batches():
+    X, groups, y = table(10)
+    model = FairPCA(2, criterion="total_error", restriction=EACH)
+    for i in range(3):
+        model.partial_fit(X[i::3], y[i::3], sensitive_features=groups[i::3])
+    np.testing.assert_allclose(model.components_, fit(X, groups, y).components_, atol=1e-9)
+
+
+def test_a_pipeline_passes_y_on():
+    X, groups, y = table(11)
+    steps = make_pipeline(StandardScaler(), FairPCA(2, criterion="total_error", restriction=EACH))
+    Z = steps.fit(X, y, fairpca__sensitive_features=groups).transform(X)
+    assert max(spread_of_means(Z, groups, y, each) for each in (0, 1)) <= 1e-10
+
+
+@pytest.mark.parametrize("folds", [5, None])
+def test_an_audit_with_labels_fits_again_with_them(folds):
+    X, groups, y = table(12)
+    model = fit(X, groups, y)
+    result = audit(model, X, groups, labels=y, folds=folds)
+    errors = [group.error.value for group in result.models[0].groups]
+    np.testing.assert_allclose(errors, model.group_errors_, rtol=1e-9)
+    assert [group.group for group in result.models[0].groups] == [0, 1]
+    assert result.models[0].why_no_estimates is None
+    frame = audit(model, frame_of(X, groups, y).to_numpy()[:, :8], groups, labels=y, folds=folds)
+    assert frame.models == result.models
+    without = audit(model, X, groups, folds=folds)
+    if folds is not None:
+        assert result.models[0].groups[0].expected is not None
+        assert "y is missing" in without.models[0].why_no_estimates
+        clusters = np.arange(len(X)) // 2
+        together = audit(model, X, groups, labels=y, clusters=clusters, folds=5)
+        assert together.models[0].why_no_estimates is None
+    named = frame_of(X, groups, y)
+    model = FairPCA(2, criterion="total_error", restriction=EACH)
+    model.fit(named, "hired", sensitive_features="sex")
+    found = audit(model, named, "sex", labels="hired", folds=folds).models[0]
+    errors = [group.error.value for group in found.groups]
+    np.testing.assert_allclose(errors, model.group_errors_, rtol=1e-9)
+    blocks = [GroupMoments.from_rows(X[i::6], groups[i::6], labels=y[i::6]) for i in range(6)]
+    assert audit(fit(X, groups, y), moments=blocks).models[0].why_no_estimates is None
+
+
+def test_what_is_refused():
+    X, groups, y = table(13)
+    with pytest.raises(InvalidInput, match=r"y is missing.*Pass y"):
+        FairPCA(restriction=EACH).fit(X, sensitive_features=groups)
+    with pytest.raises(InvalidInput, match="--label COL"):
+        FairPCA(restriction=EACH).fit_moments(GroupMoments.from_rows(X, groups))
+    with pytest.raises(InvalidInput, match=r"names 7, which no row of y has.*0, 1"):
+        fit(X, groups, y, restriction=MeanParity(given_labels=[1, 7]))
+    with pytest.raises(InvalidInput, match=r"240 rows.*239"):
+        fit(X, groups, y[1:])
+    missing = y.astype(float)
+    missing[3] = np.nan
+    with pytest.raises(InvalidInput, match="missing"):
+        fit(X, groups, missing)
+    with pytest.raises(InvalidInput, match="identifier or a continuous number"):
+        fit(X, groups, X[:, 0])
+    with pytest.raises(Incompatible, match="at most 6"):
+        fit(X, groups, y, d=7)
+    for wrong in ("some", [], 1):
+        with pytest.raises(InvalidParameter, match="given_labels is"):
+            MeanParity(given_labels=wrong)
+    with pytest.raises(Incompatible, match="other parameters at their defaults"):
+        MeanParity(0.1, given_labels="all")
+    failed = verify(fit(X, groups, y), X, groups)
+    assert not failed.holds
+    assert "y is missing" in failed.messages[0]
+    assert not verify(fit(X, groups, y), X, groups, labels=1 - y[::-1]).holds
+
+
+def test_one_group_and_groups_that_are_ignored():
+    X, _, y = table(14)
+    pca = FairPCA(2, criterion="total_error", missing_groups="ignore").fit(X)
+    model = FairPCA(2, criterion="total_error", missing_groups="ignore", restriction=EACH)
+    np.testing.assert_allclose(model.fit(X, y).components_, pca.components_, atol=1e-10)
+    with pytest.warns(UserWarning, match="one group"):
+        fit(X, np.zeros(len(X), dtype=int), y)
+
+
+def test_the_limit_of_groups_is_one_of_groups():
+    X, groups, y = table(15, k=2, m=3)
+    assert fit(X, groups, y, max_groups=2).n_components_ == 2
+    with pytest.raises(InvalidInput, match="max_groups is 1"):
+        fit(X, groups, y, max_groups=1)
+
+
+def test_saved_models_know_their_classes(tmp_path):
+    X, groups, y = table(16)
+    model = fit(X, groups, y, restriction=MeanParity(given_labels=[1]))
+    model.subspace_.save(tmp_path / "out")
+    loaded = FairSubspace.load(tmp_path / "out")
+    assert loaded.provenance.restriction == "MeanParity(tolerance=0.0, given_labels=(1,))"
+    assert verify(loaded, X, groups, labels=y).holds
+    assert not verify(loaded, X, groups, labels=1 - y).holds
+
+
+def test_rows_fewer_than_their_features_are_fitted_with_matrices():
+    X, groups, y = table(17, n=80, p=520)
+    model = fit(X, groups, y)
+    expected = by_hand(X, groups, y, 2, [0, 1])
+    assert model.solution_.objective == pytest.approx(expected, rel=1e-9)
+
+
+def test_adult_by_sex_given_income():
+    frame = pd.read_parquet(path_of("adult_train.parquet"))
+    X = frame[[name for name in frame.columns if "__" not in name]].to_numpy(dtype=np.float64)
+    X, groups = X[:, X.std(axis=0) > 0], frame["group__sex"].to_numpy()
+    y = frame["label__income_gt_50k"].to_numpy()
+    model = fit(X, groups, y, d=10, scale=True)
+    assert model.solution_.status == "optimal"
+    Z = model.transform(X)
+    assert max(spread_of_means(Z, groups, y, each) for each in np.unique(y)) <= 1e-10
+    scaled = (X - model.mean_) / model.scale_
+    expected = by_hand(scaled, groups, y, 10, np.unique(y))
+    assert model.solution_.objective == pytest.approx(expected, rel=1e-9)

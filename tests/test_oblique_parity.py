@@ -1,0 +1,372 @@
+"""Oblique mean parity, held against reduced-rank regression and a search that knows no formula."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from by_hand import random_rows
+from fairspan import FairPCA, FairSubspace, GroupMoments, MeanParity, audit, metrics, verify
+from fairspan.errors import CorruptFile, Incompatible, InvalidInput, InvalidParameter
+from fairspan.regression import principal_component_regression
+from real_data import load
+
+OBLIQUE = MeanParity(oblique=True)
+ROWS = random_rows(81, n=150, p=6, offset=1.0)
+LABELS = {k: np.arange(150) * 7 % k for k in (2, 3, 4)}
+
+
+def fit(X, labels, d=2, restriction=OBLIQUE, weights=None, **settings):
+    model = FairPCA(d, criterion="total_error", restriction=restriction, **settings)
+    return model.fit(X, sensitive_features=labels, sample_weight=weights)
+
+
+def shares(n, weights=None):
+    return np.full(n, 1 / n) if weights is None else weights / weights.sum()
+
+
+def covariances(X, labels, weights=None):
+    """S and the covariances of the features with every group's indicator."""
+    w, Z = shares(len(X), weights), (labels[:, None] == np.unique(labels)).astype(float)
+    X = X - w @ X
+    return X.T @ (w[:, None] * X), X.T @ (w[:, None] * (Z - w @ Z))
+
+
+def by_regression(S, C, d):
+    """The least error of d linear combinations that have no covariance with the indicators.
+
+    Such combinations are those of Q'x, Q a basis of what is orthogonal to C, so they are found by
+    reduced-rank regression of x on Q'x.
+    """
+    left, sizes, _ = np.linalg.svd(C)
+    Q = left[:, int((sizes > 1e-9 * sizes.max(initial=1e-300)).sum()) :]
+    explained = S @ Q @ np.linalg.pinv(Q.T @ S @ Q, rcond=1e-11) @ Q.T @ S
+    return np.trace(S) - np.linalg.eigvalsh((explained + explained.T) / 2)[-d:].sum()
+
+
+def by_alternating(S, C, d, seed):
+    """The same by alternating least squares from a random start."""
+    Q = np.linalg.svd(C)[0][:, np.linalg.matrix_rank(C, 1e-9) :]
+    within, across = Q.T @ S @ Q, S @ Q
+    E = np.random.default_rng(seed).standard_normal((d, Q.shape[1]))
+    for _ in range(3000):
+        D = across @ E.T @ np.linalg.inv(E @ within @ E.T)
+        E = np.linalg.solve(D.T @ D, D.T @ across) @ np.linalg.inv(within)
+    return np.trace(S - 2 * D @ E @ across.T + D @ E @ within @ E.T @ D.T)
+
+
+def means_of(Z, labels, weights=None):
+    w = shares(len(Z), weights)
+    own = [labels == each for each in np.unique(labels)]
+    return np.array([w[each] @ Z[each] / w[each].sum() for each in own])
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_search_finds_less(seed, k):
+    rng = np.random.default_rng(seed)
+    labels = LABELS[k]
+    X = (
+        rng.standard_normal((150, 6)) @ rng.standard_normal((6, 6))
+        + rng.standard_normal((k, 6))[labels]
+    )
+    model = fit(X, labels)
+    S, C = covariances(X, labels)
+    found = min(by_alternating(S, C, 2, start) for start in range(3))
+    assert model.solution_.objective == pytest.approx(found, rel=1e-8)
+    assert model.solution_.objective == pytest.approx(by_regression(S, C, 2), rel=1e-10)
+    assert model.solution_.status == "optimal"
+    assert model.solution_.n_eigenproblems == 1
+    orthogonal = fit(X, labels, restriction=MeanParity())
+    assert model.solution_.objective <= orthogonal.solution_.objective * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("singular", [False, True])
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_means_agree_and_errors_are_those_of_the_rows(k, singular, weighted, scale):
+    labels, X = LABELS[k], ROWS.X + 5
+    if singular:  # sums of other columns, and a constant one
+        X = np.hstack([X, X[:, :2] @ [[1.0], [-1]], X[:, 2:4] @ [[2.0], [1]], np.ones((150, 1))])
+    weights = ROWS.weights if weighted else None
+    if scale and singular:
+        X = X[:, :-1]
+    model = fit(X, labels, weights=weights, scale=scale)
+    Z, w = model.transform(X), shares(len(X), weights)
+    assert np.ptp(means_of(Z, labels, weights), axis=0).max() <= 1e-10
+    scaled = (X - model.mean_) / (1 if model.scale_ is None else model.scale_)
+    assert model.solution_.objective == pytest.approx(
+        by_regression(*covariances(scaled, labels, weights), 2), rel=1e-9
+    )
+    subspace = model.subspace_
+    np.testing.assert_array_equal(model.components_, subspace.encoder)
+    np.testing.assert_allclose(subspace.decoder.T @ subspace.decoder, np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(subspace.encoder @ subspace.decoder, np.eye(2), atol=1e-9)
+    lost = ((scaled - scaled @ subspace.encoder.T @ subspace.decoder.T) ** 2).sum(axis=1)
+    errors = [w[own] @ lost[own] / w[own].sum() for own in (labels == g for g in np.unique(labels))]
+    np.testing.assert_allclose(model.group_errors_, errors, rtol=1e-9)
+    np.testing.assert_allclose(-model.score_samples(X), lost, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.explained_variance_, w @ Z**2, rtol=1e-8)
+    np.testing.assert_allclose((Z * w[:, None]).T @ Z, np.diag(w @ Z**2), atol=1e-8)
+    traces = model.moments_.divided_by(np.ones(X.shape[1]) if not scale else model.scale_)
+    traces = traces.second_moments().trace(axis1=1, axis2=2)
+    kept = model.group_explained_variance_ratio_.sum(axis=1)
+    np.testing.assert_allclose(kept, 1 - model.group_errors_ / traces, atol=1e-9)
+    assert (model.group_losses_ >= 0).all()
+    back = model.inverse_transform(Z)
+    np.testing.assert_allclose(model.transform(back), Z, atol=1e-8)
+    largest = np.abs(model.components_).argmax(axis=1)
+    assert (model.components_[np.arange(2), largest] > 0).all()
+    assert verify(model, X, labels, sample_weight=weights).holds
+
+
+def test_several_attributes_each_on_its_own():
+    attributes = np.column_stack([LABELS[2], (LABELS[2] + LABELS[3]) % 3])
+    joint, marginal = (
+        fit(ROWS.X, attributes, restriction=MeanParity(attributes=each, oblique=True), d=1)
+        for each in ("intersections", "marginal")
+    )
+    for column in attributes.T:
+        assert np.ptp(means_of(marginal.transform(ROWS.X), column), axis=0).max() <= 1e-10
+    S, first = covariances(ROWS.X, attributes[:, 0])
+    C = np.hstack([first, covariances(ROWS.X, attributes[:, 1])[1]])
+    assert marginal.solution_.objective == pytest.approx(by_regression(S, C, 1), rel=1e-10)
+    assert marginal.solution_.objective < joint.solution_.objective
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_columns_of_currency_beside_rates(offset):
+    X = ROWS.X * [1e6, 1, 1, 1e-3, 1, 1] + offset
+    model = fit(X, LABELS[3], 3)
+    means = means_of(X - X.mean(axis=0), LABELS[3])
+    size = np.abs(model.components_) @ np.abs(means - means[0]).max(axis=0)
+    # Beside such an offset the rates keep six digits.
+    rounding = 1e-12 if offset == 0 else 1e-6
+    assert (np.ptp(means @ model.components_.T, axis=0) <= rounding * size).all()
+    S, C = covariances(X / X.std(axis=0), LABELS[3])
+    scaled = fit(X, LABELS[3], 3, scale=True)
+    assert scaled.solution_.objective == pytest.approx(
+        by_regression(S, C, 3), rel=max(1e-9, rounding)
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_dependent_columns_of_different_size(seed):
+    """What depends on other columns, up to rounding, has no part in what the means differ by."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((120, 6)) @ rng.standard_normal((6, 6))
+    X += [0.0, 1e4][seed % 2] * rng.standard_normal((3, 6))[LABELS[3][:120]]
+    X = np.hstack([X, X[:, :1] - X[:, 1:2]]) * 10.0 ** rng.integers(-4, 5, 7)
+    attributes = np.column_stack([LABELS[3][:120], rng.integers(2, size=120)])
+    parity = MeanParity(attributes="marginal", oblique=True)
+    model = fit(X, attributes, 2, restriction=parity)
+    found = verify(model, X, attributes)
+    assert found.holds, str(found)
+    encoder, decoder = model.subspace_.encoder, model.subspace_.decoder
+    size = np.abs(encoder) @ np.abs(decoder)
+    assert (np.abs(encoder @ decoder - np.eye(2)) <= 1e-10 * size.max()).all()
+    for column in attributes.T:
+        means = means_of(X - X.mean(axis=0), column)
+        size = np.abs(encoder) @ np.abs(means).max(axis=0)
+        assert (np.ptp(means @ encoder.T, axis=0) <= 1e-8 * size).all()
+
+
+def test_groups_of_equal_means_and_one_group_are_ordinary_pca():
+    X = ROWS.X - means_of(ROWS.X, LABELS[2])[LABELS[2]]
+    model, pca = fit(X, LABELS[2]), fit(X, LABELS[2], restriction=None)
+    assert model.solution_.objective == pytest.approx(pca.solution_.objective, rel=1e-12)
+    np.testing.assert_allclose(model.components_, pca.components_, atol=1e-9)
+    with pytest.warns(UserWarning, match="one group"):
+        alone = fit(X, np.zeros(150, dtype=int))
+    np.testing.assert_allclose(alone.components_, pca.components_, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("d", [2, 3])
+def test_rows_fewer_than_their_features(d, scale):
+    rng = np.random.default_rng(3)
+    labels = np.arange(90) % 3
+    X = rng.standard_normal((90, 20)) @ rng.standard_normal((20, 600)) + labels[:, None]
+    thin = fit(X, labels, d, scale=scale)
+    assert type(thin.moments_).__name__ == "ThinMoments"
+    whole = FairPCA(d, criterion="total_error", restriction=OBLIQUE, scale=scale)
+    whole.fit_moments(thin.moments_.matrices())
+    assert thin.solution_.objective == pytest.approx(whole.solution_.objective, rel=1e-9)
+    np.testing.assert_allclose(thin.transform(X), whole.transform(X), atol=1e-6)
+    if scale:  # otherwise they differ where no row lies
+        np.testing.assert_allclose(thin.components_, whole.components_, atol=1e-8)
+    np.testing.assert_allclose(thin.subspace_.decoder, whole.subspace_.decoder, atol=1e-8)
+    np.testing.assert_allclose(thin.group_errors_, whole.group_errors_, rtol=1e-8)
+    figures = metrics.reconstruction_error(thin, X, labels)
+    np.testing.assert_allclose(list(figures.values()), thin.group_errors_, rtol=1e-8)
+    assert verify(thin, X, labels).holds
+    table = audit(thin, X, labels).models[0]
+    errors = [group.error.value for group in table.groups]
+    np.testing.assert_allclose(errors, thin.group_errors_, rtol=1e-8)
+
+
+def test_what_is_saved_is_what_was_fitted(tmp_path):
+    model = fit(ROWS.X, LABELS[3], scale=True)
+    model.subspace_.save(tmp_path / "out")
+    loaded = FairSubspace.load(tmp_path / "out")
+    assert loaded.is_oblique
+    np.testing.assert_array_equal(loaded.encoder, model.components_)
+    np.testing.assert_array_equal(loaded.decoder, model.subspace_.decoder)
+    np.testing.assert_array_equal(loaded.transform(ROWS.X), model.transform(ROWS.X))
+    again = loaded.inverse_transform(loaded.transform(ROWS.X))
+    np.testing.assert_array_equal(again, model.inverse_transform(model.transform(ROWS.X)))
+    assert loaded.provenance == model.subspace_.provenance
+    assert verify(loaded, ROWS.X, LABELS[3]).holds
+
+
+def test_an_orthogonal_decoder_is_the_encoder_transposed():
+    model = fit(ROWS.X, LABELS[3], restriction=None)
+    np.testing.assert_array_equal(model.subspace_.encoder, model.components_)
+    np.testing.assert_array_equal(model.subspace_.decoder, model.components_.T)
+    assert not model.subspace_.is_oblique
+
+
+def altered(model, **changes):
+    subspace = model.subspace_
+    arrays = {"components": subspace.components, "oblique_decoder": subspace.oblique_decoder}
+    return FairSubspace(
+        mean=subspace.mean,
+        provenance=subspace.provenance,
+        evidence=subspace.evidence,
+        **{**arrays, **changes},
+    )
+
+
+def test_a_model_that_was_changed_is_not_verified():
+    model = fit(ROWS.X, LABELS[3])
+    encoder, decoder = model.components_, model.subspace_.decoder
+    assert verify(altered(model), ROWS.X, LABELS[3]).holds
+    # It undoes the decoder as well, but shows the groups' means.
+    shown = verify(altered(model, components=decoder.T.copy()), ROWS.X, LABELS[3])
+    assert not shown.holds
+    assert "hide the groups' means" in shown.messages[0]
+    # Hides the means and undoes the decoder, but loses more than it need.
+    C = covariances(ROWS.X, LABELS[3])[1]
+    beside = np.linalg.svd(np.hstack([C, decoder]))[0][:, -1]
+    worse = verify(altered(model, components=encoder + 0.1 * beside), ROWS.X, LABELS[3])
+    assert not worse.holds
+    assert "more than the best one" in worse.messages[0]
+    assert not verify(altered(model, components=2 * encoder), ROWS.X, LABELS[3]).holds
+    assert not verify(model, ROWS.X, np.roll(LABELS[3], 1)).holds
+
+
+def test_encoders_and_decoders_that_do_not_fit_are_refused(tmp_path):
+    model = fit(ROWS.X, LABELS[3])
+    for changes in (
+        {"components": 2 * model.components_},
+        {"oblique_decoder": 2 * model.subspace_.decoder},
+        {"components": np.full((2, 6), np.nan)},
+        {"oblique_decoder": model.subspace_.decoder[:, :1]},
+    ):
+        subspace = altered(model, **changes)
+        with pytest.raises(InvalidInput):
+            FairSubspace.of(subspace)
+        subspace.save(tmp_path / "out")
+        with pytest.raises(CorruptFile):
+            FairSubspace.load(tmp_path / "out")
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_an_audit_has_the_errors_and_estimates_of_the_oblique_model(scale):
+    model = fit(ROWS.X, LABELS[3], scale=scale)
+    result = audit(model, ROWS.X, LABELS[3], folds=5)
+    mine = result.models[0]
+    assert [each.name for each in result.models][1] == "PCA"
+    np.testing.assert_allclose(
+        [group.error.value for group in mine.groups], model.group_errors_, rtol=1e-9
+    )
+    assert mine.why_no_estimates is None
+    for group, error in zip(mine.groups, model.group_errors_, strict=True):
+        assert 0.5 * error < group.expected.error.value < 2 * error
+    blocks = [GroupMoments.from_rows(ROWS.X[i::6], LABELS[3][i::6]) for i in range(6)]
+    from_blocks = audit(model, moments=blocks).models[0]
+    np.testing.assert_allclose(
+        [group.error.value for group in from_blocks.groups], model.group_errors_, rtol=1e-9
+    )
+
+
+def test_errors_without_each_block_are_those_of_the_other_rows():
+    from fairspan.auditing.block_statistics import errors_without_each
+
+    model = fit(ROWS.X, LABELS[2])
+    parts = [slice(i, None, 3) for i in range(3)]
+    blocks = [GroupMoments.from_rows(ROWS.X[each], LABELS[2][each]) for each in parts]
+    found = errors_without_each(blocks, sum(blocks), model.subspace_)
+    lost = -model.score_samples(ROWS.X)
+    for part, errors in zip(parts, found, strict=True):
+        left = np.setdiff1d(np.arange(150), np.arange(150)[part])
+        expected = [lost[left][LABELS[2][left] == g].mean() for g in (0, 1)]
+        np.testing.assert_allclose(errors, expected, rtol=1e-9)
+
+
+def test_a_share_of_every_groups_variance():
+    model = fit(ROWS.X, LABELS[2], 0.7)
+    assert (1 - model.group_errors_ / _traces(model) >= 0.7).all()
+    fewer = fit(ROWS.X, LABELS[2], model.n_components_ - 1)
+    assert (1 - fewer.group_errors_ / _traces(fewer) < 0.7).any()
+    with pytest.raises(Incompatible, match="which the group served worst"):
+        fit(ROWS.X, LABELS[2], 0.999999)
+
+
+def _traces(model):
+    return model.moments_.second_moments().trace(axis1=1, axis2=2)
+
+
+def test_regression_on_oblique_components_is_that_on_the_scores():
+    y = ROWS.X @ np.arange(6.0) + ROWS.weights
+    moments = GroupMoments.from_rows(np.column_stack([ROWS.X, y]), LABELS[2])
+    model = fit(ROWS.X, LABELS[2])
+    found = principal_component_regression(moments, 6, model)
+    Z = np.column_stack([model.transform(ROWS.X), np.ones(150)])
+    expected = np.linalg.lstsq(Z, y, rcond=None)[0]
+    np.testing.assert_allclose(found.component_coefficients, expected[:2], rtol=1e-8)
+
+
+def test_what_does_not_go_together_is_refused():
+    for settings, words in (
+        ({"criterion": "minimax_loss"}, "'total_error'"),
+        ({"center": "none"}, "center='global'"),
+        ({"center": "group"}, "center='global'"),
+        ({"n_components": 6}, "at most 5"),
+    ):
+        chosen = {"criterion": "total_error", "n_components": 2, **settings}
+        with pytest.raises(Incompatible, match=words):
+            FairPCA(restriction=OBLIQUE, **chosen).fit(ROWS.X, sensitive_features=LABELS[2])
+    X = np.hstack([ROWS.X, ROWS.X[:, :2] + ROWS.X[:, 2:4]])  # two columns are sums of others
+    with pytest.raises(Incompatible, match="at most 4"):
+        fit(X, LABELS[3], 5)
+    with pytest.raises(InvalidParameter, match="oblique is 'yes'"):
+        MeanParity(oblique="yes")
+    with pytest.raises(Incompatible, match="other parameters at their defaults"):
+        MeanParity(0.1, oblique=True)
+
+
+def test_it_is_a_parameter_like_others():
+    model = FairPCA(2, criterion="total_error", restriction=MeanParity())
+    model.set_params(restriction__oblique=True)
+    assert clone(model).restriction == OBLIQUE
+    assert repr(OBLIQUE) == "MeanParity(tolerance=0.0, oblique=True)"
+
+
+@pytest.mark.parametrize(
+    ("name", "d", "share"),
+    [
+        ("default_credit:group__education", 5, 0.6346),
+        ("default_credit:group__education", 10, 0.8241),
+        ("adult_train:group__sex", 10, 0.2058),
+    ],
+)
+def test_real_data(name, d, share):
+    rows = load(name)
+    X = rows.X[:, rows.X.std(axis=0) > 0]
+    moments = GroupMoments.from_rows(X, rows.groups)
+    model = FairPCA(d, criterion="total_error", restriction=OBLIQUE, scale=True)
+    model.fit_moments(moments)
+    assert model.explained_variance_ratio_.sum() == pytest.approx(share, abs=5e-5)
+    assert model.solution_.status == "optimal"
+    assert np.ptp(means_of(model.transform(X), rows.groups), axis=0).max() <= 1e-10
