@@ -30,7 +30,7 @@ _FLAGS = {"yes": True, "true": True, "no": False, "false": False}
 BY_GROUP = {"robust_error_gap": ("radius",)}
 
 
-class Size(click.ParamType[int]):
+class Size(click.ParamType):  # type: ignore[type-arg]
     """Bytes, as a number or with a unit of 1,000, such as 500MB or 8GB.
 
     Examples
