@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import ks_2samp
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -92,6 +93,27 @@ def test_units_offsets_and_constant_columns_do_not_matter():
     moved = np.column_stack([Z * [1e-3, 1, 1e5] + [1e3, -7, 1e8], np.full(600, 0.1)])
     found = leakage(moved[:300], groups[:300], moved[300:], groups[300:])
     assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_any_classifier_is_shown_both_parts_in_the_units_of_the_training_rows():
+    Z, groups = np.random.default_rng(4).normal(size=(200, 2)), np.arange(200) % 2
+    Z[groups == 1, 0] += 1
+    units, offsets = [1e-3, 1e3], [50.0, -7e4]
+    train, test = Z[:100], Z[100:]
+    neighbours = KNeighborsClassifier(15)
+    found = leakage(
+        train * units + offsets,
+        groups[:100],
+        test * units + offsets,
+        groups[100:],
+        classifier=neighbours,
+    )
+    standard = StandardScaler().fit(train)
+    fitted = neighbours.fit(standard.transform(train), groups[:100])
+    scores = fitted.predict_proba(standard.transform(test))[:, 1]
+    expected = ks_2samp(scores[groups[100:] == 1], scores[groups[100:] == 0]).statistic
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert 0.2 < found < 0.6
 
 
 def test_a_constant_representation_leaks_nothing():

@@ -266,3 +266,9 @@ def test_pca_about_each_groups_own_mean_is_not_ordinary_pca():
     mine, plain = audit(within, X, GROUPS).models
     assert (mine.name, plain.name, mine.baseline) == ("total_error", "PCA", "PCA")
     assert mine.total_error < plain.total_error
+
+
+def test_ordinary_pcas_are_told_apart_by_what_differs_between_them():
+    scaled = FairPCA(2, scale=True).fit(X, sensitive_features=GROUPS)
+    names = [model.name for model in audit({"a": scaled, "b": FITTED["fair"]}, X, GROUPS).models]
+    assert [name for name in names if name.startswith("PCA")] == ["PCA scaled", "PCA unscaled"]

@@ -66,13 +66,14 @@ def test_held_out_rows_are_judged_about_the_models_own_centre(center, scale):
     check(result, "m", losses(X[test] / unit, groups[test], model.components_.T, point=point))
 
 
-def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold():
+@pytest.mark.parametrize("n_folds", [5, 10])
+def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold(n_folds):
     X, groups, _ = made()
-    folds = Folds(10, 0).of_positions(0, len(X))
-    model = PCA(3).fit(X)
-    again = [PCA(3).fit(X[folds != fold]).components_.T for fold in range(10)]
-    expected = losses(X, groups, model.components_.T, point=model.mean_, by_fold=again)
-    check(fs.audit({"m": model}, X, groups), "m", expected)
+    folds = Folds(n_folds, 0).of_positions(0, len(X))
+    model, basis = PCA(3).fit(X), PCA(3).fit(X).components_.T
+    again = [PCA(3).fit(X[folds != fold]).components_.T for fold in range(n_folds)]
+    expected = losses(X, groups, basis, point=model.mean_, n_folds=n_folds, by_fold=again)
+    check(fs.audit({"m": model}, X, groups, folds=n_folds), "m", expected)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +157,9 @@ def test_rows_of_one_person_count_as_one():
     check(fs.audit(basis.T, X, groups, clusters=people), "array", expected)
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(12)]).assign(g=groups, who=people)
     check(fs.audit(basis.T, frame, "g", clusters="who"), "array", expected)
-    check(fs.audit(basis.T, frame.drop(columns="g"), groups, clusters="who"), "array", expected)
+    check(fs.audit(basis.T, frame, ["g"], clusters="who"), "array", expected)
+    labels = groups.tolist()
+    check(fs.audit(basis.T, frame.drop(columns="g"), labels, clusters="who"), "array", expected)
     beside = fs.audit(basis.T, frame.drop(columns="who"), "g", clusters=people)
     check(beside, "array", expected)
 

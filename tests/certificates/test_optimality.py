@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bank import INTEGRALITY_GAP, TIE, TWO_LINES
-from fairspan import FairPCA
+from fairspan import FairPCA, verify
 from fairspan.certificates.optimality import certified, goal, judged
 from fairspan.certificates.proof import Proof
 from fairspan.errors import Incompatible
@@ -303,3 +303,25 @@ def test_a_gap_that_is_a_share_of_the_objective_is_never_optimal(power, restrict
     if solution.status == "optimal":
         told_from_zero = solution.objective > 2 * solution.resolution
         assert not told_from_zero or solution.gap <= 4e-5 * solution.objective
+
+
+def test_weights_that_nearly_cancel_make_much_of_rounding():
+    problem = two_lines(EqualError())
+    plain = judge(problem, BEST, [0.5, 0.5]).resolution
+    cancelling = judge(problem, BEST, [1000.5, -999.5]).resolution
+    assert 100 * plain < cancelling < 10_000 * plain
+
+
+@pytest.mark.parametrize("power", [-150, 150])
+def test_nash_welfare_of_far_larger_features_is_moved_by_the_logarithm_of_their_unit(power):
+    rng = np.random.default_rng(0)
+    X, groups = rng.normal(size=(40, 4)) * [3, 2, 1, 1], ["a", "b"] * 20
+    plain, far = (
+        FairPCA(2, criterion="nash_welfare").fit(X * unit, sensitive_features=groups)
+        for unit in (1.0, 2.0**power)
+    )
+    moved = -2 * power * np.log(2)
+    for name in ("objective", "lower_bound"):
+        expected = getattr(plain.solution_, name) + moved
+        assert getattr(far.solution_, name) == pytest.approx(expected, rel=1e-9)
+    assert verify(far, X * 2.0**power, groups).holds

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fairspan as fs
+from fairspan import cli
 
 HEAVY = ("numpy", "scipy", "sklearn", "pandas", "pyarrow", "narwhals")
 
@@ -136,3 +137,13 @@ def test_saved_moments_need_no_pyarrow(installed, table, features, tmp_path):
     fs.GroupMoments.from_rows(table[features], table["age"]).save(tmp_path / "m")
     facts = installed("audit", "m", "-d", 2, "--json", code=WITHOUT_PYARROW).facts
     assert facts["rows"]["n"] == 240
+
+
+@pytest.mark.parametrize("name", ["audit", "fit", "moments"])
+def test_help_states_every_default(run, name):
+    told = " ".join(run(name, "--help").out.split())
+    defaults = [each.default for each in cli.fairspan.commands[name].params]
+    defaults = [each for each in defaults if each and isinstance(each, str | int | float)]
+    assert defaults
+    for default in defaults:
+        assert f"[default: {default}" in told

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.text import Text
 from sklearn.decomposition import PCA
 
 from by_hand import random_rows
@@ -219,6 +221,8 @@ def test_a_penalty_of_zero_is_pca_and_a_large_one_closes_the_gap():
     assert (np.diff(np.abs(display.disparity)) <= 1e-6).all()
     assert (np.diff(display.total_error) >= -1e-6).all()
     assert list(display.frame().columns) == ["penalty", "disparity", "total_error", "status"]
+    said = [text.get_text() for text in display.plot().figure_.findobj(Text)]
+    assert "0.3, the fitted one" in said
 
 
 @pytest.mark.parametrize(
@@ -257,6 +261,32 @@ def test_loadings_are_the_components():
     np.testing.assert_allclose(
         np.abs(image.plain @ PCA(2).fit(X).components_.T), np.eye(2), atol=1e-9
     )
+
+
+def test_the_numbers_of_a_map_can_be_read_on_their_cells():
+    axes = LoadingsDisplay.from_estimator(FAIR, n_features=5).plot().ax_
+    (image,) = axes.images
+    values = image.get_array()
+    assert len(axes.texts) >= values.size
+    for text in axes.texts[: values.size]:
+        column, row = text.get_position()
+        cell = image.to_rgba(values)[round(row), round(column), :3]
+        assert contrast(to_rgb(text.get_color()), cell) > 4
+
+
+def contrast(first, second):
+    """As WCAG 2.1 defines it: 1 to 21."""
+    light = []
+    for colour in (first, second):
+        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+        light.append(np.dot(linear, [0.2126, 0.7152, 0.0722]) + 0.05)
+    return max(light) / min(light)
+
+
+@pytest.mark.parametrize("quantity", ["error", "variance kept"])
+def test_the_size_of_a_figure_is_seen_from_zero_on(quantity):
+    low, high = audit(FAIR, X, GROUPS).plot(quantity=quantity).ax_.get_xlim()
+    assert low <= 0 < high
 
 
 def test_one_group_is_ordinary_pca():

@@ -102,3 +102,14 @@ def test_many_groups_have_panels(recwarn):
     display = ReducedRowsDisplay.from_estimator(fair, many.X, many.labels).plot()
     assert len(display.axes_) == 6
     assert not [each for each in recwarn if issubclass(each.category, FairspanWarning)]
+
+
+def test_each_group_has_the_ellipse_of_two_standard_deviations_and_its_axes():
+    display = ReducedRowsDisplay.from_estimator(FAIR, X, GROUPS).plot()
+    lines = [line for axes in display.figure_.axes for line in axes.lines]
+    for mean, covariance in zip(display.means, display.covariances, strict=True):
+        about = [line.get_xydata() - mean for line in lines if line.get_color() != "white"]
+        inverse = np.linalg.inv(covariance)
+        distances = [np.sqrt(np.einsum("ni,ij,nj->n", each, inverse, each)) for each in about]
+        found = [len(each) for each in distances if len(each) > 1 and np.allclose(each, 2)]
+        assert sorted(found) == [2, 2, 200]

@@ -49,7 +49,7 @@ def examples(arguments, first, told):
             told.send((number, target.__name__, "begun", ""))
             folder.mkdir()
             outside = sorted(root.rglob("*"))
-            signal.alarm(LONGEST_SECONDS)
+            signal.alarm(LONGEST_SECONDS * (10 if target in SLOW else 1))
             try:
                 random = np.random.default_rng([arguments.seed, number])
                 outcome, said = attempt(target, honest, random, folder), ""

@@ -182,7 +182,7 @@ def judged(words, status, said):
 
 
 TARGETS = [model, moments, record, checkpoint, table, sparse, command]
-# Starting one takes a hundred times as long as calling it.
+# Starting one takes a hundred times as long as calling it, and longer on a busy machine.
 SLOW = [program]
 
 

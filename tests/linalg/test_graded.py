@@ -99,3 +99,15 @@ def test_a_feature_without_variance_is_tied_with_the_rest_of_a_null_space():
         top = leading_subspace(row.T @ row, d)
         assert top.n_fixed == 1
         assert top.tied.shape == (6, 5)
+
+
+def test_few_components_of_many_features_keep_the_digits_that_lapack_loses():
+    factor = np.random.default_rng(5).standard_normal((60, 60))
+    first = factor[30] / np.linalg.norm(factor[30])
+    rest = np.delete(factor, 30, axis=0)
+    rest -= np.outer(rest @ first, first)
+    # What is left beside the large row, up to a share of 1e-10.
+    truth = np.linalg.eigvalsh(rest @ rest.T)[::-1]
+    factor[30] *= 1e5
+    found = leading_subspace(factor @ factor.T, 3)
+    np.testing.assert_allclose(found.eigenvalues[1:], truth[:2], rtol=1e-9)

@@ -3,7 +3,8 @@
 import ast
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 _COMPARISONS = {
     ast.Lt: ast.LtE,
@@ -44,8 +45,10 @@ class Mutant:
         Where the change begins.
     inside : str
         The function that it is in, or what stands for the module.
+    around : range
+        The lines of that function, or of the file.
     before, after : str
-        The expression or statement, without and with the change.
+        The lines that are changed, without and with the change.
     text : str
         The whole file with the change.
     """
@@ -53,6 +56,7 @@ class Mutant:
     path: str
     line: int
     inside: str
+    around: range
     before: str
     after: str
     text: str
@@ -60,43 +64,66 @@ class Mutant:
     @property
     def key(self) -> str:
         """What it is called in the list of equivalent mutants."""
-        return f"{self.path}:{self.inside}: {self.before} -> {self.after}"
+        return f"{self.path}:{self.inside}: {self.before} => {self.after}"
 
 
 def mutants_of(path: str, text: str) -> list[Mutant]:
     """Every mutant of a file, in the order of its lines."""
+    lines = text.encode().splitlines(keepends=True)
     found = []
-    starts = [0]
-    for line in text.encode().splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    for inside, node in _places(ast.parse(text), "module"):
-        before = ast.unparse(node)
+    for place in _places(ast.parse(text), _Place("module", range(1, len(lines) + 1))):
+        node = place.node
+        changed_lines = b"".join(lines[node.lineno - 1 : node.end_lineno])
+        start = node.col_offset
+        stop = len(changed_lines) - len(lines[node.end_lineno - 1]) + node.end_col_offset
         for changed in _changes(node):
             after = ast.unparse(ast.fix_missing_locations(changed))
-            start = starts[node.lineno - 1] + node.col_offset
-            stop = starts[node.end_lineno - 1] + node.end_col_offset
             # In brackets, an expression keeps its place among its neighbours.
             new = f"({after})" if isinstance(node, ast.expr) else after
-            mutated = text.encode()[:start] + new.encode() + text.encode()[stop:]
-            found.append(Mutant(path, node.lineno, inside, before, after, mutated.decode()))
+            new_lines = changed_lines[:start] + new.encode() + changed_lines[stop:]
+            mutated = [*lines[: node.lineno - 1], new_lines, *lines[node.end_lineno :]]
+            found.append(
+                Mutant(
+                    path,
+                    node.lineno,
+                    place.inside,
+                    place.around,
+                    " ".join(changed_lines.decode().split()),
+                    " ".join(new_lines.decode().split()),
+                    b"".join(mutated).decode(),
+                )
+            )
     return [mutant for mutant in found if _compiles(mutant.text)]
 
 
-def _places(node: ast.AST, inside: str) -> Iterator[tuple[str, ast.AST]]:
+@dataclass(frozen=True)
+class _Place:
+    """A node that may be changed, and the function that it is in."""
+
+    inside: str
+    around: range
+    node: Any = None
+
+
+def _places(node: ast.AST, place: _Place) -> Iterator[_Place]:
     """Nodes that may be changed. Types, decorators, messages and assertions are left alone."""
     if isinstance(node, ast.Assert | ast.Raise | ast.JoinedStr | ast.Import | ast.ImportFrom):
         return
+    # Of zip, which asserts that lengths are the same.
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        return
     if isinstance(node, ast.expr | ast.stmt):
-        yield inside, node
+        yield replace(place, node=node)
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
-        inside = node.name if inside == "module" else f"{inside}.{node.name}"
+        inside = node.name if place.inside == "module" else f"{place.inside}.{node.name}"
+        place = _Place(inside, range(node.lineno, node.end_lineno + 1))
     left_alone = {"annotation", "returns", "decorator_list", "type_params", "bases"}
     for name, value in ast.iter_fields(node):
         if name in left_alone:
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):
-                yield from _places(child, inside)
+                yield from _places(child, place)
 
 
 def _changes(node: ast.AST) -> Iterator[ast.AST]:

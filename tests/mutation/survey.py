@@ -12,7 +12,14 @@ from pathlib import Path
 
 from coverage import CoverageData
 
-_DURATION = re.compile(r"^([\d.]+)s call +(\S.*)$", re.M)
+_DURATION = re.compile(r"^([\d.]+)s (?:call|setup) +(\S.*)$", re.M)
+# Each has to be read before its first test can run.
+_MOST_FILES = 12
+# What needs a browser, an environment without the extras, or an hour.
+_LEFT_OUT = ("tests/browser", "tests/without_extras", "tests/torture")
+# Clusters do not start in a fork.
+_NAMED = "not spark and not dask"
+_IN_EVERY_PATH = {"tests", "test", "fairspan", "py", "init", "of", "and"}
 
 
 @dataclass(frozen=True)
@@ -21,22 +28,37 @@ class Survey:
 
     Attributes
     ----------
-    tests : dict of (path, line) to list of str
-        The tests that run a line, the fastest first.
+    tests : dict of str to dict of int to set of str
+        For each file of the library, the tests that run each of its lines.
     seconds : dict of str to float
         How long each test takes.
     """
 
-    tests: dict[tuple[str, int], list[str]]
+    tests: dict[str, dict[int, set[str]]]
     seconds: dict[str, float]
 
-    def of(self, path: str, line: int) -> list[str]:
-        """The tests that run a line; those that run its file, where it runs on import."""
-        own = self.tests.get((path, line))
-        if own:
-            return own
-        of_file = (tests for (other, _), tests in self.tests.items() if other == path)
-        return sorted({test for tests in of_file for test in tests}, key=self.seconds.__getitem__)
+    def of(self, path: str, line: int, around: range) -> list[str]:
+        """The tests that run a line, or the lines around it if it runs on import.
+
+        They are taken in turn from a dozen files of tests, the fastest of each first; files that
+        are named like the file of the line come first, and more often.
+        """
+        lines = self.tests.get(path, {})
+        found = lines.get(line) or {test for near in around for test in lines.get(near, ())}
+        by_file = defaultdict(list)
+        for test in sorted(found, key=lambda test: (self.seconds[test], test)):
+            by_file[test.partition("::")[0]].append(test)
+        likeness = {file: len(_words(file) & _words(path)) for file in by_file}
+        files = sorted(by_file, key=lambda file: (-likeness[file], self.seconds[by_file[file][0]]))
+        order = {}
+        for file in files[:_MOST_FILES]:
+            for turn, test in enumerate(by_file[file], start=1):
+                order[test] = turn / (1 + likeness[file]) ** 2
+        return sorted(order, key=order.__getitem__)
+
+
+def _words(path: str) -> set[str]:
+    return set(re.split(r"[/_.]", path)) - _IN_EVERY_PATH
 
 
 def survey(folder: Path, choice: list[str]) -> Survey:
@@ -44,31 +66,39 @@ def survey(folder: Path, choice: list[str]) -> Survey:
     data, times, known = folder / "coverage", folder / "seconds.json", folder / "surveyed"
     wanted = _hash_of_sources(choice)
     if not known.exists() or known.read_text() != wanted:
-        seconds = _run(data, choice)
-        times.write_text(json.dumps(seconds))
+        times.write_text(json.dumps(_run(data, choice)))
         known.write_text(wanted)
     seconds = json.loads(times.read_text())
     measured = CoverageData(str(data))
     measured.read()
-    tests: dict[tuple[str, int], list[str]] = defaultdict(list)
+    tests = {}
     for file in measured.measured_files():
-        path = file.split("/src/")[-1]
-        for line, contexts in measured.contexts_by_lineno(file).items():
-            names = {context.partition("|")[0] for context in contexts}
-            own = [name for name in names if name in seconds]
-            tests[path, line] = sorted(own, key=lambda name: seconds[name])
-    return Survey(dict(tests), seconds)
+        of_line = measured.contexts_by_lineno(file).items()
+        tests[file.split("/src/")[-1]] = {
+            line: {name for name in map(_test_of, contexts) if name in seconds}
+            for line, contexts in of_line
+        }
+    return Survey(tests, seconds)
+
+
+def _test_of(context: str) -> str:
+    return context.rpartition("|")[0]
 
 
 def _run(data: Path, choice: list[str]) -> dict[str, float]:
-    command = [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "worksteal", "-q"]
+    """Run the tests, one at a time, so that none is slowed down by another."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["--cov=fairspan", "--cov-context=test", "--cov-report="]
-    command += ["--durations=0", "--durations-min=0", "-m", "", "-k", "not spark", *choice]
+    command += ["--durations=0", "--durations-min=0", "-m", "not long", "-k", _NAMED, *choice]
+    command += [f"--ignore={folder}" for folder in _LEFT_OUT]
     surroundings = {**os.environ, "COVERAGE_FILE": str(data), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"The tests fail without any mutant:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
-    return {name: float(seconds) for seconds, name in _DURATION.findall(done.stdout)}
+    seconds: dict[str, float] = defaultdict(float)
+    for time, name in _DURATION.findall(done.stdout):
+        seconds[name] += float(time)
+    return seconds
 
 
 def _hash_of_sources(choice: list[str]) -> str:

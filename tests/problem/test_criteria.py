@@ -73,6 +73,13 @@ def test_slopes_are_those_of_the_scores(errors):
         np.testing.assert_allclose(slopes, (ahead - behind) / 2e-6, rtol=1e-6)
 
 
+def test_a_group_of_no_weight_adds_no_slope_even_where_its_error_is_zero():
+    # The penalty is the first group's share: in one of the two pairs nothing depends on its error.
+    problem = problem_of(MATRICES, 1, RobustErrorGap(0.25, 1.0), SHARES)
+    slopes = problem.criterion.gradients(np.array([0.0, 5.0]), problem)[:, 0]
+    assert sorted(slopes) == [0, np.inf]
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [

@@ -67,6 +67,12 @@ def test_table_of_pca_shows_the_facts_with_the_decimals_of_each_column(made):
 def test_table_of_criteria_has_every_model_and_what_it_asks(made):
     facts, page = made()
     table = tables_of(page)[OF_CRITERIA]
+    head = next(table.all("thead")).text
+    if made is two_groups:
+        names = [group["group"] for group in facts["models"][0]["groups"]]
+        assert all(head.count(name) == 2 for name in names), "error and loss of each"
+    else:
+        assert "largest loss" in head
     decimals = decimals_of(model["total_error"] for model in facts["models"])
     for row, model in zip(cells_of(table), facts["models"], strict=True):
         assert row[0].replace(" ", "_").lower().startswith(model["name"].split(" (")[0].lower())

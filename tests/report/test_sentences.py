@@ -9,6 +9,7 @@ from sklearn.decomposition import PCA
 
 from fairspan.formatting.numbers import number, share
 from fairspan.report.page import figures, tables
+from fairspan.report.page.lookups import findings_about_the_answer
 from fairspan.report.page.rendering import said as sentence
 from fairspan.report.page.slider import slider_of
 from report_rows import facts_by, made_rows, model_of
@@ -191,3 +192,11 @@ def test_pca_by_dimension_knows_no_groups_and_is_judged_about_their_own_centre(c
             rows = X[labels == g] - mean
             left = ((rows - rows @ axes.T @ axes) ** 2).sum(axis=1).mean()
             assert error == pytest.approx(left, rel=1e-8, abs=1e-9)
+
+
+def test_what_was_found_about_other_criteria_comes_after_what_concerns_the_answer():
+    models = [{"name": each, "is_main": each == "asked"} for each in ("PCA", "asked", "other")]
+    findings = [{"model": each} for each in ("other", None, "asked", "PCA")]
+    first, others = findings_about_the_answer({"models": models, "findings": findings})
+    assert [each["model"] for each in first] == [None, "asked", "PCA"]
+    assert [each["model"] for each in others] == ["other"]

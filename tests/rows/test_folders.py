@@ -144,3 +144,10 @@ def test_files_that_are_passed_over_are_named(tmp_path):
     write(tmp_path, "2.parquet", x=[1.0], g=["b"]).rename(tmp_path / "2")
     with pytest.warns(FairspanWarning, match="passed over .* '2'"):
         FileRows.open(tmp_path, groups=["g"])
+
+
+def test_names_of_folders_and_a_column_of_another_kind_are_refused(tmp_path):
+    write(tmp_path, "g=a/1.parquet", x=[1.0])
+    write(tmp_path, "g=b/2.parquet", x=[1.0], g=[2.5])
+    with pytest.raises(InvalidInput, match=r"holds double in column 'g', but .* holds string"):
+        FileRows.open(tmp_path, groups=["g"])

@@ -27,7 +27,13 @@ from fairspan.version import __version__
 _BAD_INPUT, _INTERNAL_FAILURE = 2, 1
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.group(
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 80,
+        "show_default": True,
+    }
+)
 @click.version_option(__version__, prog_name="fairspan", message="%(prog)s %(version)s")
 def fairspan() -> None:
     """Fair principal component analysis: audit what PCA does to each group, and repair it.

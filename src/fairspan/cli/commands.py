@@ -25,7 +25,6 @@ _DOES_NOT_HOLD, _INTERNAL_FAILURE = 1, 3
     "page",
     type=click.Path(path_type=Path, dir_okay=False),
     default="fairspan-demo.html",
-    show_default=True,
     help="Where to write the whole audit as a page.",
 )
 @options.JSON

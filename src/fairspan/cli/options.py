@@ -288,7 +288,6 @@ _READING = (
         "--on-missing",
         type=click.Choice(["error", "drop"]),
         default="error",
-        show_default=True,
         help="What to do with rows in which a feature or the group is missing.",
     ),
     click.option(
@@ -330,7 +329,6 @@ _DIMENSION = (
         "--center",
         type=click.Choice(["global", "group", "none"]),
         default="global",
-        show_default=True,
         help="Measure errors about the mean of all rows, of each group, or the origin.",
     ),
     click.option(
@@ -378,7 +376,6 @@ _ESTIMATING = (
         type=FoldsOrNone(),
         default="10",
         metavar="K",
-        show_default=True,
         help="Parts of the rows, each of which stands for new rows; none for no estimates.",
     ),
     click.option(
@@ -390,7 +387,6 @@ _ESTIMATING = (
         "--level",
         type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
         default=0.95,
-        show_default=True,
         metavar="P",
         help="Level of the intervals.",
     ),
@@ -398,7 +394,6 @@ _ESTIMATING = (
         "--material",
         type=click.FloatRange(0, 1, max_open=True),
         default=0.01,
-        show_default=True,
         metavar="SHARE",
         help="The least loss that matters, as a share of a group's variance.",
     ),
@@ -428,7 +423,6 @@ _FITTING = (
         "--criterion",
         type=Named("criterion"),
         default="minimax_loss",
-        show_default=True,
         is_eager=True,  # which parameters there are depends on it
         metavar="NAME",  # all of them in one word would be wider than a terminal
         help=f"What to minimise: {', '.join(names_of('criterion'))}.",

@@ -191,8 +191,14 @@ def _warn_of_tiny_groups(moments: GroupMoments) -> None:
     )
 
 
-_WRITERS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow"}
-_WRITERS |= {".feather": "arrow", ".ipc": "arrow"}
+_WRITERS = {
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
 
 
 def transform_file(model: Path, data: Path | str, out: Path) -> tuple[int, list[str]]:

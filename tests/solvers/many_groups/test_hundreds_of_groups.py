@@ -244,3 +244,16 @@ def test_nearly_identical_groups_can_have_equal_errors(seed, apart):
     assert np.ptp(errors) <= 1e-9 * errors.max()
     assert solution.relative_gap <= 1e-8
     assert solution.status in ("optimal", "unresolved")
+
+
+@pytest.mark.parametrize("unit", [2.0**-27, 2.0**27])
+def test_the_gap_to_reach_is_in_the_units_of_the_errors(unit):
+    matrices = random_moments(np.random.default_rng(0), 3, 4)
+    found = []
+    for each in (matrices, unit * matrices):
+        problem = problem_of(each, 2, ErrorGap(1.0))
+        search = PiecewiseSearch(problem, Pieces.total_and_gap(np.zeros(3), 1.0), 0.0)
+        search.descend_from(random_basis(np.random.default_rng(1), 4, 2))
+        found.append(search.tolerance)
+    assert found[1] == pytest.approx(unit * found[0], rel=1e-6)
+    assert 0 < found[0] < 1e-13 * problem.total_variance / unit

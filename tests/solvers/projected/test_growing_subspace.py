@@ -1,5 +1,7 @@
 """Proofs inside a small subspace, where they are most easily false; and where no such W will do."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ from fairspan.problem.criteria import (
 )
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.projected import eigen_path
-from fairspan.solvers.projected.bounds import SubspaceBounds
+from fairspan.solvers.projected.bounds import SubspaceBounds, fall_of_bound
 from fairspan.solvers.projected.grown_space import GrownSpace
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import problem_of, random_moments, top_sum
@@ -184,3 +186,11 @@ def test_a_group_without_variance_beside_others(criterion):
         return
     assert projected.status == dense.status == "optimal"
     assert projected.objective == pytest.approx(dense.objective, abs=2e-9 * problem.total_variance)
+
+
+def test_what_the_bound_of_equal_errors_lacks_counts_in_units_of_the_total_error():
+    # Its bound is that of the mixture over the sum of the weights, here 1/2.
+    problem = problem_of(random_moments(np.random.default_rng(0), 2, 6), 2, EqualError())
+    space = GrownSpace.of(problem.second_moments, 3, np.eye(6)[:, :4])
+    solution = replace(BoundarySearch().solve(problem, 1e-9), weights=np.array([0.75, -0.25]))
+    assert fall_of_bound(problem, space, solution) == 2

@@ -2,7 +2,10 @@ import numpy as np
 import pytest
 
 from fairspan.moments.operators import DenseSecondMoments
+from fairspan.problem.criteria import MinimaxError
 from fairspan.solvers.two_groups.contact import Face
+from fairspan.solvers.two_groups.frontier import points_at
+from problems import problem_of
 
 
 def edge(seed, n_fixed, n_tied, n_free, p=9):
@@ -60,3 +63,12 @@ def test_a_point_is_an_edge_of_no_length():
     face = Face.of(second_moments, weights, leading, np.array([1.0, -1.0]))
     assert face.low == face.high == 0.0
     assert face.basis_at(0.0) is leading.vectors
+
+
+def test_the_foot_of_what_was_only_taken_as_tied_is_on_the_supporting_line():
+    # The mixture with weights (1, 0) has eigenvalues 3, 2 and 1.9, of which two are taken as tied.
+    problem = problem_of([np.diag([3.0, 2.0, 1.9]), np.diag([1.0, 1.0, 5.0])], 2, MinimaxError())
+    ends = points_at(problem, 0.0, 0.2)
+    assert sorted(end.errors[0] for end in ends) == pytest.approx([1.9, 2.0])
+    assert [end.foot[0] for end in ends] == pytest.approx([1.9, 1.9], rel=1e-14)
+    assert [end.foot[1] for end in ends] == [end.errors[1] for end in ends]

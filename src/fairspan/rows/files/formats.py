@@ -135,9 +135,7 @@ def _with_fields(schema: Any, constants: Constants) -> Any:
     import pyarrow as pa
 
     for name, value in constants:
-        schema = schema.append(
-            pa.field(name, pa.null() if value is None else pa.scalar(value).type)
-        )
+        schema = schema.append(pa.field(name, pa.scalar(value).type))
     return schema
 
 

@@ -130,8 +130,6 @@ class GrownSpace:
     def with_columns(self, columns: FloatArray) -> "GrownSpace":
         """The space with the span of (p, r) columns too; the same object if they add nothing."""
         room = self.basis.shape[0] - self.basis.shape[1]
-        if columns.shape[1] == 0 or room == 0:
-            return self
         fresh = orthonormal_beside(self.basis, columns)[:, :room]
         if fresh.shape[1] == 0:
             return self
