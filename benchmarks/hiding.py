@@ -25,13 +25,14 @@ from fairspan.metrics import leakage, mmd
 DIMENSIONS = (5, 10)
 _SPLITS, _QUICK_ROWS = 5, 4_000
 _HEADER = ("method", "variance kept", "MMD²", "linear", "boosted", "accuracy", "parity gap")
+_FORMATS = ("{:.2%}", "{:.4f}", "{:.3f}", "{:.3f}", "{:.2%}", "{:.3f}")
 _READ = """\
 Half of the rows, drawn at random with the same share of every group and label, fit the method and,
 on its reduced rows, a logistic regression of the label. A quarter trains whoever looks for the
 group: these rows are new to the method, as one that makes the groups' means equal blinds every
 linear classifier that learns on the same rows. The last quarter judges. Features are standardised
 with the mean and deviation of the first half; the group itself is not among them. Figures are means
-over {splits} such splits, with the standard error of that mean over splits.
+over {splits} such splits; the last line of a table bounds their standard errors over splits.
 
 - *Variance kept*: the share of the variance of the judging rows that least squares on the reduced
   rows explains.
@@ -93,13 +94,13 @@ def measure(effort: Effort) -> Measured:
             frequent = max(rows.label.mean(), 1 - rows.label.mean())
             head = f"{len(rows.X):,} rows, {splits[0].fit.X.shape[1]} features that vary"
             for d in DIMENSIONS[:1] if effort.quick else DIMENSIONS:
-                lines = []
+                found = {}
                 for method, fit in METHODS.items():
                     announce(f"{name}, d = {d}, {method}")
-                    lines.append([method, *cells(fit, splits, d)])
+                    found[method] = figures_of(fit, splits, d)
                 parts.append(
                     f"**{name}, d = {d}.** {head}; the more frequent label is that of "
-                    f"{frequent:.2%} of them.\n\n{table_of(_HEADER, lines)}"
+                    f"{frequent:.2%} of them.\n\n{table_of(_HEADER, lines_of(found))}"
                 )
     read = _READ.format(splits=len(seeds), chance=f"{1 / np.sqrt(smallest):.2f}")
     if not any("CorrelationRemover" in method for method in METHODS):
@@ -107,30 +108,28 @@ def measure(effort: Effort) -> Measured:
     return Measured("\n\n".join([read, *parts]), ("fairspan", "numpy", "scikit-learn", "fairlearn"))
 
 
-def cells(fit: Method, splits: list[Split], d: int) -> list[str]:
-    """The figures of one method as the table shows them; dashes where it has no answer."""
+def figures_of(fit: Method, splits: list[Split], d: int) -> FloatArray | None:
+    """Of one method, a line for each split; None where it has no answer."""
     try:
-        found = [judged(partial(fit, d=d), each) for each in splits]
+        return np.array([astuple(judged(partial(fit, d=d), each)) for each in splits])
     except Incompatible:  # covariances cannot be equal in so many dimensions
-        return ["-"] * (len(_HEADER) - 1)
-    figures = np.array([astuple(each) for each in found])
-    errors = figures.std(axis=0, ddof=1) / np.sqrt(len(figures))
-    kept, discrepancy, linear, boosted, accuracy, gap = zip(
-        figures.mean(axis=0), errors, strict=True
-    )
-    return [
-        _share(kept),
-        "{:.4f} ± {:.4f}".format(*discrepancy),
-        "{:.3f} ± {:.3f}".format(*linear),
-        "{:.3f} ± {:.3f}".format(*boosted),
-        _share(accuracy),
-        "{:.3f} ± {:.3f}".format(*gap),
+        return None
+
+
+def lines_of(found: dict[str, FloatArray | None]) -> list[list[str]]:
+    """The table: means over the splits, and how large their standard errors are at most."""
+    lines = [
+        [name, *(["-"] * len(_FORMATS) if each is None else shown(each.mean(axis=0)))]
+        for name, each in found.items()
     ]
+    answers = [each for each in found.values() if each is not None]
+    errors = [each.std(axis=0, ddof=1) / np.sqrt(len(each)) for each in answers]
+    return [*lines, ["*standard error at most*", *shown(np.max(errors, axis=0))]]
 
 
-def _share(figure: tuple[Any, Any]) -> str:
-    mean, error = figure
-    return f"{mean:.2%} ± {error:.2%}"
+def shown(figures: FloatArray) -> list[str]:
+    """The figures of one line."""
+    return [form.format(each) for form, each in zip(_FORMATS, figures, strict=True)]
 
 
 def judged(fit: Callable[[FloatArray, Bits, Bits], Reduce], rows: Split) -> Hidden:
