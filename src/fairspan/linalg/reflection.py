@@ -50,6 +50,14 @@ class Reflection:
         moved = self.scaled[r:] @ half[r:].T
         return np.asarray(matrix[r:, r:] - moved - moved.T)
 
+    def terms(self, matrix: FloatArray) -> float:
+        """The sum of absolute terms that make up tr Q'MQ, whose rounding is a share of it."""
+        r = self.reflected.shape[1]
+        reflected, scaled = np.abs(self.reflected), np.abs(self.scaled)
+        image = np.abs(matrix) @ reflected
+        half = image + scaled @ (reflected.T @ image) / 2
+        return float(np.abs(np.diag(matrix))[r:].sum() + 2 * np.vdot(scaled[r:], half[r:]))
+
 
 def complement(directions: FloatArray) -> FloatArray:
     """Orthonormal (p, p - m) basis of what orthonormal (p, m) columns leave out, for few of those.
