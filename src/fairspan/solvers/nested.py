@@ -69,12 +69,12 @@ def _prefixes(task: Task) -> Iterator[Solved]:
         steps.append(step)
         components = np.vstack([components, step.components])
         n_eigenproblems += step.n_eigenproblems
-        restricted, joint = single, step
+        restricted, joint, together = single, step, step
         if len(steps) > 1:
             restricted, solver = task.checked(len(steps))
             joint = task.solved(restricted, solver).solution
             n_eigenproblems += joint.n_eigenproblems
-        together = _together(restricted, components, joint, task.tol)
+            together = _together(restricted, components, joint, task.tol)
         least = min(joint.objective, together.objective)
         prices.append(Price(len(steps), together.objective, least, together.lower_bound))
         last = TracePoint(n_eigenproblems, together.lower_bound, together.objective)
