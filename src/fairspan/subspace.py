@@ -393,7 +393,7 @@ class FairSubspace:
         >>> np.array_equal(line.components, fair.components_[:1])
         True
         >>> round(line.provenance.objective, 3)
-        2.585
+        2.391
         """
         made = self.provenance
         if made is None or not made.steps:

@@ -42,6 +42,11 @@ class Reflection:
         columns[np.arange(r, p), np.arange(p - r)] += 1.0
         return np.asarray(columns)
 
+    def of_beside(self, columns: FloatArray) -> FloatArray:
+        """CQ of (n, p) columns C, for Q the basis beside the directions."""
+        r = self.reflected.shape[1]
+        return np.asarray(columns[:, r:] - (columns @ self.scaled) @ self.reflected[r:].T)
+
     def compressed(self, matrix: FloatArray) -> FloatArray:
         """Q'MQ of a symmetric matrix, for Q the basis beside the directions."""
         r = self.reflected.shape[1]

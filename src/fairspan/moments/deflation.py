@@ -27,7 +27,7 @@ class Deflated(NamedTuple):
     ----------
     second_moments : DenseSecondMoments
         Q'S_gQ.
-    directions : (p, p - r) array
+    directions : (p, m - r) array
         Q, orthonormal columns.
     rounding : (k,) array
         By how much rounding may have moved their traces.
@@ -38,26 +38,39 @@ class Deflated(NamedTuple):
     rounding: FloatArray
 
 
-def deflated(second: DenseSecondMoments, basis: FloatArray) -> Deflated:
-    """Second moments in what orthonormal (p, r) columns leave, r < p.
+def deflated(
+    second: DenseSecondMoments, basis: FloatArray, directions: FloatArray | None = None
+) -> Deflated:
+    """Second moments in what orthonormal columns leave.
 
     The reflection is onto the features that the columns are nearest to. So a column of large
     numbers, which the first direction follows, is left out and does not drown all others.
+
+    Parameters
+    ----------
+    second : DenseSecondMoments
+        In m coordinates.
+    basis : (m, r) array
+        r < m.
+    directions : (p, m) array, optional
+        Orthonormal columns that these are the coordinates of; all directions, if left out.
     """
-    p, r = basis.shape
+    r = basis.shape[1]
     nearest = qr(basis.T, mode="economic", pivoting=True)[2][:r]
-    order = np.concatenate([nearest, np.setdiff1d(np.arange(p), nearest)])
+    order = np.concatenate([nearest, np.setdiff1d(np.arange(len(basis)), nearest)])
     reflection = Reflection.onto_axes(basis[order])
     moved = [each[np.ix_(order, order)] for each in second.matrices]
-    directions = np.empty((p, p - r))
-    directions[order] = reflection.beside
+    beside = np.empty((len(basis), len(basis) - r))
+    beside[order] = reflection.beside
     within = DenseSecondMoments(
         np.array([reflection.compressed(each) for each in moved]),
         second.outside,
-        np.abs(directions.T) @ second.offset_rounding,
+        np.abs(beside.T) @ second.offset_rounding,
     )
     rounding = _ROUNDINGS * np.array([reflection.terms(each) for each in moved])
-    return Deflated(within, directions, rounding)
+    if directions is not None:
+        beside = reflection.of_beside(directions[:, order])
+    return Deflated(within, beside, rounding)
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,21 +74,21 @@ def left_beside(restricted: Restricted, basis: FloatArray) -> Restricted:
     if not restricted.problem.has_matrices:
         left = DeflatedSparse(second, basis)  # type: ignore[arg-type]
         return replace(restricted, problem=replace(restricted.problem, second_moments=left))
-    directions = restricted.directions
-    if directions is None:
-        problem, beside = _deflated(restricted.problem, basis)
+    if restricted.directions is None:
+        problem, beside = _deflated(restricted.problem, basis, None)
         return replace(restricted, problem=problem, directions=beside)
-    full, _ = _deflated(restricted.full, basis)
-    problem, beside = _deflated(restricted.problem, directions.T @ basis)
-    return replace(
-        restricted,
-        problem=replace(problem, unrestricted=full),
-        directions=directions @ beside,
-    )
+    whole, _ = _deflated(restricted.full, basis, None)
+    inside = restricted.directions.T @ basis
+    problem, beside = _deflated(restricted.problem, inside, restricted.directions)
+    problem = replace(problem, unrestricted=whole, directions=None)
+    return replace(restricted, problem=problem, directions=beside)
 
 
-def _deflated(problem: Problem, basis: FloatArray) -> tuple[Problem, FloatArray]:
-    left = deflated(problem.dense, basis)
+def _deflated(
+    problem: Problem, basis: FloatArray, directions: FloatArray | None
+) -> tuple[Problem, FloatArray]:
+    """A problem beside a basis, and what is left of the directions that are its coordinates."""
+    left = deflated(problem.dense, basis, directions)
     rounding = left.rounding
     if problem.fixed_rounding is not None:
         rounding = rounding + problem.fixed_rounding
