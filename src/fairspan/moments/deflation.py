@@ -6,7 +6,7 @@ sparse the products are projected.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import qr
@@ -14,63 +14,62 @@ from scipy.linalg import qr
 from fairspan.linalg import IterativeSubspace, LeadingSubspace, Reflection, leading_subspace_of
 from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, IndexArray
 
 # Sums of products are rounded by this share of their terms.
 _ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
 
 
-class Deflated(NamedTuple):
-    """Second moments in coordinates beside directions.
+@dataclass(frozen=True, eq=False)
+class Deflated:
+    """Second moments in coordinates beside a basis.
 
     Attributes
     ----------
     second_moments : DenseSecondMoments
-        Q'S_gQ.
-    directions : (p, m - r) array
-        Q, orthonormal columns.
+        Q'S_gQ, Q orthonormal columns beside the basis.
     rounding : (k,) array
         By how much rounding may have moved their traces.
+    reflection : Reflection
+        Of the basis with its features in this order.
+    order : (p,) array of int
     """
 
     second_moments: DenseSecondMoments
-    directions: FloatArray
     rounding: FloatArray
+    reflection: Reflection
+    order: IndexArray
+
+    @property
+    def directions(self) -> FloatArray:
+        """Q, shape (p, p - r)."""
+        directions = np.empty((len(self.order), self.second_moments.n_features))
+        directions[self.order] = self.reflection.beside
+        return directions
+
+    def coordinates(self, rows: FloatArray) -> FloatArray:
+        """Rows times Q, by products with r columns."""
+        return self.reflection.of_beside(rows[:, self.order])
 
 
-def deflated(
-    second: DenseSecondMoments, basis: FloatArray, directions: FloatArray | None = None
-) -> Deflated:
-    """Second moments in what orthonormal columns leave.
+def deflated(second: DenseSecondMoments, basis: FloatArray) -> Deflated:
+    """Second moments in what orthonormal (p, r) columns leave, r < p.
 
     The reflection is onto the features that the columns are nearest to. So a column of large
     numbers, which the first direction follows, is left out and does not drown all others.
-
-    Parameters
-    ----------
-    second : DenseSecondMoments
-        In m coordinates.
-    basis : (m, r) array
-        r < m.
-    directions : (p, m) array, optional
-        Orthonormal columns that these are the coordinates of; all directions, if left out.
     """
-    r = basis.shape[1]
+    p, r = basis.shape
     nearest = qr(basis.T, mode="economic", pivoting=True)[2][:r]
-    order = np.concatenate([nearest, np.setdiff1d(np.arange(len(basis)), nearest)])
+    order = np.concatenate([nearest, np.setdiff1d(np.arange(p), nearest)])
     reflection = Reflection.onto_axes(basis[order])
     moved = [each[np.ix_(order, order)] for each in second.matrices]
-    beside = np.empty((len(basis), len(basis) - r))
-    beside[order] = reflection.beside
-    within = DenseSecondMoments(
+    left = DenseSecondMoments(
         np.array([reflection.compressed(each) for each in moved]),
         second.outside,
-        np.abs(beside.T) @ second.offset_rounding,
+        np.abs(reflection.beside.T) @ second.offset_rounding[order],
     )
     rounding = _ROUNDINGS * np.array([reflection.terms(each) for each in moved])
-    if directions is not None:
-        beside = reflection.of_beside(directions[:, order])
-    return Deflated(within, beside, rounding)
+    return Deflated(left, rounding, reflection, order)
 
 
 @dataclass(frozen=True, eq=False)

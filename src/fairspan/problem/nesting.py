@@ -10,7 +10,7 @@ first d components together need not be optimal among all subspaces of d dimensi
 from dataclasses import replace
 
 from fairspan.errors import Incompatible
-from fairspan.moments.deflation import DeflatedSparse, deflated
+from fairspan.moments.deflation import Deflated, DeflatedSparse, deflated
 from fairspan.problem.criteria import Criterion, declares
 from fairspan.problem.posing import Restricted, criterion_of
 from fairspan.problem.problem import Problem
@@ -72,25 +72,25 @@ def left_beside(restricted: Restricted, basis: FloatArray) -> Restricted:
         return restricted
     second = restricted.problem.second_moments
     if not restricted.problem.has_matrices:
-        left = DeflatedSparse(second, basis)  # type: ignore[arg-type]
-        return replace(restricted, problem=replace(restricted.problem, second_moments=left))
+        sparse = DeflatedSparse(second, basis)  # type: ignore[arg-type]
+        return replace(restricted, problem=replace(restricted.problem, second_moments=sparse))
+    left, problem = _deflated(restricted.problem, basis, restricted.directions)
     if restricted.directions is None:
-        problem, beside = _deflated(restricted.problem, basis, None)
-        return replace(restricted, problem=problem, directions=beside)
-    whole, _ = _deflated(restricted.full, basis, None)
-    inside = restricted.directions.T @ basis
-    problem, beside = _deflated(restricted.problem, inside, restricted.directions)
-    problem = replace(problem, unrestricted=whole, directions=None)
-    return replace(restricted, problem=problem, directions=beside)
+        return replace(restricted, problem=problem, directions=left.directions)
+    whole, full = _deflated(restricted.full, basis, None)
+    directions = left.coordinates(restricted.directions)
+    among = whole.coordinates(directions.T).T
+    problem = replace(problem, unrestricted=full, directions=among)
+    return replace(restricted, problem=problem, directions=directions)
 
 
 def _deflated(
     problem: Problem, basis: FloatArray, directions: FloatArray | None
-) -> tuple[Problem, FloatArray]:
-    """A problem beside a basis, and what is left of the directions that are its coordinates."""
-    left = deflated(problem.dense, basis, directions)
+) -> tuple[Deflated, Problem]:
+    """A problem, posed in the coordinates of some directions, beside a basis."""
+    inside = basis if directions is None else directions.T @ basis
+    left = deflated(problem.dense, inside)
     rounding = left.rounding
     if problem.fixed_rounding is not None:
         rounding = rounding + problem.fixed_rounding
-    left_of = replace(problem, second_moments=left.second_moments, fixed_rounding=rounding)
-    return left_of, left.directions
+    return left, replace(problem, second_moments=left.second_moments, fixed_rounding=rounding)
