@@ -81,6 +81,30 @@ def value_of(matrices: FloatArray, basis: FloatArray, criterion: Criterion) -> f
     return float((references_of(matrices, basis.shape[1], criterion) - captured).max())
 
 
+def value_at(matrices: FloatArray, shares: FloatArray, basis: FloatArray, criterion: str) -> float:
+    """A criterion that can be nested, by name, at a basis."""
+    if criterion == "total_error":
+        return float(shares @ errors_of(matrices, basis))
+    return value_of(matrices, basis, {each.name: each for each in MINIMAX}[criterion])
+
+
+def left_of(matrices: FloatArray, components: FloatArray) -> FloatArray:
+    """P S_g P of what some rows of components leave."""
+    P = np.eye(matrices.shape[1]) - components.T @ components
+    return np.asarray(P @ matrices @ P)
+
+
+def rows_of(matrices: FloatArray) -> tuple[FloatArray, list[str]]:
+    """Rows whose second moments about the origin are these, and their groups, of equal size."""
+    p, rows, labels = matrices.shape[1], [], []
+    for group, matrix in enumerate(matrices):
+        values, vectors = np.linalg.eigh(matrix)
+        root = np.sqrt(p * np.maximum(values, 0.0))[:, None] * vectors.T
+        rows += [root, -root]
+        labels += [f"group {group}"] * (2 * p)
+    return np.vstack(rows), labels
+
+
 def bound_of(
     matrices: FloatArray, weights: FloatArray, n_components: int, criterion: Criterion
 ) -> float:

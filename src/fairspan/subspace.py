@@ -1,13 +1,14 @@
 """FairSubspace: a fitted projection, free of the rows, the groups and scikit-learn."""
 
 import math
+import numbers
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from fairspan.errors import InvalidInput, InvalidType
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
 from fairspan.formatting.html_table import Row, first_and_last, html_table
 from fairspan.projector import Projector
 from fairspan.rows.arrays import ArrayRows
@@ -25,6 +26,50 @@ _EVIDENCE = "evidence_"
 _PROJECTING = {"PCA", "IncrementalPCA", "TruncatedSVD"}
 # Groups that a notebook shows.
 _MOST_GROUPS = 20
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What was proven of a subspace by weights of the groups.
+
+    Attributes
+    ----------
+    objective, lower_bound, resolution : float
+    status : str
+    weights : tuple of float
+        Of each group's second moment, in the mixture that proves the bound.
+    reason : str or None
+    """
+
+    objective: float
+    lower_bound: float
+    resolution: float
+    status: str
+    weights: tuple[float, ...]
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class NestedStep:
+    """One of several nested components, and the subspace of all components up to it.
+
+    Attributes
+    ----------
+    own : Claim
+        Of this component alone, in what is left beside those before it.
+    together : Claim
+        Of the components up to it, among all subspaces of as many dimensions.
+    joint_objective : float
+        The least that was found in as many dimensions, without nesting.
+    errors, losses : tuple of float
+        e_g and l_g of each group with the components up to it.
+    """
+
+    own: Claim
+    together: Claim
+    joint_objective: float
+    errors: tuple[float, ...]
+    losses: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -52,6 +97,8 @@ class Provenance:
         Those of criterion and restriction, as plain values.
     reason : str or None
         Where double precision could not resolve the gap, what in the data leaves it so.
+    steps : tuple of NestedStep
+        One for each of nested components, otherwise empty.
     """
 
     criterion: str
@@ -70,6 +117,29 @@ class Provenance:
     resolution: float = 0.0
     settings: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
+    steps: tuple[NestedStep, ...] = ()
+
+    @property
+    def minimised(self) -> str:
+        """What was minimised, under which restriction, and whether components are nested."""
+        hidden = "" if self.restriction is None else f" with {self.restriction}"
+        return f"{'nested ' if self.steps else ''}{self.criterion}{hidden}"
+
+    def of_first(self, n_components: int) -> "Provenance":
+        """That of the first of nested components alone."""
+        steps = self.steps[:n_components]
+        last = steps[-1]
+        return replace(
+            self,
+            errors=last.errors,
+            losses=last.losses,
+            objective=last.together.objective,
+            lower_bound=last.together.lower_bound,
+            resolution=last.together.resolution,
+            status=last.together.status,
+            reason=last.together.reason,
+            steps=steps,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,6 +281,11 @@ class FairSubspace:
         return not self.is_oblique and is_soft(self.components)
 
     @property
+    def is_nested(self) -> bool:
+        """Whether its first components are an answer of fewer dimensions: see :meth:`first`."""
+        return self.provenance is not None and len(self.provenance.steps) > 0
+
+    @property
     def encoder(self) -> FloatArray:
         """E, which makes coordinates of a centred row, shape (d, p): the components."""
         return self.components
@@ -288,6 +363,64 @@ class FairSubspace:
         check_width(rows.shape[1], self.n_features, "features")
         return rows
 
+    def first(self, n_components: int) -> "FairSubspace":
+        """The first of nested components: the nested answer of fewer dimensions.
+
+        Parameters
+        ----------
+        n_components : int
+            From 1 to the number of components.
+
+        Returns
+        -------
+        FairSubspace
+            With its own figures and certificates, as if it had been fitted.
+
+        Raises
+        ------
+        Incompatible
+            The components are not nested.
+        InvalidParameter
+            A number out of range.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairPCA
+        >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 1], [0, -2, 1], [0, 1, -2]])
+        >>> fair = FairPCA(2, nested=True).fit(X, sensitive_features=["a", "a", "b", "b", "b"])
+        >>> line = fair.subspace_.first(1)
+        >>> np.array_equal(line.components, fair.components_[:1])
+        True
+        >>> round(line.provenance.objective, 3)
+        2.391
+        """
+        made = self.provenance
+        if made is None or not made.steps:
+            raise Incompatible(
+                f"The first {n_components!r} components were asked for of {self!r}",
+                "Allowed are nested components: the first of others are not the answer of fewer "
+                "dimensions",
+                "Fit with FairPCA(nested=True), or anew with fewer components",
+            )
+        whole = isinstance(n_components, numbers.Integral) and not isinstance(n_components, bool)
+        if not whole or not 1 <= n_components <= len(self.components):
+            raise InvalidParameter(
+                f"n_components is {n_components!r}",
+                f"Allowed is a whole number from 1 to {len(self.components)}",
+                "Choose a number in that range",
+            )
+        d = int(n_components)
+        weights = np.array(made.steps[d - 1].together.weights)
+        return replace(
+            self,
+            components=self.components[:d],
+            provenance=made.of_first(d),
+            evidence=None
+            if self.evidence is None
+            else replace(self.evidence, arrays={"weights": weights}),
+        )
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to exactly the name given: npz arrays with a JSON header, no pickle.
 
@@ -295,6 +428,8 @@ class FairSubspace:
         """
         names = None if self.feature_names is None else list(self.feature_names)
         provenance = None if self.provenance is None else asdict(self.provenance)
+        if provenance is not None and not self.is_nested:
+            del provenance["steps"]
         optional = {
             "mean": self.mean,
             "scale": self.scale,
@@ -361,9 +496,7 @@ class FairSubspace:
         return np.ones(self.n_features) if self.scale is None else self.scale
 
     def __repr__(self) -> str:
-        how = "" if self.provenance is None else f", {self.provenance.criterion}"
-        if self.provenance is not None and self.provenance.restriction is not None:
-            how += f" with {self.provenance.restriction}"
+        how = "" if self.provenance is None else f", {self.provenance.minimised}"
         if self.is_soft:
             how += f", soft in {self.n_components} coordinates"
         return f"<FairSubspace of {self.dimension} in {self.n_features} features{how}>"
@@ -409,8 +542,23 @@ def _read_provenance(stored: dict[str, Any] | None) -> Provenance | None:
             **stored,
             **{name: tuple(stored[name]) for name in lists},
             "groups": tuple(plain_labels(stored["groups"])),
+            "steps": tuple(_read_step(each) for each in stored.get("steps", ())),
         }
     )
+
+
+def _read_step(stored: dict[str, Any]) -> NestedStep:
+    return NestedStep(
+        _read_claim(stored["own"]),
+        _read_claim(stored["together"]),
+        stored["joint_objective"],
+        tuple(stored["errors"]),
+        tuple(stored["losses"]),
+    )
+
+
+def _read_claim(stored: dict[str, Any]) -> Claim:
+    return Claim(**{**stored, "weights": tuple(stored["weights"])})
 
 
 def _read_evidence(kind: str, arrays: dict[str, FloatArray]) -> Evidence:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from bank import BANK
+from fairspan import FairPCA
 from fairspan.certificates.optimality import certified
 from fairspan.errors import Incompatible
 from fairspan.problem.criteria import (
@@ -16,6 +17,7 @@ from fairspan.problem.criteria import (
     NashWelfare,
     RobustErrorGap,
     TotalError,
+    declares,
 )
 from fairspan.solvers.choose import Auto, check_accepted
 from fairspan.solvers.many_groups.dual_newton import DualNewton
@@ -23,7 +25,16 @@ from fairspan.solvers.published.multiplicative import MultiplicativeWeights
 from fairspan.solvers.published.riemannian import RiemannianSubgradient
 from fairspan.solvers.published.semidefinite import Semidefinite
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
-from problems import errors_of, independent_value, problem_of, random_moments, top_sum
+from problems import (
+    errors_of,
+    independent_value,
+    left_of,
+    problem_of,
+    random_moments,
+    rows_of,
+    top_sum,
+    value_at,
+)
 
 SOLVERS = (
     Auto(),
@@ -71,6 +82,37 @@ def test_a_solver_keeps_its_claims(solver, entry, criterion, optimum):
         assert solution.objective == pytest.approx(optimum, abs=slack)
         assert (solution.status == "optimal") == (relaxed == optimum)
         assert solution.lower_bound == pytest.approx(relaxed, abs=slack)
+
+
+def nested():
+    for parameters in accepted():
+        _, entry, criterion, _ = parameters.values
+        # A single component is nested in nothing.
+        if entry.n_components > 1 and declares(criterion, "can_be_nested"):
+            yield parameters
+
+
+@pytest.mark.parametrize(("solver", "entry", "criterion", "optimum"), list(nested()))
+def test_a_solver_keeps_its_claims_of_nested_components(solver, entry, criterion, optimum):
+    matrices, d = entry.matrices, entry.n_components
+    X, labels = rows_of(matrices)
+    model = FairPCA(d, criterion=criterion, center="none", solver=solver, nested=True)
+    model.fit(X, sensitive_features=labels)
+    shares = np.full(len(matrices), 1 / len(matrices))
+    slack = 1e-8 * max(float(np.trace(matrices.mean(axis=0))), 1.0)
+    solution = model.solution_
+    reached = value_at(matrices, shares, model.components_.T, criterion.name)
+    assert solution.objective == pytest.approx(reached, abs=slack)
+    assert solution.lower_bound <= optimum + slack
+    assert solution.objective >= optimum - slack
+    for step, each in enumerate(solution.steps):
+        left = left_of(matrices, model.components_[:step])
+        column = model.components_[step : step + 1].T
+        own = value_at(left, shares, column, criterion.name)
+        assert each.objective == pytest.approx(own, abs=slack)
+        assert each.lower_bound <= own + slack
+        if solver.name in EXACT and len(matrices) <= 2:
+            assert each.status == "optimal"
 
 
 def test_all_solvers_and_criteria_take_part():

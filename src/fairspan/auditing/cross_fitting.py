@@ -264,6 +264,7 @@ class _Refits:
             center=cast(Center, subspace.center),
             tol=max(made.tol, _CLOSE_ENOUGH),
             allow_extra=subspace.is_soft,
+            nested=subspace.is_nested,
         ).subspace.projector
 
 

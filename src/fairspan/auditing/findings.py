@@ -199,6 +199,11 @@ def _open_gap(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
     if model.status in (None, "optimal"):
         return
     said = f"is not proven optimal ({model.status})."
+    if model.is_nested and model.status == "open gap" and model.gap is not None:
+        said = (
+            f"its components are nested, each chosen beside those before it. {_dimensions(model)} "
+            f"chosen together may be better, by at most {model.gap:.4g}."
+        )
     if model.status == "unresolved":
         why = f": {model.reason}" if model.reason else ""
         said = f"double precision cannot tell how close it is to the optimum (unresolved){why}."

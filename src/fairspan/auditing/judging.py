@@ -243,4 +243,5 @@ def _model_audit(
         ),
         disparity=difference,
         pair=(figures.labels[low], figures.labels[high]),
+        is_nested=each.subspace.is_nested,
     )

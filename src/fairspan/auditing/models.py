@@ -137,9 +137,7 @@ def _is_ordinary(subspace: FairSubspace) -> bool:
 def _default_name(model: Any) -> str:
     subspace = FairSubspace.of(model)
     if subspace.provenance is not None:
-        hidden = subspace.provenance.restriction
-        name = subspace.provenance.criterion + ("" if hidden is None else f" with {hidden}")
-        return "PCA" if _is_ordinary(subspace) else name
+        return "PCA" if _is_ordinary(subspace) else subspace.provenance.minimised
     return "array" if isinstance(model, np.ndarray) else type(model).__name__
 
 

@@ -87,6 +87,8 @@ class ModelAudit:
         Where the status is "unresolved", what in the data leaves it so.
     why_no_estimates : str or None
         Why nothing is said of new rows, where that is so.
+    is_nested : bool
+        Whether its first components are an answer of fewer dimensions.
     """
 
     name: str
@@ -104,6 +106,7 @@ class ModelAudit:
     pair: tuple[Label, Label]
     reason: str | None = None
     why_no_estimates: str | None = None
+    is_nested: bool = False
 
     @property
     def has_estimates(self) -> bool:

@@ -48,6 +48,13 @@ def of_estimator(model: Any, subspace: FairSubspace, made: Provenance) -> Iterat
     for name in ("objective", "lower_bound", "status"):
         if solution is not None and getattr(solution, name) != getattr(made, name):
             yield f"solution_.{name} of the estimator differs from what was fitted (subspace_)."
+    steps = getattr(solution, "steps", ())
+    if len(steps) != len(made.steps) or any(
+        getattr(step, name) != getattr(said.own, name)
+        for step, said in zip(steps, made.steps, strict=False)
+        for name in ("objective", "lower_bound", "status")
+    ):
+        yield "solution_.steps of the estimator differ from what was fitted (subspace_)."
     for name in ("errors", "losses"):
         attribute = getattr(model, f"group_{name}_", None)
         if attribute is not None and not np.array_equal(attribute, getattr(made, name)):

@@ -133,6 +133,7 @@ def certified(
     trace: Sequence[TracePoint],
     solver: str,
     lower_bound: float | None = None,
+    ordered: bool = True,
 ) -> Solution:
     """Order the basis, evaluate the criterion at it, and compare with the bound.
 
@@ -147,13 +148,16 @@ def certified(
         Relative: the gap that is called optimal, as a share of the objective.
     lower_bound : float, optional
         One that was proven in another way, where there are no matrices to work it out from.
+    ordered : bool
+        False leaves the basis as it is: components that are nested keep their order.
 
     Returns
     -------
     Solution
     """
     proof = proof if isinstance(proof, Proof) else Proof(proof)
-    basis = by_pooled_variance(problem, basis)
+    if ordered:
+        basis = by_pooled_variance(problem, basis)
     found = judged(problem, basis, proof, tol, lower_bound)
     holds = getattr(problem.criterion, "theorem_3_2_holds", None)
     return Solution(

@@ -55,6 +55,36 @@ class TracePoint:
         return TracePoint(self.n_eigenproblems, lower, upper)
 
 
+class Price(NamedTuple):
+    """What it costs at one dimension that components are nested.
+
+    Attributes
+    ----------
+    n_components : int
+        d.
+    objective : float
+        Of the first d components.
+    joint_objective : float
+        The least that was found of any d components together.
+    lower_bound : float
+        No d components together have a smaller value.
+    """
+
+    n_components: int
+    objective: float
+    joint_objective: float
+    lower_bound: float
+
+    @property
+    def difference(self) -> float:
+        """The price: the first objective less the second."""
+        return self.objective - self.joint_objective
+
+    def in_unit(self, square: float) -> "Price":
+        """The same of values that are multiplied by a number."""
+        return Price(self.n_components, *(value * square for value in self[1:]))
+
+
 class Judged(NamedTuple):
     """A subspace, judged by the objective and by what is proven of it.
 
@@ -165,6 +195,11 @@ class Solution:
         within the directions that it leaves.
     proof : Proof or None
         What the bound can be worked out from anew: the weights, and whatever else it needs.
+    steps : tuple of Solution
+        Of nested components, one certificate for each, in their order: of the criterion with
+        d = 1 in what is left beside those before it. Empty otherwise.
+    prices : tuple of Price
+        Of nested components, what it costs that they are nested, for each d.
 
     Examples
     --------
@@ -194,6 +229,8 @@ class Solution:
     proof: Proof | None = None
     eigen: str = "dense"
     reason: str | None = None
+    steps: "tuple[Solution, ...]" = ()
+    prices: tuple[Price, ...] = ()
 
     @property
     def gap(self) -> float:
@@ -220,6 +257,8 @@ class Solution:
             resolution=self.resolution * square,
             scale=self.scale * square,
             trace=tuple(step.rescaled(square, moved) for step in self.trace),
+            steps=tuple(step.in_unit(unit, logarithmic=logarithmic) for step in self.steps),
+            prices=tuple(price.in_unit(square) for price in self.prices),
         )
 
     @property
@@ -235,6 +274,13 @@ class Solution:
     def message(self) -> str:
         """What the status means for this solution, and what can be done about it."""
         means = self.status.message
+        if self.steps and self.status is Status.OPEN_GAP:
+            proven = sum(step.status is Status.OPTIMAL for step in self.steps)
+            means = (
+                f"components are nested, each chosen beside those before it ({proven} of "
+                f"{len(self.steps)} proven optimal so); {len(self.steps)} components chosen "
+                "together may be better, by at most the gap"
+            )
         if self.reason is None:
             return means
         helps = 'divide it by its unit, or use scale=True or center="global"'

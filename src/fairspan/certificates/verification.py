@@ -5,12 +5,14 @@ the rows: that the components are orthonormal, the errors, the objective, and th
 eigenvalues by LAPACK and room for rounding on the safe side.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
-from fairspan.certificates import claims
+from fairspan.certificates import claims, nested_claims
 from fairspan.certificates.claims import proof_of, settings_from
 from fairspan.certificates.optimality import judged
 from fairspan.certificates.proof import Proof
@@ -195,12 +197,29 @@ class _Checks:
         best = square * full.best_errors if full.has_matrices else None
         failures += claims.of_variances(found, made, square * full.total_variance, best)
         failures += claims.of_figures(found, made, has_bound=unchecked is None)
+        if made.steps:
+            failures += self._of_nested(made, posed, has_bound=unchecked is None)
         messages = [*failures, self._said(found, made, has_bound=unchecked is None)]
         if unchecked is not None:
             messages.append(unchecked)
         return Verification(
             not failures, found.objective, found.lower_bound, found.gap, tuple(messages)
         )
+
+    def _of_nested(self, made: Provenance, posed: Posed, *, has_bound: bool) -> Iterator[str]:
+        """What does not hold of the steps, and of the first components by themselves."""
+        yield from nested_claims.of_prices(self.subspace, made)
+        basis = self.subspace.components.T
+        if posed.coordinates is not None:
+            basis = np.linalg.qr(posed.coordinates.frame.reduced(basis))[0]
+        if has_bound:
+            yield from nested_claims.of_steps(posed, basis, made, self._unit)
+        for d in range(1, len(made.steps)):
+            first = self.subspace.first(d)
+            alone = replace(first, provenance=replace(made.of_first(d), steps=()))
+            found = _Checks(alone, alone, self._posed_moments).run()
+            if not found.holds:
+                yield f"The first {d} components: {found.messages[0]}"
 
     def _check_same_features(self, groups: tuple[Label, ...]) -> None:
         p, given = self.subspace.n_features, self.moments.n_features
@@ -221,15 +240,8 @@ class _Checks:
             raise _Fails(
                 f"The model says that it is restricted by {made.restriction}, but it is not."
             )
-        moments = self.moments
-        if moments.matrix_free:
-            n_numbers = float(moments.n_groups) * float(moments.n_features) ** 2
-            by_matrices = n_numbers <= _MOST_NUMBERS
-        else:  # coordinates of the rows lose digits beside a column of large numbers
-            by_matrices = moments.n_features <= _MOST_FEATURES and restriction is None
-        if by_matrices:
-            moments = moments.matrices()
         unit, divisor = self._unit, self.subspace.scale
+        moments = self._posed_moments
         return pose(
             moments,
             self.subspace.dimension,
@@ -238,7 +250,20 @@ class _Checks:
             center=cast(Center, self.subspace.center),
             divisor=np.full(moments.n_features, unit) if unit != 1 else divisor,
             allow_extra=self.subspace.is_soft,
+            nested=self.subspace.is_nested,
         )
+
+    @cached_property
+    def _posed_moments(self) -> Moments:
+        """Matrices where they are no too many numbers; otherwise the moments as they are."""
+        moments, made = self.moments, self.subspace.provenance
+        if moments.matrix_free:
+            n_numbers = float(moments.n_groups) * float(moments.n_features) ** 2
+            by_matrices = n_numbers <= _MOST_NUMBERS
+        else:  # coordinates of the rows lose digits beside a column of large numbers
+            bare = made is not None and made.restriction is None
+            by_matrices = bare and moments.n_features <= _MOST_FEATURES
+        return moments.matrices() if by_matrices else moments
 
     @property
     def _unit(self) -> float:

@@ -126,6 +126,7 @@ def audit(
 @options.chooses_dimension
 @options.fits
 @options.restricts
+@options.NESTED
 @options.JSON
 def fit(
     data: Path | str,
@@ -138,6 +139,7 @@ def fit(
     parameters: dict[str, Value],
     restriction: str | None,
     of_restriction: dict[str, Any],
+    nested: bool,
     as_json: bool,
 ) -> None:
     """Fit fair PCA to DATA and save it; print PCA beside it, and the proof of optimality."""
@@ -156,6 +158,7 @@ def fit(
         parameters,
         restriction,
         of_restriction,
+        nested=nested,
     )
     result = inputs.audited_table(table, audited)
     with writing(model):

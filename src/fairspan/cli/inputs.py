@@ -147,6 +147,8 @@ def fair_models(
     parameters: Mapping[str, Value],
     restriction: str | None = None,
     of_restriction: Mapping[str, Any] = _NOTHING,
+    *,
+    nested: bool = False,
 ) -> tuple[Fit, list[Audited]]:
     """The fair fit, and what to audit: ordinary PCA beside it."""
     criterion_of(criterion, **parameters)  # before the rows are read
@@ -158,7 +160,13 @@ def fair_models(
     chosen = criterion_of(criterion, **with_labels(parameters, moments.labels))
     hide = restriction_of(restriction, **with_classes(of_restriction, moments))
     fit = fit_subspace(
-        moments, dimension, criterion=chosen, restriction=hide, center=center, scale=standardize
+        moments,
+        dimension,
+        criterion=chosen,
+        restriction=hide,
+        center=center,
+        scale=standardize,
+        nested=nested,
     )
     plain = audited_pca(moments, dimension, center, scale=standardize)
     fair = read_model("fair", fit.subspace)

@@ -418,6 +418,12 @@ _HIDING = (
     ),
 )
 
+NESTED = click.option(
+    "--nested",
+    is_flag=True,
+    help="Choose components one after the other: the first ones answer fewer dimensions.",
+)
+
 _FITTING = (
     click.option(
         "--criterion",

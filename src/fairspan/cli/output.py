@@ -36,8 +36,31 @@ def certificate_facts(fit: "Fit") -> dict[str, Any]:
         "parameters": used_parameters(fit.problem),
         "restriction": None if made is None else made.restriction,
         "n_components": fit.problem.n_components,
+        "nested": _nested_facts(fit.solution),
         **facts_of(fit),
     }
+
+
+def _nested_facts(solution: "Solution") -> list[dict[str, Any]] | None:
+    """Of nested components, each step and its price; None of others."""
+    if not solution.steps:
+        return None
+    return [
+        {
+            "n_components": price.n_components,
+            "objective": price.objective,
+            "joint_objective": price.joint_objective,
+            "lower_bound": price.lower_bound,
+            "price": price.difference,
+            "step": {
+                "objective": step.objective,
+                "lower_bound": step.lower_bound,
+                "gap": step.gap,
+                "status": str(step.status),
+            },
+        }
+        for price, step in zip(solution.prices, solution.steps, strict=True)
+    ]
 
 
 def audit_in_words(result: "Audit") -> str:
@@ -50,6 +73,8 @@ def certificate_in_words(fit: "Fit") -> str:
     solution, d = fit.solution, fit.problem.n_components
     values = printable(settings(used_parameters(fit.problem)))
     criterion, made = spoken(fit.problem.criterion.name), fit.subspace.provenance
+    if solution.steps:
+        criterion = f"nested {criterion}"
     if made is not None and made.restriction is not None:
         criterion += f" with {printable(made.restriction)}"
     steps = in_ascii(count(solution.n_eigenproblems, "eigenproblem"))
@@ -69,6 +94,13 @@ def certificate_in_words(fit: "Fit") -> str:
             f"no bound is known ({steps}). Status: {solution.status}:",
             f"a better {subspace} may exist, and by how much is not known.",
         ]
+    if solution.prices:
+        # Below the tolerance a price is rounding.
+        prices = (price.difference for price in solution.prices)
+        told = (0.0 if each <= solution.tolerance else each for each in prices)
+        sentences.append(
+            f"What nesting costs with 1, 2, .. components: {', '.join(f'{p:.3g}' for p in told)}."
+        )
     if solution.violation > solution.tolerance:
         sentences.append(
             f"The groups' errors are meant to be equal, but differ by {solution.violation:.1e}."

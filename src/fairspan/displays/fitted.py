@@ -57,9 +57,7 @@ def names_of(labels: Any) -> tuple[str, ...]:
 
 def criterion_name(estimator: Any) -> str:
     """The criterion that was minimised, and the restriction if there was one."""
-    provenance = estimator.subspace_.provenance
-    hidden = provenance.restriction
-    return str(provenance.criterion) + ("" if hidden is None else f" with {hidden}")
+    return str(estimator.subspace_.provenance.minimised)
 
 
 def refitted(estimator: Any, **settings: Any) -> Any:

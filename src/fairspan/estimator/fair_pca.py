@@ -96,6 +96,12 @@ class FairPCA(
     allow_extra : bool, default=False
         Allow a soft projection with more than d components where only that reaches the optimum. For
         one and two groups exactly d always do, so nothing changes.
+    nested : bool, default=False
+        Choose components one after the other, each the answer of one dimension in what is left
+        beside those before it: the first d are then an answer for every smaller d, as
+        `subspace_.first(d)`. `solution_` has a certificate of each step, and what that costs
+        against d components chosen together. With "minimax_loss", "minimax_error" and
+        "total_error"; with no restriction, or exact `MeanParity`.
     missing_groups : {"error", "ignore"}, default="error"
         What to do without `sensitive_features`: raise, or treat all rows as one group, which is
         ordinary PCA.
@@ -108,9 +114,10 @@ class FairPCA(
     Attributes
     ----------
     components_ : (r, p) array
-        Orthonormal rows, by pooled variance; the largest loading of each is positive. r = d, but
-        for a soft projection, whose r > d rows are sqrt(lambda_j) u_j. Of an oblique restriction
-        the encoder, whose rows are not orthonormal (`subspace_.encoder`, `subspace_.decoder`).
+        Orthonormal rows, by pooled variance, or nested ones in the order of their steps; the
+        largest loading of each is positive. r = d, but for a soft projection, whose r > d rows are
+        sqrt(lambda_j) u_j. Of an oblique restriction the encoder, whose rows are not orthonormal
+        (`subspace_.encoder`, `subspace_.decoder`).
     mean_ : (p,) array
         Weighted mean of all rows for center "global" and "group", zero for "none".
     scale_ : (p,) array or None
@@ -139,7 +146,7 @@ class FairPCA(
     subspace_ : FairSubspace
         The projection alone, to save or ship.
     solution_ : Solution
-        Objective, lower bound, gap, status.
+        Objective, lower bound, gap, status; of nested components also `steps` and `prices`.
     solver_ : str
     n_features_in_ : int
     feature_names_in_ : (p,) array of str
@@ -199,6 +206,7 @@ class FairPCA(
         solver: Any = "auto",
         tol: float = 1e-9,
         allow_extra: bool = False,
+        nested: bool = False,
         missing_groups: str = "error",
         max_groups: int | None = None,
         random_state: Any = None,
@@ -211,6 +219,7 @@ class FairPCA(
         self.solver = solver
         self.tol = tol
         self.allow_extra = allow_extra
+        self.nested = nested
         self.missing_groups = missing_groups
         self.max_groups = max_groups
         self.random_state = random_state
@@ -405,6 +414,7 @@ class FairPCA(
             solver=self.solver,
             tol=self.tol,
             allow_extra=self.allow_extra,
+            nested=self.nested,
             random_state=self.random_state,
         )
         self._take(fit, moments)

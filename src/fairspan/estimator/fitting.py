@@ -1,7 +1,9 @@
 """From moments to a certified subspace: the road that estimator, audit and command line share."""
 
 import numbers
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,14 +17,16 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion, declares
+from fairspan.problem.nesting import check_nested
 from fairspan.problem.posing import Posed, criterion_of, deviations_of, pose, restriction_of
 from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.restrictions import Restriction
 from fairspan.problem.units import check_squares, in_units, largest_column, unit_for
 from fairspan.rows.groups import listed
 from fairspan.solvers.choose import Solved, Task, smallest_keeping, solver_of
+from fairspan.solvers.nested import nested_keeping, solve_nested
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace
-from fairspan.subspace import FairSubspace, Provenance
+from fairspan.subspace import Claim, FairSubspace, NestedStep, Provenance
 from fairspan.typing import FloatArray
 from fairspan.version import __version__
 
@@ -72,6 +76,7 @@ def fit_subspace(
     solver: Any = "auto",
     tol: float = 1e-9,
     allow_extra: bool = False,
+    nested: bool = False,
     random_state: Any = None,
 ) -> Fit:
     """Solve for a criterion of the groups' errors.
@@ -95,6 +100,8 @@ def fit_subspace(
         Largest gap to call optimal, as a share of the objective.
     allow_extra : bool
         Whether a soft projection of more than d components may be the answer.
+    nested : bool
+        Whether the first components are to be an answer of fewer dimensions.
     random_state : int, Generator, RandomState or None
         For solvers that use randomness.
 
@@ -129,20 +136,33 @@ def fit_subspace(
         solve_with = GrowingSubspace(solve_with)
     check_squares(moments, center)
     divisor = deviations_of(moments) if scale else None
-    settings = _Settings(chosen, hide, center, divisor, bool(allow_extra), tol)
+    if nested:
+        check_nested(chosen, hide, allow_extra=bool(allow_extra))
+    settings = _Settings(chosen, hide, center, divisor, bool(allow_extra), tol, bool(nested))
     unit = unit_for(moments, center, divisor)
     posed = settings.posed(moments, n_components, unit)
-    whole = isinstance(n_components, numbers.Integral)
     task = Task(posed, solve_with, tol, random_state)
-    solved = (
-        task.at(int(posed.n_components)) if whole else smallest_keeping(task, float(n_components))
-    )
+    found = _solved(task, nested=bool(nested))
     if unit != 1:
-        d = solved.problem.n_components
-        problem = settings.posed(moments, n_components, 1.0).at(d).full
-        logarithmic = declares(problem.criterion, "is_logarithmic")
-        solved = Solved(problem, solved.solution.in_unit(unit, logarithmic=logarithmic))
-    return _fit_of(solved, moments, settings, posed.coordinates)
+        found = [_in_unit(each, settings.posed(moments, n_components, 1.0), unit) for each in found]
+    return _fit_of(found[-1], moments, settings, posed.coordinates, found[:-1])
+
+
+def _solved(task: Task, *, nested: bool) -> list[Solved]:
+    """The answer; of nested components, after those of fewer dimensions."""
+    wanted = task.posed.n_components
+    if isinstance(wanted, numbers.Integral):
+        return solve_nested(task, int(wanted)) if nested else [task.at(int(wanted))]
+    share = float(wanted)
+    return nested_keeping(task, share) if nested else [smallest_keeping(task, share)]
+
+
+def _in_unit(solved: Solved, posed: Posed, unit: float) -> Solved:
+    """The same for features that were divided by a unit, in their own."""
+    problem = posed.at(solved.problem.n_components).full
+    logarithmic = declares(problem.criterion, "is_logarithmic")
+    solution = solved.solution.in_unit(unit, logarithmic=logarithmic)
+    return replace(solved, problem=problem, solution=solution)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +175,7 @@ class _Settings:
     divisor: FloatArray | None
     allow_extra: bool
     tol: float
+    nested: bool
 
     def posed(self, moments: Moments, n_components: int | float, unit: float) -> Posed:
         """The problem, with features measured in a unit."""
@@ -169,6 +190,7 @@ class _Settings:
             center=self.center,
             divisor=divisor,
             allow_extra=self.allow_extra,
+            nested=self.nested,
         )
 
 
@@ -215,18 +237,27 @@ def smallest_dimension(
 
 
 def _fit_of(
-    solved: Solved, moments: Moments, settings: _Settings, coordinates: InCoordinates | None
+    solved: Solved,
+    moments: Moments,
+    settings: _Settings,
+    coordinates: InCoordinates | None,
+    before: Sequence[Solved] = (),
 ) -> Fit:
-    problem, solution, projector = solved.problem, solved.solution, solved.projector
-    errors = projector.errors(problem.second_moments)
-    losses = np.maximum(errors - problem.best_errors, 0.0)
-    variances = projector.kept_by_component(problem.second_moments)
-    if solution.status is Status.UNRESOLVED:
-        solution = replace(solution, reason=_reason(problem, solution, moments, settings))
+    """The fit of an answer; of nested components, after those of fewer dimensions."""
+    problem, solution = solved.problem, solved.solution
+    errors, losses = _errors_and_losses(solved)
+    variances = solved.projector.kept_by_component(problem.second_moments)
+    reasons = partial(_with_reason, problem, moments=moments, settings=settings)
+    solution = reasons(replace(solution, steps=tuple(map(reasons, solution.steps))))
+    steps = [_step_of(replace(each, solution=reasons(each.solution))) for each in before]
+    if settings.nested:
+        steps.append(_step_of(replace(solved, solution=solution)))
     if coordinates is not None:
         columns = coordinates.in_features(solution.components.T, problem.n_components)
         components = np.ascontiguousarray(columns.T)
-        solution = replace(solution, components=components, eigen="thin")
+        rows = zip(solution.steps, components[:, None], strict=False)
+        inside = tuple(replace(step, components=row, eigen="thin") for step, row in rows)
+        solution = replace(solution, components=components, eigen="thin", steps=inside)
         variances = np.pad(variances, ((0, 0), (0, len(components) - variances.shape[1])))
     encoder, decoder = solution.components, None
     if solved.encoder is not None:
@@ -251,6 +282,7 @@ def _fit_of(
         resolution=solution.resolution,
         settings=stored_settings(settings.criterion, hide),
         reason=solution.reason,
+        steps=tuple(steps),
     )
     subspace = FairSubspace(
         encoder,
@@ -263,6 +295,35 @@ def _fit_of(
         decoder,
     )
     return Fit(problem, solution, subspace, errors, losses, np.array(variances), coordinates)
+
+
+def _errors_and_losses(solved: Solved) -> tuple[FloatArray, FloatArray]:
+    errors = solved.projector.errors(solved.problem.second_moments)
+    return errors, np.maximum(errors - solved.problem.best_errors, 0.0)
+
+
+def _step_of(solved: Solved) -> NestedStep:
+    """The last of nested components, and all of them."""
+    errors, losses = _errors_and_losses(solved)
+    together = solved.solution
+    return NestedStep(
+        _claim_of(together.steps[-1]),
+        _claim_of(together),
+        together.prices[-1].joint_objective,
+        tuple(errors.tolist()),
+        tuple(losses.tolist()),
+    )
+
+
+def _claim_of(solution: Solution) -> Claim:
+    return Claim(
+        solution.objective,
+        solution.lower_bound,
+        solution.resolution,
+        str(solution.status),
+        tuple(solution.weights.tolist()),
+        solution.reason,
+    )
 
 
 def _oblique(
@@ -287,15 +348,20 @@ def _oblique(
     return np.ascontiguousarray(signed.T), decoder * np.sign(np.einsum("ij,ij->j", signed, columns))
 
 
-def _reason(problem: Problem, solution: Solution, moments: Moments, settings: _Settings) -> str:
-    """What leaves the gap unresolved: a column of large numbers, or hardly any objective."""
+def _with_reason(
+    problem: Problem, solution: Solution, moments: Moments, settings: _Settings
+) -> Solution:
+    """With what leaves the gap unresolved: a column of large numbers, or hardly any objective."""
+    if solution.status is not Status.UNRESOLVED:
+        return solution
     column = None if settings.divisor is not None else largest_column(moments, settings.center)
     if column is not None:
-        return column
+        return replace(solution, reason=column)
     if getattr(problem.criterion, "is_logarithmic", False):
-        return "a group keeps so little of its variance that the logarithm is uncertain"
+        reason = "a group keeps so little of its variance that the logarithm is uncertain"
+        return replace(solution, reason=reason)
     share = max(solution.scale, solution.resolution) / float(problem.second_moments.traces.max())
-    return f"the objective is no more than {share:.0e} of the variance"
+    return replace(solution, reason=f"the objective is no more than {share:.0e} of the variance")
 
 
 def _check_without_matrices(n_components: object, restriction: Restriction | None) -> None:

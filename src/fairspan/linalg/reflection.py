@@ -42,6 +42,11 @@ class Reflection:
         columns[np.arange(r, p), np.arange(p - r)] += 1.0
         return np.asarray(columns)
 
+    def of_beside(self, columns: FloatArray) -> FloatArray:
+        """CQ of (n, p) columns C, for Q the basis beside the directions."""
+        r = self.reflected.shape[1]
+        return np.asarray(columns[:, r:] - (columns @ self.scaled) @ self.reflected[r:].T)
+
     def compressed(self, matrix: FloatArray) -> FloatArray:
         """Q'MQ of a symmetric matrix, for Q the basis beside the directions."""
         r = self.reflected.shape[1]
@@ -49,6 +54,14 @@ class Reflection:
         half = image - self.scaled @ (self.reflected.T @ image) / 2
         moved = self.scaled[r:] @ half[r:].T
         return np.asarray(matrix[r:, r:] - moved - moved.T)
+
+    def terms(self, matrix: FloatArray) -> float:
+        """The sum of absolute terms that make up tr Q'MQ, whose rounding is a share of it."""
+        r = self.reflected.shape[1]
+        reflected, scaled = np.abs(self.reflected), np.abs(self.scaled)
+        image = np.abs(matrix) @ reflected
+        half = image + scaled @ (reflected.T @ image) / 2
+        return float(np.abs(np.diag(matrix))[r:].sum() + 2 * np.vdot(scaled[r:], half[r:]))
 
 
 def complement(directions: FloatArray) -> FloatArray:

@@ -63,7 +63,9 @@ class GroupMeans(Protocol):
     def matrices(self) -> "GroupMoments":
         """The same as matrices, which can be merged and saved: k p^2 numbers."""
 
-    def in_coordinates(self, n_components: int | float, center: Center) -> "InCoordinates | None":
+    def in_coordinates(
+        self, n_components: int | float, center: Center, *, nested: bool = False
+    ) -> "InCoordinates | None":
         """What is to be solved in place of the problem in all features; None for that itself."""
         return None
 

@@ -222,6 +222,7 @@ def pose(
     center: Center = "global",
     divisor: FloatArray | None = None,
     allow_extra: bool = False,
+    nested: bool = False,
 ) -> Posed:
     """The problem of a criterion.
 
@@ -237,6 +238,8 @@ def pose(
     divisor : (p,) array, optional
         What each feature is divided by.
     allow_extra : bool
+    nested : bool
+        Whether components are chosen one after the other.
 
     Returns
     -------
@@ -252,7 +255,7 @@ def pose(
     deviations = scaled.standard_deviations
     varying = deviations[deviations > 0]
     inside: GroupMeans = scaled
-    thin = scaled.in_coordinates(n_components, center)
+    thin = scaled.in_coordinates(n_components, center, nested=nested)
     if thin is None:
         point = scaled.center_point(center)
     else:

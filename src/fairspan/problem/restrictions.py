@@ -45,7 +45,8 @@ class Restriction(Protocol):
     of the groups' own; a property ``needs_labels``, true where these means are those of classes of
     y, which the moments then know as ``by_label``; and a field ``oblique``, with which rows are
     moved until these means agree, before they are projected, in place of all else
-    (:mod:`fairspan.problem.oblique`).
+    (:mod:`fairspan.problem.oblique`); and a property ``can_be_nested``, true where the directions
+    that it leaves are the same for every number of components, and all that it asks for.
     """
 
     @property
@@ -164,6 +165,11 @@ class MeanParity:
     def needs_labels(self) -> bool:
         """Whether it holds in classes of y, which has to be known then."""
         return self.given_labels is not None
+
+    @property
+    def can_be_nested(self) -> bool:
+        """Whether the directions that are left are the same for every number of components."""
+        return self.is_exact and not self.oblique
 
     def check(self, labels: list[Label], criterion: Criterion, *, allow_extra: bool) -> None:
         """Raise Incompatible unless it is defined for these groups and this criterion."""

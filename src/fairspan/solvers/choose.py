@@ -5,6 +5,7 @@ mapped back. Errors stay those of the whole rows, and excess losses are still me
 best subspace of all.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
@@ -216,7 +217,8 @@ def smallest_keeping(task: Task, share: float) -> Solved:
     Incompatible
         No dimension keeps it, or the solver cannot take the problem.
     """
-    last, best = task.posed.most_components, -np.inf
+    last = task.posed.most_components
+    tried: list[Solved] = []
     obstacle: Incompatible | None = None
     for d in range(min(_least_components(task, share), last), last + 1):
         ready = task.checked(d)
@@ -225,13 +227,23 @@ def smallest_keeping(task: Task, share: float) -> Solved:
         except Incompatible as error:  # such as equal errors that are out of reach for this d
             obstacle = error
             continue
-        least = float(_kept(solved).min())
-        if least >= share - _ROUNDING:
+        if keeps(solved, share):
             return solved
-        best = max(best, least)
-    if best == -np.inf and obstacle is not None:
+        tried.append(solved)
+    if not tried and obstacle is not None:
         raise obstacle
-    raise Incompatible(
+    raise not_kept(task, share, tried)
+
+
+def keeps(solved: Solved, share: float) -> bool:
+    """Whether every group keeps this share of its variance."""
+    return _least_kept(solved) >= share - _ROUNDING
+
+
+def not_kept(task: Task, share: float, tried: Sequence[Solved]) -> Incompatible:
+    """What to raise where none of the dimensions that were tried keeps a share."""
+    best, last = max(map(_least_kept, tried)), task.posed.most_components
+    return Incompatible(
         f"n_components is {share!r}, a share of every group's variance, with the criterion "
         f"{task.problem.criterion.name!r} and restriction {task.posed.restriction!r}",
         f"Allowed here is at most {np.floor(best * 1e6) / 1e6:g}, which the group served worst "
@@ -253,14 +265,12 @@ def _least_components(task: Task, share: float) -> int:
     return needed
 
 
-def _kept(solved: Solved) -> FloatArray:
-    """1 - e_g / tr S_g of each group, shape (k,); 1 for a group without variance."""
+def _least_kept(solved: Solved) -> float:
+    """1 - e_g / tr S_g of the group for which it is least; a group without variance keeps all."""
     traces = solved.problem.second_moments.traces
     varies = _varying(traces)
-    kept = np.ones(len(traces))
     errors = solved.projector.errors(solved.problem.second_moments)
-    kept[varies] -= errors[varies] / traces[varies]
-    return kept
+    return 1.0 - float((errors[varies] / traces[varies]).max(initial=0.0))
 
 
 def _varying(traces: FloatArray) -> npt.NDArray[np.bool_]:

@@ -112,6 +112,26 @@ MOMENTS = Schema(
     },
 )
 
+_CLAIM = Fields(
+    {
+        "objective": Real(may_be_infinite=True),
+        "lower_bound": Real(may_be_infinite=True),
+        "resolution": Real(0, may_be_infinite=True),
+        "status": Text(),
+        "weights": Listed(Real(), "g"),
+        "reason": Maybe(Text()),
+    }
+)
+# One for each of nested components.
+_STEP = Fields(
+    {
+        "own": _CLAIM,
+        "together": _CLAIM,
+        "joint_objective": Real(may_be_infinite=True),
+        "errors": Listed(Real(), "g"),
+        "losses": Listed(Real(), "g"),
+    }
+)
 _PROVENANCE = Fields(
     {
         "criterion": Text(),
@@ -130,8 +150,9 @@ _PROVENANCE = Fields(
         "resolution": Real(0, may_be_infinite=True),
         "settings": Mapped(),
         "reason": Maybe(Text()),
+        "steps": Listed(_STEP, "d"),
     },
-    may_lack=frozenset({"restriction", "tol", "resolution", "settings", "reason"}),
+    may_lack=frozenset({"restriction", "tol", "resolution", "settings", "reason", "steps"}),
 )
 # What proves a bound, by the kind of the proof; the proofs know what else has to fit.
 _WEIGHTS = Numbers("*", may_be_infinite=True)

@@ -124,11 +124,14 @@ class InCoordinates:
         About which errors are measured; None where each group has its own mean.
     asked : int or float
         d, or a share of variance.
+    nested : bool
+        Whether the components are chosen one after the other: each is then one of the coordinates.
     """
 
     frame: Frame
     point: FloatArray | None
     asked: int | float
+    nested: bool = False
 
     @property
     def n_left(self) -> int:
@@ -138,7 +141,7 @@ class InCoordinates:
     @property
     def n_components(self) -> int | float:
         """d' in the coordinates, or the share."""
-        if not isinstance(self.asked, numbers.Integral):
+        if self.nested or not isinstance(self.asked, numbers.Integral):
             return self.asked
         return min(int(self.asked), max(self.frame.n_known, 1))
 

@@ -135,7 +135,7 @@ class SparseSecondMoments:
             )
             return found.widened(used, self.n_features)
         return leading_subspace_of(
-            lambda block: self._mixed(weights, block),
+            lambda block: self.mixed(weights, block),
             self.n_features,
             n_components,
             float(np.abs(weights) @ self.traces),
@@ -166,7 +166,7 @@ class SparseSecondMoments:
         """How many leading vectors are found with d of them."""
         return min(n_components + GUARD, self.n_features)
 
-    def _mixed(self, weights: FloatArray, block: FloatArray) -> FloatArray:
+    def mixed(self, weights: FloatArray, block: FloatArray) -> FloatArray:
         """sum_g weights_g S_g times a block."""
         image = np.zeros_like(block)
         for group in np.flatnonzero(weights):

@@ -91,7 +91,9 @@ class ThinMoments(GroupMeans):
         whole = scale if self.scale is None else self.scale * scale
         return replace(self, means=self.means / scale, rows=replace(self.rows, scale=whole))
 
-    def in_coordinates(self, n_components: int | float, center: Center) -> InCoordinates:
+    def in_coordinates(
+        self, n_components: int | float, center: Center, *, nested: bool = False
+    ) -> InCoordinates:
         """What is to be solved in the coordinates of the rows.
 
         Parameters
@@ -99,6 +101,8 @@ class ThinMoments(GroupMeans):
         n_components : int or float
             d, or a share above 0 and below 1.
         center : {"global", "group", "none"}
+        nested : bool
+            Whether components are chosen one after the other.
         """
         point, p = self.center_point(center), self.n_features
         beside = np.empty((p, 0))
@@ -107,11 +111,13 @@ class ThinMoments(GroupMeans):
         n_known = self.span.rank + beside.shape[1]
         whole = isinstance(n_components, numbers.Integral)
         n_inside = min(int(n_components), max(n_known, 1)) if whole else max(n_known, 1)
+        if whole and nested:
+            n_inside = int(n_components)
         n_apart = int(n_components) - n_inside if whole else 0
         frame = self.framed(beside, min(n_inside, p - n_known - n_apart))
         if center == "global":  # not the mean of the features, which is rounded at their offset
-            return InCoordinates(frame, frame.moments.mean, n_components)
-        return InCoordinates(frame, frame.point(point, self.mean), n_components)
+            return InCoordinates(frame, frame.moments.mean, n_components, nested)
+        return InCoordinates(frame, frame.point(point, self.mean), n_components, nested)
 
     def with_basis(
         self, point: FloatArray | None, basis: FloatArray, n_components: int

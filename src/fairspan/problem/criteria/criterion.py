@@ -41,7 +41,9 @@ def declares(criterion: object, what: str) -> bool:
         "wants_equal_errors": the errors of all groups must be equal; "is_logarithmic": its unit is
         that of a logarithm; "measures_losses": its pieces hold the groups' own optima;
         "has_concave_scores": it is the largest of concave functions of the errors;
-        "is_largest_of_groups": it is the largest error of a group, or loss.
+        "is_largest_of_groups": it is the largest error of a group, or loss; "can_be_nested": its
+        components may be chosen one after the other, each beside those before it, and weights of
+        the groups prove what each of these steps claims.
 
     Returns
     -------

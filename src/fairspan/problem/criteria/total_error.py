@@ -67,6 +67,7 @@ class TotalError(_Linear):
     """
 
     name: ClassVar[str] = "total_error"
+    can_be_nested: ClassVar[bool] = True
     sentence: ClassVar[str] = "The least error over all rows together, whichever group they are of."
     formula: ClassVar[Formula] = Formula.of_errors("the error over all rows.", "float(q @ errors)")
 

@@ -18,6 +18,7 @@ class _Largest(OfErrors):
     """The largest e_g - b_g of a group: weights on the simplex prove L(M) - w.b."""
 
     is_largest_of_groups: ClassVar[bool] = True
+    can_be_nested: ClassVar[bool] = True
 
     def offsets(self, problem: "Problem") -> FloatArray:
         """b, shape (k,)."""

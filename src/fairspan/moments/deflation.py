@@ -1,0 +1,156 @@
+"""Deflation: second moments P S_g P of what a few orthonormal directions V leave, P = I - VV'.
+
+Of matrices a compressed copy is made, in coordinates beside the directions; of rows that stay
+sparse the products are projected.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from scipy.linalg import qr
+
+from fairspan.linalg import IterativeSubspace, LeadingSubspace, Reflection, leading_subspace_of
+from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
+from fairspan.moments.operators import DenseSecondMoments
+from fairspan.typing import FloatArray, IndexArray
+
+# Sums of products are rounded by this share of their terms.
+_ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Deflated:
+    """Second moments in coordinates beside a basis.
+
+    Attributes
+    ----------
+    second_moments : DenseSecondMoments
+        Q'S_gQ, Q orthonormal columns beside the basis.
+    rounding : (k,) array
+        By how much rounding may have moved their traces.
+    reflection : Reflection
+        Of the basis with its features in this order.
+    order : (p,) array of int
+    """
+
+    second_moments: DenseSecondMoments
+    rounding: FloatArray
+    reflection: Reflection
+    order: IndexArray
+
+    @property
+    def directions(self) -> FloatArray:
+        """Q, shape (p, p - r)."""
+        directions = np.empty((len(self.order), self.second_moments.n_features))
+        directions[self.order] = self.reflection.beside
+        return directions
+
+    def coordinates(self, rows: FloatArray) -> FloatArray:
+        """Rows times Q, by products with r columns."""
+        return self.reflection.of_beside(rows[:, self.order])
+
+
+def deflated(second: DenseSecondMoments, basis: FloatArray) -> Deflated:
+    """Second moments in what orthonormal (p, r) columns leave, r < p.
+
+    The reflection is onto the features that the columns are nearest to. So a column of large
+    numbers, which the first direction follows, is left out and does not drown all others.
+    """
+    p, r = basis.shape
+    nearest = qr(basis.T, mode="economic", pivoting=True)[2][:r]
+    order = np.concatenate([nearest, np.setdiff1d(np.arange(p), nearest)])
+    reflection = Reflection.onto_axes(basis[order])
+    moved = [each[np.ix_(order, order)] for each in second.matrices]
+    left = DenseSecondMoments(
+        np.array([reflection.compressed(each) for each in moved]),
+        second.outside,
+        np.abs(reflection.beside.T) @ second.offset_rounding[order],
+    )
+    rounding = _ROUNDINGS * np.array([reflection.terms(each) for each in moved])
+    return Deflated(left, rounding, reflection, order)
+
+
+@dataclass(frozen=True, eq=False)
+class DeflatedSparse:
+    """P S_g P of groups whose rows stay sparse, in the coordinates of the features.
+
+    Attributes
+    ----------
+    whole : SparseSecondMoments
+        S_g.
+    basis : (p, r) array
+        V, orthonormal columns.
+    """
+
+    whole: SparseSecondMoments
+    basis: FloatArray
+    has_matrices: ClassVar[bool] = False
+
+    @property
+    def n_groups(self) -> int:
+        """k."""
+        return self.whole.n_groups
+
+    @property
+    def n_features(self) -> int:
+        """p."""
+        return self.whole.n_features
+
+    @cached_property
+    def traces(self) -> FloatArray:
+        """tr P S_g P of each group, shape (k,)."""
+        return self.whole.residual_variances(self.basis)
+
+    def captured_variances(self, basis: FloatArray) -> FloatArray:
+        """tr(B'P S_g P B), shape (k,)."""
+        return self.whole.captured_variances(self._projected(basis))
+
+    def residual_variances(self, basis: FloatArray) -> FloatArray:
+        """What V and a basis beside it lose together of each group, shape (k,)."""
+        return self.whole.residual_variances(np.hstack([self.basis, self._projected(basis)]))
+
+    def compressed(self, basis: FloatArray) -> FloatArray:
+        """B'P S_g P B of every group, shape (k, d, d)."""
+        return self.whole.compressed(self._projected(basis))
+
+    def applied(self, basis: FloatArray) -> FloatArray:
+        """P S_g P B of every group, shape (k, p, d)."""
+        images = self.whole.applied(self._projected(basis))
+        return np.array([self._projected(image) for image in images])
+
+    def leading(
+        self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
+    ) -> LeadingSubspace:
+        """Leading eigenvectors of a mixture, as far as an iteration can tell."""
+        return self.sought(weights, n_components, tie_tolerance=tie_tolerance).leading
+
+    def sought(
+        self,
+        weights: FloatArray,
+        n_components: int,
+        *,
+        start: FloatArray | None = None,
+        tie_tolerance: float = 0.0,
+        sum_goal: float | None = None,
+        n_vectors: int | None = None,
+    ) -> IterativeSubspace:
+        """The same, with how far the eigenvalue sum may be off."""
+        return leading_subspace_of(
+            lambda block: self._projected(self.whole.mixed(weights, self._projected(block))),
+            self.n_features,
+            n_components,
+            float(np.abs(weights) @ self.traces),
+            start=start,
+            tie_tolerance=tie_tolerance,
+            sum_goal=sum_goal,
+            n_vectors=n_vectors,
+        )
+
+    def n_held(self, n_components: int) -> int:
+        """How many leading vectors are found with d of them."""
+        return self.whole.n_held(n_components)
+
+    def _projected(self, block: FloatArray) -> FloatArray:
+        return block - self.basis @ (self.basis.T @ block)

@@ -1,0 +1,390 @@
+"""Nested components, held against grids of directions, one-dimensional duals and numpy by hand."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.optimize import minimize_scalar
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.model_selection import GridSearchCV
+
+from by_hand import random_rows
+from fairspan import (
+    CovarianceParity,
+    ErrorGap,
+    FairPCA,
+    FairSubspace,
+    GroupMoments,
+    MeanParity,
+    audit,
+    verify,
+)
+from fairspan.errors import CorruptFile, Incompatible, InvalidParameter
+from problems import left_of, rows_of, top_sum, value_at
+from real_data import load
+
+CRITERIA = ("minimax_loss", "minimax_error", "total_error")
+TWO, THREE = random_rows(31, n=150, p=6), random_rows(32, n=150, p=6, groups=("a", "b", "c"))
+
+
+def fit(rows, d=4, criterion="minimax_loss", **settings):
+    model = FairPCA(d, criterion=criterion, nested=True, **settings)
+    return model.fit(rows.X, sensitive_features=rows.labels)
+
+
+def second_moments(rows):
+    """S_g about the mean of all rows, and the shares of the groups."""
+    middle = rows.X - rows.X.mean(axis=0)
+    own = [middle[rows.labels == group] for group in np.unique(rows.labels)]
+    return np.array([x.T @ x / len(x) for x in own]), np.array([len(x) / len(middle) for x in own])
+
+
+@pytest.mark.parametrize("rows", [TWO, THREE], ids=["two groups", "three groups"])
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_no_direction_of_a_grid_is_better_at_any_step(rows, criterion):
+    rows = replace(rows, X=rows.X[:, :3])
+    model = fit(rows, 3, criterion)
+    matrices, shares = second_moments(rows)
+    turns = np.linspace(0, np.pi, 181)
+    around = np.column_stack([np.cos(turns), np.sin(turns)])
+    sphere = np.concatenate(
+        [
+            np.column_stack([np.sin(tilt) * around, np.full(len(turns), np.cos(tilt))])
+            for tilt in np.linspace(0, np.pi, 181)
+        ]
+    )
+    for step, tried in enumerate((sphere, around)):
+        before = model.components_[:step]
+        beside = np.linalg.svd(before, full_matrices=True)[2][step:] if step else np.eye(3)
+        left = left_of(matrices, before)
+        within = beside @ left @ beside.T
+        captured = np.einsum("ni,gij,nj->gn", tried, within, tried)
+        references = np.trace(within, axis1=1, axis2=2)
+        if criterion == "minimax_loss":
+            references = np.array([top_sum(each, 1) for each in within])
+        losses = references[:, None] - captured
+        values = shares @ losses if criterion == "total_error" else losses.max(axis=0)
+        found = model.solution_.steps[step].objective
+        scale = float(np.trace(left, axis1=1, axis2=2).max())
+        assert values.min() >= found - 1e-9 * scale
+        # Neighbours on the grid are a degree apart.
+        assert values.min() <= found + 0.04 * scale
+        assert found == pytest.approx(
+            value_at(left, shares, model.components_[step : step + 1].T, criterion),
+            abs=1e-9 * scale,
+        )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_two_groups_each_step_meets_the_dual_of_one_direction(seed):
+    rows = random_rows(seed, n=100, p=7)
+    model = fit(rows, 6)
+    matrices, _ = second_moments(rows)
+    for step, solution in enumerate(model.solution_.steps):
+        first, second = left_of(matrices, model.components_[:step])
+
+        def below(t, first=first, second=second):
+            mixed = top_sum(t * first + (1 - t) * second, 1)
+            return mixed - t * top_sum(first, 1) - (1 - t) * top_sum(second, 1)
+
+        highest = -minimize_scalar(below, bounds=(0, 1), options={"xatol": 1e-12}).fun
+        assert solution.objective == pytest.approx(highest, rel=1e-6)
+        assert solution.status == "optimal"
+
+
+@pytest.mark.parametrize("rows", [TWO, THREE], ids=["two groups", "three groups"])
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_the_first_components_are_the_nested_fit_of_fewer(rows, criterion):
+    model = fit(rows, 5, criterion)
+    for d in (1, 3, 5):
+        fewer, first = fit(rows, d, criterion), model.subspace_.first(d)
+        np.testing.assert_array_equal(first.components, fewer.components_)
+        made, alone = first.provenance, fewer.subspace_.provenance
+        np.testing.assert_allclose(made.errors, alone.errors, rtol=1e-12)
+        assert (made.status, made.objective, made.lower_bound) == (
+            alone.status,
+            alone.objective,
+            alone.lower_bound,
+        )
+        assert first.is_nested
+        assert verify(first, rows.X, rows.labels)
+        np.testing.assert_allclose(
+            first.transform(rows.X), model.transform(rows.X)[:, :d], atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("rows", [TWO, THREE], ids=["two groups", "three groups"])
+def test_a_loss_is_at_most_the_sum_of_the_steps_and_the_price_is_against_the_joint_fit(rows):
+    model = fit(rows, 5)
+    matrices, shares = second_moments(rows)
+    total = 0.0
+    for d, (step, price) in enumerate(
+        zip(model.solution_.steps, model.solution_.prices, strict=True), start=1
+    ):
+        total += step.objective
+        assert price.objective <= total * (1 + 1e-12)
+        basis = model.components_[:d].T
+        assert price.objective == pytest.approx(value_at(matrices, shares, basis, "minimax_loss"))
+        joint = FairPCA(d).fit(rows.X, sensitive_features=rows.labels).solution_
+        assert price.n_components == d
+        assert price.joint_objective == pytest.approx(joint.objective, rel=1e-9)
+        assert price.lower_bound == pytest.approx(joint.lower_bound, rel=1e-6)
+        assert price.difference == price.objective - price.joint_objective >= 0
+    last = model.solution_.prices[-1]
+    assert (model.solution_.objective, model.solution_.lower_bound) == (
+        last.objective,
+        last.lower_bound,
+    )
+    assert model.solution_.status == "open gap"
+    assert "proven optimal so" in model.solution_.message
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_one_group_or_the_total_error_is_pca(criterion):
+    labels = np.full(len(TWO.X), "all") if criterion != "total_error" else TWO.labels
+    if criterion != "total_error":
+        model = FairPCA(4, criterion=criterion, nested=True, missing_groups="ignore").fit(TWO.X)
+    else:
+        model = fit(replace(TWO, labels=labels), 4, criterion)
+    plain = PCA(4).fit(TWO.X).components_
+    np.testing.assert_allclose(np.abs((model.components_ * plain).sum(axis=1)), 1, atol=1e-9)
+    assert model.solution_.status == "optimal"
+    assert all(abs(price.difference) < 1e-10 for price in model.solution_.prices)
+
+
+def test_rotations_other_names_and_repeated_rows_change_nothing():
+    model = fit(TWO)
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 6)))[0]
+    same = {
+        "turned": fit(replace(TWO, X=TWO.X @ turn)),
+        "renamed": fit(replace(TWO, labels=np.where(TWO.labels == "a", "z", "y"))),
+        "twice": fit(replace(TWO, X=np.vstack([TWO.X] * 2), labels=np.tile(TWO.labels, 2))),
+    }
+    for name, other in same.items():
+        components = other.components_ @ turn.T if name == "turned" else other.components_
+        agreed = np.abs((components * model.components_).sum(axis=1))
+        np.testing.assert_allclose(agreed, 1, atol=1e-7, err_msg=name)
+        for mine, theirs in zip(model.solution_.steps, other.solution_.steps, strict=True):
+            assert theirs.objective == pytest.approx(mine.objective, rel=1e-8)
+
+
+def test_of_components_that_are_as_good_the_one_of_most_pooled_variance_is_taken():
+    # The first group alone has the largest error, and varies alike along two axes.
+    matrices = np.array([np.diag([9.0, 9, 8]), np.diag([1.0, 2, 0]), np.diag([1.0, 3, 0])])
+    model = FairPCA(1, criterion="minimax_error", center="none", nested=True)
+    X, labels = rows_of(matrices)
+    model.fit(X, sensitive_features=labels)
+    np.testing.assert_allclose(np.abs(model.components_), [[0, 1, 0]], atol=1e-9)
+    assert model.solution_.status == "optimal"
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_mean_parity_holds_in_every_prefix(criterion):
+    model = fit(THREE, 4, criterion, restriction=MeanParity())
+    reduced = model.transform(THREE.X)
+    means = [reduced[THREE.labels == group].mean(axis=0) for group in model.groups_]
+    np.testing.assert_allclose(means, [means[0]] * 3, atol=1e-10)
+    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(4), atol=1e-12)
+    assert repr(model.subspace_).endswith(f"nested {criterion} with MeanParity(tolerance=0.0)>")
+    # Losses of a step are measured against the best of all directions that are left.
+    matrices, shares = second_moments(THREE)
+    for step, each in enumerate(model.solution_.steps):
+        left = left_of(matrices, model.components_[:step])
+        own = value_at(left, shares, model.components_[step : step + 1].T, criterion)
+        assert each.objective == pytest.approx(own, rel=1e-9)
+    with pytest.raises(Incompatible, match="at most 4"):
+        fit(THREE, 5, criterion, restriction=MeanParity())
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_a_share_is_the_smallest_prefix_that_keeps_it(share):
+    model = fit(TWO, share)
+    kept = model.group_explained_variance_ratio_.sum(axis=1).min()
+    fewer = model.group_explained_variance_ratio_[:, :-1].sum(axis=1).min()
+    assert fewer < share <= kept
+    np.testing.assert_array_equal(model.components_, fit(TWO, model.n_components_).components_)
+    with pytest.raises(Incompatible, match="at most 0"):
+        fit(THREE, 0.999, restriction=MeanParity())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"criterion": ErrorGap(0.5)},
+        {"criterion": "nash_welfare"},
+        {"criterion": "equal_error"},
+        {"restriction": CovarianceParity()},
+        {"criterion": "total_error", "restriction": MeanParity(0.1)},
+        {"criterion": "total_error", "restriction": MeanParity(oblique=True)},
+        {"allow_extra": True},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_nested_is_refused(settings):
+    with pytest.raises(Incompatible, match="nested=True was asked for"):
+        fit(TWO, 2, **settings)
+
+
+def test_the_first_components_of_other_fits_are_refused():
+    joint = FairPCA(3).fit(TWO.X, sensitive_features=TWO.labels).subspace_
+    for other in (joint, FairSubspace(np.eye(3)[:2], None)):
+        with pytest.raises(Incompatible, match="nested=True"):
+            other.first(1)
+    nested = fit(TWO, 3).subspace_
+    for wrong in (0, 4, 1.5, True, "2"):
+        with pytest.raises(InvalidParameter, match="from 1 to 3"):
+            nested.first(wrong)
+    with pytest.raises(InvalidParameter, match="nested is 'yes'"):
+        fit(TWO, 2, criterion="minimax_loss").set_params(nested="yes").fit(
+            TWO.X, sensitive_features=TWO.labels
+        )
+
+
+def test_steps_are_saved_and_loaded(tmp_path):
+    subspace = fit(THREE, 4, restriction=MeanParity()).subspace_
+    subspace.save(tmp_path / "model")
+    loaded = FairSubspace.load(tmp_path / "model")
+    assert loaded.provenance == subspace.provenance
+    np.testing.assert_array_equal(loaded.first(2).components, subspace.components[:2])
+    assert verify(loaded, THREE.X, THREE.labels)
+    assert verify(loaded.first(2), THREE.X, THREE.labels)
+    fewer = replace(subspace.provenance, steps=subspace.provenance.steps[:2])
+    replace(subspace, provenance=fewer).save(tmp_path / "fewer")
+    with pytest.raises(CorruptFile, match="steps"):
+        FairSubspace.load(tmp_path / "fewer")
+
+
+def changed(subspace, index, part, **figures):
+    """A model that claims something else of one step."""
+    made, step = subspace.provenance, subspace.provenance.steps[index]
+    step = replace(step, **({part: replace(getattr(step, part), **figures)} if part else figures))
+    steps = (*made.steps[:index], step, *made.steps[index + 1 :])
+    return replace(subspace, provenance=replace(made, steps=steps))
+
+
+def test_a_claim_that_does_not_hold_is_found_at_any_step():
+    model = fit(THREE, 4)
+    subspace = model.subspace_
+    assert verify(model, THREE.X, THREE.labels)
+    own = subspace.provenance.steps[2].own
+    wrong = {
+        "Component 3, .*lower bound": changed(
+            subspace, 2, "own", lower_bound=own.lower_bound + 0.1 * own.objective
+        ),
+        "Component 2, .*objective": changed(subspace, 1, "own", objective=0.0),
+        "The first 2 components: .*bound": changed(subspace, 1, "together", weights=(1.0, 0, 0)),
+        "The first 3 components: .*errors": changed(subspace, 2, "", errors=(0.0, 0.0, 0.0)),
+        "not between bound and objective": changed(subspace, 1, "", joint_objective=1e9),
+        "steps are not those": changed(subspace, 3, "", errors=(0.0, 0.0, 0.0)),
+        "Component 1, ": replace(subspace, components=subspace.components[[1, 0, 2, 3]]),
+    }
+    for message, each in wrong.items():
+        found = verify(each, THREE.X, THREE.labels)
+        assert not found
+        assert re.search(message, str(found)), (message, str(found))
+    solution = model.solution_
+    model.solution_ = replace(solution, steps=solution.steps[::-1])
+    assert "solution_.steps" in str(verify(model, THREE.X, THREE.labels))
+
+
+def test_rows_by_parts_moments_and_scaled_features_give_the_same():
+    model = fit(TWO, 3, scale=True, center="group")
+    parts = clone(model)
+    for half in (slice(0, 70), slice(70, None)):
+        parts.partial_fit(TWO.X[half], sensitive_features=TWO.labels[half])
+    moments = GroupMoments.from_rows(TWO.X, TWO.labels)
+    for other in (parts, clone(model).fit_moments(moments)):
+        np.testing.assert_allclose(other.components_, model.components_, atol=1e-9)
+    unit = fit(replace(TWO, X=TWO.X * 1e100), 3)
+    small = fit(TWO, 3)
+    np.testing.assert_allclose(unit.components_, small.components_, atol=1e-9)
+    for large, step in zip(unit.solution_.steps, small.solution_.steps, strict=True):
+        assert large.objective / 1e200 == pytest.approx(step.objective, rel=1e-9)
+
+
+def test_a_column_of_large_numbers_takes_nothing_from_later_steps():
+    X = TWO.X.copy()
+    X[:, 0] = 1e7 * X[:, 0] + X[:, 1]
+    model = fit(replace(TWO, X=X), 3, "total_error")
+    beside = X - X.mean(axis=0)
+    # Exactly, by least squares, what the column leaves of the others.
+    column = beside[:, :1]
+    rest = beside[:, 1:] - column @ np.linalg.lstsq(column, beside[:, 1:], rcond=None)[0]
+    expected = np.linalg.svd(rest, full_matrices=False)[2][:2]
+    agreed = np.abs((model.components_[1:, 1:] * expected).sum(axis=1))
+    np.testing.assert_allclose(agreed, 1, atol=1e-9)
+
+
+@pytest.mark.parametrize("restriction", [None, MeanParity()], ids=["all", "mean parity"])
+def test_rows_that_are_fewer_than_their_features_are_nested_in_coordinates(restriction):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((24, 20)) * np.arange(20, 0, -1)
+    X = np.hstack([X, np.zeros((24, 500))]) @ np.eye(520)
+    labels = np.tile(["a", "b"], 12)
+    settings = {"nested": True, "restriction": restriction}
+    thin = FairPCA(4, **settings).fit(X, sensitive_features=labels)
+    assert thin.solution_.eigen == thin.solution_.steps[1].eigen == "thin"
+    dense = FairPCA(4, **settings).fit(X[:, :20], sensitive_features=labels)
+    agreed = np.abs((thin.components_[:, :20] * dense.components_).sum(axis=1))
+    np.testing.assert_allclose(agreed, 1, atol=1e-8)
+    assert len(thin.solution_.steps[2].components[0]) == 520
+
+
+def test_more_components_than_the_rows_vary_along_are_zero_steps():
+    X, labels = random_rows(3, n=12, p=15).X, np.tile(["a", "b"], 6)
+    for features in (X, np.hstack([X] * 175)):  # the second is solved in coordinates
+        model = FairPCA(14, nested=True).fit(features, sensitive_features=labels)
+        np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(14), atol=1e-9)
+        assert model.solution_.status == "optimal"
+        assert all(step.status == "optimal" for step in model.solution_.steps[11:])
+
+
+@pytest.mark.long
+def test_sparse_rows_of_many_features_are_nested_without_matrices():
+    rng = np.random.default_rng(6)
+    scores = rng.standard_normal((300, 5)) * [5, 4, 3, 2, 1]
+    others = scipy.sparse.random(300, 1600, density=0.01, random_state=7)
+    X, labels = scipy.sparse.hstack([scores, others], format="csr"), np.tile(["a", "b", "b"], 100)
+    model = FairPCA(3, nested=True).fit(X, sensitive_features=labels)
+    dense = FairPCA(3, nested=True).fit_moments(GroupMoments.from_rows(X.toarray(), labels))
+    assert {str(step.status) for step in model.solution_.steps} == {"estimated"}
+    agreed = np.abs((model.components_ * dense.components_).sum(axis=1))
+    np.testing.assert_allclose(agreed, 1, atol=1e-7)
+
+
+def test_an_audit_names_it_and_says_what_its_gap_is():
+    model = fit(TWO, 3)
+    audited = audit(model, TWO.X, TWO.labels)
+    assert audited.models[0].name == "nested minimax_loss"
+    assert audited.models[0].is_nested
+    (found,) = [each for each in audited.findings if each.code == "FS204"]
+    assert "components are nested" in found.message
+    # Models are fitted anew as they were: another fit would be expected to lose less.
+    joint = FairPCA(3).fit(TWO.X, sensitive_features=TWO.labels)
+    both = audit({"nested": model, "joint": joint}, TWO.X, TWO.labels)
+    nested, other = (each.groups[0].expected.error.value for each in both.models[:2])
+    assert nested != pytest.approx(other, rel=1e-6)
+
+
+def test_scikit_learn_takes_it_as_a_parameter():
+    model = FairPCA(nested=True)
+    assert clone(model).get_params()["nested"] is True
+    assert "nested" in repr(model)
+    search = GridSearchCV(FairPCA(2), {"nested": [False, True]}, cv=2)
+    search.set_params(estimator__missing_groups="ignore").fit(TWO.X)
+    assert len(search.cv_results_["params"]) == 2
+
+
+def test_the_figures_of_credit_by_education():
+    rows = load("default_credit:group__education")
+    model = FairPCA(10, scale=True, center="group", nested=True)
+    model.fit(rows.X, sensitive_features=rows.groups)
+    prices = model.solution_.prices
+    assert prices[4].objective == pytest.approx(0.0636, abs=5e-5)
+    assert prices[4].joint_objective == pytest.approx(0.0503, abs=5e-5)
+    assert prices[9].objective == pytest.approx(0.356, abs=5e-4)
+    assert prices[9].joint_objective == pytest.approx(0.284, abs=5e-4)
+    assert {step.status for step in model.solution_.steps} == {"optimal"}
