@@ -19,7 +19,13 @@ from fairspan.problem.criteria import Criterion, declares
 from fairspan.problem.posing import Posed, criterion_of, deviations_of, pose, restriction_of
 from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.restrictions import Restriction
-from fairspan.problem.units import check_squares, in_units, largest_column, unit_for
+from fairspan.problem.units import (
+    check_squares,
+    in_units,
+    largest_column,
+    unit_for,
+    value_in_features,
+)
 from fairspan.rows.groups import listed
 from fairspan.solvers.choose import Solved, Task, smallest_keeping, solver_of
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace
@@ -141,8 +147,12 @@ def fit_subspace(
     if unit != 1:
         d = solved.problem.n_components
         problem = settings.posed(moments, n_components, 1.0).at(d).full
-        logarithmic = declares(problem.criterion, "is_logarithmic")
-        solved = Solved(problem, solved.solution.in_unit(unit, logarithmic=logarithmic))
+        times, by = value_in_features(problem.criterion, unit)
+        solution = solved.solution.rescaled(times, by)
+        if declares(problem.criterion, "is_relative"):
+            # The weights divide by variances, which are in squared units of the features.
+            solution = replace(solution, weights=solution.weights / unit / unit)
+        solved = Solved(problem, solution)
     return _fit_of(solved, moments, settings, posed.coordinates)
 
 
@@ -295,7 +305,8 @@ def _reason(problem: Problem, solution: Solution, moments: Moments, settings: _S
         return column
     if getattr(problem.criterion, "is_logarithmic", False):
         return "a group keeps so little of its variance that the logarithm is uncertain"
-    share = max(solution.scale, solution.resolution) / float(problem.second_moments.traces.max())
+    variance = float((problem.second_moments.traces / problem.divisors).max())
+    share = max(solution.scale, solution.resolution) / variance
     return f"the objective is no more than {share:.0e} of the variance"
 
 
