@@ -137,7 +137,7 @@ class MinimaxLoss(_Largest):
 
     >>> shares = FairPCA(1, criterion=MinimaxLoss(relative=True)).fit(X, sensitive_features=groups)
     >>> shares.group_losses_.round(3), round(shares.solution_.objective, 3)
-    (array([3., 1.333]), 0.333)
+    (array([3.   , 1.333]), 0.333)
     """
 
     relative: bool = False
