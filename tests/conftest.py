@@ -39,6 +39,10 @@ def pytest_configure(config):
         "markers", "long: takes more than about two seconds of a core; ./run long runs these"
     )
     config.addinivalue_line(
+        "markers",
+        "dask_cluster: needs Dask's cluster, of which each process would start one; ./run dask",
+    )
+    config.addinivalue_line(
         "markers", "sweep: tries a part of its cases; ./run torture runs these with all of them"
     )
     note_fits(NOTES)
@@ -46,7 +50,11 @@ def pytest_configure(config):
         eigen_path.pays = lambda problem, tolerance: eigen_path.proves(problem)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if "client" in item.fixturenames:
+            item.add_marker("dask_cluster")
     _draw(config, items)
     if config.getoption("--path") == "auto":
         return

@@ -72,6 +72,7 @@ def test_groups_that_a_model_knows_are_groups(model):
         audit(model, X, np.arange(N))
 
 
+@pytest.mark.long
 def test_other_models_need_max_groups(model):
     components = model.components_
     with pytest.raises(InvalidInput, match="120 groups among 240 rows"):

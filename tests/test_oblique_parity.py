@@ -9,6 +9,7 @@ from fairspan import FairPCA, FairSubspace, GroupMoments, MeanParity, audit, met
 from fairspan.errors import CorruptFile, Incompatible, InvalidInput, InvalidParameter
 from fairspan.regression import principal_component_regression
 from real_data import load
+from sweeps import mostly_long
 
 OBLIQUE = MeanParity(oblique=True)
 ROWS = random_rows(81, n=150, p=6, offset=1.0)
@@ -60,8 +61,9 @@ def means_of(Z, labels, weights=None):
     return np.array([w[each] @ Z[each] / w[each].sum() for each in own])
 
 
-@pytest.mark.parametrize("k", [2, 3, 4])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("seed", "k"), mostly_long([(seed, k) for seed in range(3) for k in (2, 3, 4)], step=4)
+)
 def test_no_search_finds_less(seed, k):
     rng = np.random.default_rng(seed)
     labels = LABELS[k]
@@ -181,8 +183,9 @@ def test_groups_of_equal_means_and_one_group_are_ordinary_pca():
     np.testing.assert_allclose(alone.components_, pca.components_, atol=1e-9)
 
 
-@pytest.mark.parametrize("scale", [False, True])
-@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize(
+    ("d", "scale"), mostly_long([(2, False), (3, False), (2, True), (3, True)], step=3)
+)
 def test_rows_fewer_than_their_features(d, scale):
     rng = np.random.default_rng(3)
     labels = np.arange(90) % 3

@@ -88,6 +88,7 @@ def test_fit_transform_verify_audit_save_and_report(named, table, tmp_path):
     assert fs.verify(loaded, table, "group").holds
 
 
+@pytest.mark.long
 def test_a_report_of_a_registered_criterion(table, tmp_path):
     facts = fs.write_report(
         *(tmp_path / "page.html", table, "group"),

@@ -120,6 +120,7 @@ def test_classifiers():
     assert not hasattr(fitted, "feature_names_in_")
 
 
+@pytest.mark.long
 def test_delegation_before_fit_and_without_refit():
     unfitted = search()
     assert hasattr(unfitted, "transform")

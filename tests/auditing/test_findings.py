@@ -95,6 +95,7 @@ def test_a_group_below_five_percent():
     assert "FS103" not in codes(PCA(1).fit(X), X, np.repeat(["wide", "small"], [285, 15]))
 
 
+@pytest.mark.long
 def test_many_groups_are_not_all_named():
     labels = np.arange(len(X)) // 10
     found = finding("FS103", PCA(1).fit(X), X, labels)

@@ -47,6 +47,7 @@ def least_of_many(problem, rng, basis, n=1000):
     return least
 
 
+@pytest.mark.long
 @SEEDS
 def test_the_first_box_holds_every_subspace(seed):
     problem, _, rng = solved(seed)

@@ -134,6 +134,7 @@ def test_a_solvers_weights_prove_the_optimum_of_the_plane(criterion, seed):
     assert bound == pytest.approx(optimum, abs=1e-8 * size)
 
 
+@pytest.mark.long
 @SEEDS
 def test_equal_errors_are_bounded_where_they_are_equal(seed):
     """Subspaces on a path between unequal ones of either sign meet equality."""

@@ -198,6 +198,7 @@ def test_a_full_disk(installed, warm, command, folder, whole, tmp_path):
     assert out.read_bytes() == whole
 
 
+@pytest.mark.long
 def test_a_disk_that_is_full_from_the_start(installed, command, tmp_path):
     result = installed(0, *command, code=LIMITED)
     assert result.status == 2

@@ -15,6 +15,7 @@ from fairspan.cli.output import certificate_in_words
 from fairspan.estimator.fitting import fit_subspace
 from fairspan.problem.posing import criterion_of
 from fairspan.registry import names_of
+from sweeps import mostly_long
 
 RADII = {"old": 0.3, "young": 0.1}
 # Of few features criteria with radii are solved soon, which each part of the rows asks again.
@@ -62,10 +63,11 @@ def test_the_command_line_knows_every_parameter_and_no_other(name):
             fs.RobustErrorGap(2.0, 1.5),
             {"penalty": 2.0, "radius": 1.5},
         ),
-        (
+        pytest.param(
             ["robust_error_gap", "radius.old=0.3", "radius.young=1e-1"],
             fs.RobustErrorGap(0.5, RADII),
             {"penalty": 0.5, "radius": RADII},
+            marks=pytest.mark.long,
         ),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",
@@ -109,13 +111,16 @@ def test_a_signed_gap_may_be_negative(run, data, tmp_path):
 
 @pytest.mark.parametrize(
     ("columns", "named"),
-    [
-        ({"g": [1, 2]}, ["1", "2"]),
-        ({"g": [0.5, 1.0]}, ["0.5", "1.0"]),
-        ({"g": [False, True]}, ["False", "True"]),
-        ({"g": ["a=b", "c.d"]}, ["a=b", "c.d"]),
-        ({"g": ["x", "y"], "h": [3, 4]}, ["x / 3", "y / 4"]),
-    ],
+    mostly_long(
+        [
+            ({"g": [1, 2]}, ["1", "2"]),
+            ({"g": [0.5, 1.0]}, ["0.5", "1.0"]),
+            ({"g": [False, True]}, ["False", "True"]),
+            ({"g": ["a=b", "c.d"]}, ["a=b", "c.d"]),
+            ({"g": ["x", "y"], "h": [3, 4]}, ["x / 3", "y / 4"]),
+        ],
+        step=4,
+    ),
     ids=["whole", "real", "truth", "text", "two attributes"],
 )
 def test_groups_are_named_as_tables_print_them(run, table, tmp_path, columns, named):
@@ -266,6 +271,7 @@ def test_numbers_as_texts_stay_texts():
     assert parameters_of("disparity", ["protected=1"]) == {"protected": "1"}
 
 
+@pytest.mark.long
 def test_four_groups_of_two_attributes(run, table, features, tmp_path):
     path = tmp_path / "t.csv"
     table.to_csv(path, index=False)

@@ -73,6 +73,7 @@ def test_options_choose_rows_columns_and_the_criterion(run, table, tmp_path):
     assert f"fairspan moments {path} --group age --exclude sex --weight w -o moments.npz" in snippet
 
 
+@pytest.mark.long
 def test_the_program_that_verifies_runs_on_moments_as_it_says(run, data, tmp_path, monkeypatch):
     facts = run("report", data, "--group", "age", "-d", 2, "--json").facts
     monkeypatch.chdir(tmp_path)
@@ -87,6 +88,7 @@ def test_the_program_that_verifies_runs_on_moments_as_it_says(run, data, tmp_pat
     assert names["lower_bound"] == pytest.approx(certificate["lower_bound"], rel=1e-9)
 
 
+@pytest.mark.long
 def test_moments_stand_in_for_rows(run, table, features, tmp_path):
     path = tmp_path / "m.npz"
     fs.GroupMoments.from_rows(table[features], table["age"]).save(path)

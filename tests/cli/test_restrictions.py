@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
+from sweeps import mostly_long
 
 
 @pytest.fixture
@@ -27,19 +28,22 @@ LABEL = ("--label", "hired")
 
 @pytest.mark.parametrize(
     ("groups", "given", "restriction"),
-    [
-        (["sex"], [], fs.MeanParity()),
-        (["sex"], ["tolerance=0.2"], fs.MeanParity(0.2)),
-        (["sex"], ["oblique=yes"], fs.MeanParity(oblique=True)),
-        (["sex", "race"], ["attributes=marginal"], fs.MeanParity(attributes="marginal")),
-        (["sex"], ["given_labels=all"], fs.MeanParity(given_labels="all")),
-        (
-            ["sex"],
-            ["given_labels=yes", "oblique=true"],
-            fs.MeanParity(given_labels=["yes"], oblique=True),
-        ),
-        (["sex"], ["given_labels=no,yes"], fs.MeanParity(given_labels=["no", "yes"])),
-    ],
+    mostly_long(
+        [
+            (["sex"], [], fs.MeanParity()),
+            (["sex"], ["tolerance=0.2"], fs.MeanParity(0.2)),
+            (["sex"], ["oblique=yes"], fs.MeanParity(oblique=True)),
+            (["sex", "race"], ["attributes=marginal"], fs.MeanParity(attributes="marginal")),
+            (["sex"], ["given_labels=all"], fs.MeanParity(given_labels="all")),
+            (
+                ["sex"],
+                ["given_labels=yes", "oblique=true"],
+                fs.MeanParity(given_labels=["yes"], oblique=True),
+            ),
+            (["sex"], ["given_labels=no,yes"], fs.MeanParity(given_labels=["no", "yes"])),
+        ],
+        step=3,
+    ),
     ids=str,
 )
 def test_a_fit_is_that_of_python_and_is_verified(run, people, tmp_path, groups, given, restriction):

@@ -1,15 +1,17 @@
 """Memory is told before work, and running out of it is an error of ours."""
 
+import json
 import tracemalloc
 
 import numpy as np
 import pytest
 import scipy.sparse
 
-from fairspan import FairPCA, GroupMoments, cli
+from fairspan import FairPCA, GroupMoments, audit, cli, verify, write_report
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
 from fairspan.linalg import budget
 from fairspan.moments.accumulate import MomentsFold
+from fairspan.moments.folds import fold_moments
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.registry import rows_of
 
@@ -113,5 +115,124 @@ def test_parts_that_fit_are_refused_where_their_sum_does_not():
 
 def test_work_of_more_than_a_minute_is_told_beforehand(monkeypatch):
     monkeypatch.setattr(budget, "_STEPS_A_SECOND", 1e4)  # a slow machine
-    with pytest.warns(FairspanWarning, match=r"40 rows and 300 features take this machine about"):
+    with pytest.warns(FairspanWarning, match="40 rows and 300 features take a machine like this"):
         GroupMoments.from_rows(rows(40, 300), np.arange(40) % 2)
+
+
+def test_what_is_refused_is_not_called_long_before(monkeypatch):
+    monkeypatch.setattr(budget, "_STEPS_A_SECOND", 1e4)  # a warning would be an error here
+    with pytest.raises(InvalidInput, match=r"Matrices of 1 group\(s\)"):
+        GroupMoments.from_rows(rows(40, 300), np.arange(40) % 2, max_memory=1000)
+
+
+def test_no_partition_is_read_where_not_even_one_group_fits():
+    array = pytest.importorskip("dask.array")
+    read = []
+
+    def block(block_info=None):
+        read.append(block_info)
+        return rows(20, 300)
+
+    X = array.map_blocks(block, chunks=((20, 20), (300,)), dtype=float, meta=np.empty((0, 0)))
+    with pytest.raises(InvalidInput, match=r"Matrices of 1 group\(s\) and 300 features"):
+        GroupMoments.from_rows(X, np.arange(40) % 2, max_memory=24 * 300**2 - 1)
+    assert not read
+    GroupMoments.from_rows(X, np.arange(40) % 2, max_memory=2 * 24 * 300**2)
+    assert len(read) == 2
+
+
+SPARSE, FEW = rows(60, 2000, "sparse"), rows(30, 600)
+MOMENTS = GroupMoments.from_rows(rows(40, 3), np.arange(40) % 2)
+MODEL = FairPCA(1).fit_moments(MOMENTS)
+
+
+@pytest.mark.parametrize(
+    ("where", "work"),
+    [
+        (
+            "fairspan.moments.held_rows.sparse_moments.sparse_groups",
+            lambda: FairPCA(1).fit(SPARSE, sensitive_features=np.arange(60) % 2),
+        ),
+        (
+            "fairspan.moments.of_rows.thin_moments",
+            lambda: FairPCA(1).fit(FEW, sensitive_features=np.arange(30) % 2),
+        ),
+        (
+            "fairspan.moments.folds._sum",
+            lambda: audit(MODEL, rows(40, 3), np.arange(40) % 2),
+        ),
+        (
+            "fairspan.auditing.audit.judged_on_moments",
+            lambda: audit(MODEL, moments=MOMENTS),
+        ),
+        (
+            "fairspan.moments.group_statistics.GroupStatistics.__add__",
+            lambda: MOMENTS + MOMENTS,
+        ),
+        (
+            "fairspan.moments.group_moments.GroupMoments.operator_about",
+            lambda: verify(MODEL, MOMENTS),
+        ),
+        (
+            "fairspan.report.facts.assembly.answers_of",
+            lambda: write_report("never.html", rows(40, 3), ["a", "b"] * 20),
+        ),
+    ],
+    ids=["sparse rows", "few rows", "folds", "audit", "merge", "verify", "report"],
+)
+def test_running_out_of_memory_is_an_error_of_ours_wherever_it_happens(monkeypatch, where, work):
+    monkeypatch.setattr(where, run_out)
+    with pytest.raises(InvalidInput, match=r"Memory ran out \(Unable to allocate 26\.8 GiB"):
+        work()
+
+
+@pytest.mark.parametrize("saved", [MOMENTS, MODEL.subspace_], ids=["moments", "model"])
+def test_a_sound_file_that_does_not_fit_is_not_called_corrupt(monkeypatch, tmp_path, saved):
+    saved.save(tmp_path / "file")
+    monkeypatch.setattr("fairspan.storage.archives._Member.read", run_out)
+    with pytest.raises(InvalidInput, match="Memory ran out"):
+        type(saved).load(tmp_path / "file")
+
+
+def test_running_out_in_a_worker_tells_of_the_part(monkeypatch, tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("x,y,g\n1,2,a\n2,1,b\n4,4,a\n")
+    monkeypatch.setattr("fairspan.moments.running_group.RunningGroup.absorb", run_out)
+    with pytest.raises(InvalidInput, match=r"a\.csv: Memory ran out"):
+        GroupMoments.from_rows(tmp_path, "g")
+
+
+@pytest.mark.parametrize(
+    ("command", "that_fit", "made"),
+    [
+        ("audit", 10, 10),
+        ("audit", 9, 5),
+        ("audit", 5, 5),
+        ("audit", 4, 0),
+        ("fit", 4, 0),
+        ("report", 5, 5),
+    ],
+)
+def test_estimates_keep_to_the_memory_that_is_allowed(
+    monkeypatch, tmp_path, capsys, command, that_fit, made
+):
+    p, folds = 40, []
+
+    def noted(rows, assigned, *args, **kwargs):
+        folds.append(assigned.n_folds)
+        return fold_moments(rows, assigned, *args, **kwargs)
+
+    monkeypatch.setattr("fairspan.auditing.estimating.fold_moments", noted)
+    names = ",".join(f"c{i}" for i in range(p))
+    table = np.column_stack([rows(120, p), np.arange(120) % 2])
+    np.savetxt(tmp_path / "data.csv", table, "%.6g", ",", header=f"{names},g", comments="")
+    words = [command, str(tmp_path / "data.csv"), "--group", "g", "-d", "2", "--json"]
+    words += ["-o", str(tmp_path / "model")] if command == "fit" else []
+    assert cli.run([*words, "--max-memory", str(that_fit * 2 * 24 * p**2)]) == 0
+    # Where best errors move with the folds, there are several assignments of as many.
+    assert set(folds) == ({made} if made else set())
+    found = json.loads(capsys.readouterr().out)["findings"]
+    messages = [each["message"] for each in found if each["code"] == "FS110"]
+    assert bool(messages) == (not made)
+    for message in messages:
+        assert "in 5 folds would take 0.4 MB, and max_memory is 0.3 MB" in message

@@ -28,8 +28,8 @@ def main() -> int:
     """Draw mutants, try them one after the other, and print what survived."""
     asked = _arguments()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    import_libraries()
     seen = survey(FOLDER.resolve(), asked.tests)
+    import_libraries()
     equivalent = _known_equivalent()
     with TemporaryDirectory() as folder:
         trial = Trial(seen, Path(folder), asked.seconds)

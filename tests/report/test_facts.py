@@ -131,6 +131,7 @@ def test_by_dimension_every_fit_is_between_the_best_possible_and_nothing():
     assert curve["fair"]["status"] == ["optimal"] * 7
 
 
+@pytest.mark.long
 def test_the_frontier_holds_every_answer_and_bounds_what_can_be_reached():
     X, labels = made_rows(2, 6)
     facts = facts_by(X, labels, 2)

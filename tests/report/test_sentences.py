@@ -79,6 +79,7 @@ def test_chance_is_ruled_out_where_the_interval_leaves_zero_out_and_only_there(
     assert ("chance" in text) is (said == "more than chance explains")
 
 
+@pytest.mark.long
 def test_shares_of_weight_are_not_told_as_shares_of_rows():
     X, labels = made_rows(2, 3)  # 40 rows and 45
     rows = _text(sentence("data", facts_by(X, labels, 1, criteria=[])))
@@ -133,6 +134,7 @@ def _whose(values, names):
     return alike[0] + (f" and {len(alike) - 1} more" if len(alike) > 1 else "")
 
 
+@pytest.mark.long
 def test_the_worst_of_many_groups_is_the_one_that_is_named():
     facts = facts_by(*made_rows(5, 4), 2, criteria=["minimax_error"])
     by_name = dict(zip([each["name"] for each in facts["models"]], facts["models"], strict=True))

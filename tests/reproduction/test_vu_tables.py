@@ -62,6 +62,7 @@ def test_a_difference_over_a_tenth_has_a_reason(quick):
     assert "spread:" in text
 
 
+@pytest.mark.long
 def test_a_run_goes_on_from_what_is_kept(quick, monkeypatch):
     store, before = quick
     monkeypatch.setattr(outcomes, "one_repeat", None)

@@ -66,6 +66,7 @@ def test_other_seeds_draw_other_rows():
     assert len({tuple(numbers(drawn(20, seed))) for seed in range(10)}) == 10
 
 
+@pytest.mark.long
 def test_every_row_is_drawn_as_often_as_any_other():
     rows = rows_of(X[:40], LABELS[:40])
     n_samples, size = 4000, 10

@@ -16,6 +16,7 @@ from scipy import sparse
 from fairspan.rows.engines import Processes
 from fairspan.rows.files.file_rows import FileRows
 from rows.source_cases import CASES, NAMES, P
+from sweeps import mostly_long
 
 
 def table(case):
@@ -154,8 +155,11 @@ SOURCES = (
 UNNAMED = (as_array, as_columns, as_csr, as_csc, as_strict_array, as_torch, as_dask_array)
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.__name__)
+@pytest.mark.parametrize(
+    ("source", "case"),
+    mostly_long([(source, case) for source in SOURCES for case in CASES], step=3),
+    ids=lambda value: getattr(value, "__name__", value),
+)
 def test_a_source_gives_the_moments_and_the_fit_of_its_rows(source, case, tmp_path):
     CASES[case].check(*source(CASES[case], tmp_path))
 

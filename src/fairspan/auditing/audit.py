@@ -16,7 +16,7 @@ from fairspan.auditing.table import WIDTH
 from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
 from fairspan.auditing.views import audit_html, audit_table, audit_text, picture_of
 from fairspan.drawing.by_group import AuditPicture, AuditQuantity
-from fairspan.errors import InvalidInput, InvalidType
+from fairspan.errors import InvalidInput, InvalidType, running_out_told
 from fairspan.formatting.data_frames import data_frame
 from fairspan.formatting.terminal_text import Paint, plain
 from fairspan.moments.folds import FoldMoments
@@ -362,6 +362,7 @@ def audit_rows(
     return audit_in_folds(audited, source, moments, options=options, max_groups=max_groups)[0]
 
 
+@running_out_told()
 def audit_in_folds(
     audited: Sequence[Audited],
     source: Rows,
@@ -375,11 +376,12 @@ def audit_in_folds(
     if names is not None:
         source = source.selected(names)
     known = max(len(each.known_groups) for each in audited)
-    limit = GroupLimit(max_groups, n_known=known)
+    limit = GroupLimit(max_groups, n_known=known, max_memory=options.max_memory)
     judged = judged_on_rows(audited, source, moments, limit, options)
     return _finished(audited, judged, options, has_intervals=True), judged.folds
 
 
+@running_out_told()
 def audit_moments(
     audited: Sequence[Audited], blocks: Sequence[GroupMoments], options: Expectations = USUAL
 ) -> Audit:

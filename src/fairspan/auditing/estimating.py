@@ -10,6 +10,7 @@ from fairspan.auditing.models import Audited
 from fairspan.auditing.row_statistics import Benchmark, Projection, RowFigures, row_figures
 from fairspan.auditing.thin_rows import in_coordinates
 from fairspan.errors import Incompatible, InvalidParameter
+from fairspan.linalg.budget import bytes_of_moments, in_units
 from fairspan.metrics import GroupFigures
 from fairspan.moments.folds import (
     FEWEST_FOLDS,
@@ -111,7 +112,7 @@ def read_rows(
         return moments or moments_of(rows, limit, has_labels=has_labels), None, None
     assigned, p = Folds(options.folds, options.seed, options.by_cluster), rows.n_features
     sparse = isinstance(rows, SparseRows) and p > MATRICES_UP_TO
-    if not sparse and p > _SURELY_AFFORDABLE:
+    if not sparse and (p > _SURELY_AFFORDABLE or limit.max_memory is not None):
         if moments is None and not options.by_cluster:
             moments = moments_of(rows, limit, has_labels=has_labels)
         if isinstance(moments, ThinMoments):
@@ -120,12 +121,13 @@ def read_rows(
                 return moments, None, "the models reach beyond the span of these few rows"
             return moments, FoldedRows.of(*reduced, assigned, limit), None
         n_groups = 2 if moments is None else moments.n_groups
-        count = affordable_folds(options.folds, n_groups, p)
+        count = affordable_folds(options.folds, n_groups, p, limit.max_memory)
         if count is None:
-            why = (
-                f"moments of {n_groups} groups in {FEWEST_FOLDS} folds would take "
-                f"{FEWEST_FOLDS * n_groups * p**2 * 8 / 2**30:.0f} GiB"
-            )
+            needed = f"moments of {n_groups} groups in {FEWEST_FOLDS} folds would take"
+            why = f"{needed} {FEWEST_FOLDS * n_groups * p**2 * 8 / 2**30:.0f} GiB"
+            if limit.max_memory is not None:
+                taken = in_units(bytes_of_moments(FEWEST_FOLDS * n_groups, p))
+                why = f"{needed} {taken}, and max_memory is {in_units(limit.max_memory)}"
             if moments is None:
                 raise Incompatible(
                     f"clusters was given, but {why}",

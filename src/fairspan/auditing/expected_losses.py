@@ -95,6 +95,8 @@ class Expectations:
     has_labels : bool
         Whether the last column of the labels, but for the cluster, is the class that a row has in
         y.
+    max_memory : int or None
+        Bytes that moments by fold may take: fewer folds are made, or none.
     """
 
     folds: int | None = 10
@@ -103,6 +105,7 @@ class Expectations:
     seed: int = 0
     by_cluster: bool = False
     has_labels: bool = False
+    max_memory: int | None = None
 
 
 def are_heavy(kurtosis: float, n: int) -> bool:

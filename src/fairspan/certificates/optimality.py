@@ -15,6 +15,7 @@ larger than every loss.
 """
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -37,6 +38,8 @@ _STRICTER, _LEAST = 0.9, 4 * _EPSILON
 _ZERO = 2.0
 # What counts as the same length, of the columns of a soft projection's basis.
 _SAME_LENGTH = 1e-12
+# Of the groups' own optima, which a search asks for once a step.
+_ROUNDINGS_OF_BEST: WeakKeyDictionary[Problem, FloatArray] = WeakKeyDictionary()
 
 
 def judged(
@@ -235,8 +238,11 @@ def _best_roundings(problem: Problem) -> FloatArray:
         return np.zeros(problem.n_groups)
     if declares(problem.criterion, "counts_kept_variance"):
         return np.zeros(problem.n_groups)  # variances are subtracted, and no errors
-    own = [_roundings(whole, best.vectors)[g] for g, best in enumerate(whole.group_optima)]
-    return np.array(own)
+    known = _ROUNDINGS_OF_BEST.get(whole)
+    if known is None:
+        own = [_roundings(whole, best.vectors)[g] for g, best in enumerate(whole.group_optima)]
+        known = _ROUNDINGS_OF_BEST[whole] = np.array(own)
+    return known
 
 
 def _scale(problem: Problem, errors: FloatArray, weights: FloatArray) -> float:

@@ -15,7 +15,7 @@ from fairspan.certificates.claims import proof_of, settings_from
 from fairspan.certificates.optimality import judged
 from fairspan.certificates.proof import Proof
 from fairspan.certificates.solution import Judged
-from fairspan.errors import FairspanError
+from fairspan.errors import FairspanError, running_out_told
 from fairspan.moments.center import Center
 from fairspan.moments.of_rows import Moments, holds_matrices, is_moments, moments_of
 from fairspan.problem.oblique import Encoding
@@ -90,6 +90,7 @@ class _Fails(Exception):
     """What does not hold, in a sentence; never raised to users."""
 
 
+@running_out_told()
 def verify(
     model: Any,
     moments_or_X: Any,

@@ -201,6 +201,7 @@ def audited_table(table: Table, audited: Sequence[Audited], options: Expectation
     options = replace(options, has_labels=table.has_labels)
     if table.source is None:
         return audit_moments(audited, [table.moments], options)
+    options = replace(options, max_memory=table.limit.max_memory)
     return audit_rows(audited, table.rows("auditing"), table.moments, options=options)
 
 

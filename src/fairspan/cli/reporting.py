@@ -23,7 +23,7 @@ from fairspan.rows.fingerprint import fingerprint_of, of_files
 from fairspan.rows.groups import printable
 
 # Options that choose neither rows nor columns.
-_OF_NO_ROWS = ("jobs", "engine", "scheduler")
+_OF_NO_ROWS = ("jobs", "engine", "scheduler", "max_memory")
 
 
 def report_of_file(
@@ -75,7 +75,7 @@ def report_of_file(
         line = f'# {making} -o moments.npz\nmoments = GroupMoments.load("moments.npz")'
     command, name = shell_text(["fairspan", *typed]), Path(path).name
     origin = Origin(name, title_of(name), fingerprint, command, line)
-    facts = facts_of(moments, rows, asked, origin)
+    facts = facts_of(moments, rows, asked, origin, max_memory=reading.max_memory)
     displays = with_displays(facts, moments, asked)
     if page is not None:
         write_page(page, facts, displays)

@@ -8,9 +8,8 @@ import numpy as np
 
 from fairspan.certificates.claims import evidence_of, stored_settings
 from fairspan.certificates.solution import Solution, Status
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, running_out_told
 from fairspan.linalg import leading_subspace, with_positive_signs
-from fairspan.linalg.budget import running_out_told
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.held_rows.frame import InCoordinates

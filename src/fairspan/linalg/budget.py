@@ -1,8 +1,7 @@
 """What the matrices of groups take, told from their shape before any of them is made."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from fairspan.errors import InvalidInput, warn
@@ -41,13 +40,14 @@ def seconds_of_products(n_rows: int, n_features: int) -> float:
 
 
 def tell_if_long(n_rows: int | None, n_features: int) -> None:
-    """Warn beforehand where making the moments of rows lasts over a minute here."""
+    """Warn beforehand where a machine like this makes the moments of rows for over a minute."""
     seconds = seconds_of_products(n_rows or 0, n_features) / (os.cpu_count() or 1)
     if seconds > _LONG_SECONDS:
         warn(
-            f"Moments of {n_rows:,} rows and {n_features:,} features take this machine about "
-            f"{_in_time(seconds)}: the time grows with the square of the number of features. Fewer "
-            "features, sparse rows, a sample of the rows, or a cluster (docs/scale.md) take less."
+            f"Moments of {n_rows:,} rows and {n_features:,} features take a machine like this "
+            f"about {_in_time(seconds)}: the time grows with the square of the number of features. "
+            "Fewer features, sparse rows, a sample of the rows, or a cluster (docs/scale.md) take "
+            "less."
         )
 
 
@@ -84,9 +84,9 @@ def check_memory(n_groups: int, n_features: int, max_memory: int | None = None) 
     seconds = _STEPS * float(n_features) ** 3 / _STEPS_A_SECOND
     raise InvalidInput(
         f"Matrices of {n_groups:,} group(s) and {n_features:,} features take about "
-        f"{_in_units(needed)} while they are made, and one eigenproblem of that size takes a core "
+        f"{in_units(needed)} while they are made, and one eigenproblem of that size takes a core "
         f"about {_in_time(seconds)}",
-        f"Allowed is {_in_units(most)}: "
+        f"Allowed is {in_units(most)}: "
         + ("what this machine has" if max_memory is None else "max_memory"),
         "Choose fewer features or groups; or fit the rows themselves, sparse or fewer than 0.8 p, "
         "which needs no matrices; or allow more with GroupMoments.from_rows(max_memory=BYTES) "
@@ -94,25 +94,8 @@ def check_memory(n_groups: int, n_features: int, max_memory: int | None = None) 
     )
 
 
-@contextmanager
-def running_out_told() -> Iterator[None]:
-    """Turn a MemoryError into an error that says what to do.
-
-    Raises
-    ------
-    InvalidInput
-    """
-    try:
-        yield
-    except MemoryError as error:
-        raise InvalidInput(
-            f"Memory ran out ({' '.join(str(error).split()) or 'the system gave no more'})",
-            "Allowed are groups and features whose matrices fit: about 24 k p^2 bytes of memory",
-            "Choose fewer features or groups, or pass sparse rows",
-        ) from error
-
-
-def _in_units(n_bytes: int) -> str:
+def in_units(n_bytes: int) -> str:
+    """Bytes in words, such as 1.5 GB."""
     return f"{n_bytes / 1e9:,.1f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:,.1f} MB"
 
 

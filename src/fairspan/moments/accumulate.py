@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairspan.errors import InvalidInput
-from fairspan.linalg.budget import bytes_of_moments, running_out_told, tell_if_long
+from fairspan.errors import InvalidInput, running_out_told
+from fairspan.linalg.budget import bytes_of_moments, tell_if_long
 from fairspan.moments.device.kernels import device_statistics
 from fairspan.moments.group_statistics import (
     EVERY_ROW,
@@ -67,7 +67,8 @@ def statistics_of(
     limit, wanted = limit.over(rows), limit
     if has_labels:  # a limit that was set is one of groups, not of their classes
         limit = replace(limit, max_groups=None)
-    if not isinstance(rows, SparseRows):
+    limit.check_memory(1, rows.n_features)  # before a cluster is asked, or started
+    if not isinstance(rows, SparseRows | DeviceRows):
         tell_if_long(getattr(rows, "n_rows", None), rows.n_features)
     if onto is not None:
         limit = replace(limit, in_parts=True)
@@ -108,6 +109,7 @@ class MomentsFold:
 
     limit: GroupLimit = _OF_A_PART
 
+    @running_out_told()  # also in workers, whose errors say which part it was
     def over(self, rows: RowSource) -> GroupStatistics | None:
         """Moments of some rows; None if there are none."""
         self.limit.check_memory(1, rows.n_features)  # how many groups there are, the rows tell
@@ -138,6 +140,7 @@ class MomentsFold:
             n_groups = rows.labels.between(0, rows.n_rows).n_present
             self.limit.check_memory(min(n_groups, most), rows.n_features)
 
+    @running_out_told()
     def merged(self, left: GroupStatistics, right: GroupStatistics) -> GroupStatistics:
         """Moments of both parts."""
         n_groups = len({*left.labels, *right.labels})

@@ -7,6 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
+from fairspan.errors import running_out_told
+from fairspan.linalg.budget import bytes_of_moments
 from fairspan.moments.accumulate import folds_at_once, no_rows
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.group_statistics import (
@@ -163,8 +165,16 @@ def sparse_folds(rows: SparseRows, folds: Folds, limit: GroupLimit = USUAL_LIMIT
     return SparseFolds(rows, labels, whole)
 
 
-def affordable_folds(n_folds: int, n_groups: int, n_features: int) -> int | None:
+def affordable_folds(
+    n_folds: int, n_groups: int, n_features: int, max_memory: int | None = None
+) -> int | None:
     """How many folds the budget of memory leaves: as many as asked for, five, or none.
+
+    Parameters
+    ----------
+    n_folds, n_groups, n_features : int
+    max_memory : int, optional
+        Bytes that the matrices may take while they are made, where that was set.
 
     Examples
     --------
@@ -172,7 +182,8 @@ def affordable_folds(n_folds: int, n_groups: int, n_features: int) -> int | None
     (10, 5, None)
     """
     for count in (n_folds, min(n_folds, FEWEST_FOLDS)):
-        if count * n_groups * n_features**2 <= MOST_NUMBERS:
+        within = max_memory is None or bytes_of_moments(count * n_groups, n_features) <= max_memory
+        if within and count * n_groups * n_features**2 <= MOST_NUMBERS:
             return count
     return None
 
@@ -191,6 +202,7 @@ class FoldMomentsFold:
     folds: Folds
     limit: GroupLimit
 
+    @running_out_told()
     def over(self, rows: RowSource) -> list[GroupStatistics | None] | None:
         """Moments of some rows, by fold; None if there are none."""
         if isinstance(rows, ArrayRows) and rows.is_plain:

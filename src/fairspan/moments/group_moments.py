@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas
 
-from fairspan.errors import InvalidInput
+from fairspan.errors import InvalidInput, running_out_told
 from fairspan.moments.accumulate import statistics_of
 from fairspan.moments.center import Center
 from fairspan.moments.group_means import GroupMeans
@@ -242,6 +242,7 @@ class GroupMoments(GroupMeans):
             by_label=None if self.by_label is None else self.by_label.selected(features),
         )
 
+    @running_out_told()
     def __add__(self, other: object) -> "GroupMoments":
         if not isinstance(other, GroupMoments):
             return NotImplemented

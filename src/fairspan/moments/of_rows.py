@@ -2,7 +2,7 @@
 
 from typing import TypeGuard
 
-from fairspan.errors import InvalidType, kind_of
+from fairspan.errors import InvalidType, kind_of, running_out_told
 from fairspan.moments.accumulate import statistics_of
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
@@ -74,6 +74,7 @@ def accumulate(
     return GroupMoments.of(statistics_of(rows, limit, before, has_labels=has_labels))
 
 
+@running_out_told()
 def moments_of(rows: Rows, limit: GroupLimit = USUAL_LIMIT, *, has_labels: bool = False) -> Moments:
     """Moments of each group; beyond some features they may refer to the rows.
 

@@ -121,6 +121,7 @@ class Posed:
                 full,
                 second_moments=within,
                 unrestricted=full,
+                directions=directions,
                 fixed=outside - common,
                 left_out=common,
                 fixed_rounding=rounding,

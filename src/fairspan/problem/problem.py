@@ -43,6 +43,9 @@ class Problem:
     unrestricted : Problem or None
         The same without the restriction to some directions, where there is one: excess losses, and
         what ordinary PCA does, are those of all directions.
+    directions : (p, m) array, optional
+        The orthonormal directions that a restriction leaves, whose coordinates are the m features
+        of this problem, in the p features of the unrestricted one.
     limit : Limit or None
         What a subspace must not exceed, under a restriction with a tolerance.
     fixed : (k,) array, optional
@@ -65,6 +68,7 @@ class Problem:
     criterion: Criterion
     allow_extra: bool = False
     unrestricted: "Problem | None" = None
+    directions: FloatArray | None = None
     limit: "Limit | None" = None
     fixed: FloatArray | None = None
     left_out: float = 0.0

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from fairspan.errors import CorruptFile
+from fairspan.errors import CorruptFile, running_out_told
 from fairspan.storage.rules import NotAllowed
 from fairspan.storage.safe_writing import replacing
 from fairspan.storage.schema import Schema
@@ -100,12 +100,15 @@ def archive_of_bytes(contents: bytes, schema: Schema) -> Contents:
     return _read(io.BytesIO(contents), schema, "The archive that was received")
 
 
+@running_out_told()
 def read_document(path: str | os.PathLike[str], schema: Schema) -> dict[str, Any]:
     """Read a file that is nothing but a JSON document; raises as :func:`read_archive` does."""
     with _opened(path) as file:
         try:
             document = _document_of(file.read(), schema, str(path))
             schema.check_header(document)
+        except MemoryError:
+            raise
         except Exception as error:
             raise schema.refusal(str(path), error) from error
     return document
@@ -137,6 +140,7 @@ def _document_of(text: bytes, schema: Schema, name: str) -> dict[str, Any]:
     return document
 
 
+@running_out_told()
 def _read(file: IO[bytes], schema: Schema, name: str) -> Contents:
     try:
         with zipfile.ZipFile(file) as archive:
@@ -153,6 +157,8 @@ def _read(file: IO[bytes], schema: Schema, name: str) -> Contents:
             arrays = {each: members[each].read(archive) for each in rules}
             for each, rule in rules.items():
                 rule.check(each, arrays[each])
+    except MemoryError:  # sizes agree with the file's, so the file may well be sound
+        raise
     # Altered bytes make zipfile and numpy raise a dozen kinds of errors, all for one reason.
     except Exception as error:
         raise schema.refusal(name, error) from error

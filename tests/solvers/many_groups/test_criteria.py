@@ -271,6 +271,7 @@ def test_no_subspace_beats_the_bound_of_the_robust_error_gap(seed):
     assert solution.gap <= 0.15 * solution.objective
 
 
+@pytest.mark.long
 def test_the_robust_bound_of_two_groups_is_that_of_branch_and_bound():
     rng = np.random.default_rng(1)
     for _ in range(6):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fairspan import FairPCA, GroupMoments, MeanParity
 from fairspan.errors import Incompatible
 from fairspan.linalg import cholesky_ceiling, frobenius_ceiling
 from fairspan.problem.criteria import (
@@ -197,3 +198,28 @@ def test_what_the_bound_of_equal_errors_lacks_counts_in_units_of_the_total_error
     space = GrownSpace.of(problem.second_moments, 3, np.eye(6)[:, :4])
     solution = replace(BoundarySearch().solve(problem, 1e-9), weights=np.array([0.75, -0.25]))
     assert fall_of_bound(problem, space, solution) == 2
+
+
+@pytest.mark.parametrize("criterion", ["minimax_loss", "total_error"])
+@pytest.mark.parametrize("k", [2, 3])
+def test_beside_a_restriction_losses_are_against_the_optima_of_all_directions(criterion, k):
+    rng = np.random.default_rng(k)
+    p, d, labels = 300, 4, np.arange(600) % k
+    shapes = [rng.standard_normal((p, p)) * 0.9 ** np.arange(p) for _ in range(k)]
+    X = np.einsum("ni,nij->nj", rng.standard_normal((600, p)), np.array(shapes)[labels])
+    X += labels[:, None] * rng.standard_normal(p)
+    moments = GroupMoments.from_rows(X, labels)
+    settings = {"n_components": d, "criterion": criterion, "restriction": MeanParity()}
+    solver = BoundarySearch if k == 2 or criterion == "total_error" else DualNewton
+    dense, projected = (
+        FairPCA(**settings, solver=solver(eigen=way)).fit_moments(moments)
+        for way in ("dense", "projected")
+    )
+    assert projected.solution_.eigen == "projected"
+    assert projected.solution_.status == dense.solution_.status == "optimal"
+    assert projected.solution_.objective == pytest.approx(dense.solution_.objective, rel=1e-9)
+    for second, error, loss in zip(
+        moments.second_moments(), projected.group_errors_, projected.group_losses_, strict=True
+    ):
+        best = np.trace(second) - np.linalg.eigvalsh(second)[-d:].sum()
+        assert loss == pytest.approx(error - best, rel=1e-9)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fairspan.errors import running_out_told
 from fairspan.linalg import GUARD, IterativeSubspace, LeadingSubspace, leading_subspace_of
 from fairspan.linalg.budget import check_memory
 from fairspan.moments.accumulate import no_rows
@@ -273,6 +274,7 @@ class SparseMoments(GroupMeans):
         """(k, p, p) scatters about each group's own mean, computed now: k p^2 numbers."""
         return self.matrices().scatters
 
+    @running_out_told()
     def matrices(self) -> GroupMoments:
         """The same as moments without rows: k p^2 numbers, which can be merged and saved."""
         check_memory(len(self.parts), self.n_features)

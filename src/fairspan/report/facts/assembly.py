@@ -6,7 +6,7 @@ import numpy as np
 
 from fairspan.auditing.audit import Audit
 from fairspan.auditing.results import group_name
-from fairspan.errors import InvalidInput
+from fairspan.errors import InvalidInput, running_out_told
 from fairspan.estimator.fitting import smallest_dimension
 from fairspan.formatting.plain_values import plain
 from fairspan.linalg.threads import threads_of
@@ -42,6 +42,7 @@ _MOST_FEATURES = 1000
 _MOST_CORNERS = 120
 
 
+@running_out_told()
 def facts_of(
     moments: GroupMoments,
     rows: Rows | None,
@@ -49,6 +50,7 @@ def facts_of(
     origin: Origin,
     *,
     weighted: bool = False,
+    max_memory: int | None = None,
 ) -> dict[str, Any]:
     """Everything there is to say about some rows.
 
@@ -60,6 +62,8 @@ def facts_of(
         The rows again, read twice for estimates and intervals; None for none.
     asked : ReportSettings
     origin : Origin
+    max_memory : int, optional
+        Bytes that moments by fold may take, where that was set.
 
     Returns
     -------
@@ -78,7 +82,7 @@ def facts_of(
     )
     with threads_of(None):
         answers = answers_of(moments, asked, d)
-    audit, folds = audit_of(answers, rows, moments)
+    audit, folds = audit_of(answers, rows, moments, max_memory)
     settings = _settings_facts(answers, asked, d)
     # Hundreds of small eigenproblems: where cores are shared, threads would wait for each other.
     with threads_of(None):

@@ -28,7 +28,7 @@ _FIGURES = (
 
 
 def audit_of(
-    answers: Answers, rows: Rows | None, moments: GroupMoments
+    answers: Answers, rows: Rows | None, moments: GroupMoments, max_memory: int | None = None
 ) -> tuple[Audit, FoldMoments | None]:
     """The audit of all answers, and moments by fold; of many groups, not all have estimates."""
     audited = answers.audited
@@ -41,7 +41,7 @@ def audit_of(
         for each, answer in zip(audited, answers, strict=True)
         if is_refitted(answer, moments.n_groups)
     ]
-    options = replace(USUAL, has_labels=moments.by_label is not None)
+    options = replace(USUAL, has_labels=moments.by_label is not None, max_memory=max_memory)
     some, folds = audit_in_folds(chosen, rows, moments, options=options)
     if len(chosen) == len(audited):
         return some, folds

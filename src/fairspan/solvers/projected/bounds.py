@@ -46,6 +46,8 @@ class SubspaceBounds:
         self.problem = problem
         self.n_eigenproblems = 0
         self.slack: dict[bytes, float] = {}
+        # The same of the groups' own optima in all directions, which a restriction does not limit.
+        self.of_whole = 0.0
         self._of_groups = np.full(problem.n_groups, np.inf)
         # The groups' own optima, where the bound rests on them and can be proven.
         losses = declares(problem.criterion, "measures_losses") and problem.unrestricted is None
@@ -142,7 +144,8 @@ class SubspaceBounds:
         if lines is None or problem.n_groups != 2 or not slack.any():
             fall = fall_of_bound(problem, space, solution) if slack.any() else 0.0
             losses = [self.slack.get(each.tobytes(), np.inf) for each in self.groups]
-            return solution.lower_bound - fall * float(slack.max()) - max(losses, default=0.0)
+            of_best = max(losses, default=self.of_whole)
+            return solution.lower_bound - fall * float(slack.max()) - of_best
         traces = problem.second_moments.traces
         within = np.array([space.mixture(weights).top_sum(d) for weights in lines])
         return least_beyond_lines(

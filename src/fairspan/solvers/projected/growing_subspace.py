@@ -51,6 +51,9 @@ _LOOSE = 1e5
 _ANGLE = 1e-8
 # Rounds that may be spent on that angle alone: the weights move within the gap that is allowed.
 _SHARPENED = 2
+# What W may lack of the groups' own optima in all directions, beside a restriction, in roundings:
+# the bound falls by what it lacks; where that is too much for the objective, no W is used.
+_OPTIMA_OF_WHOLE = 100.0
 # Mixtures that join W in one round; the robust error gap rests on dozens.
 _MIXTURES = 4
 # Vectors of each group that W starts with, in dimensions of the answer; of all groups together; and
@@ -127,9 +130,7 @@ class _Growth:
         NoSmallSubspace
             Second moments are matrices, and something is lacking after all rounds.
         """
-        first, *others = self._start()
-        space = GrownSpace.of(self.second, self.second.n_held(self.problem.n_components), first)
-        wider = space.with_columns(np.hstack([first[:, :0], *others]))
+        wider = self._first_space()
         # Branch and bound takes dozens of steps, and what it finds first is not in all dimensions.
         loose = declares(self.problem.criterion, "has_concave_scores")
         n_open, matrices = 0, self.problem.has_matrices
@@ -153,6 +154,37 @@ class _Growth:
             raise NoSmallSubspace
         return found
 
+    def group_optima(self, n_rounds: int) -> FloatArray:
+        """Find the groups' own optima, prove and remember them, and solve no problem.
+
+        Returns
+        -------
+        (p, m) array
+            The basis of a subspace that holds them.
+
+        Raises
+        ------
+        NoSmallSubspace
+            Something is lacking after all rounds.
+        """
+        groups, goal = list(self.alone), _OPTIMA_OF_WHOLE * self.least
+        self.bounds.groups = []  # bounds that serve mixtures of groups, too, take longer
+        wider = self._first_space()
+        for _ in range(n_rounds):
+            space = wider
+            wider = self._with_lacking(space, groups, goal, space.basis[:, :0])
+            if wider is space:
+                wider = space.with_columns(self.bounds.missing(space, groups, goal))
+            if wider is space:
+                self._remember(space)
+                return space.basis
+        raise NoSmallSubspace
+
+    def _first_space(self) -> GrownSpace:
+        first, *others = self._start()
+        space = GrownSpace.of(self.second, self.second.n_held(self.problem.n_components), first)
+        return space.with_columns(np.hstack([first[:, :0], *others]))
+
     def _start(self) -> list[FloatArray]:
         """Orthonormal columns each: first the groups' own optima, which all is reported against."""
         problem, k, d = self.problem, self.problem.n_groups, self.problem.n_components
@@ -160,7 +192,7 @@ class _Growth:
             several = min(_OF_A_GROUP * d, _OF_ALL * d // k, _MOST_OF_A_GROUP)
             n_vectors = min(max(self.second.n_held(d), several), problem.n_features)
             goal = max(_MARGIN * _FIRST * self.tol * self.variance, self.least)
-            columns = [
+            columns = self._optima_of_whole() or [
                 self._sought(alone, goal, n_vectors=n_vectors).vectors for alone in self.alone
             ]
         else:
@@ -172,6 +204,24 @@ class _Growth:
                 apart = alone - (1 - alone) / max(k - 1, 1)
                 columns += [self._sought(each, self.least).vectors for each in (apart, -apart)]
         return columns
+
+    def _optima_of_whole(self) -> list[FloatArray]:
+        """What the groups' own optima in all directions are in those of a restriction; none if not.
+
+        Losses are measured against these, and they are near those within the restriction.
+        """
+        whole, directions = self.problem.unrestricted, self.problem.directions
+        if whole is None or directions is None:
+            return []
+        growth = _Growth(whole, self.solver, self.tol, self.random_state)
+        try:
+            held = growth.group_optima(_ROUNDS_OF_MATRICES)
+        except NoSmallSubspace:
+            return []
+        finally:
+            self.n_eigenproblems += growth.n_eigenproblems + growth.bounds.n_eigenproblems
+        self.bounds.of_whole = max(growth.bounds.slack.values())
+        return [np.linalg.qr(directions.T @ held)[0]]
 
     def _sought(
         self,
@@ -215,13 +265,19 @@ class _Growth:
         # A closed gap within needs its leading eigenvectors only.
         settled = solution.status == Status.OPTIMAL and self.problem.has_matrices
         pull = space.pull(solution.weights, coordinates_of(solution))
-        columns = [pull[:, :0] if settled else pull]
-        for sum_goal, weights in self._lacking(space, mixtures, goal)[:_MIXTURES]:
-            columns.append(self._sought(weights, sum_goal, space.ritz_vectors(weights)).vectors)
-        wider = space.with_columns(np.hstack(columns))
+        wider = self._with_lacking(space, mixtures, goal, pull[:, :0] if settled else pull)
         if wider is space and not loose:
             return space.with_columns(self.bounds.missing(space, mixtures, goal))
         return wider
+
+    def _with_lacking(
+        self, space: GrownSpace, mixtures: list[FloatArray], goal: float, pull: FloatArray
+    ) -> GrownSpace:
+        """With what W lacks of the worst mixtures; the same object if it lacks little of all."""
+        columns = [pull]
+        for sum_goal, weights in self._lacking(space, mixtures, goal)[:_MIXTURES]:
+            columns.append(self._sought(weights, sum_goal, space.ritz_vectors(weights)).vectors)
+        return space.with_columns(np.hstack(columns))
 
     def _goal(self, space: GrownSpace, solution: Solution) -> float:
         """What W may lack of an eigenvalue sum."""
@@ -265,16 +321,20 @@ class _Growth:
             wanted = min(wanted, residual**2 / distance)
         return squares / distance, wanted
 
+    def _remember(self, space: GrownSpace) -> None:
+        """The groups' own optima, which all is reported against: they are not found again."""
+        d, solved = self.problem.n_components, self.problem.dense.solved
+        for alone in np.eye(self.problem.n_groups):
+            values = space.mixture(alone).leading.eigenvalues
+            own = LeadingSubspace.of(values, space.ritz_vectors(alone), d, 0.0)
+            solved.remember(alone, own)
+
     def _in_all_features(self, space: GrownSpace, solution: Solution) -> Solution:
         """The solution in all features, with a bound lowered by what the subspace may lack."""
-        problem, d = self.problem, self.problem.n_components
+        problem = self.problem
         assert solution.proof is not None
-        if problem.has_matrices:
-            # The groups' own optima, which all is reported against, need not be found again.
-            for alone in np.eye(problem.n_groups):
-                values = space.mixture(alone).leading.eigenvalues
-                own = LeadingSubspace.of(values, space.ritz_vectors(alone), d, 0.0)
-                problem.dense.solved.remember(alone, own)
+        if problem.has_matrices and problem.unrestricted is None:
+            self._remember(space)
         found = certified(
             problem,
             with_positive_signs(space.basis @ coordinates_of(solution)),

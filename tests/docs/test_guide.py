@@ -12,7 +12,7 @@ from fairspan.datasets import diabetes_by_sex, load, tumours_by_diagnosis
 from fairspan.problem.posing import criterion_of
 from fairspan.registry import names_of
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "guide").glob("*.md")}
 PARTS = ["Formula", "Guarantee", "Source", "Use", "Cost", "Not promised"]
 PENALTY, TRADE_OFF = 0.3, 0.8

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from docutils import nodes
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
 from mathml import _mathml  # noqa: E402
 from picture import blocks_above, figure_of, last_value  # noqa: E402

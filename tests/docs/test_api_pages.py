@@ -10,7 +10,7 @@ from numpydoc.validate import validate
 
 import fairspan
 
-PAGE = (Path(__file__).parents[1] / "docs" / "api" / "index.rst").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "api" / "index.rst").read_text(encoding="utf-8")
 
 
 def listed():

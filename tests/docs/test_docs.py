@@ -12,7 +12,7 @@ from fairspan.problem.posing import criterion_of
 from fairspan.registry import factory_of, names_of
 from real_data import FOLDER, path_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = {
     path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8")

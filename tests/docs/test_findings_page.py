@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from fairspan import FairPCA, GroupMoments, MultiplicativeWeights, audit
 from fairspan.auditing import data_findings, estimate_findings, findings
 
-PAGE = (Path(__file__).parents[1] / "docs" / "findings.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### (FS\d+)\n(.*?)(?=^##|\Z)", PAGE, re.S | re.M))
 SOURCE = "".join(
     Path(module.__file__).read_text(encoding="utf-8")
