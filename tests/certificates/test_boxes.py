@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fairspan.certificates.boxes import BoxesProof, chords_of, first_box
+from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import RobustErrorGap
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
@@ -62,6 +63,17 @@ def test_the_first_box_holds_every_subspace(seed):
         values = np.linalg.eigvalsh(matrix)
         assert low[group] == pytest.approx(max(values[: p - d].sum(), 0.0), abs=1e-10)
         assert high[group] == pytest.approx(values[d:].sum(), rel=1e-10)
+
+
+def test_what_no_direction_reaches_is_in_the_box_of_errors():
+    matrices = random_moments(np.random.default_rng(0), 3, 4)
+    problem = problem_of(matrices, 2, RobustErrorGap())
+    outside = np.array([0.5, 1.0, 2.0])
+    beside = replace(problem, second_moments=DenseSecondMoments(matrices, outside))
+    for inner, errors in zip(first_box(problem), first_box(beside), strict=True):
+        np.testing.assert_allclose(errors, inner + outside)
+    basis = np.eye(4)[:, :2]
+    np.testing.assert_allclose(beside.errors(basis), problem.errors(basis) + outside)
 
 
 @SEEDS

@@ -12,6 +12,7 @@ from fairspan.certificates.proof import (
     Proof,
     positive_part,
 )
+from fairspan.certificates.supporting_polygon import least_beyond_lines
 from fairspan.problem.criteria import (
     Disparity,
     EqualError,
@@ -274,3 +275,10 @@ def test_the_proof_of_many_groups_is_the_bound_of_the_solution(criterion):
         bound, _ = bound_of(solution.proof, problem, solution.components.T)
         assert solution.lower_bound == pytest.approx(bound, rel=1e-12, abs=1e-12)
         assert bound <= least_of_many(problem, rng, 300)
+
+
+def test_lines_that_no_errors_meet_prove_nothing():
+    """They leave no polygon, so they are wrong, and must not make any bound."""
+    lines, offsets = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([5.0, 0.1])
+    bound = least_beyond_lines(lambda errors: errors, lines, offsets, np.array([1.0, 1.0]), 1e-6)
+    assert bound == -np.inf

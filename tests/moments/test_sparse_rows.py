@@ -249,3 +249,15 @@ def test_filled_columns_at_most_double_what_is_stored():
     X = scipy.sparse.csr_array(X)
     group = SparseGroup.of("a", X, None)
     assert sum(part.nnz for part in group.parts) <= 2 * X.nnz
+
+
+def test_dividing_twice_is_dividing_by_the_product():
+    rng = np.random.default_rng(8)
+    X = np.where(rng.random((60, 7)) < 0.4, rng.standard_normal((60, 7)), 0.0)
+    labels = np.arange(60) % 2
+    first, second = rng.uniform(0.5, 3, (2, 7))
+    rows = rows_of(scipy.sparse.csr_array(X), labels)
+    twice = SparseMoments.of_rows(rows).divided_by(first).divided_by(second)
+    by_hand = GroupMoments.from_rows(X / (first * second), labels)
+    np.testing.assert_allclose(twice.means, by_hand.means, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(twice.scatters, by_hand.scatters, rtol=1e-10, atol=1e-14)

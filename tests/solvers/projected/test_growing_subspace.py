@@ -113,6 +113,26 @@ def test_what_cancels_in_a_mixture_counts_as_rounding_of_its_ceilings():
     assert proven > level + least
 
 
+def test_a_factor_proves_what_lies_beside_any_subspace():
+    """Also one that is no union of eigenspaces: just above the largest eigenvalue, and no lower."""
+    rng = np.random.default_rng(6)
+    matrix = with_spectrum(rng, np.linspace(0.1, 3, 12))
+    basis = np.linalg.qr(rng.standard_normal((12, 4)))[0]
+    beside = np.eye(12) - basis @ basis.T
+    largest = float(np.linalg.eigvalsh(beside @ matrix @ beside)[-1])
+    size = float(np.linalg.norm(matrix))
+    above = cholesky_ceiling(matrix, basis, matrix @ basis, 1.001 * largest, size)
+    assert above == pytest.approx(1.001 * largest, rel=1e-9)
+    assert cholesky_ceiling(matrix, basis, matrix @ basis, 0.999 * largest, size) is None
+
+
+def test_a_subspace_of_all_dimensions_lacks_nothing():
+    matrices = random_moments(np.random.default_rng(2), 2, 6)
+    second = problem_of(matrices, 2, MinimaxError()).second_moments
+    space = GrownSpace.of(second, second.n_held(2), np.eye(6))
+    assert space.mixture(np.array([0.3, 0.7])).excess(2, 0.0) == 0.0
+
+
 def test_what_a_subspace_lacks_is_never_underestimated():
     """Beside a subspace of some coordinates, for the groups and for mixtures of either sign."""
     matrices = random_moments(np.random.default_rng(2), 2, 30)
