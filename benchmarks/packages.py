@@ -1,4 +1,4 @@
-"""Published packages that compete: those that hide the group, as none serves groups."""
+"""Published packages that hide the group: how fast, and what they keep."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,12 +19,13 @@ from fairspan import FairPCA, MeanParity
 D = 5
 _STRENGTH = 100.0
 _FOUND = """\
-**No published package that installs does fair PCA**, that is, serves groups: none minimises a
+**We found no package on the Python package index that serves groups**, that is, minimises a
 criterion of the groups' reconstruction errors. What was tried, in November 2026: no package is
-called `fair-pca` or `fairpca`; the code of the papers (Samadi et al., Vu et al., Kleindessner et
-al., Lee et al., Shen et al.) lies in repositories of scripts, some of them Matlab, that do not
-install; `fairlearn` 0.15 and `aif360` 0.6.1 have preprocessing, but nothing that is a PCA; R's
-`fairmodels::fairness_pca` is ordinary PCA of a table of fairness metrics.
+called `fair-pca` or `fairpca`; `fairlearn` 0.15 and `aif360` 0.6.1 have preprocessing, but nothing
+that is a PCA; R's `fairmodels::fairness_pca` is ordinary PCA of a table of fairness metrics.
+Repositories have it: minPCA, which installs from its own, with PyTorch, and, as scripts, some of
+them Matlab, StablePCA and the code of the older papers (Samadi et al., Vu et al., Shen et al.).
+What the methods of the first two reach is under *The worst case of several groups*.
 
 Two packages compete on the other goal, **hiding the group**: `fairlearn`'s `CorrelationRemover`
 before ordinary PCA, which shifts each group's rows and so needs the group of every row to

@@ -48,8 +48,10 @@ class Benchmark:
 SUITE = (
     Benchmark("headline", "Fair PCA beside plain PCA"),
     Benchmark("papers", "The papers' algorithms"),
+    Benchmark("worst_case", "The worst case of several groups"),
     Benchmark("conic", "The semidefinite program"),
     Benchmark("packages", "Other packages"),
+    Benchmark("hiding", "Hiding the group"),
     Benchmark("memory", "Peak memory"),
     Benchmark("scaling", "Scaling"),
     Benchmark("sources", "Rows in files"),

@@ -24,6 +24,7 @@ ORDER = (
     "plot_intersections",
     "plot_share_for_every_group",
     "plot_hiding_is_not_serving",
+    "plot_nonlinear_hiding",
     "plot_permuted_labels",
     "plot_audit_held_out_rows",
     "plot_robust_radius",

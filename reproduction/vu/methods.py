@@ -120,7 +120,14 @@ def mean_parity(moments: GroupMoments, d: int, setting: Setting, seed: int) -> F
 def closest_covariances(moments: GroupMoments, d: int, setting: Setting, seed: int) -> Fit:
     """CFPCA with both constraints where its penalty leaves no weight to the variance."""
     restriction = CovarianceParity(n_directions=d)
-    return fit_subspace(moments, d, criterion="total_error", center="none", restriction=restriction)
+    return fit_subspace(
+        moments,
+        d,
+        criterion="total_error",
+        center="none",
+        restriction=restriction,
+        solver="semidefinite",
+    )
 
 
 def limited_covariances(moments: GroupMoments, d: int, setting: Setting, seed: int) -> Fit:
@@ -137,7 +144,14 @@ def limited_covariances(moments: GroupMoments, d: int, setting: Setting, seed: i
     least = max(float(values[d - 1]), -float(values[len(values) - d]), 0.0)
     tolerance = max(setting["share"] * float(np.abs(values).max()), 1.1 * least)
     restriction = CovarianceParity(tolerance=tolerance)
-    return fit_subspace(moments, d, criterion="total_error", center="none", restriction=restriction)
+    return fit_subspace(
+        moments,
+        d,
+        criterion="total_error",
+        center="none",
+        restriction=restriction,
+        solver="semidefinite",
+    )
 
 
 def _robust(setting: Setting) -> RobustErrorGap:

@@ -129,6 +129,17 @@ def test_the_figures_of_the_comparison_are_those_measured():
         assert f"| {row} |" in results, row
 
 
+def test_the_tables_of_hiding_are_those_measured():
+    page = (DOCS / "comparison.md").read_text(encoding="utf-8").split("\n\n")
+    results = (DOCS.parent / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8").split("\n\n")
+    tables = [block.splitlines() for block in page if "| variance kept | MMD² |" in block]
+    assert len(tables) == 2
+    for head, _, *lines in tables:
+        case = head.split(" | ")[0].removeprefix("| ")
+        place = next(i for i, block in enumerate(results) if block.startswith(f"**{case}.**"))
+        assert lines == results[place + 1].splitlines()[2:]
+
+
 def of_folder(name, group=None, without=()):
     def loaded():
         folder = real_data.path_of(f"{name}.parquet").parent

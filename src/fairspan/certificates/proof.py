@@ -218,7 +218,10 @@ class CovarianceTraceProof(Proof):
         limit = problem.limit
         assert isinstance(limit, CovariancesWithin)
         multiplier = float(np.ravel(self.multiplier)[0])
-        excess, rounding = _excess_with(problem, basis, limit.difference, multiplier)
+        # Errors are never below zero; what is shifted by phi I has the same excess.
+        values = eigh(limit.difference)[0]
+        shifted = limit.difference - min(float(values[0]), 0.0) * np.eye(len(values))
+        excess, rounding = _excess_with(problem, basis, shifted, multiplier)
         apart = float(np.vdot(basis, limit.difference @ basis))
         left = abs(multiplier) * problem.n_components * limit.tolerance - multiplier * apart
         return excess + rounding + left, rounding + _beyond(limit, basis, left)

@@ -34,6 +34,8 @@ from fairspan.typing import FloatArray
 
 # Without n_directions, covariance parity keeps this share of the directions.
 _SHARE_OF_DIRECTIONS = 0.85
+# What covariances differ by along a direction is rounding below this share of the most.
+_NO_DIFFERENCE = 1e-12
 
 
 class Restriction(Protocol):
@@ -226,7 +228,8 @@ class CovarianceParity:
     tolerance : float, default=None
         Largest absolute difference of the groups' variances along a direction of the subspace, in
         squared (scaled) units of the features. Instead of `n_directions`. Zero makes them equal.
-        Up to 60 directions need cvxpy; of more, the bound is weaker and the gap usually open.
+        The bound is one of a relaxation, so the gap is usually open; with solver="semidefinite" it
+        is closer, of up to 60 directions and with the extra `sdp`.
 
     Raises
     ------
@@ -308,7 +311,8 @@ class CovarianceParity:
             varying, still = split_by_variance(free, covariances)
             self._check_varying(n_components, varying.shape[1])
             # Directions without variance would only stand for a feasible subspace of more.
-            return varying if still.shape[1] else free
+            kept = varying if still.shape[1] else free
+            return self._where_nothing_cancels(kept, covariances, n_components)
         left = free.shape[1]
         wanted = self.n_directions
         if wanted is None:
@@ -326,6 +330,22 @@ class CovarianceParity:
         nearest = np.sort(np.argsort(np.abs(values), kind="stable")[:wanted])
         # Along directions without variance groups are alike, and there is nothing to be kept.
         return np.hstack([varying @ vectors[:, nearest], still[:, : wanted - len(nearest)]])
+
+    def _where_nothing_cancels(
+        self, kept: FloatArray, covariances: FloatArray, n_components: int
+    ) -> FloatArray:
+        """The directions, or those of no difference where one group varies more along all others.
+
+        Equal covariances then ask for nothing but these, and the answer among them is exact.
+        """
+        if self.tolerance != 0:
+            return kept
+        values, vectors = eigh(kept.T @ (covariances[0] - covariances[1]) @ kept)
+        rounding = _NO_DIFFERENCE * float(np.abs(values).max())
+        if values[0] < -rounding and values[-1] > rounding:
+            return kept
+        same = np.abs(values) <= rounding
+        return kept @ vectors[:, same] if np.count_nonzero(same) >= n_components else kept
 
     def _check_varying(self, n_components: int, n_varying: int) -> None:
         if n_components > n_varying:
@@ -345,10 +365,12 @@ class CovarianceParity:
         return n_varying if self.n_directions is None else min(n_varying, self.n_directions)
 
     def limit(self, means: FloatArray, covariances: FloatArray) -> Limit | None:
-        """The difference of the two covariances, if there is a tolerance."""
-        if self.tolerance is None:
+        """The difference of the two covariances, if there is a tolerance and a difference."""
+        apart = covariances[0] - covariances[-1]
+        rounding = _NO_DIFFERENCE * float(np.abs(covariances).max())
+        if self.tolerance is None or float(np.abs(apart).max()) <= rounding:
             return None
-        return CovariancesWithin(covariances[0] - covariances[-1], self.tolerance)
+        return CovariancesWithin(apart, self.tolerance)
 
 
 def _classes(given_labels: object) -> str | tuple[Label, ...]:

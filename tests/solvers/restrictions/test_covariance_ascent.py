@@ -1,12 +1,18 @@
 """Covariance parity of many features: the scalar bound, and subspaces within the limit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import fairspan
 from fairspan import CovarianceParity, FairPCA, GroupMoments
+from fairspan.certificates.proof import CovarianceTraceProof
 from fairspan.errors import Incompatible
+from fairspan.problem.criteria import TotalError
+from fairspan.problem.problem import CovariancesWithin
 from fairspan.solvers.restrictions.covariance_ascent import ascended, scalar_multiplier
+from problems import problem_of
 from real_data import load
 
 
@@ -50,3 +56,38 @@ def test_the_scalar_bound_is_the_least_on_a_grid_and_above_every_subspace(limit)
     np.testing.assert_allclose(basis.T @ basis, np.eye(2), atol=1e-12)
     assert np.abs(np.linalg.eigvalsh(basis.T @ D @ basis)).max() <= limit + 1e-9
     assert np.trace(basis.T @ S @ basis) <= bound(nu) + 1e-9
+
+
+@pytest.mark.parametrize("nu", [-0.4, 0.0, 0.7])
+@pytest.mark.parametrize("trace", [-5.0, 0.0, 5.0])
+def test_what_a_number_proves_is_its_formula_whatever_the_difference_sums_to(nu, trace):
+    rng = np.random.default_rng(11)
+    p, d, limit = 6, 2, 0.5
+    S, D = (each @ each.T for each in rng.standard_normal((2, p, p)))
+    D += (trace - np.trace(D)) / p * np.eye(p)
+    problem = replace(problem_of([S], d, TotalError()), limit=CovariancesWithin(D, limit))
+    bound = np.linalg.eigvalsh(S - nu * D)[-d:].sum() + abs(nu) * d * limit
+    for _ in range(5):
+        V = np.linalg.qr(rng.standard_normal((p, d)))[0]
+        proof = CovarianceTraceProof(problem.proportions, nu)
+        gap, rounding = proof.gap(problem, V, problem.errors(V))
+        assert np.trace(V.T @ S @ V) + gap == pytest.approx(bound, abs=1e-9)
+        assert 0 <= rounding <= 1e-9
+
+
+def test_where_one_group_varies_more_everywhere_equal_covariances_are_those_of_no_difference():
+    """Nothing cancels, so V lies in the null space of C_1 - C_2, and PCA there is the optimum."""
+    rng = np.random.default_rng(4)
+    apart = rng.standard_normal((200, 6))
+    uncorrelated = np.linalg.qr(apart - apart.mean(axis=0))[0] * np.sqrt(200)
+    narrow, wide = uncorrelated * [1, 2, 3, 1, 1, 2], uncorrelated * [1, 2, 3, 2, 4, 8]
+    X = np.vstack([narrow, wide]) @ np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    groups = np.repeat(["a", "b"], 200)
+    settings = {"criterion": "total_error", "restriction": CovarianceParity(tolerance=0.0)}
+    model = FairPCA(2, **settings).fit(X, sensitive_features=groups)
+    assert model.solution_.status == "optimal"
+    total = (narrow.var(axis=0).sum() + wide.var(axis=0).sum()) / 2
+    assert model.solution_.objective == pytest.approx(total - 4 - 9, rel=1e-9)
+    assert fairspan.verify(model, X, groups).holds
+    with pytest.raises(Incompatible, match=r"up to 3 components: .* 0 positive and 3 negative"):
+        FairPCA(4, **settings).fit(X, sensitive_features=groups)

@@ -5,17 +5,21 @@ tr(V'SV) <= t_d(S - nu D) + |nu| d tau for every nu. The subspace is a local max
 augmented Lagrangian method with a (d, d) multiplier and brought within the limit by Newton steps.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.optimize
 
-from fairspan.linalg import eigh, leading_subspace
+from fairspan.linalg import eigh, eigvalsh, leading_subspace
 from fairspan.typing import FloatArray
 
-# The limit is met up to this share of ||D|| before the Newton steps.
+# The limit is met up to this share of ||D||, also before the Newton steps.
 _NEAR = 1e-9
 # Beyond this the penalty drowns the objective's digits.
 _LARGEST_RATE = 1e6
 _NEWTON_STEPS = 8
+# An ascent takes a second for 200 features, and a minute for 2,000.
+_SEVERAL_STARTS = 200
 # A multiplier, in units of ||S|| / ||D||, beyond which the bound no longer falls.
 _LARGEST_MULTIPLIER = 1e8
 
@@ -45,6 +49,55 @@ def scalar_multiplier(
         lambda share: bound(share)[0], bounds=(low, high), method="bounded", options={"xatol": 1e-7}
     )
     return float(found.x) * unit
+
+
+def best_within(
+    moment: FloatArray, difference: FloatArray, limit: float, starts: Sequence[FloatArray]
+) -> FloatArray:
+    """The best subspace within the limit that was found: ascents, or a direct choice.
+
+    Parameters
+    ----------
+    moment, difference : (p, p) arrays
+        S and D.
+    limit : float
+        tau, such that some subspace meets it.
+    starts : sequence of (p, d) arrays
+        Where ascents begin, the likeliest first: the others, and the direct choice, are tried where
+        there are few features.
+
+    Returns
+    -------
+    (p, d) array
+    """
+    safe, d = _directions_within(difference, limit), starts[0].shape[1]
+    direct = safe @ leading_subspace(safe.T @ moment @ safe, d).vectors
+    most = limit + _NEAR * float(np.linalg.norm(difference, 2))
+    tried = [*starts, direct] if len(moment) <= _SEVERAL_STARTS else starts[:1]
+    found = [ascended(moment, difference, limit, each) for each in tried]
+    meeting = [each for each in found if _norm_within(each, difference) <= most]
+    return max([direct, *meeting], key=lambda basis: float(np.vdot(basis, moment @ basis)))
+
+
+def _norm_within(basis: FloatArray, difference: FloatArray) -> float:
+    return float(np.abs(eigvalsh(basis.T @ difference @ basis)).max())
+
+
+def _directions_within(difference: FloatArray, limit: float) -> FloatArray:
+    """Orthonormal W with W'DW diagonal and within the limit, so that all of its subspaces are.
+
+    The eigenvectors of D within the limit as they are; those beyond it in pairs, one of each sign,
+    mixed so that the pair's value is zero.
+    """
+    values, vectors = eigh(difference)
+    inside = np.abs(values) <= limit + _NEAR * np.abs(values).max()
+    below = np.flatnonzero(~inside & (values < 0))
+    above = np.flatnonzero(~inside & (values > 0))[::-1]
+    n_pairs = min(len(below), len(above))
+    low, high = below[:n_pairs], above[:n_pairs]
+    share = values[high] / (values[high] - values[low])
+    pairs = vectors[:, low] * np.sqrt(share) + vectors[:, high] * np.sqrt(1 - share)
+    return np.hstack([vectors[:, inside], pairs])
 
 
 def ascended(

@@ -15,11 +15,11 @@ from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.errors import Incompatible
 from fairspan.linalg import eigvalsh, leading_subspace
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem
+from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem, is_within
 from fairspan.problem.restrictions import Restriction
 from fairspan.solvers.protocol import Solver
-from fairspan.solvers.restrictions.covariance_ascent import ascended, scalar_multiplier
-from fairspan.solvers.restrictions.covariances import MOST_FEATURES, best_within, program
+from fairspan.solvers.restrictions.covariance_ascent import best_within, scalar_multiplier
+from fairspan.solvers.restrictions.covariances import program
 from fairspan.solvers.two_groups.root_search import Reached, RootSearch
 from fairspan.typing import FloatArray
 
@@ -27,11 +27,13 @@ from fairspan.typing import FloatArray
 _MET = 1e-15
 # A limit that is above zero is met up to this share.
 _CLOSE = 1e-10
+# Eigenvalues below this share of the largest are rounding.
+_ROUNDING = 1e-12
 
 
 def tolerant_solver(
     problem: Problem, restriction: Restriction | None, solver: Solver
-) -> "LimitedMeans | LimitedCovariances":
+) -> "LimitedMeans | LimitedCovariances | RelaxedCovariances":
     """What solves a restriction with a tolerance.
 
     Parameters
@@ -47,11 +49,15 @@ def tolerant_solver(
     Incompatible
         Another solver was asked for.
     """
-    able = LimitedMeans() if isinstance(problem.limit, MeansWithin) else LimitedCovariances()
-    if solver.name not in ("auto", able.name):
+    able: LimitedMeans | LimitedCovariances | RelaxedCovariances = LimitedMeans()
+    by_name = LimitedMeans.name
+    if isinstance(problem.limit, CovariancesWithin):
+        by_name = RelaxedCovariances.name
+        able = RelaxedCovariances() if solver.name == by_name else LimitedCovariances()
+    if solver.name not in ("auto", by_name):
         raise Incompatible(
             f"The solver {solver.name!r} was asked for {restriction!r}",
-            f"Allowed with this tolerance are 'auto' and {able.name!r}",
+            f"Allowed with this tolerance are 'auto' and {by_name!r}",
             "Use solver='auto', or a restriction without tolerance",
         )
     return able
@@ -132,10 +138,38 @@ class LimitedMeans:
 class LimitedCovariances:
     """max tr(V'SV) subject to ||V'DV|| <= tau, D = C_1 - C_2, in directions of equal means.
 
-    Where ordinary PCA meets the limit, it is the optimum. Otherwise a semidefinite program gives
-    the bound and a start, and an ascent from it a subspace that meets the limit; of more directions
-    than the program takes, a multiplier that is a number does the same. Both are relaxations, so
-    the gap may stay open, and the solution then says so.
+    Where ordinary PCA meets the limit, it is the optimum. Otherwise a multiplier that is a number
+    gives the bound, and ascents a subspace that meets the limit. The bound is one of a relaxation,
+    so the gap may stay open, and the solution then says so.
+    """
+
+    name: ClassVar[str] = "augmented_lagrangian"
+
+    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
+        """Find a subspace and a bound; `weights` of the solution are those of its objective.
+
+        Raises
+        ------
+        Incompatible
+            No subspace meets the limit.
+        """
+        limit, pooled = _reachable_limit(problem), problem.pooled_matrix
+        basis = problem.pooled_optimum.vectors
+        proof: Proof = CovarianceTraceProof(problem.proportions, 0.0)
+        if not is_within(limit, basis):
+            d, apart, most = problem.n_components, limit.difference, limit.tolerance
+            nu = scalar_multiplier(pooled, apart, d, most)
+            start = leading_subspace(pooled - nu * apart, d).vectors
+            basis = best_within(pooled, apart, most, [start, basis])
+            proof = CovarianceTraceProof(problem.proportions, nu)
+        return _certified(problem, basis, proof, tol, self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class RelaxedCovariances:
+    """The same with a bound that is closer: a semidefinite program (Olfat and Aswani 2019).
+
+    The solver "semidefinite", of few features.
     """
 
     name: ClassVar[str] = "semidefinite"
@@ -150,42 +184,41 @@ class LimitedCovariances:
         MissingDependency
             cvxpy is not installed.
         """
-        limit, d = problem.limit, problem.n_components
-        assert isinstance(limit, CovariancesWithin)
-        values = eigvalsh(limit.difference)
-        # The eigenvalues of V'DV interlace with those of D, and every such set is reached
-        # (Fan and Pall 1957): this is the least norm within reach.
-        least = max(float(values[d - 1]), -float(values[len(values) - d]), 0.0)
-        rounding = 1e-12 * float(np.abs(values).max())
-        if least > limit.tolerance + rounding:
-            raise Incompatible(
-                f"CovarianceParity was asked for tolerance={limit.tolerance!r} with "
-                f"n_components={d} of {len(values)} directions of equal means",
-                f"Allowed is at least {least:.6g}: in every subspace of this dimension the groups' "
-                "variances differ by that along some direction",
-                "Choose a larger tolerance, or fewer components",
-            )
-        basis, name = problem.pooled_optimum.vectors, self.name
-        nothing = np.zeros((2, *limit.difference.shape))
-        proof: Proof = CovariancesProof(problem.proportions, nothing)
-        within = basis.T @ limit.difference @ basis
-        if np.abs(eigvalsh(within)).max() > limit.tolerance + rounding:
-            pooled = problem.pooled_matrix
-            if len(pooled) > MOST_FEATURES:
-                nu = scalar_multiplier(pooled, limit.difference, d, limit.tolerance)
-                start = leading_subspace(pooled - nu * limit.difference, d).vectors
-                basis = ascended(pooled, limit.difference, limit.tolerance, start)
-                proof, name = CovarianceTraceProof(problem.proportions, nu), "augmented_lagrangian"
-            else:
-                multipliers, start = program(pooled, limit.difference, d, limit.tolerance)
-                basis = best_within(pooled, limit.difference, limit.tolerance, start)
-                proof = CovariancesProof(problem.proportions, multipliers)
-        return certified(
-            problem,
-            basis,
-            proof,
-            tol=tol,
-            n_eigenproblems=1,
-            trace=[TracePoint(1, -np.inf, problem.value(basis))],
-            solver=name,
+        limit, pooled = _reachable_limit(problem), problem.pooled_matrix
+        basis, multipliers = problem.pooled_optimum.vectors, np.zeros((2, *pooled.shape))
+        if not is_within(limit, basis):
+            settings = limit.difference, problem.n_components, limit.tolerance
+            multipliers, start = program(pooled, *settings)
+            basis = best_within(pooled, limit.difference, limit.tolerance, [start])
+        proof = CovariancesProof(problem.proportions, multipliers)
+        return _certified(problem, basis, proof, tol, self.name)
+
+
+def _reachable_limit(problem: Problem) -> CovariancesWithin:
+    """The limit, which some subspace meets."""
+    limit, d = problem.limit, problem.n_components
+    assert isinstance(limit, CovariancesWithin)
+    values = eigvalsh(limit.difference)
+    rounding = _ROUNDING * float(np.abs(values).max())
+    # The eigenvalues of V'DV interlace with those of D, and every such set is reached
+    # (Fan and Pall 1957): these are the least norms within reach, of each dimension.
+    least = np.maximum(np.maximum(values, -values[::-1]), 0.0)
+    if least[d - 1] > limit.tolerance + rounding:
+        n_most = int(np.count_nonzero(least <= limit.tolerance + rounding))
+        n_above, n_below = (int(np.count_nonzero(sign * values > rounding)) for sign in (1, -1))
+        raise Incompatible(
+            f"CovarianceParity was asked for tolerance={limit.tolerance!r} with "
+            f"n_components={d} of {len(values)} directions of equal means",
+            f"Allowed is at least {least[d - 1]:.6g}, or up to {n_most} components: the difference "
+            f"of the covariances has {n_above} positive and {n_below} negative eigenvalues, and "
+            "only one of each cancels another",
+            "Choose a larger tolerance, or fewer components",
         )
+    return limit
+
+
+def _certified(
+    problem: Problem, basis: FloatArray, proof: Proof, tol: float, name: str
+) -> Solution:
+    trace = [TracePoint(1, -np.inf, problem.value(basis))]
+    return certified(problem, basis, proof, tol=tol, n_eigenproblems=1, trace=trace, solver=name)
