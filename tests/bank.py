@@ -14,6 +14,7 @@ from fairspan.problem.criteria import (
     Disparity,
     EqualError,
     ErrorGap,
+    LeastVariance,
     MinimaxError,
     MinimaxLoss,
     NashWelfare,
@@ -52,6 +53,10 @@ def lines(variances: list[float], n_components: int) -> Entry:
             (TotalError(), total),
             (MinimaxLoss(), level),
             (MinimaxError(), level),
+            (MinimaxLoss(relative=True), (k - d) / k),
+            (MinimaxError(relative=True), (k - d) / k),
+            # All that is kept equal: s_g = kept / a_g.
+            (LeastVariance(), -min(d / (1 / a).sum(), a.min())),
             (EqualError(), level),
             (ErrorGap(0.0), total),
             # Beyond this penalty no gap pays.
@@ -70,6 +75,9 @@ TIE = Entry(
         (TotalError(), 2.0),
         (MinimaxLoss(), 0.5),
         (MinimaxError(), 2.0),
+        (MinimaxLoss(relative=True), 1 / 7),
+        (MinimaxError(relative=True), 4 / 7),
+        (LeastVariance(), -1.5),
         (EqualError(), 2.0),
         (ErrorGap(0.5), 2.0),
         (ErrorGap(25.0), 2.0),
@@ -91,6 +99,9 @@ TWO_LINES = Entry(
         (TotalError(), 0.5),
         (MinimaxLoss(), 0.75),
         (MinimaxError(), 0.75),
+        (MinimaxLoss(relative=True), 0.5),
+        (MinimaxError(relative=True), 0.5),
+        (LeastVariance(), -0.75),
         (EqualError(), 0.75),
         (ErrorGap(0.1), 0.6),
         (ErrorGap(0.4), 0.75),
@@ -108,7 +119,15 @@ RANK_TWO_DIFFERENCE = Entry(
     "a difference of rank two",
     np.array([np.diag([2.0, 1, 1]), np.diag([1.0, 2, 1])]),
     1,
-    ((EqualError(), 2.5), (MinimaxError(), 2.5), (MinimaxLoss(), 0.5), (ErrorGap(9.0), 2.5)),
+    (
+        (EqualError(), 2.5),
+        (MinimaxError(), 2.5),
+        (MinimaxLoss(), 0.5),
+        (MinimaxError(relative=True), 2.5 / 4),
+        (MinimaxLoss(relative=True), 0.5 / 4),
+        (LeastVariance(), -1.5),
+        (ErrorGap(9.0), 2.5),
+    ),
 )
 
 # Tantipongpipat et al. (2019): max min_g <A_g, P> is 7/4 relaxed and 26/17 at rank one. Multiples
@@ -121,11 +140,26 @@ INTEGRALITY_GAP = Entry(
     {"minimax_error": 9 / 4},
 )
 
+# The same as they are: their least captured variance itself.
+LEAST_KEPT = Entry(
+    "an integrality gap of the least variance",
+    INTEGRALITY_GAP.matrices - np.eye(2) * np.array([1, 1, 0])[:, None, None],
+    1,
+    ((LeastVariance(), -26 / 17),),
+    {"least_variance": -7 / 4},
+)
+
 NOTHING_IN_ONE = Entry(
     "a group without variance",
     np.array([np.diag([3.0, 2, 1]), np.zeros((3, 3))]),
     2,
-    ((TotalError(), 0.5), (MinimaxLoss(), 0.0), (MinimaxError(), 1.0), (ErrorGap(0.5), 1.0)),
+    (
+        (TotalError(), 0.5),
+        (MinimaxLoss(), 0.0),
+        (MinimaxError(), 1.0),
+        (LeastVariance(), 0.0),
+        (ErrorGap(0.5), 1.0),
+    ),
 )
 
 EVERYTHING_KEPT = Entry(
@@ -136,6 +170,9 @@ EVERYTHING_KEPT = Entry(
         (TotalError(), 0.0),
         (MinimaxLoss(), 0.0),
         (MinimaxError(), 0.0),
+        (MinimaxLoss(relative=True), 0.0),
+        (MinimaxError(relative=True), 0.0),
+        (LeastVariance(), -2.0),
         (EqualError(), 0.0),
         (ErrorGap(2.0), 0.0),
         (NashWelfare(), -np.log([4, 6, 2]).mean()),
@@ -151,6 +188,9 @@ ALIKE = Entry(
         (TotalError(), 3.0),
         (MinimaxLoss(), 0.0),
         (MinimaxError(), 3.0),
+        (MinimaxLoss(relative=True), 0.0),
+        (MinimaxError(relative=True), 0.3),
+        (LeastVariance(), -7.0),
         (EqualError(), 3.0),
         (ErrorGap(1.0), 3.0),
         (NashWelfare(), -np.log(7)),
@@ -167,6 +207,7 @@ BANK = (
     lines([2.0, 2.5, 3.0, 3.5, 4.0], 2),
     lines([2.0] * 6, 4),
     INTEGRALITY_GAP,
+    LEAST_KEPT,
     EVERYTHING_KEPT,
     ALIKE,
 )

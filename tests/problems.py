@@ -11,18 +11,19 @@ from fairspan.problem.criteria import (
     Criterion,
     Disparity,
     ErrorGap,
+    LeastVariance,
     MinimaxError,
     MinimaxLoss,
     NashWelfare,
     RobustErrorGap,
-    TotalError,
 )
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 
 FloatArray = npt.NDArray[np.float64]
 
-MINIMAX = (MinimaxLoss(), MinimaxError())
+RELATIVE = (MinimaxLoss(relative=True), MinimaxError(relative=True))
+MINIMAX = (MinimaxLoss(), MinimaxError(), LeastVariance(), *RELATIVE)
 
 
 def problem_of(
@@ -67,18 +68,30 @@ def errors_of(matrices: FloatArray, basis: FloatArray) -> FloatArray:
     return np.array([np.trace(residual @ matrix @ residual) for matrix in matrices])
 
 
+def traces_of(matrices: FloatArray) -> FloatArray:
+    return np.array([np.trace(matrix) for matrix in matrices])
+
+
 def references_of(matrices: FloatArray, n_components: int, criterion: Criterion) -> FloatArray:
-    """a_g, so that the value of a minimax criterion is max_g (a_g - c_g)."""
+    """a_g, so that the value of a minimax criterion is max_g (a_g - c_g) / s_g."""
+    if isinstance(criterion, LeastVariance):
+        return np.zeros(len(matrices))
     if isinstance(criterion, MinimaxLoss):
         return np.array([top_sum(matrix, n_components) for matrix in matrices])
-    return np.array([np.trace(matrix) for matrix in matrices])
+    return traces_of(matrices)
+
+
+def divisors_of(matrices: FloatArray, criterion: Criterion) -> FloatArray:
+    """s_g."""
+    return traces_of(matrices) if criterion in RELATIVE else np.ones(len(matrices))
 
 
 def value_of(matrices: FloatArray, basis: FloatArray, criterion: Criterion) -> float:
     """A minimax criterion at a basis."""
-    assert not isinstance(criterion, TotalError)
-    captured = np.array([np.trace(matrix) for matrix in matrices]) - errors_of(matrices, basis)
-    return float((references_of(matrices, basis.shape[1], criterion) - captured).max())
+    assert isinstance(criterion, MinimaxLoss | MinimaxError | LeastVariance)
+    captured = traces_of(matrices) - errors_of(matrices, basis)
+    missing = references_of(matrices, basis.shape[1], criterion) - captured
+    return float((missing / divisors_of(matrices, criterion)).max())
 
 
 def value_at(matrices: FloatArray, shares: FloatArray, basis: FloatArray, criterion: str) -> float:
@@ -108,9 +121,9 @@ def rows_of(matrices: FloatArray) -> tuple[FloatArray, list[str]]:
 def bound_of(
     matrices: FloatArray, weights: FloatArray, n_components: int, criterion: Criterion
 ) -> float:
-    """The lower bound that weights on the simplex prove for a minimax criterion."""
+    """The lower bound that weights prove for a minimax criterion: w.s is one."""
     assert (weights >= 0).all()
-    assert abs(weights.sum() - 1) < 1e-12
+    assert abs(weights @ divisors_of(matrices, criterion) - 1) < 1e-12
     mixture = np.tensordot(weights, matrices, axes=1)
     references = references_of(matrices, n_components, criterion)
     return float(weights @ references) - top_sum(mixture, n_components)
@@ -121,12 +134,9 @@ def independent_value(problem: Problem, basis: FloatArray) -> float:
     matrices, criterion = problem.second_moments.matrices, problem.criterion
     errors = np.maximum(errors_of(matrices, basis), 0.0)
     q = problem.weights / problem.weights.sum()
-    d, total = basis.shape[1], float(q @ errors)
-    if isinstance(criterion, MinimaxLoss):
-        best = np.array([np.trace(each) - top_sum(each, d) for each in matrices])
-        return float((errors - best).max())
-    if isinstance(criterion, MinimaxError):
-        return float(errors.max())
+    total = float(q @ errors)
+    if isinstance(criterion, MinimaxLoss | MinimaxError | LeastVariance):
+        return value_of(matrices, basis, criterion)
     if isinstance(criterion, ErrorGap):
         return total + criterion.penalty * float(np.ptp(errors))
     if isinstance(criterion, Disparity):

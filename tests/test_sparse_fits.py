@@ -17,6 +17,8 @@ from fairspan import (
     FairPCA,
     GroupMoments,
     MeanParity,
+    MinimaxError,
+    MinimaxLoss,
     audit,
     frontier,
     metrics,
@@ -34,6 +36,9 @@ CRITERIA = [
     "error_gap",
     "robust_error_gap",
     "nash_welfare",
+    "least_variance",
+    MinimaxLoss(relative=True),
+    MinimaxError(relative=True),
 ]
 KINDS = [scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array]
 
@@ -80,7 +85,7 @@ def test_few_features_are_fitted_by_matrices(kind):
 
 @pytest.mark.usefixtures("through_rows")
 @pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
 def test_every_criterion_of_two_groups(criterion, seed):
     X, labels, _ = topics(seed)
     kind = KINDS[seed]

@@ -19,6 +19,8 @@ from fairspan import (
     FairPCA,
     GroupMoments,
     MeanParity,
+    MinimaxError,
+    MinimaxLoss,
     audit,
     frontier,
     metrics,
@@ -36,6 +38,9 @@ CRITERIA = [
     "error_gap",
     "robust_error_gap",
     "nash_welfare",
+    "least_variance",
+    MinimaxLoss(relative=True),
+    MinimaxError(relative=True),
 ]
 CENTERS = ["global", "group", "none"]
 
@@ -92,7 +97,7 @@ def assert_same_fit(thin, dense, *, rtol=1e-9, same_subspace=True):
 
 
 @pytest.mark.parametrize("center", CENTERS)
-@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
 def test_every_criterion_and_centre(criterion, center):
     X, labels, _ = rows()
     assert_same_fit(*both(X, labels, criterion=criterion, center=center))

@@ -23,6 +23,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
     "criterion": {
         "minimax_loss": "fairspan.problem.criteria:MinimaxLoss",
         "minimax_error": "fairspan.problem.criteria:MinimaxError",
+        "least_variance": "fairspan.problem.criteria:LeastVariance",
         "total_error": "fairspan.problem.criteria:TotalError",
         "disparity": "fairspan.problem.criteria:Disparity",
         "equal_error": "fairspan.problem.criteria:EqualError",

@@ -15,6 +15,7 @@ from fairspan.problem.criteria import (
     Disparity,
     EqualError,
     ErrorGap,
+    LeastVariance,
     MinimaxError,
     MinimaxLoss,
     NashWelfare,
@@ -23,7 +24,7 @@ from fairspan.problem.criteria import (
 )
 from fairspan.problem.restrictions import MeanParity
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
-from problems import independent_value, problem_of, random_basis, random_moments
+from problems import RELATIVE, independent_value, problem_of, random_basis, random_moments
 
 EVEN = np.array([0.5, 0.5])
 
@@ -117,6 +118,8 @@ CRITERIA = (
     ErrorGap(2.0),
     Disparity(0.5),
     NashWelfare(),
+    LeastVariance(),
+    *RELATIVE,
 )
 
 
@@ -127,7 +130,11 @@ def test_all_dimensions_leave_zero_by_structure(criterion, size):
     scales = np.array([size, 1, 1, 1])
     matrices = random_moments(rng, 2, 4) * np.outer(scales, scales)
     problem = problem_of(matrices, 4, criterion)
-    weights = 1 / problem.second_moments.traces if isinstance(criterion, NashWelfare) else EVEN
+    weights = EVEN
+    if isinstance(criterion, NashWelfare):
+        weights = 1 / problem.second_moments.traces
+    elif isinstance(criterion, LeastVariance):  # the group of the least variance decides
+        weights = np.eye(2)[np.argmin(problem.second_moments.traces)]
     found = judge(problem, random_basis(rng, 4, 4), weights)
     assert found.status == "optimal"
     assert found.gap <= found.resolution
@@ -248,7 +255,7 @@ def test_the_unit_of_the_rows_does_not_change_the_verdict(criterion, factor):
     weights = np.array([0.4, 0.6])
     one = judge(problem_of(matrices, 2, here), basis, weights)
     other = judge(problem_of(factor * matrices, 2, there), basis, weights)
-    unit = 1.0 if isinstance(criterion, NashWelfare) else factor
+    unit = 1.0 if isinstance(criterion, NashWelfare) or criterion in RELATIVE else factor
     assert other.gap == pytest.approx(unit * one.gap, rel=1e-9)
     assert other.resolution == pytest.approx(unit * one.resolution, rel=1e-6)
     assert other.scale == pytest.approx(unit * one.scale, rel=1e-12)

@@ -16,6 +16,7 @@ from fairspan.problem.criteria import (
     Disparity,
     EqualError,
     ErrorGap,
+    LeastVariance,
     MinimaxError,
     MinimaxLoss,
     NashWelfare,
@@ -26,7 +27,7 @@ from fairspan.problem.problem import CovariancesWithin, MeansWithin
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.restrictions.parity import LimitedMeans
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
-from problems import independent_value, problem_of, random_basis, random_moments
+from problems import MINIMAX, RELATIVE, independent_value, problem_of, random_basis, random_moments
 from sweeps import part_of
 
 OF_TWO = (
@@ -39,6 +40,8 @@ OF_TWO = (
     Disparity(0.3),
     NashWelfare(),
     RobustErrorGap(0.7, 5.0),
+    LeastVariance(),
+    *RELATIVE,
 )
 OF_THREE = tuple(each for each in OF_TWO if not isinstance(each, Disparity))
 BOTH = [(2, each) for each in OF_TWO] + [(3, each) for each in OF_THREE]
@@ -118,7 +121,7 @@ def best_angle(problem):
 @pytest.mark.parametrize("seed", part_of(range(6), 3))
 @pytest.mark.parametrize(
     "criterion",
-    [MinimaxLoss(), MinimaxError(), ErrorGap(0.7), Disparity(0.3, "group 0"), TotalError()],
+    [*MINIMAX, ErrorGap(0.7), Disparity(0.3, "group 0"), TotalError()],
     ids=str,
 )
 def test_a_solvers_weights_prove_the_optimum_of_the_plane(criterion, seed):
@@ -263,9 +266,7 @@ def test_the_positive_part():
     np.testing.assert_allclose(positive_part(-np.eye(2)), 0, atol=1e-14)
 
 
-@pytest.mark.parametrize(
-    "criterion", [MinimaxLoss(), MinimaxError(), ErrorGap(0.7), NashWelfare()], ids=str
-)
+@pytest.mark.parametrize("criterion", [*MINIMAX, ErrorGap(0.7), NashWelfare()], ids=str)
 def test_the_proof_of_many_groups_is_the_bound_of_the_solution(criterion):
     for seed in range(5):
         problem, rng = some_problem(seed, 4, criterion)

@@ -25,6 +25,9 @@ CRITERIA = (
     fs.RobustErrorGap(0.7, 0.4),
     fs.RobustErrorGap(0.7, {"a": 0.1, "b": 0.2}),
     "nash_welfare",
+    "least_variance",
+    fs.MinimaxLoss(relative=True),
+    fs.MinimaxError(relative=True),
 )
 RESTRICTIONS = (
     fs.MeanParity(),
@@ -88,6 +91,9 @@ def test_scaled_rows(criterion):
         "minimax_loss",
         "minimax_error",
         "nash_welfare",
+        "least_variance",
+        fs.MinimaxLoss(relative=True),
+        fs.MinimaxError(relative=True),
         fs.ErrorGap(0.5),
         fs.RobustErrorGap(0.5, 0.3),
     ],
@@ -104,7 +110,18 @@ def test_restrictions(restriction):
 
 
 @pytest.mark.parametrize("restriction", [fs.MeanParity(), fs.CovarianceParity(n_directions=4)])
-@pytest.mark.parametrize("criterion", ["minimax_loss", "error_gap", fs.RobustErrorGap()], ids=str)
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        "minimax_loss",
+        "error_gap",
+        fs.RobustErrorGap(),
+        "least_variance",
+        fs.MinimaxLoss(relative=True),
+        fs.MinimaxError(relative=True),
+    ],
+    ids=str,
+)
 def test_fair_criteria_within_restrictions(criterion, restriction):
     assert_holds(fitted(criterion=criterion, restriction=restriction), X, LABELS)
 
@@ -131,7 +148,18 @@ def test_one_all_and_a_share_of_dimensions(d):
 
 @pytest.mark.long
 @pytest.mark.parametrize("center", ["global", "group", "none"])
-@pytest.mark.parametrize("criterion", ["minimax_loss", "error_gap", fs.RobustErrorGap()], ids=str)
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        "minimax_loss",
+        "error_gap",
+        fs.RobustErrorGap(),
+        "least_variance",
+        fs.MinimaxLoss(relative=True),
+        fs.MinimaxError(relative=True),
+    ],
+    ids=str,
+)
 def test_rows_fewer_than_their_features(criterion, center):
     rows, labels = made_rows(2, 520, n=6)
     model = fitted(2, rows, labels, criterion=criterion, center=center)

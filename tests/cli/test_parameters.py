@@ -10,7 +10,7 @@ import fairspan as fs
 from cli.command_lines import FIT
 from fairspan import registry
 from fairspan.cli import inputs
-from fairspan.cli.options import BY_GROUP, GROUPS, NUMBERS, parameters_of
+from fairspan.cli.options import BY_GROUP, FLAGS, GROUPS, NUMBERS, parameters_of
 from fairspan.cli.output import certificate_in_words
 from fairspan.estimator.fitting import fit_subspace
 from fairspan.problem.posing import criterion_of
@@ -29,7 +29,8 @@ def unwrapped(words):
 @pytest.mark.parametrize("name", names_of("criterion"))
 def test_the_command_line_knows_every_parameter_and_no_other(name):
     parameters = {field.name for field in fields(criterion_of(name))}
-    assert {*NUMBERS.get(name, ()), *GROUPS.get(name, ())} == parameters
+    known = {*NUMBERS.get(name, ()), *GROUPS.get(name, ()), *FLAGS.get(name, ())}
+    assert known == parameters
     assert set(BY_GROUP.get(name, ())) <= parameters
 
 
@@ -44,6 +45,18 @@ def test_the_command_line_knows_every_parameter_and_no_other(name):
             {"trade_off": 0.2, "protected": "old"},
         ),
         (["equal_error"], fs.EqualError(), {}),
+        (["least_variance"], fs.LeastVariance(), {}),
+        (
+            ["minimax_loss", "relative=yes"],
+            fs.MinimaxLoss(relative=True),
+            {"relative": True},
+        ),
+        (
+            ["minimax_error", "relative=TRUE"],
+            fs.MinimaxError(relative=True),
+            {"relative": True},
+        ),
+        (["minimax_error", "relative=no"], fs.MinimaxError(), {}),
         (["error_gap", "penalty=0.1"], fs.ErrorGap(0.1), {"penalty": 0.1}),
         (
             ["robust_error_gap", "penalty=2", "radius=1.5"],
@@ -152,6 +165,8 @@ USAGE = [
     ("robust_error_gap", ["radius=1", "radius.old=1"], ["once for all groups, or for each"]),
     ("robust_error_gap", ["radius.old=1", "radius=1"], ["once for all groups, or for each"]),
     ("nash_welfare", ["penalty=1"], ["it has no parameters"]),
+    ("minimax_loss", ["relative=1"], ["relative is '1'", "takes yes or no"]),
+    ("minimax_loss", ["penalty=1"], ["allowed is relative."]),
 ]
 RANGE = [
     ("error_gap", ["penalty=-1"], ["penalty is -1.0", "at least 0"]),

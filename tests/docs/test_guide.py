@@ -54,6 +54,8 @@ def bound_by_hand(name, second, weights, d):
     if name == "nash_welfare":
         k = len(weights)
         return np.log(weights).mean() + np.log(k) - np.log(top_sum(mixture, d))
+    if name == "least_variance":
+        return -top_sum(mixture, d)
     if name == "minimax_loss":
         return weights @ [top_sum(each, d) for each in second] - top_sum(mixture, d)
     value = weights @ np.trace(second, axis1=1, axis2=2) - top_sum(mixture, d)

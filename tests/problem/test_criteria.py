@@ -6,6 +6,7 @@ from fairspan.problem.criteria import (
     Disparity,
     EqualError,
     ErrorGap,
+    LeastVariance,
     MinimaxError,
     MinimaxLoss,
     NashWelfare,
@@ -32,6 +33,9 @@ def value_at(criterion, errors=ERRORS):
         (TotalError(), 4.5),
         (MinimaxLoss(), 2.0),
         (MinimaxError(), 5.0),
+        (MinimaxLoss(relative=True), 2 / 9),
+        (MinimaxError(relative=True), 1 / 3),
+        (LeastVariance(), -6.0),
         (Disparity(0.5, protected="group 1"), 0.5 * 4.5 + 0.5 * 2),
         (Disparity(0.5, protected="group 0"), 0.5 * 4.5 - 0.5 * 2),
         (EqualError(), 4.5),
@@ -143,7 +147,7 @@ def test_what_is_not_a_criterion():
     with pytest.raises(InvalidParameter, match=r"'fairest'.*'minimax_loss'"):
         criterion_of("fairest")
     with pytest.raises(InvalidParameter, match=r"'penalty'.*no parameters"):
-        criterion_of("minimax_loss", penalty=2.0)
+        criterion_of("total_error", penalty=2.0)
     with pytest.raises(InvalidType, match="of type float"):
         criterion_of(0.5)
 

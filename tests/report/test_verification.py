@@ -10,7 +10,14 @@ from sklearn.decomposition import PCA
 
 import real_data
 from cli.by_hand import figures_by_hand
-from fairspan import Disparity, ErrorGap, GroupMoments, RobustErrorGap
+from fairspan import (
+    Disparity,
+    ErrorGap,
+    GroupMoments,
+    MinimaxError,
+    MinimaxLoss,
+    RobustErrorGap,
+)
 from fairspan.auditing import findings
 from fairspan.auditing.remedies import remedy_of
 from fairspan.errors import UnknownGroup
@@ -27,6 +34,9 @@ CRITERIA = (
     ErrorGap(2.0),
     RobustErrorGap(0.7, 0.4),
     "nash_welfare",
+    "least_variance",
+    MinimaxLoss(relative=True),
+    MinimaxError(relative=True),
 )
 
 

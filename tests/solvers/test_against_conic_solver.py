@@ -4,7 +4,7 @@ import cvxpy
 import numpy as np
 import pytest
 
-from problems import MINIMAX, problem_of, random_moments, references_of, solve
+from problems import MINIMAX, divisors_of, problem_of, random_moments, references_of, solve
 from sweeps import part_of
 
 
@@ -24,9 +24,10 @@ class Relaxation:
         self.problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.maximum(*values)), constraints)
 
     def optimum(self, matrices, d, criterion):
-        for parameter, matrix in zip(self.matrices, matrices, strict=True):
-            parameter.value = matrix
-        self.references.value = references_of(matrices, d, criterion)
+        divisors = divisors_of(matrices, criterion)
+        for parameter, matrix, divisor in zip(self.matrices, matrices, divisors, strict=True):
+            parameter.value = matrix / divisor
+        self.references.value = references_of(matrices, d, criterion) / divisors
         self.d.value = d
         self.problem.solve(cvxpy.CLARABEL)
         return self.problem.value

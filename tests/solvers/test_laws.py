@@ -135,7 +135,7 @@ def test_never_worse_than_ordinary_pca_on_unscaled_columns(seed):
             rounding = 1e-13 * max(np.trace(matrix) for matrix in matrices)
             allowed = value_of(matrices, plain, criterion) * (1 + 1e-8) + rounding
             assert value_of(matrices, solution.components.T, criterion) <= allowed
-            assert solution.gap <= max(1e-9 * solution.objective, solution.resolution)
+            assert solution.gap <= max(1e-9 * abs(solution.objective), solution.resolution)
             assert solution.resolution <= 100 * rounding
 
 

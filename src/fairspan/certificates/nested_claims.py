@@ -48,7 +48,7 @@ def of_steps(posed: Posed, basis: FloatArray, made: Provenance, unit: float) -> 
         if left.directions is not None:
             column = left.directions.T @ column
         found = judged(left.problem, column, Proof(np.array(step.own.weights)), made.tol)
-        found = found.shifted(left.shift).in_unit(unit, logarithmic=False)
+        found = found.shifted(left.shift).rescaled(unit * unit, 0.0, unit * unit)
         claimed = replace(
             made,
             objective=step.own.objective,

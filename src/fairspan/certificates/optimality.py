@@ -96,7 +96,7 @@ def judged(
         worst = np.inf
     allowed = tol * scale
     # Within a restriction, what no choice changes is a part of the objective, and is not zero.
-    least = scale if problem.fixed is None else float((errors - problem.fixed_errors).max())
+    least = scale if problem.fixed is None else _largest_inner(problem, errors)
     known = resolution <= np.sqrt(tol) * scale or least <= _ZERO * resolution
     if known and resolution <= tol * size:
         allowed = max(allowed, resolution)
@@ -240,6 +240,8 @@ def _best_roundings(problem: Problem) -> FloatArray:
     whole, pieces = problem.unrestricted, problem.pieces
     if whole is None or pieces is None or not pieces.offsets.any():
         return np.zeros(problem.n_groups)
+    if declares(problem.criterion, "counts_kept_variance"):
+        return np.zeros(problem.n_groups)  # variances are subtracted, and no errors
     known = _ROUNDINGS_OF_BEST.get(whole)
     if known is None:
         own = [_roundings(whole, best.vectors)[g] for g, best in enumerate(whole.group_optima)]
@@ -250,9 +252,14 @@ def _best_roundings(problem: Problem) -> FloatArray:
 def _scale(problem: Problem, errors: FloatArray, weights: FloatArray) -> float:
     """The size of the objective; under a restriction of what is left to be chosen."""
     whole = proof_formula_of(problem.criterion).scale(errors + problem.left_out, weights, problem)
-    if problem.fixed is None or declares(problem.criterion, "is_logarithmic"):
+    if problem.fixed is None or declares(problem.criterion, "counts_kept_variance"):
         return whole
-    return min(whole, float((errors - problem.fixed_errors).max()))
+    return min(whole, _largest_inner(problem, errors))
+
+
+def _largest_inner(problem: Problem, errors: FloatArray) -> float:
+    """The largest error within the directions that are left, as the criterion counts it."""
+    return float(((errors - problem.fixed_errors) / problem.divisors).max())
 
 
 def _least_roundings(problem: Problem, errors: FloatArray) -> FloatArray:
@@ -272,14 +279,13 @@ def _size(problem: Problem, errors: FloatArray, resolution: float) -> float:
     """
     if declares(problem.criterion, "is_logarithmic"):
         return 1.0
-    inner = errors - problem.fixed_errors
-    largest = float(inner.max())
+    largest = _largest_inner(problem, errors)
     if largest > resolution:
         return largest
-    second = problem.dense
+    second, most = problem.dense, float(problem.divisors.max())
     if problem.n_components == problem.n_features or not problem.has_matrices:
-        return float(second.traces.max())
-    if problem.least_variance is not None:
-        return problem.least_variance
+        return float((second.traces / problem.divisors).max())
+    if problem.least_column_variance is not None:
+        return problem.least_column_variance / most
     columns = (second.spreads**2).max(axis=0)
-    return float(columns[columns > 0].min(initial=np.inf)) if columns.any() else np.inf
+    return float(columns[columns > 0].min(initial=np.inf)) / most if columns.any() else np.inf

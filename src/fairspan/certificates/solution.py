@@ -80,9 +80,9 @@ class Price(NamedTuple):
         """The price: the first objective less the second."""
         return self.objective - self.joint_objective
 
-    def in_unit(self, square: float) -> "Price":
+    def rescaled(self, times: float) -> "Price":
         """The same of values that are multiplied by a number."""
-        return Price(self.n_components, *(value * square for value in self[1:]))
+        return Price(self.n_components, *(value * times for value in self[1:]))
 
 
 class Judged(NamedTuple):
@@ -126,18 +126,18 @@ class Judged(NamedTuple):
     roundings: FloatArray
     status: Status
 
-    def in_unit(self, unit: float, *, logarithmic: bool) -> "Judged":
-        """The same for features that were divided by a unit, in squared units of their own."""
-        square = unit * unit
-        in_features = self._replace(errors=self.errors * square, roundings=self.roundings * square)
-        if logarithmic:
-            return in_features.shifted(-2 * math.log(unit))
+    def rescaled(self, times: float, by: float, square: float) -> "Judged":
+        """The same of values that are multiplied by a number, and then larger by another.
+
+        Errors are multiplied by `square`.
+        """
         numbers: dict[str, Any] = {
-            name: value * square
+            name: value * times
             for name, value in self._asdict().items()
             if isinstance(value, float)
         }
-        return in_features._replace(**numbers)
+        in_features = self._replace(errors=self.errors * square, roundings=self.roundings * square)
+        return in_features._replace(**numbers).shifted(by)
 
     def shifted(self, by: float) -> "Judged":
         """The same of values that are larger by a number."""
@@ -244,21 +244,19 @@ class Solution:
             return 0.0
         return self.gap / self.scale if self.scale > 0 else math.inf
 
-    def in_unit(self, unit: float, *, logarithmic: bool) -> "Solution":
-        """The same for features that were divided by a unit, in squared units of their own."""
-        square = 1.0 if logarithmic else unit * unit
-        moved = -2 * math.log(unit) if logarithmic else 0.0
+    def rescaled(self, times: float, by: float) -> "Solution":
+        """The same of values that are multiplied by a number, and then larger by another."""
         return replace(
             self,
-            objective=self.objective * square + moved,
-            lower_bound=self.lower_bound * square + moved,
-            tolerance=self.tolerance * square,
-            violation=self.violation * square,
-            resolution=self.resolution * square,
-            scale=self.scale * square,
-            trace=tuple(step.rescaled(square, moved) for step in self.trace),
-            steps=tuple(step.in_unit(unit, logarithmic=logarithmic) for step in self.steps),
-            prices=tuple(price.in_unit(square) for price in self.prices),
+            objective=self.objective * times + by,
+            lower_bound=self.lower_bound * times + by,
+            tolerance=self.tolerance * times,
+            violation=self.violation * times,
+            resolution=self.resolution * times,
+            scale=self.scale * times,
+            trace=tuple(step.rescaled(times, by) for step in self.trace),
+            steps=tuple(step.rescaled(times, by) for step in self.steps),
+            prices=tuple(price.rescaled(times) for price in self.prices),
         )
 
     @property

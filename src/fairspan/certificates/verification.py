@@ -22,7 +22,7 @@ from fairspan.moments.center import Center
 from fairspan.moments.of_rows import Moments, holds_matrices, is_moments, moments_of
 from fairspan.problem.oblique import Encoding
 from fairspan.problem.posing import Posed, Restricted, pose
-from fairspan.problem.units import in_units, unit_for
+from fairspan.problem.units import in_units, unit_for, value_in_features
 from fairspan.projector import Projector
 from fairspan.rows.beside import rows_beside
 from fairspan.rows.groups import Label, listed
@@ -190,9 +190,9 @@ class _Checks:
         proof = None if evidence is None else proof_of(evidence)
         restricted = posed.at(int(posed.n_components))
         found, unchecked = self._judged(posed, restricted, proof, made)
-        logarithmic = bool(getattr(posed.problem.criterion, "is_logarithmic", False))
-        found = found.in_unit(self._unit, logarithmic=logarithmic)
         full, square = restricted.full, self._unit**2
+        times, by = value_in_features(full.criterion, self._unit)
+        found = found.rescaled(times, by, square)
         # The groups' own best errors are known where there are matrices.
         best = square * full.best_errors if full.has_matrices else None
         failures += claims.of_variances(found, made, square * full.total_variance, best)

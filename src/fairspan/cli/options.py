@@ -17,8 +17,8 @@ import click
 from fairspan.cli.reading import Reading
 from fairspan.registry import factory_of, names_of, registered
 
-# A number, the name of a group, or a number for each of some groups by their names.
-Value = float | str | dict[str, float]
+# A number, yes or no, the name of a group, or a number for each of some groups by their names.
+Value = float | bool | str | dict[str, float]
 
 NUMBERS = {
     "disparity": ("trade_off",),
@@ -26,7 +26,8 @@ NUMBERS = {
     "robust_error_gap": ("penalty", "radius"),
 }
 GROUPS = {"disparity": ("protected",)}
-_FLAGS = {"yes": True, "true": True, "no": False, "false": False}
+FLAGS = {"minimax_loss": ("relative",), "minimax_error": ("relative",)}
+_YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
 BY_GROUP = {"robust_error_gap": ("radius",)}
 
 
@@ -64,13 +65,14 @@ def parameters_of(criterion: str, arguments: Sequence[str]) -> dict[str, Value]:
     Returns
     -------
     dict
-        By parameter: a number, the text that names a group, or numbers by such texts.
+        By parameter: a number, True or False, the text that names a group, or numbers by such
+        texts.
 
     Raises
     ------
     click.BadParameter
-        Another form, a parameter that the criterion does not have, the same twice, or no number
-        where one is wanted.
+        Another form, a parameter that the criterion does not have, the same twice, or no number,
+        or neither yes nor no, where one is wanted.
 
     Examples
     --------
@@ -95,8 +97,18 @@ def parameters_of(criterion: str, arguments: Sequence[str]) -> dict[str, Value]:
             raise click.BadParameter(f"Give {key} once for all groups, or for each of them.")
         if key in values:
             raise click.BadParameter(f"{key!r} is given twice.")
-        values[key] = text if key in GROUPS.get(criterion, ()) else _number(key, text)
+        values[key] = _read(criterion, key, text)
     return values
+
+
+def _read(criterion: str, key: str, text: str) -> Value:
+    if key in GROUPS.get(criterion, ()):
+        return text
+    if key not in FLAGS.get(criterion, ()):
+        return _number(key, text)
+    if text.lower() not in _YES_OR_NO:
+        raise click.BadParameter(f"{key} is {text!r}; it takes yes or no.")
+    return _YES_OR_NO[text.lower()]
 
 
 def _halves(criterion: str, argument: str) -> tuple[str, str]:
@@ -119,7 +131,7 @@ def _allowed(criterion: str) -> tuple[str, ...]:
     factory = registered("criterion").get(criterion)
     if factory is not None:  # of another package: all of its parameters are numbers here
         return tuple(inspect.signature(factory).parameters)
-    return NUMBERS.get(criterion, ()) + GROUPS.get(criterion, ())
+    return NUMBERS.get(criterion, ()) + GROUPS.get(criterion, ()) + FLAGS.get(criterion, ())
 
 
 def _unknown(criterion: str, key: str) -> str:
@@ -222,8 +234,8 @@ def restriction_parameters_of(arguments: Sequence[str]) -> dict[str, Any]:
 def _plain_value(key: str, text: str) -> Any:
     if key == "given_labels":
         return text if text == "all" else text.split(",")
-    if text in _FLAGS:
-        return _FLAGS[text]
+    if text in _YES_OR_NO:
+        return _YES_OR_NO[text]
     for number in (int, float):
         try:
             return number(text)
@@ -439,7 +451,7 @@ _FITTING = (
         multiple=True,
         metavar="KEY=VALUE",
         callback=_parsed,
-        help="A parameter of the criterion, such as penalty=2, protected=GROUP or "
+        help="A parameter of the criterion, such as penalty=2, relative=yes, protected=GROUP or "
         "radius.GROUP=0.1 (repeatable).",
     ),
 )

@@ -86,7 +86,7 @@ class GroupLossDisplay(GroupLossPicture):
         solution, provenance = estimator.solution_, estimator.subspace_.provenance
         criterion = criterion_of(estimator.criterion)
         is_own = provenance.criterion == criterion.name
-        bounds_losses = is_own and declares(criterion, "measures_losses")
+        bounds_losses = is_own and declares(criterion, "is_largest_loss")
         plain = plain_figures(estimator)
         return cls(
             groups=names_of(moments.labels),

@@ -54,6 +54,9 @@ class FairPCA(
 
         - "minimax_loss", `MinimaxLoss()`: largest excess loss of a group (Samadi et al. 2018)
         - "minimax_error", `MinimaxError()`: largest error of a group
+        - "least_variance", `LeastVariance()`: minus the least variance that a group keeps
+        - `MinimaxLoss(relative=True)`, `MinimaxError(relative=True)`: shares of the groups'
+          variances
         - "total_error", `TotalError()`: error over all rows, ordinary PCA
         - "disparity", `Disparity(trade_off, protected)`: total error against the signed gap of two
           groups

@@ -21,7 +21,13 @@ from fairspan.problem.nesting import check_nested
 from fairspan.problem.posing import Posed, criterion_of, deviations_of, pose, restriction_of
 from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.restrictions import Restriction
-from fairspan.problem.units import check_squares, in_units, largest_column, unit_for
+from fairspan.problem.units import (
+    check_squares,
+    in_units,
+    largest_column,
+    unit_for,
+    value_in_features,
+)
 from fairspan.rows.groups import listed
 from fairspan.solvers.choose import Solved, Task, smallest_keeping, solver_of
 from fairspan.solvers.nested import nested_keeping, solve_nested
@@ -160,8 +166,11 @@ def _solved(task: Task, *, nested: bool) -> list[Solved]:
 def _in_unit(solved: Solved, posed: Posed, unit: float) -> Solved:
     """The same for features that were divided by a unit, in their own."""
     problem = posed.at(solved.problem.n_components).full
-    logarithmic = declares(problem.criterion, "is_logarithmic")
-    solution = solved.solution.in_unit(unit, logarithmic=logarithmic)
+    times, by = value_in_features(problem.criterion, unit)
+    solution = solved.solution.rescaled(times, by)
+    if declares(problem.criterion, "is_relative"):
+        # The weights divide by variances, which are in squared units of the features.
+        solution = replace(solution, weights=solution.weights / unit / unit)
     return replace(solved, problem=problem, solution=solution)
 
 
@@ -360,7 +369,8 @@ def _with_reason(
     if getattr(problem.criterion, "is_logarithmic", False):
         reason = "a group keeps so little of its variance that the logarithm is uncertain"
         return replace(solution, reason=reason)
-    share = max(solution.scale, solution.resolution) / float(problem.second_moments.traces.max())
+    variance = float((problem.second_moments.traces / problem.divisors).max())
+    share = max(solution.scale, solution.resolution) / variance
     return replace(solution, reason=f"the objective is no more than {share:.0e} of the variance")
 
 

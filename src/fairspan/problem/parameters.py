@@ -162,7 +162,8 @@ def with_fields(owner: str, settings: Any, changes: Mapping[str, Any]) -> Any:
 def used_parameters(problem: "Problem") -> dict[str, Any]:
     """The parameters of the problem's criterion, groups as tables print them.
 
-    The group that was chosen where none was named is named; what differs by group is a mapping.
+    The group that was chosen where none was named is named; what differs by group is a mapping; a
+    flag that is not set is left out.
     """
     values: dict[str, Any] = {}
     settled = getattr(problem.criterion, "settled", None)
@@ -172,7 +173,7 @@ def used_parameters(problem: "Problem") -> dict[str, Any]:
             values[name] = _shown(value)
         elif isinstance(value, Mapping):
             values[name] = {_shown(label): value[label] for label in problem.labels}
-        else:
+        elif value is not False:
             values[name] = value
     return values
 

@@ -178,9 +178,9 @@ class Posed:
 
     def _outside(self, full: Problem, beside: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Each group's errors beside the directions left, and by how much these may be rounded."""
-        if getattr(full.criterion, "is_logarithmic", False):
+        if declares(full.criterion, "counts_kept_variance"):
             nothing = np.zeros(full.n_groups)
-            return nothing, nothing  # it asks for what is kept alone
+            return nothing, nothing
         within = np.array([np.vdot(beside, each @ beside) for each in self.covariances])
         outside = within + ((self.offsets @ beside) ** 2).sum(axis=1)
         moved = float(np.linalg.norm(full.dense.offset_rounding))
@@ -267,7 +267,7 @@ def pose(
         int(n_components) if whole else 1,
         criterion,
         allow_extra,
-        least_variance=float(varying.min() ** 2) if len(varying) else None,
+        least_column_variance=float(varying.min() ** 2) if len(varying) else None,
     )
     if restriction is not None:
         restriction.check(moments.labels, criterion, allow_extra=allow_extra)

@@ -56,7 +56,7 @@ class Problem:
         By how much rounding may have moved the errors in these directions.
     inner_rounding : (k,) array, optional
         The same of each group's variance in the directions that are left.
-    least_variance : float, optional
+    least_column_variance : float, optional
         That of the feature which varies least of all that vary, about its mean: what is rounding
         beside it is zero. The least of the second moments, if left out.
     """
@@ -74,7 +74,7 @@ class Problem:
     left_out: float = 0.0
     fixed_rounding: FloatArray | None = None
     inner_rounding: FloatArray | None = None
-    least_variance: float | None = None
+    least_column_variance: float | None = None
 
     def __post_init__(self) -> None:
         check_n_components(self.n_components, self.second_moments.n_features)
@@ -110,6 +110,30 @@ class Problem:
     def proportions(self) -> FloatArray:
         """q_g, each group's share of the rows, shape (k,)."""
         return np.asarray(self.weights / self.weights.sum())
+
+    @property
+    def variances(self) -> FloatArray:
+        """tr S_g of each group in all directions, shape (k,)."""
+        if self.unrestricted is not None:
+            return self.unrestricted.variances
+        return self.second_moments.traces
+
+    @property
+    def groups_without_variance(self) -> list[Label]:
+        """Groups that have none in any direction, or none but the rounding of the centre."""
+        if self.unrestricted is not None:
+            return self.unrestricted.groups_without_variance
+        rounding = 0.0
+        if self.has_matrices:
+            rounding = float(np.sum(self.dense.offset_rounding**2))
+        none = self.variances <= rounding
+        return [label for label, is_none in zip(self.labels, none, strict=True) if is_none]
+
+    @cached_property
+    def divisors(self) -> FloatArray:
+        """What the criterion divides each group's error by; ones if it does not, shape (k,)."""
+        divisors = getattr(self.criterion, "divisors", None)
+        return np.ones(self.n_groups) if divisors is None else np.asarray(divisors(self))
 
     @cached_property
     def total_variance(self) -> float:

@@ -5,6 +5,7 @@ though every number of the table can be squared. Such tables are solved in anoth
 answer is given in their own.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar, cast
@@ -14,6 +15,7 @@ import numpy as np
 from fairspan.errors import InvalidInput
 from fairspan.moments.center import Center
 from fairspan.moments.of_rows import Moments
+from fairspan.problem.criteria import Criterion, declares
 from fairspan.typing import FloatArray
 
 Settings = TypeVar("Settings")
@@ -81,6 +83,19 @@ def _divided(value: Any, unit: float, power: int) -> Any:
     for _ in range(power):  # the power of a unit itself may leave float64's range
         value = value / unit
     return value
+
+
+def value_in_features(criterion: Criterion, unit: float) -> tuple[float, float]:
+    """What turns a value for features that are divided by a unit into that for the features.
+
+    Returns
+    -------
+    times, by : float
+        It is multiplied by the first, and the second is added.
+    """
+    if declares(criterion, "is_logarithmic"):
+        return 1.0, -2 * math.log(unit)
+    return (1.0 if declares(criterion, "is_relative") else unit * unit), 0.0
 
 
 def largest_column(moments: Moments, center: Center) -> str | None:

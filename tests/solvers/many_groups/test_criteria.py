@@ -12,6 +12,7 @@ from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import (
     EqualError,
     ErrorGap,
+    LeastVariance,
     MinimaxError,
     MinimaxLoss,
     NashWelfare,
@@ -28,6 +29,7 @@ from fairspan.solvers.many_groups.newton import Relaxation
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from fairspan.subspace import FairSubspace
 from problems import (
+    RELATIVE,
     bound_of,
     errors_of,
     independent_value,
@@ -81,7 +83,14 @@ def test_exactly_d_components_reach_the_published_relaxation(real, d):
     assert fair.group_losses_.max() == pytest.approx(value, rel=1e-9)
 
 
-OTHERS = [MinimaxError(), ErrorGap(0.5), NashWelfare(), RobustErrorGap(0.5, 5.0)]
+OTHERS = [
+    MinimaxError(),
+    ErrorGap(0.5),
+    NashWelfare(),
+    RobustErrorGap(0.5, 5.0),
+    LeastVariance(),
+    *RELATIVE,
+]
 
 
 @pytest.mark.long

@@ -9,13 +9,19 @@ of the features.
 from fairspan.problem.criteria.criterion import Criterion, declares
 from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
 from fairspan.problem.criteria.total_error import Disparity, EqualError, TotalError
-from fairspan.problem.criteria.welfare import MinimaxError, MinimaxLoss, NashWelfare
+from fairspan.problem.criteria.welfare import (
+    LeastVariance,
+    MinimaxError,
+    MinimaxLoss,
+    NashWelfare,
+)
 
 __all__ = [
     "Criterion",
     "Disparity",
     "EqualError",
     "ErrorGap",
+    "LeastVariance",
     "MinimaxError",
     "MinimaxLoss",
     "NashWelfare",

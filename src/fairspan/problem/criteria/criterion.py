@@ -41,9 +41,11 @@ def declares(criterion: object, what: str) -> bool:
         "wants_equal_errors": the errors of all groups must be equal; "is_logarithmic": its unit is
         that of a logarithm; "measures_losses": its pieces hold the groups' own optima;
         "has_concave_scores": it is the largest of concave functions of the errors;
-        "is_largest_of_groups": it is the largest error of a group, or loss; "can_be_nested": its
-        components may be chosen one after the other, each beside those before it, and weights of
-        the groups prove what each of these steps claims.
+        "is_largest_of_groups": it is the largest of one affine function of each group's error;
+        "is_largest_loss": it is the largest loss itself; "is_relative": its unit is that of a
+        share; "counts_kept_variance": errors where nothing can be kept do not matter to it;
+        "can_be_nested": its components may be chosen one after the other, each beside those before
+        it, and weights of the groups prove what each of these steps claims.
 
     Returns
     -------
@@ -62,14 +64,17 @@ def declares(criterion: object, what: str) -> bool:
 class OfErrors:
     """What most criteria have in common: defined for any groups, in the units of the errors."""
 
-    # By how much the value rises if all errors rise by one; None if that depends on the errors.
-    moves_with_errors: ClassVar[float | None] = 1.0
     is_never_negative: ClassVar[bool] = True
 
     if TYPE_CHECKING:  # what each criterion has of its own
 
         def value(self, errors: FloatArray, problem: "Problem") -> float:
             """Evaluate at the (k,) errors of a subspace."""
+
+    @property
+    def moves_with_errors(self) -> float | None:
+        """By how much the value rises if all errors rise by one; None if not always by the same."""
+        return 1.0
 
     def formula_parameters(self, problem: "Problem") -> dict[str, Any]:
         """None."""

@@ -161,7 +161,6 @@ class RobustErrorGap(OfErrors):
     name: ClassVar[str] = "robust_error_gap"
     powers_of_unit: ClassVar[dict[str, int]] = {"radius": 2}
     has_concave_scores: ClassVar[bool] = True
-    moves_with_errors: ClassVar[float | None] = None
     sentence: ClassVar[str] = (
         "The same as of the error gap, for the worst rows near those that were seen."
     )
@@ -193,6 +192,10 @@ class RobustErrorGap(OfErrors):
                 f"The rows have the groups {listed(labels)}",
                 "Give each group a radius, or one number for all",
             )
+
+    @property
+    def moves_with_errors(self) -> None:
+        """Not always by the same."""
 
     def robust(self) -> "RobustErrorGap":
         """Itself."""

@@ -126,7 +126,7 @@ class Disparity(_Linear):
         check_number("trade_off", self.trade_off, 0, 1)
 
     @property
-    def moves_with_errors(self) -> float:  # type: ignore[override]
+    def moves_with_errors(self) -> float:
         """By how much the value rises if all errors rise by one."""
         return self.trade_off
 

@@ -1,64 +1,132 @@
-"""Welfare of the groups: largest excess loss or error (Samadi et al. 2018), and Nash welfare."""
+"""Welfare of the groups: the worst-case criteria, and Nash welfare.
+
+The worst case is the largest (a_g - c_g(V)) / s_g of a group, c_g the variance that it keeps: with
+a_g = tr S_g its error, with a_g = t_d(S_g) its excess loss (Samadi et al. 2018), with a_g = 0 minus
+the variance itself (Tantipongpipat et al. 2019); s_g is one, or tr S_g for shares of the variance.
+In errors, a_g - c_g = e_g - b_g with b_g = tr S_g - a_g.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fairspan.errors import InvalidInput
 from fairspan.problem.criteria.criterion import OfErrors
+from fairspan.problem.parameters import changed_fields, check_flag
 from fairspan.problem.pieces import Pieces
-from fairspan.problem.verification_formulas import KY_FAN, Formula
+from fairspan.problem.verification_formulas import KY_FAN, LEAST_LEFT, Formula
+from fairspan.rows.groups import listed
 from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from fairspan.problem.problem import Problem
 
+_EPSILON = float(np.finfo(np.float64).eps)
+
 
 class _Largest(OfErrors):
-    """The largest e_g - b_g of a group: weights on the simplex prove L(M) - w.b."""
+    """The largest (e_g - b_g) / s_g of a group: weights w with w.s = 1 prove L(M) - w.b."""
 
     is_largest_of_groups: ClassVar[bool] = True
-    can_be_nested: ClassVar[bool] = True
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether each group's error is divided by its variance."""
+        return False
+
+    @property
+    def can_be_nested(self) -> bool:
+        """Unless it is relative: beside the components before, the variances are others."""
+        return not self.is_relative
+
+    def __repr__(self) -> str:
+        # What is not said is the default, so that names of models stay short.
+        told = changed_fields(self)
+        said = ", ".join(f"{name}={value!r}" for name, value in told.items())
+        return f"{type(self).__name__}({said})"
 
     def offsets(self, problem: "Problem") -> FloatArray:
         """b, shape (k,)."""
         return np.zeros(problem.n_groups)
 
+    def divisors(self, problem: "Problem") -> FloatArray:
+        """s, shape (k,): one, or the group's variance tr S_g.
+
+        Raises
+        ------
+        InvalidInput
+            The variance of a group is zero, and a share of it is asked for.
+        """
+        if not self.is_relative:
+            return np.ones(problem.n_groups)
+        without = problem.groups_without_variance
+        if without:
+            raise InvalidInput(
+                f"These groups have no variance, of which {self!r} takes a share: "
+                f"{listed(without)}",
+                "Allowed are groups whose rows differ from each other and from the centre",
+                "Leave these groups out, or use a criterion that is not relative",
+            )
+        return problem.variances
+
+    def heights(self, errors: FloatArray, problem: "Problem") -> FloatArray:
+        """(e_g - b_g) / s_g, shape (k,)."""
+        return np.asarray((errors - self.offsets(problem)) / problem.divisors)
+
     def value(self, errors: FloatArray, problem: "Problem") -> float:
-        """max_g (e_g - b_g)."""
-        return float((errors - self.offsets(problem)).max())
+        """max_g (e_g - b_g) / s_g."""
+        return float(self.heights(errors, problem).max())
 
     def pieces(self, problem: "Problem") -> Pieces:
         """One piece for each group."""
-        return Pieces(np.eye(problem.n_groups), self.offsets(problem))
+        divisors = problem.divisors
+        return Pieces(np.diag(1 / divisors), self.offsets(problem) / divisors)
+
+    @property
+    def moves_with_errors(self) -> float | None:
+        """By one, unless each group's error is divided by another number."""
+        return None if self.is_relative else 1.0
 
     def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
-        """Not negative, and summing to one."""
-        return _on_simplex(weights)
+        """Not negative, and times s summing to one."""
+        return _on_simplex(weights * problem.divisors) / problem.divisors
 
     def gap(
         self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
     ) -> float:
         """The excess, and by how much groups that have weight stay below the largest."""
-        heights = errors - self.offsets(problem)
-        return float(weights @ (heights.max() - heights)) + excess
+        heights = self.heights(errors, problem)
+        return float((weights * problem.divisors) @ (heights.max() - heights)) + excess
 
     def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
         """The value."""
-        return max(float((errors - self.offsets(problem)).max()), 0.0)
+        return max(float(self.heights(errors, problem).max()), 0.0)
 
     def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
         """The largest; twice where the groups' own optima are subtracted."""
         subtracted = bool(self.offsets(problem).any())
-        return float(roundings.max()) * (2 if subtracted else 1)
+        return float((roundings / problem.divisors).max()) * (2 if subtracted else 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MinimaxLoss(_Largest):
     """Largest excess loss of a group, max_g (e_g - e*_g): Samadi et al. (2018), equation (1).
 
     Each group is measured against what the same number of dimensions could do for it alone, so a
     group that is hard to compress does not decide by itself.
+
+    Parameters
+    ----------
+    relative : bool, default=False
+        Divide each group's loss by its variance tr S_g: what is small is then the largest share of
+        a group's variance that its own best subspace would have kept beside.
+
+    Raises
+    ------
+    InvalidParameter
+        `relative` is neither True nor False. When fitting: InvalidInput for a group without
+        variance, where it is relative.
 
     Examples
     --------
@@ -69,41 +137,79 @@ class MinimaxLoss(_Largest):
     >>> fair = FairPCA(1, criterion=MinimaxLoss()).fit(X, sensitive_features=groups)
     >>> fair.group_errors_.round(3), fair.group_losses_.round(3)
     (array([1.636, 3.636]), array([1.636, 1.636]))
+
+    Group a has variance 9 and group b 4: of these the losses are to be the same share.
+
+    >>> shares = FairPCA(1, criterion=MinimaxLoss(relative=True)).fit(X, sensitive_features=groups)
+    >>> shares.group_losses_.round(3), round(shares.solution_.objective, 3)
+    (array([3.   , 1.333]), 0.333)
     """
 
+    relative: bool = False
     name: ClassVar[str] = "minimax_loss"
     measures_losses: ClassVar[bool] = True
-    sentence: ClassVar[str] = (
-        "The largest excess loss of a group is as small as it can be. A group's excess loss "
-        "is its error above what as many dimensions could do for that group alone."
-    )
-    formula: ClassVar[Formula] = Formula(
-        "the largest excess loss of a group: its error minus the least error that any subspace of "
-        "as many dimensions has on it.",
-        KY_FAN + "So no subspace has a weighted mean of excess losses below L(M) - sum_g w_g "
-        "L(S_g), and the largest loss is never below their mean.",
-        "float((errors - best).max())",
-        "least_left(mixture) - float(weights @ best)",
-    )
+
+    def __post_init__(self) -> None:
+        check_flag("relative", self.relative)
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether losses are shares of the groups' variances."""
+        return self.relative
+
+    @property
+    def is_largest_loss(self) -> bool:
+        """Whether the value is the largest loss itself."""
+        return not self.relative
+
+    @property
+    def sentence(self) -> str:
+        """What it asks for."""
+        asked = "The largest excess loss of a group"
+        if self.relative:
+            asked += ", as a share of the group's variance,"
+        return (
+            f"{asked} is as small as it can be. A group's excess loss is its error above what as "
+            "many dimensions could do for that group alone."
+        )
+
+    @property
+    def formula(self) -> Formula:
+        """How a reader computes it."""
+        if self.relative:
+            return _RELATIVE_LOSS
+        return _LOSS
 
     def offsets(self, problem: "Problem") -> FloatArray:
         """The groups' own optima e*_g."""
         return problem.best_errors
 
     def value(self, errors: FloatArray, problem: "Problem") -> float:
-        """max_g (e_g - e*_g)."""
+        """max_g (e_g - e*_g) / s_g."""
         largest = super().value(errors, problem)
         # Exact losses are never negative; rounding may make them so. Under a restriction the errors
         # may leave out what all groups lose alike.
         return largest if problem.fixed is not None else max(largest, 0.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MinimaxError(_Largest):
     """Largest error of a group, max_g e_g: an alternative of Samadi et al. (2018).
 
     A group with more variance than the others can keep the larger error at the optimum: then its
     own best subspace is the answer.
+
+    Parameters
+    ----------
+    relative : bool, default=False
+        Divide each group's error by its variance tr S_g: then every group keeps at least the share
+        1 - value of its variance, and no subspace keeps more of every group.
+
+    Raises
+    ------
+    InvalidParameter
+        `relative` is neither True nor False. When fitting: InvalidInput for a group without
+        variance, where it is relative.
 
     Examples
     --------
@@ -114,13 +220,113 @@ class MinimaxError(_Largest):
     >>> fair = FairPCA(1, criterion=MinimaxError()).fit(X, sensitive_features=groups)
     >>> fair.group_errors_.round(3), fair.group_losses_.round(3)
     (array([3.273, 3.273]), array([3.273, 1.273]))
+
+    Both groups keep a third of their variances, 9 and 4:
+
+    >>> shares = FairPCA(1, criterion=MinimaxError(relative=True)).fit(X, sensitive_features=groups)
+    >>> shares.group_explained_variance_ratio_.sum(axis=1).round(3)
+    array([0.333, 0.333])
     """
 
+    relative: bool = False
     name: ClassVar[str] = "minimax_error"
-    sentence: ClassVar[str] = "The largest error of a group is as small as it can be."
-    formula: ClassVar[Formula] = Formula.of_errors(
-        "the largest error of a group.", "float(errors.max())"
+
+    def __post_init__(self) -> None:
+        check_flag("relative", self.relative)
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether errors are shares of the groups' variances."""
+        return self.relative
+
+    @property
+    def sentence(self) -> str:
+        """What it asks for."""
+        asked = "The largest error of a group"
+        if self.relative:
+            asked += ", as a share of the group's variance,"
+        return f"{asked} is as small as it can be."
+
+    @property
+    def formula(self) -> Formula:
+        """How a reader computes it."""
+        return _RELATIVE_ERROR if self.relative else _ERROR
+
+
+@dataclass(frozen=True, repr=False)
+class LeastVariance(_Largest):
+    """Least variance that a group keeps, max_g -c_g with c_g = tr S_g - e_g.
+
+    The value is minus the least c_g, so that it is minimised as all criteria are: fair PCA of
+    Tantipongpipat et al. (2019) with the least variance as welfare. A group with little variance
+    decides: its variances count, not their share of its own; for shares see
+    ``MinimaxError(relative=True)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, LeastVariance
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> fair = FairPCA(1, criterion=LeastVariance()).fit(X, sensitive_features=groups)
+    >>> kept = np.array([9, 4]) - fair.group_errors_
+    >>> kept.round(3), round(fair.solution_.objective, 3)
+    (array([1.636, 1.636]), -1.636)
+    """
+
+    name: ClassVar[str] = "least_variance"
+    is_never_negative: ClassVar[bool] = False
+    counts_kept_variance: ClassVar[bool] = True
+    sentence: ClassVar[str] = "The least variance that a group keeps is as large as it can be."
+    formula: ClassVar[Formula] = Formula(
+        "minus the least variance that a group keeps.",
+        KY_FAN + "So no subspace has a weighted mean of kept variances above tr M - L(M), and the "
+        "least of them is never above their mean.",
+        "float((errors - traces).max())",
+        "least_left(mixture) - float(weights @ traces)",
     )
+
+    def offsets(self, problem: "Problem") -> FloatArray:
+        """The groups' variances: all of them within the directions of a restriction."""
+        return problem.second_moments.traces
+
+    def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
+        """The size of the value."""
+        return abs(self.value(errors, problem))
+
+    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
+        """Of the errors, and of the variances that they are subtracted from."""
+        of_variances = 2 * problem.n_features * _EPSILON * problem.second_moments.traces
+        if problem.inner_rounding is not None:
+            of_variances = of_variances + problem.inner_rounding
+        return float((roundings + of_variances).max())
+
+
+_LOSS = Formula(
+    "the largest excess loss of a group: its error minus the least error that any subspace of as "
+    "many dimensions has on it.",
+    KY_FAN + "So no subspace has a weighted mean of excess losses below L(M) - sum_g w_g L(S_g), "
+    "and the largest loss is never below their mean.",
+    "float((errors - best).max())",
+    "least_left(mixture) - float(weights @ best)",
+)
+_RELATIVE_LOSS = Formula(
+    "the largest excess loss of a group, its error minus the least error that any subspace of as "
+    "many dimensions has on it, as a share of the group's variance tr S_g.",
+    KY_FAN + "The weights times the variances tr S_g sum to one. So no subspace has a weighted "
+    "mean of these shares below L(M) - sum_g w_g L(S_g), and the largest is never below their "
+    "mean.",
+    "float(((errors - best) / traces).max())",
+    "least_left(mixture) - float(weights @ best)",
+)
+_ERROR = Formula.of_errors("the largest error of a group.", "float(errors.max())")
+_RELATIVE_ERROR = Formula(
+    "the largest error of a group as a share of its variance tr S_g.",
+    KY_FAN + "The weights times the variances tr S_g sum to one. So no subspace has a weighted "
+    "mean of these shares below L(M), and the largest is never below their mean.",
+    "float((errors / traces).max())",
+    LEAST_LEFT,
+)
 
 
 def _on_simplex(weights: FloatArray) -> FloatArray:
@@ -129,9 +335,6 @@ def _on_simplex(weights: FloatArray) -> FloatArray:
     if not total > 0:
         return np.full(len(weights), 1 / len(weights))
     return np.asarray(positive / total)
-
-
-_EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -166,9 +369,13 @@ class NashWelfare(OfErrors):
         "float(np.log(weights * len(weights)).mean())\n"
         "lower_bound -= float(np.log(np.trace(mixture) - least_left(mixture)))",
     )
-    moves_with_errors: ClassVar[float | None] = None
     is_never_negative: ClassVar[bool] = False
     is_logarithmic: ClassVar[bool] = True
+    counts_kept_variance: ClassVar[bool] = True
+
+    @property
+    def moves_with_errors(self) -> None:
+        """Not always by the same."""
 
     def value(self, errors: FloatArray, problem: "Problem") -> float:
         """-(1 / k) sum_g log(tr S_g - e_g); infinite where nothing of a group is kept."""

@@ -62,7 +62,7 @@ def certificate_facts(fit: Fit) -> dict[str, Any]:
         "violation": solution.violation,
         "theorem_3_2": solution.theorem_3_2,
         "wants_equal_errors": declares(problem.criterion, "wants_equal_errors"),
-        "bounds_largest_loss": declares(problem.criterion, "measures_losses"),
+        "bounds_largest_loss": declares(problem.criterion, "is_largest_loss"),
         "total_variance": problem.total_variance,
     }
 

@@ -130,7 +130,7 @@ def _tolerance(fit: Fit) -> float:
         plain = _ROUNDING * p * float(1 + np.mean(traces / (traces - fit.errors)))
     else:
         weights = np.abs(proving_weights(fit))
-        total = float(weights.sum())
+        total = float(weights @ problem.divisors)
         plain = _ROUNDING * p * float(weights @ traces) / min(total, 1.0)
     return solution.resolution + plain + _SHARE * abs(solution.scale)
 

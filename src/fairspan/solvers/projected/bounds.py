@@ -51,7 +51,8 @@ class SubspaceBounds:
         self._of_groups = np.full(problem.n_groups, np.inf)
         # The groups' own optima, where the bound rests on them and can be proven.
         losses = declares(problem.criterion, "measures_losses") and problem.unrestricted is None
-        self.groups = list(np.eye(problem.n_groups)) if losses and problem.has_matrices else []
+        alone = np.diag(1 / problem.divisors)
+        self.groups = list(alone) if losses and problem.has_matrices else []
 
     def missing(self, space: GrownSpace, mixtures: list[FloatArray], goal: float) -> FloatArray:
         """Bound every mixture; leading eigenvectors of those that cannot be, shape (p, r)."""
@@ -66,7 +67,8 @@ class SubspaceBounds:
                     low = float(
                         _LOW * values[self.problem.n_components - 1] + (1 - _LOW) * values[-1]
                     )
-                    level = min(low, self._needed(within, goal))
+                    own_goal = goal * float(self.problem.divisors[group])
+                    level = min(low, self._needed(within, own_goal))
                     ceiling = self._by_norm(within, weights)
                     if ceiling > level:
                         image = space.image(weights)

@@ -112,7 +112,11 @@ class _Growth:
         self.problem, self.solver = problem, solver
         self.tol, self.random_state = tol, random_state
         self.second = cast(SoughtMoments, problem.second_moments)
-        self.least = ROUNDING * float(self.second.traces.max())
+        # Each group's second moment as the criterion counts it, and its variance.
+        self.alone = np.diag(1 / problem.divisors)
+        counted = self.second.traces / problem.divisors
+        self.variance = float(problem.proportions @ counted)
+        self.least = ROUNDING * float(counted.max())
         self.bounds = SubspaceBounds(problem)
         # Whether leading eigenvectors are sought by iteration, not by LAPACK.
         self.iterates = not problem.has_matrices or problem.dense.iterates(problem.n_components)
@@ -163,7 +167,7 @@ class _Growth:
         NoSmallSubspace
             Something is lacking after all rounds.
         """
-        groups, goal = list(np.eye(self.problem.n_groups)), _OPTIMA_OF_WHOLE * self.least
+        groups, goal = list(self.alone), _OPTIMA_OF_WHOLE * self.least
         self.bounds.groups = []  # bounds that serve mixtures of groups, too, take longer
         wider = self._first_space()
         for _ in range(n_rounds):
@@ -187,9 +191,9 @@ class _Growth:
         if problem.has_matrices:
             several = min(_OF_A_GROUP * d, _OF_ALL * d // k, _MOST_OF_A_GROUP)
             n_vectors = min(max(self.second.n_held(d), several), problem.n_features)
-            goal = max(_MARGIN * _FIRST * self.tol * problem.total_variance, self.least)
+            goal = max(_MARGIN * _FIRST * self.tol * self.variance, self.least)
             columns = self._optima_of_whole() or [
-                self._sought(alone, goal, n_vectors=n_vectors).vectors for alone in np.eye(k)
+                self._sought(alone, goal, n_vectors=n_vectors).vectors for alone in self.alone
             ]
         else:
             columns = [each.vectors for each in problem.group_optima]
@@ -237,7 +241,7 @@ class _Growth:
         criterion = self.problem.criterion
         settled = criterion.settled(self.problem) if hasattr(criterion, "settled") else criterion
         inside = replace(self.problem, second_moments=space.second_moments, criterion=settled)
-        for alone in self.bounds.groups:
+        for alone in np.eye(inside.n_groups) if self.bounds.groups else ():
             known = space.mixture(alone).leading
             own = LeadingSubspace.of(known.eigenvalues, known.vectors, inside.n_components, 0.0)
             inside.dense.solved.remember(alone, own)

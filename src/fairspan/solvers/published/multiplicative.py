@@ -25,14 +25,15 @@ _SMALLEST_STEP = 1e-12
 
 @dataclass(frozen=True)
 class MultiplicativeWeights:
-    """Samadi et al. (2018), Algorithms 2 and 3, for minimax loss and minimax error.
+    """Samadi et al. (2018), Algorithms 2 and 3, for minimax loss, minimax error, least variance.
 
     Parameters
     ----------
     step : float, default=1.0
         eta times the scale of the losses, positive. The theory wants losses in [0, 1], so each is
         divided by the largest that it can be, max_g t_d(S_g) (minimax loss) or max_g tr S_g
-        (minimax error): eta is `step` / that scale, in units of 1 / variance.
+        (minimax error, least variance): eta is `step` / that scale, in units of 1 / variance.
+        Relative ones have the same scale, each group's divided by its tr S_g.
     max_iter : int, default=100
         T, the most rounds. They end earlier where the gap is within the tolerance.
 
@@ -78,7 +79,7 @@ class MultiplicativeWeights:
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
         if not declares(problem.criterion, "is_largest_of_groups"):
-            return "it takes 'minimax_loss' and 'minimax_error' only"
+            return "it takes 'minimax_loss', 'minimax_error' and 'least_variance' only"
         return "it takes two groups or more" if problem.n_groups < 2 else None
 
     def solve(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
@@ -107,7 +108,7 @@ class MultiplicativeWeights:
         return certified(
             problem,
             rounds.basis(),
-            rounds.best.multipliers,
+            rounds.dual.weights(rounds.best.multipliers),
             tol=tol,
             n_eigenproblems=rounds.dual.n_eigenproblems,
             trace=rounds.trace,
@@ -122,7 +123,10 @@ class _Rounds:
         pieces, p, k = problem.pieces, problem.n_features, problem.n_groups
         assert pieces is not None
         self.problem, self.dual = problem, Dual(problem, pieces)
-        self.references = pieces.references(problem.second_moments.traces)
+        traces = problem.second_moments.traces
+        # Losses and errors are between zero and these; what is negative varies by the variance.
+        never_negative = declares(problem.criterion, "is_never_negative")
+        self.most = pieces.references(traces) if never_negative else pieces.coefficients @ traces
         self.log_weights, self.errors, self.projectors = np.zeros(k), np.zeros(k), np.zeros((p, p))
         self.least, self.upper, self.lower = np.inf, np.inf, -np.inf
         self.trace: list[TracePoint] = []
@@ -137,9 +141,9 @@ class _Rounds:
         self.projectors += atom.basis @ atom.basis.T
         self.errors += atom.errors
         values = self.dual.pieces.at(atom.errors)
-        # The references t_d(S_g) or tr S_g are the largest losses or errors; all zero without rows
-        # that vary, and then so are the values.
-        scale = float(self.references.max())
+        # t_d(S_g) or tr S_g are the largest losses or errors; all zero without rows that vary, and
+        # then so are the values.
+        scale = float(self.most.max())
         if scale > 0:
             self.log_weights = self.log_weights + step / scale * values
         if values.max() < self.least:

@@ -13,8 +13,8 @@ import scipy.optimize
 from fairspan.linalg import eigh, eigvalsh, leading_subspace
 from fairspan.typing import FloatArray
 
-# The limit is met up to this share of ||D||, also before the Newton steps.
-_NEAR = 1e-9
+# The limit is met up to this share of ||D||; before the Newton steps, which square it, up to more.
+_NEAR, _BEFORE_NEWTON = 1e-9, 1e-6
 # Beyond this the penalty drowns the objective's digits.
 _LARGEST_RATE = 1e6
 _NEWTON_STEPS = 8
@@ -124,7 +124,7 @@ def ascended(
         multiplier = _exceeding(turned @ multiplier @ turned.T + rate * within, rate * limit)
         basis = found
         violation = float(np.linalg.norm(_exceeding(within, limit), 2))
-        if violation < _NEAR:
+        if violation < _BEFORE_NEWTON:
             break
         if violation > last / 4:
             rate = min(4 * rate, _LARGEST_RATE)

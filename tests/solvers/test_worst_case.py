@@ -1,0 +1,272 @@
+"""The worst-case criteria: what they reach on real data, and what they guarantee of strangers."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+import fairspan as fs
+from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.solvers.choose import Auto
+from problems import (
+    MINIMAX,
+    RELATIVE,
+    divisors_of,
+    problem_of,
+    random_moments,
+    references_of,
+    top_sum,
+    traces_of,
+    value_of,
+)
+from real_data import load
+
+CREDIT, ADULT = "default_credit:group__education_sex6", "adult_race5:group__race"
+LOSS, ERROR, VARIANCE = *RELATIVE, fs.LeastVariance()
+EVERY = settings(derandomize=True, deadline=None, max_examples=15)
+
+
+@cache
+def moments_of(name):
+    rows = load(name)
+    return fs.GroupMoments.from_rows(rows.X, rows.groups)
+
+
+@pytest.mark.parametrize(
+    ("name", "d", "criterion", "objective"),
+    [
+        (CREDIT, 3, LOSS, 0.037437),
+        (CREDIT, 3, ERROR, 0.465786),
+        (CREDIT, 5, LOSS, 0.040354),
+        (CREDIT, 5, ERROR, 0.332996),
+        (CREDIT, 5, VARIANCE, -11.9422),
+        (ADULT, 10, LOSS, 0.089944),
+        (ADULT, 10, ERROR, 0.668331),
+        (ADULT, 10, VARIANCE, -19.9290),
+    ],
+    ids=str,
+)
+def test_the_optimum_of_real_groups_is_proven(name, d, criterion, objective):
+    moments = moments_of(name)
+    fair = fs.FairPCA(d, criterion=criterion, center="group", scale=True).fit_moments(moments)
+    solution = fair.solution_
+    digits = 5e-5 if criterion == VARIANCE else 5e-7
+    assert solution.objective == pytest.approx(objective, abs=digits)
+    assert solution.status == "optimal"
+    assert fs.verify(fair, moments).holds
+    # By numpy alone.
+    scaled = moments.divided_by(fair.scale_)
+    matrices = np.array([s / n for s, n in zip(scaled.scatters, scaled.weights, strict=True)])
+    value = value_of(matrices, fair.components_.T, criterion)
+    assert value == pytest.approx(solution.objective, rel=1e-10)
+    kept = fair.group_explained_variance_ratio_.sum(axis=1)
+    if criterion == ERROR:
+        assert kept.min() == pytest.approx(1 - solution.objective, abs=1e-9)
+    if criterion == VARIANCE:
+        assert (kept * traces_of(matrices)).min() == pytest.approx(-solution.objective)
+
+
+@EVERY
+@given(st.integers(0, 10_000), st.integers(2, 5), st.sampled_from(MINIMAX))
+def test_no_mixture_of_the_groups_has_more_than_the_value(seed, k, criterion):
+    """Groups never seen: any second moment in the convex hull, normalised where relative."""
+    rng = np.random.default_rng(seed)
+    p = int(rng.integers(3, 7))
+    matrices, d = random_moments(rng, k, p), int(rng.integers(1, p))
+    solution = Auto().solve(problem_of(matrices, d, criterion), 1e-9)
+    basis, size = solution.components.T, np.trace(matrices, axis1=1, axis2=2).max()
+    corners = matrices / divisors_of(matrices, criterion)[:, None, None]
+    for shares in rng.dirichlet(np.full(k, 0.5), 50):
+        stranger = np.tensordot(shares, corners, axes=1)
+        # Its own optimum counts for losses, since t_d is convex.
+        missing = references_of(stranger[None], d, criterion)[0] - np.trace(
+            basis.T @ stranger @ basis
+        )
+        assert missing <= solution.objective + 1e-9 * size
+        if criterion in RELATIVE:
+            # Normalised matrices have trace one, and so have their mixtures.
+            assert value_of(stranger[None], basis, criterion) <= solution.objective + 1e-9
+
+
+def largest_of_a_mixture(moments, basis):
+    """The largest error of a mixture of groups about its own mean, which is concave in shares."""
+    left = np.eye(len(basis)) - basis @ basis.T
+    within = np.array([np.trace(left @ s @ left) for s in moments.second_moments("group")])
+    means = moments.means @ left
+    alone = within + (means**2).sum(axis=1)
+    k = len(alone)
+    found = minimize(
+        lambda shares: ((shares @ means) ** 2).sum() - shares @ alone,
+        np.full(k, 1 / k),
+        bounds=[(0, 1)] * k,
+        constraints={"type": "eq", "fun": lambda shares: shares.sum() - 1},
+        method="SLSQP",
+    )
+    return -found.fun
+
+
+def test_about_its_own_mean_a_mixture_may_lose_more():
+    """With center="group" a mixture has the distances between the groups' means as well."""
+    moments = moments_of(CREDIT)
+    criterion = fs.MinimaxError()
+    fair = fs.FairPCA(3, criterion=criterion, center="group", scale=True).fit_moments(moments)
+    assert fair.solution_.objective == pytest.approx(10.46, abs=5e-3)
+    scaled = moments.divided_by(fair.scale_)
+    assert largest_of_a_mixture(scaled, fair.components_.T) == pytest.approx(11.42, abs=5e-3)
+    halves = largest_of_halves(scaled, fair.components_.T)
+    assert halves == pytest.approx(11.41, abs=5e-3)
+    # About the mean of all rows, which is fixed, no mixture has more than the worst group; and
+    # about its own mean a mixture has less than about any other point.
+    fair = fs.FairPCA(3, criterion=criterion, scale=True).fit_moments(moments)
+    found = largest_of_a_mixture(scaled, fair.components_.T)
+    assert found <= fair.solution_.objective
+
+
+def largest_of_halves(moments, basis):
+    left = np.eye(len(basis)) - basis @ basis.T
+    within = np.array([np.trace(left @ s @ left) for s in moments.second_moments("group")])
+    means = moments.means @ left
+    apart = ((means[:, None] - means[None]) ** 2).sum(axis=2)
+    return ((within[:, None] + within[None]) / 2 + apart / 4).max()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("k", [2, 3])
+def test_the_least_share_kept_is_what_the_largest_relative_error_leaves(k, seed):
+    """Of matrices with trace one, share kept, relative error and least variance are one problem."""
+    rng = np.random.default_rng(seed)
+    matrices = random_moments(rng, k, 4)
+    normalised = matrices / traces_of(matrices)[:, None, None]
+    relative = Auto().solve(problem_of(matrices, 2, ERROR), 1e-9)
+    least = Auto().solve(problem_of(normalised, 2, VARIANCE), 1e-9)
+    plain = Auto().solve(problem_of(normalised, 2, fs.MinimaxError()), 1e-9)
+    assert relative.lower_bound == pytest.approx(1 + least.lower_bound, abs=2e-9)
+    assert relative.lower_bound == pytest.approx(plain.lower_bound, abs=2e-9)
+    loss = Auto().solve(problem_of(matrices, 2, LOSS), 1e-9)
+    plain = Auto().solve(problem_of(normalised, 2, fs.MinimaxLoss()), 1e-9)
+    assert loss.lower_bound == pytest.approx(plain.lower_bound, abs=2e-9)
+
+
+@pytest.mark.parametrize("criterion", MINIMAX, ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_three_groups_in_the_plane_against_every_angle(seed, criterion):
+    matrices = random_moments(np.random.default_rng(seed), 3, 2)
+    angles = np.linspace(0, np.pi, 20_001)
+    directions = np.stack([np.cos(angles), np.sin(angles)])
+    captured = np.einsum("ia,gij,ja->ga", directions, matrices, directions)
+    missing = references_of(matrices, 1, criterion)[:, None] - captured
+    divisors = divisors_of(matrices, criterion)
+    least = (missing / divisors[:, None]).max(axis=0).min()
+    solution = Auto().solve(problem_of(matrices, 1, criterion), 1e-9)
+    scale = (traces_of(matrices) / divisors).max()
+    assert solution.lower_bound <= least + 1e-12 * scale
+    assert solution.objective == pytest.approx(least, abs=2e-4 * scale)
+    assert solution.objective <= least + 1e-9 * scale
+
+
+def test_an_end_is_optimal_where_a_group_has_little_to_keep():
+    # Of the second group no direction keeps as much as the first one's second best.
+    matrices = np.array([np.diag([9.0, 8.0]), np.diag([0.1, 0.2])])
+    solution = Auto().solve(problem_of(matrices, 1, VARIANCE), 1e-9)
+    assert solution.objective == pytest.approx(-0.2, abs=1e-12)
+    np.testing.assert_allclose(solution.weights, [0, 1], atol=1e-12)
+    np.testing.assert_allclose(np.abs(solution.components), [[0, 1]], atol=1e-7)
+    assert solution.status == "optimal"
+
+
+def made_rows(k, offset=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(list("abcd")[:k], 40)
+    spread = rng.uniform(0.3, 3, (k, 6))
+    X = rng.standard_normal((len(groups), 6)) * np.repeat(spread, 40, axis=0)
+    return X + offset * np.repeat(rng.standard_normal((k, 6)), 40, axis=0), groups
+
+
+@pytest.mark.parametrize("offset", [1.0, 1e2])
+@pytest.mark.parametrize("center", ["global", "group", "none"])
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("criterion", [*RELATIVE, VARIANCE], ids=str)
+def test_within_mean_parity(criterion, k, center, offset):
+    """Shares are of all the variance, also of what the restriction takes away."""
+    X, groups = made_rows(k, offset)
+    parity = fs.MeanParity()
+    fair = fs.FairPCA(2, criterion=criterion, restriction=parity, center=center)
+    fair.fit(X, sensitive_features=groups)
+    means = np.array([fair.transform(X[groups == g]).mean(axis=0) for g in "abcd"[:k]])
+    np.testing.assert_allclose(means, means[:1].repeat(k, axis=0), atol=1e-9 * offset)
+    matrices = fair.moments_.second_moments(center)
+    size = traces_of(matrices).max() if criterion == VARIANCE else 1.0
+    value = value_of(matrices, fair.components_.T, criterion)
+    assert fair.solution_.objective == pytest.approx(value, abs=1e-11 * size)
+    # Three groups may have a gap that is real, at exactly d components.
+    assert fair.solution_.status == "optimal" or (k == 3 and fair.solution_.relative_gap < 1e-6)
+    assert fs.verify(fair, X, groups).holds
+    # No other subspace in which the means agree is better.
+    apart = np.linalg.svd(fair.moments_.means - fair.moments_.means[0])[2][k - 1 :].T
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        basis = apart @ np.linalg.qr(rng.standard_normal((apart.shape[1], 2)))[0]
+        other = value_of(matrices, basis, criterion)
+        assert other >= fair.solution_.lower_bound - 1e-11 * size
+
+
+@pytest.mark.parametrize("criterion", RELATIVE, ids=str)
+@pytest.mark.parametrize(
+    ("row", "center"), [([0.0] * 4, "none"), ([0.1, 1e5, 3.3, -7.7], "group")], ids=str
+)
+def test_a_group_without_variance_is_refused_by_name(row, center, criterion):
+    X = np.random.default_rng(0).standard_normal((60, 4))
+    groups = np.repeat(["many", "same"], 30)
+    X[groups == "same"] = row
+    with pytest.raises(InvalidInput, match=r"no variance.*'same'"):
+        fs.FairPCA(2, criterion=criterion, center=center).fit(X, sensitive_features=groups)
+    # As they are, errors and losses need no variance.
+    fair = fs.FairPCA(2, criterion=criterion.name, center=center)
+    assert fair.fit(X, sensitive_features=groups).solution_.status == "optimal"
+
+
+@pytest.mark.parametrize("unit", [1e-80, 1e80])
+@pytest.mark.parametrize("criterion", [*RELATIVE, VARIANCE], ids=str)
+def test_units_that_squares_cannot_hold(criterion, unit):
+    X, groups = made_rows(2)
+    here = fs.FairPCA(2, criterion=criterion).fit(X, sensitive_features=groups)
+    there = fs.FairPCA(2, criterion=criterion).fit(unit * X, sensitive_features=groups)
+    factor = unit**2 if criterion == VARIANCE else 1.0
+    assert there.solution_.objective == pytest.approx(factor * here.solution_.objective, rel=1e-9)
+    assert there.solution_.status == "optimal"
+    assert fs.verify(there, unit * X, groups).holds
+    weights = there.solution_.weights * (1 if criterion == VARIANCE else unit**2)
+    np.testing.assert_allclose(weights, here.solution_.weights, rtol=1e-6)
+
+
+def test_a_saved_model_keeps_what_it_is_relative_to(tmp_path):
+    X, groups = made_rows(3)
+    fair = fs.FairPCA(2, criterion=LOSS).fit(X, sensitive_features=groups)
+    fair.subspace_.save(tmp_path / "model")
+    loaded = fs.FairSubspace.load(tmp_path / "model")
+    assert fs.verify(loaded, X, groups).holds
+
+
+def test_a_relative_criterion_says_so():
+    assert repr(LOSS) == "MinimaxLoss(relative=True)"
+    assert repr(fs.MinimaxError()) == "MinimaxError()"
+    assert "share of the group's variance" in LOSS.sentence
+    assert "share" not in fs.MinimaxLoss().sentence
+    for made in (fs.MinimaxLoss, fs.MinimaxError):
+        with pytest.raises(InvalidParameter, match="relative is 1"):
+            made(relative=1)
+    fair = fs.FairPCA(2, criterion=LOSS).set_params(criterion__relative=False)
+    assert fair.criterion == fs.MinimaxLoss()
+
+
+def test_losses_of_a_stranger_are_convex():
+    """What the guarantee for losses rests on: t_d of a mixture is at most the mixture of t_d."""
+    rng = np.random.default_rng(0)
+    matrices = random_moments(rng, 4, 6)
+    for shares in rng.dirichlet(np.ones(4), 50):
+        mixture = np.tensordot(shares, matrices, axes=1)
+        sums = np.array([top_sum(each, 2) for each in matrices])
+        assert top_sum(mixture, 2) <= shares @ sums + 1e-12 * sums.max()
