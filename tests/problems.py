@@ -98,7 +98,8 @@ def value_at(matrices: FloatArray, shares: FloatArray, basis: FloatArray, criter
     """A criterion that can be nested, by name, at a basis."""
     if criterion == "total_error":
         return float(shares @ errors_of(matrices, basis))
-    return value_of(matrices, basis, {each.name: each for each in MINIMAX}[criterion])
+    # Those that are not relative come first.
+    return value_of(matrices, basis, next(each for each in MINIMAX if each.name == criterion))
 
 
 def left_of(matrices: FloatArray, components: FloatArray) -> FloatArray:

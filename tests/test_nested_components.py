@@ -19,6 +19,7 @@ from fairspan import (
     FairSubspace,
     GroupMoments,
     MeanParity,
+    MinimaxError,
     audit,
     verify,
 )
@@ -26,7 +27,7 @@ from fairspan.errors import CorruptFile, Incompatible, InvalidParameter
 from problems import left_of, rows_of, top_sum, value_at
 from real_data import load
 
-CRITERIA = ("minimax_loss", "minimax_error", "total_error")
+CRITERIA = ("minimax_loss", "minimax_error", "least_variance", "total_error")
 TWO, THREE = random_rows(31, n=150, p=6), random_rows(32, n=150, p=6, groups=("a", "b", "c"))
 
 
@@ -65,6 +66,8 @@ def test_no_direction_of_a_grid_is_better_at_any_step(rows, criterion):
         references = np.trace(within, axis1=1, axis2=2)
         if criterion == "minimax_loss":
             references = np.array([top_sum(each, 1) for each in within])
+        if criterion == "least_variance":
+            references = np.zeros(len(within))
         losses = references[:, None] - captured
         values = shares @ losses if criterion == "total_error" else losses.max(axis=0)
         found = model.solution_.steps[step].objective
@@ -215,6 +218,7 @@ def test_a_share_is_the_smallest_prefix_that_keeps_it(share):
     [
         {"criterion": ErrorGap(0.5)},
         {"criterion": "nash_welfare"},
+        {"criterion": MinimaxError(relative=True)},
         {"criterion": "equal_error"},
         {"restriction": CovarianceParity()},
         {"criterion": "total_error", "restriction": MeanParity(0.1)},

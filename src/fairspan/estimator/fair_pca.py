@@ -103,8 +103,8 @@ class FairPCA(
         Choose components one after the other, each the answer of one dimension in what is left
         beside those before it: the first d are then an answer for every smaller d, as
         `subspace_.first(d)`. `solution_` has a certificate of each step, and what that costs
-        against d components chosen together. With "minimax_loss", "minimax_error" and
-        "total_error"; with no restriction, or exact `MeanParity`.
+        against d components chosen together. With "minimax_loss", "minimax_error",
+        "least_variance" and "total_error"; with no restriction, or exact `MeanParity`.
     missing_groups : {"error", "ignore"}, default="error"
         What to do without `sensitive_features`: raise, or treat all rows as one group, which is
         ordinary PCA.
