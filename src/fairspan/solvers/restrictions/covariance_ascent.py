@@ -133,16 +133,18 @@ def ascended(
 
 
 def _within(basis: FloatArray, difference: FloatArray, limit: float) -> FloatArray:
-    """Newton steps V + D V Z with HZ + ZH = minus what exceeds the limit, H = V'D^2V."""
+    """Newton steps V - N Z along N = (I - VV')DV, with N'N Z + Z N'N what exceeds the limit."""
     for _ in range(_NEWTON_STEPS):
         image = difference @ basis
-        exceeding = _exceeding(basis.T @ image, limit)
+        within = basis.T @ image
+        exceeding = _exceeding(within, limit)
         if not exceeding.any():
             break
-        values, axes = eigh(image.T @ image)
+        normal = image - basis @ within
+        values, axes = eigh(normal.T @ normal)
         sums = np.maximum(values[:, None] + values, np.finfo(np.float64).tiny)
         step = axes @ (axes.T @ exceeding @ axes / sums) @ axes.T
-        basis = np.linalg.qr(basis - image @ step)[0]
+        basis = np.linalg.qr(basis - normal @ step)[0]
     return basis
 
 

@@ -160,7 +160,7 @@ class LimitedCovariances:
             d, apart, most = problem.n_components, limit.difference, limit.tolerance
             nu = scalar_multiplier(pooled, apart, d, most)
             start = leading_subspace(pooled - nu * apart, d).vectors
-            basis = best_within(pooled, apart, most, [start, basis])
+            basis = best_within(pooled, apart, most, [basis, start])
             proof = CovarianceTraceProof(problem.proportions, nu)
         return _certified(problem, basis, proof, tol, self.name)
 
@@ -189,7 +189,7 @@ class RelaxedCovariances:
         if not is_within(limit, basis):
             settings = limit.difference, problem.n_components, limit.tolerance
             multipliers, start = program(pooled, *settings)
-            basis = best_within(pooled, limit.difference, limit.tolerance, [start])
+            basis = best_within(pooled, limit.difference, limit.tolerance, [basis, start])
         proof = CovariancesProof(problem.proportions, multipliers)
         return _certified(problem, basis, proof, tol, self.name)
 
