@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from fairspan.certificates.supporting_polygon import least_beyond_lines
-from fairspan.linalg import eigh, smallest_sum
+from fairspan.linalg import eigh, eigvalsh, smallest_sum
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import declares
 from fairspan.problem.problem import CovariancesWithin, Limit, MeansWithin, Problem, is_within
@@ -219,8 +219,8 @@ class CovarianceTraceProof(Proof):
         assert isinstance(limit, CovariancesWithin)
         multiplier = float(np.ravel(self.multiplier)[0])
         # Errors are never below zero; what is shifted by phi I has the same excess.
-        values = eigh(limit.difference)[0]
-        shifted = limit.difference - min(float(values[0]), 0.0) * np.eye(len(values))
+        least = min(float(eigvalsh(limit.difference)[0]), 0.0)
+        shifted = limit.difference - least * np.eye(len(limit.difference))
         excess, rounding = _excess_with(problem, basis, shifted, multiplier)
         apart = float(np.vdot(basis, limit.difference @ basis))
         left = abs(multiplier) * problem.n_components * limit.tolerance - multiplier * apart

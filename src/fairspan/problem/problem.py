@@ -282,10 +282,10 @@ class CovariancesWithin:
     difference: FloatArray
     tolerance: float
 
-    @property
+    @cached_property
     def slack(self) -> float:
         """A share of ||D||."""
-        return _MET * float(np.linalg.norm(self.difference, 2))
+        return _MET * float(np.abs(eigvalsh(self.difference)).max())
 
     def exceeded(self, basis: FloatArray) -> float:
         """||V'DV|| - tau."""

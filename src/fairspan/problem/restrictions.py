@@ -16,7 +16,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from fairspan.errors import Incompatible, InvalidParameter
-from fairspan.linalg import eigh
+from fairspan.linalg import eigh, eigvalsh
 from fairspan.moments.group_means import GroupMeans
 from fairspan.problem.coinciding_means import ATTRIBUTES, coinciding_means
 from fairspan.problem.criteria import Criterion, TotalError
@@ -340,10 +340,12 @@ class CovarianceParity:
         """
         if self.tolerance != 0:
             return kept
-        values, vectors = eigh(kept.T @ (covariances[0] - covariances[1]) @ kept)
-        rounding = _NO_DIFFERENCE * float(np.abs(values).max())
-        if values[0] < -rounding and values[-1] > rounding:
+        apart = kept.T @ (covariances[0] - covariances[1]) @ kept
+        least, *_, most = eigvalsh(apart) if len(apart) > 1 else np.repeat(apart, 2)
+        rounding = _NO_DIFFERENCE * max(abs(least), abs(most))
+        if least < -rounding and most > rounding:
             return kept
+        values, vectors = eigh(apart)
         same = np.abs(values) <= rounding
         return kept @ vectors[:, same] if np.count_nonzero(same) >= n_components else kept
 
