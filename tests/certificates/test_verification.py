@@ -436,7 +436,7 @@ def test_worse_components_are_not_optimal_by_any_name():
 def test_a_restriction_that_is_not_met_is_no_optimum():
     model = fitted(criterion="total_error", restriction=fs.MeanParity(0.05))
     plain = fitted(criterion="total_error")
-    kept = fs.subspace.Evidence("weights", {"weights": np.array(model.moments_.proportions)})
+    kept = fs.provenance.Evidence("weights", {"weights": np.array(model.moments_.proportions)})
     cheat = altered(
         model,
         evidence=kept,
@@ -472,7 +472,7 @@ def test_a_proof_of_another_kind_proves_nothing(kind):
             "of_sides": np.empty((0, 1)),
         },
     }[kind]
-    cheat = altered(fitted(), evidence=fs.subspace.Evidence(kind, arrays))
+    cheat = altered(fitted(), evidence=fs.provenance.Evidence(kind, arrays))
     assert_fails(cheat, X, LABELS, because="proof of another kind")
 
 
@@ -483,7 +483,7 @@ def test_a_side_of_a_box_has_a_sign_and_no_factor():
     arrays["levels"], arrays["n_sides"] = np.array([1e3]), np.array([1.0])
     arrays["groups"], arrays["signs"] = np.array([0.0]), np.array([1e6])
     arrays["of_sides"] = np.zeros((1, len(arrays["multipliers"])))
-    cheat = altered(model, evidence=fs.subspace.Evidence("boxes", arrays))
+    cheat = altered(model, evidence=fs.provenance.Evidence("boxes", arrays))
     assert_fails(cheat, rows, labels, because="a side of a box")
 
 

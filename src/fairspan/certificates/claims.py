@@ -20,8 +20,9 @@ from fairspan.problem.criteria import Criterion
 from fairspan.problem.parameters import field_values
 from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.problem.restrictions import Restriction
+from fairspan.provenance import Evidence, Provenance
 from fairspan.rows.groups import plain_labels
-from fairspan.subspace import Evidence, FairSubspace, Provenance
+from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 
 # Products of components are one or zero up to this, and dimensions whole numbers.

@@ -10,7 +10,8 @@ from fairspan.certificates.optimality import judged
 from fairspan.certificates.proof import Proof
 from fairspan.problem.nesting import left_beside
 from fairspan.problem.posing import Posed
-from fairspan.subspace import FairSubspace, Provenance
+from fairspan.provenance import Provenance
+from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 
 # Figures that were worked out twice agree to this share, and to a few times what is rounding.

@@ -24,10 +24,11 @@ from fairspan.problem.oblique import Encoding
 from fairspan.problem.posing import Posed, Restricted, pose
 from fairspan.problem.units import in_units, unit_for, value_in_features
 from fairspan.projector import Projector
+from fairspan.provenance import Provenance
 from fairspan.rows.beside import rows_beside
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.labels import Everyone
-from fairspan.subspace import FairSubspace, Provenance
+from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 
 # Components lie in the directions that a restriction leaves up to this rounding.

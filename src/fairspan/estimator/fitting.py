@@ -28,11 +28,12 @@ from fairspan.problem.units import (
     unit_for,
     value_in_features,
 )
+from fairspan.provenance import Claim, NestedStep, Provenance
 from fairspan.rows.groups import listed
 from fairspan.solvers.choose import Solved, Task, smallest_keeping, solver_of
 from fairspan.solvers.nested import nested_keeping, solve_nested
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace
-from fairspan.subspace import Claim, FairSubspace, NestedStep, Provenance
+from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 from fairspan.version import __version__
 

@@ -1,0 +1,182 @@
+"""What is known of a fitted subspace: where it comes from, and what was proven about it."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fairspan.rows.groups import Label, plain_labels
+from fairspan.typing import FloatArray
+
+# Arrays of the evidence are saved under their names after this.
+EVIDENCE = "evidence_"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What was proven of a subspace by weights of the groups.
+
+    Attributes
+    ----------
+    objective, lower_bound, resolution : float
+    status : str
+    weights : tuple of float
+        Of each group's second moment, in the mixture that proves the bound.
+    reason : str or None
+    """
+
+    objective: float
+    lower_bound: float
+    resolution: float
+    status: str
+    weights: tuple[float, ...]
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class NestedStep:
+    """One of several nested components, and the subspace of all components up to it.
+
+    Attributes
+    ----------
+    own : Claim
+        Of this component alone, in what is left beside those before it.
+    together : Claim
+        Of the components up to it, among all subspaces of as many dimensions.
+    joint_objective : float
+        The least that was found in as many dimensions, without nesting.
+    errors, losses : tuple of float
+        e_g and l_g of each group with the components up to it.
+    """
+
+    own: Claim
+    together: Claim
+    joint_objective: float
+    errors: tuple[float, ...]
+    losses: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a subspace comes from, and what was proven about it.
+
+    Attributes
+    ----------
+    criterion, solver, status : str
+    groups : tuple of labels
+    counts : tuple of int
+        Rows of each group that it was fitted on.
+    errors, losses : tuple of float
+        e_g and l_g of each group on those rows.
+    objective, lower_bound, total_variance : float
+    version : str
+        The version of fairspan that fitted it.
+    restriction : str or None
+        What hides the group, with its settings, such as "MeanParity(tolerance=0.0)".
+    tol : float
+        The gap that is called optimal, as a share of the objective.
+    resolution : float
+        The gap that double precision cannot tell from zero.
+    settings : dict of str to value
+        Those of criterion and restriction, as plain values.
+    reason : str or None
+        Where double precision could not resolve the gap, what in the data leaves it so.
+    steps : tuple of NestedStep
+        One for each of nested components, otherwise empty.
+    """
+
+    criterion: str
+    solver: str
+    status: str
+    groups: tuple[Label, ...]
+    counts: tuple[int, ...]
+    errors: tuple[float, ...]
+    losses: tuple[float, ...]
+    objective: float
+    lower_bound: float
+    total_variance: float
+    version: str
+    restriction: str | None = None
+    tol: float = 1e-9
+    resolution: float = 0.0
+    settings: dict[str, Any] = field(default_factory=dict)
+    reason: str | None = None
+    steps: tuple[NestedStep, ...] = ()
+
+    @property
+    def minimised(self) -> str:
+        """What was minimised, under which restriction, and whether components are nested."""
+        hidden = "" if self.restriction is None else f" with {self.restriction}"
+        return f"{'nested ' if self.steps else ''}{self.criterion}{hidden}"
+
+    def of_first(self, n_components: int) -> "Provenance":
+        """That of the first of nested components alone."""
+        steps = self.steps[:n_components]
+        last = steps[-1]
+        return replace(
+            self,
+            errors=last.errors,
+            losses=last.losses,
+            objective=last.together.objective,
+            lower_bound=last.together.lower_bound,
+            resolution=last.together.resolution,
+            status=last.together.status,
+            reason=last.together.reason,
+            steps=steps,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the lower bound can be worked out from anew: numbers by name.
+
+    Attributes
+    ----------
+    kind : str
+        Which proof these are of; see :mod:`fairspan.certificates.claims`.
+    arrays : dict of str to array
+    """
+
+    kind: str
+    arrays: dict[str, FloatArray]
+
+
+def read_provenance(stored: dict[str, Any] | None) -> Provenance | None:
+    """The record that a subspace file holds, if it holds one."""
+    if stored is None:
+        return None
+    lists = ("counts", "errors", "losses")
+    return Provenance(
+        **{
+            **stored,
+            **{name: tuple(stored[name]) for name in lists},
+            "groups": tuple(plain_labels(stored["groups"])),
+            "steps": tuple(_read_step(each) for each in stored.get("steps", ())),
+        }
+    )
+
+
+def _read_step(stored: dict[str, Any]) -> NestedStep:
+    return NestedStep(
+        _read_claim(stored["own"]),
+        _read_claim(stored["together"]),
+        stored["joint_objective"],
+        tuple(stored["errors"]),
+        tuple(stored["losses"]),
+    )
+
+
+def _read_claim(stored: dict[str, Any]) -> Claim:
+    return Claim(**{**stored, "weights": tuple(stored["weights"])})
+
+
+def read_evidence(kind: str, arrays: dict[str, FloatArray]) -> Evidence:
+    """The numbers of a proof among the arrays of a subspace file."""
+    return Evidence(
+        kind,
+        {
+            name.removeprefix(EVIDENCE): np.asarray(each, dtype=np.float64)
+            for name, each in arrays.items()
+            if name.startswith(EVIDENCE)
+        },
+    )
