@@ -10,12 +10,18 @@ import numpy as np
 from fairspan.errors import Incompatible, warn
 from fairspan.linalg import Reflection, complement
 from fairspan.moments.center import Center
+from fairspan.moments.deflation import DeflatedSparse
 from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.held_rows.frame import InCoordinates
+from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import Criterion, declares
-from fairspan.problem.mean_free_directions import mean_differences, mean_free_directions
+from fairspan.problem.mean_free_directions import (
+    check_enough_left,
+    mean_differences,
+    mean_free_directions,
+)
 from fairspan.problem.oblique import Encoding, encoding_without
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
@@ -47,6 +53,9 @@ class Restricted:
     encoding : Encoding or None
         How rows are moved before they are projected, where the restriction is oblique; the problem
         is then that of the moved rows.
+    forbidden : (p, r) array or None
+        Orthonormal columns that the answer is orthogonal to, where sparse rows keep the problem in
+        the features.
     """
 
     full: Problem
@@ -54,6 +63,7 @@ class Restricted:
     directions: FloatArray | None
     shift: float = 0.0
     encoding: Encoding | None = None
+    forbidden: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +81,9 @@ class Posed:
     offsets : (k, p) array
         The groups' means, from the point about which errors are measured.
     covariances : (k, p, p) array
-        About each group's own mean; empty without a restriction.
+        About each group's own mean; empty without a restriction, and of sparse rows.
+    variances : (k, p) array
+        The same of each feature, of sparse rows with a restriction; otherwise empty.
     coordinates : InCoordinates or None
         Those of the problem, where it is not posed in the features.
     n_components : int or float
@@ -83,6 +95,7 @@ class Posed:
     means: FloatArray
     offsets: FloatArray
     covariances: FloatArray
+    variances: FloatArray
     coordinates: InCoordinates | None
     n_components: int | float
 
@@ -98,6 +111,8 @@ class Posed:
         hide = self.restriction
         if hide is None:
             return Restricted(full, full, None)
+        if not full.has_matrices:
+            return self._of_sparse_rows(full)
         if declares(hide, "oblique"):
             return self._of_moved_rows(full)
         directions = hide.directions(self.means, self.covariances, n_components)
@@ -142,8 +157,30 @@ class Posed:
 
     @cached_property
     def _encoding(self) -> Encoding:
-        apart = mean_differences(self.means, self.covariances)
+        apart = mean_differences(self.means, np.einsum("gii->gi", self.covariances))
         return encoding_without(self.problem.pooled_matrix, apart)
+
+    def _of_sparse_rows(self, full: Problem) -> Restricted:
+        """The problem in the features, beside the few directions that are forbidden."""
+        hide: Any = self.restriction
+        columns = hide.forbidden(self.means, self.variances)
+        check_enough_left(full.n_components, full.n_features, columns.shape[1])
+        forbidden = np.linalg.qr(columns)[0]
+        outside = full.second_moments.captured_variances(forbidden)
+        if declares(full.criterion, "counts_kept_variance"):
+            outside = np.zeros(full.n_groups)
+        moves = getattr(full.criterion, "moves_with_errors", None)
+        common = 0.0 if moves is None else float(outside.min())
+        rows = cast(SparseSecondMoments, full.second_moments)
+        problem = replace(
+            full,
+            second_moments=DeflatedSparse(rows, forbidden, outside - common),
+            unrestricted=full,
+            fixed=outside - common,
+            left_out=common,
+        )
+        shift = 0.0 if moves is None else moves * common
+        return Restricted(full, problem, None, shift, forbidden=forbidden)
 
     def _of_moved_rows(self, full: Problem) -> Restricted:
         """The problem of rows that an oblique restriction moves first: the same for all groups.
@@ -273,14 +310,17 @@ def pose(
         restriction.check(moments.labels, criterion, allow_extra=allow_extra)
         _check_center(restriction, center)
     within, means = restriction, inside.means
-    if restriction is not None and not inside.matrix_free:
+    if restriction is not None:
         means = means_of(restriction, inside)
     if restriction is not None and thin is not None:
         within = _in_coordinates(restriction, thin)
     offsets = np.zeros_like(inside.means) if point is None else inside.means - point
-    bare = restriction is None or inside.matrix_free
-    covariances = np.empty(0) if bare else inside.matrices().second_moments("group")
-    return Posed(problem, within, means, offsets, covariances, thin, n_components)
+    covariances = variances = np.empty(0)
+    if restriction is not None and inside.matrix_free:
+        variances = inside.variances
+    elif restriction is not None:
+        covariances = inside.matrices().second_moments("group")
+    return Posed(problem, within, means, offsets, covariances, variances, thin, n_components)
 
 
 def deviations_of(moments: Moments) -> FloatArray:
