@@ -80,9 +80,8 @@ def left_beside(restricted: Restricted, basis: FloatArray) -> Restricted:
         sparse = _without_rows_along(second, basis)
         problem = replace(restricted.problem, second_moments=sparse)
         if problem.unrestricted is not None:
-            whole = _without_rows_along(restricted.full.second_moments, basis)
-            full = replace(restricted.full, second_moments=whole)
-            problem = replace(problem, unrestricted=full)
+            beside = _without_rows_along(restricted.full.second_moments, basis)
+            problem = replace(problem, unrestricted=replace(restricted.full, second_moments=beside))
         return replace(restricted, problem=problem, forbidden=sparse.basis)
     left, problem = _deflated(restricted.problem, basis, restricted.directions)
     if restricted.directions is None:
