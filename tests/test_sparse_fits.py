@@ -1,5 +1,6 @@
 """Fits, audits and reduced rows of sparse matrices: those of the same rows with all their zeros."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from fairspan import (
     audit,
     frontier,
     metrics,
+    verify,
 )
 from fairspan.errors import Incompatible, InvalidInput, InvalidType
 from fairspan.linalg import leading_subspace, leading_subspace_of
@@ -232,17 +234,88 @@ def test_the_same_rows_give_the_same_bits():
 
 
 @pytest.mark.usefixtures("through_rows")
-@pytest.mark.parametrize("restriction", [MeanParity(), CovarianceParity()])
+@pytest.mark.parametrize("groups", ["ab", "abc"])
+@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+def test_equal_means_without_matrices(criterion, groups):
+    two_alone = ("disparity", "equal_error", "error_gap", "robust_error_gap")
+    if criterion == "equal_error" or (groups == "abc" and criterion in two_alone):
+        return
+    X, labels, weights = topics(groups=groups)
+    X[:, 3] += 2.0 * (labels == "b")
+    given = {"sensitive_features": labels, "sample_weight": weights}
+    settings = {"criterion": criterion, "restriction": MeanParity(), "scale": groups == "ab"}
+    dense = FairPCA(4, **settings).fit(X, **given)
+    sparse = FairPCA(4, **settings).fit(scipy.sparse.csr_array(X), **given)
+    assert_same_fit(sparse, dense)
+    near = 1e-6 if criterion == "nash_welfare" else 1e-8
+    np.testing.assert_allclose(sparse.group_losses_, dense.group_losses_, rtol=near, atol=near)
+    means = [
+        np.average(sparse.transform(X[labels == each]), axis=0, weights=weights[labels == each])
+        for each in groups
+    ]
+    np.testing.assert_allclose(means, means[:1] * len(groups), atol=1e-12)
+    assert verify(sparse, scipy.sparse.csr_array(X), labels, sample_weight=weights).holds
+
+
+@pytest.mark.usefixtures("through_rows")
+def test_equal_means_of_nested_components_without_matrices():
+    X, labels, _ = topics()
+    given = {"sensitive_features": labels}
+    nested = {"restriction": MeanParity(), "nested": True}
+    dense = FairPCA(3, **nested).fit(X, **given)
+    sparse = FairPCA(3, **nested).fit(scipy.sparse.csr_array(X), **given)
+    for d in (1, 2, 3):
+        one, other = (fair.subspace_.first(d) for fair in (sparse, dense))
+        assert projector_distance(one.components, other.components) <= 1e-6
+        assert one.provenance.objective == pytest.approx(other.provenance.objective, rel=1e-7)
+    apart = np.subtract(*(sparse.transform(X[labels == each]).mean(axis=0) for each in "ab"))
+    np.testing.assert_allclose(apart, 0, atol=1e-12)
+
+
+@pytest.mark.usefixtures("through_rows")
+def test_equal_means_leave_too_few_directions_without_matrices():
+    X, labels, _ = topics(n=60, p=8)
+    told = []
+    for rows in (X, scipy.sparse.csr_array(X)):
+        with pytest.raises(Incompatible, match="at most 7") as error:
+            FairPCA(8, restriction=MeanParity()).fit(rows, sensitive_features=labels)
+        told.append(str(error.value))
+    assert told[0] == told[1]
+    whole = FairPCA(7, restriction=MeanParity()).fit(rows, sensitive_features=labels)
+    np.testing.assert_allclose(whole.components_ @ whole.components_.T, np.eye(7), atol=1e-12)
+
+
+@pytest.mark.usefixtures("through_rows")
+def test_components_that_leave_what_is_allowed_are_not_verified(monkeypatch):
+    X, labels, _ = topics()
+    rows = scipy.sparse.csr_array(X)
+    hidden = FairPCA(2, restriction=MeanParity()).fit(rows, sensitive_features=labels).subspace_
+    apart = np.subtract(*(X[labels == each].mean(axis=0) for each in "ab"))
+    moved = hidden.components + 1e-6 * np.outer([1, 0], apart / np.linalg.norm(apart))
+    cheat = dataclasses.replace(hidden, components=np.linalg.qr(moved.T)[0].T)
+    monkeypatch.setattr("fairspan.certificates.verification._MOST_NUMBERS", 0)
+    assert verify(hidden, rows, labels).holds
+    told = verify(cheat, rows, labels)
+    assert not told.holds
+    assert "leave the directions that the restriction allows" in told.messages[0]
+
+
+@pytest.mark.usefixtures("through_rows")
+@pytest.mark.parametrize(
+    "restriction", [MeanParity(tolerance=0.1), MeanParity(oblique=True), CovarianceParity()]
+)
 def test_what_needs_matrices_says_so(restriction):
     X, labels, _ = topics()
     X = scipy.sparse.csr_array(X)
     with pytest.raises(Incompatible, match="fitted without matrices"):
-        FairPCA(2, restriction=restriction).fit(X, sensitive_features=labels)
+        FairPCA(2, criterion="total_error", restriction=restriction).fit(
+            X, sensitive_features=labels
+        )
     with pytest.raises(Incompatible, match="a share"):
         FairPCA(0.5).fit(X, sensitive_features=labels)
     moments = GroupMoments.from_rows(X, labels)
     assert isinstance(moments, GroupMoments)
-    FairPCA(2, restriction=restriction).fit_moments(moments)
+    FairPCA(2, criterion="total_error", restriction=restriction).fit_moments(moments)
     with pytest.raises(InvalidType, match="Allowed is a GroupMoments"):
         frontier(FairPCA(2).fit(X, sensitive_features=labels).moments_, 2)
 

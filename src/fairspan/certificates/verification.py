@@ -340,11 +340,14 @@ def _moved(restricted: Restricted, encoding: Encoding, projector: Projector) -> 
 
 def _within(restricted: Restricted, basis: FloatArray) -> FloatArray:
     """A basis in the coordinates of the directions that a restriction leaves."""
-    directions = restricted.directions
-    if directions is None:
+    directions, inside = restricted.directions, basis
+    if directions is not None:
+        inside = directions.T @ basis
+        outside = float(np.abs(basis - directions @ inside).max())
+    elif restricted.forbidden is not None:
+        outside = float(np.abs(restricted.forbidden.T @ basis).max(initial=0.0))
+    else:
         return basis
-    inside = directions.T @ basis
-    outside = float(np.abs(basis - directions @ inside).max())
     if outside > _INSIDE_OF:
         raise _Fails(
             f"The components leave the directions that the restriction allows by {outside:.1e}."

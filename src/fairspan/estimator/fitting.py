@@ -91,8 +91,8 @@ def fit_subspace(
     Parameters
     ----------
     moments : GroupMoments, SparseMoments or ThinMoments
-        Sparse ones take a whole number of components and no restriction, and their solutions are
-        called estimated. Thin ones are solved in the coordinates of the rows.
+        Sparse ones take a whole number of components and no restriction but exact mean parity, and
+        their solutions are called estimated. Thin ones are solved in the coordinates of the rows.
     n_components : int or float
         d, from 1 to p; or a share, above 0 and below 1, of every group's variance: then the
         smallest d at which this criterion leaves every group that share.
@@ -383,12 +383,13 @@ def _check_without_matrices(n_components: object, restriction: Restriction | Non
     Incompatible
     """
     whole = isinstance(n_components, numbers.Integral)
-    if whole and restriction is None:
+    if whole and (restriction is None or declares(restriction, "forbids_few")):
         return
     wanted = f"n_components={n_components!r}, a share," if not whole else f"{restriction!r}"
     raise Incompatible(
         f"{wanted} was asked for with sparse rows of many features, which are fitted without "
         "matrices",
-        "Allowed are a whole number of components and no restriction",
+        "Allowed are a whole number of components, and no restriction or an orthogonal "
+        "MeanParity() without a tolerance",
         "If k p^2 numbers fit into memory, use fit_moments(GroupMoments.from_rows(...))",
     )

@@ -28,7 +28,7 @@ from fairspan.linalg.iterative import (
     orthonormal_beside,
 )
 from fairspan.linalg.memo import SolvedMixtures
-from fairspan.linalg.reflection import Reflection, complement
+from fairspan.linalg.reflection import Reflection
 from fairspan.linalg.sum_bounds import cholesky_ceiling, frobenius_ceiling, top_sum_bound
 
 __all__ = [
@@ -41,7 +41,6 @@ __all__ = [
     "SolvedMixtures",
     "Spectrum",
     "cholesky_ceiling",
-    "complement",
     "eigh",
     "eigvalsh",
     "frobenius_ceiling",

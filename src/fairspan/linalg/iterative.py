@@ -76,6 +76,7 @@ def leading_subspace_of(
     size: float,
     *,
     start: FloatArray | None = None,
+    beside: FloatArray | None = None,
     tie_tolerance: float = 0.0,
     sum_goal: float | None = None,
     n_vectors: int | None = None,
@@ -92,6 +93,8 @@ def leading_subspace_of(
         A bound on the absolute eigenvalues, for what counts as rounding.
     start : (p, m) array, optional
         Directions near the eigenvectors; without a `sum_goal` some fixed ones are added.
+    beside : (p, r) array, optional
+        Orthonormal columns to which all vectors are orthogonal; the operator's images are, too.
     tie_tolerance : float
         As of :func:`fairspan.linalg.leading_subspace`.
     sum_goal : float, optional
@@ -113,14 +116,16 @@ def leading_subspace_of(
     array([3., 2.])
     """
     d, p = n_components, n_features
-    block = min(d + GUARD, p)
-    most = min(p, max(_MOST_BLOCKS * block, _FEWEST_COLUMNS))
+    beside = np.empty((p, 0)) if beside is None else beside
+    room = p - beside.shape[1]
+    block = min(d + GUARD, room)
+    most = min(room, max(_MOST_BLOCKS * block, _FEWEST_COLUMNS))
     # What is proven elsewhere needs no directions beside those that are known.
     fixed = block if start is None or sum_goal is None else 0
     drawn = np.random.default_rng(0).standard_normal((p, fixed))
-    beside = np.empty((p, 0)) if start is None else start
+    known = np.empty((p, 0)) if start is None else start
     # The span of the start and of fixed directions, so that nothing is out of sight.
-    basis = orthonormal_beside(np.empty((p, 0)), np.hstack([beside, drawn])[:, :p])
+    basis = orthonormal_beside(beside, np.hstack([known, drawn])[:, :room])
     images = operator(basis)
     for _ in range(_MOST_ROUNDS):
         compressed = basis.T @ images
@@ -134,12 +139,13 @@ def leading_subspace_of(
         else:
             uncertainty = _sum_uncertainty(values, residuals, d)
             settled = uncertainty <= sum_goal
-        if settled or basis.shape[1] == p:
+        if settled or basis.shape[1] == room:
             break
         if basis.shape[1] + block > most:
             kept = coordinates[:, : max(2 * block, most // 3)]
             basis, images = basis @ kept, images @ kept
-        fresh = orthonormal_beside(basis, residuals[:, lengths > 0])[:, : p - basis.shape[1]]
+        fresh = orthonormal_beside(np.hstack([beside, basis]), residuals[:, lengths > 0])
+        fresh = fresh[:, : room - basis.shape[1]]
         if fresh.shape[1] == 0:
             break
         basis, images = np.hstack([basis, fresh]), np.hstack([images, operator(fresh)])

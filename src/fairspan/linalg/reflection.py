@@ -62,24 +62,3 @@ class Reflection:
         image = np.abs(matrix) @ reflected
         half = image + scaled @ (reflected.T @ image) / 2
         return float(np.abs(np.diag(matrix))[r:].sum() + 2 * np.vdot(scaled[r:], half[r:]))
-
-
-def complement(directions: FloatArray) -> FloatArray:
-    """Orthonormal (p, p - m) basis of what orthonormal (p, m) columns leave out, for few of those.
-
-    Axis by axis, always the one that is farthest from all directions found so far: products with
-    p - m vectors, and no decomposition of a (p, m) matrix.
-    """
-    p, m = directions.shape
-    found = np.empty((p, p - m))
-    apart = 1 - (directions**2).sum(axis=1)
-    for column in range(p - m):
-        vector = np.zeros(p)
-        vector[int(np.argmax(apart))] = 1.0
-        for _ in range(2):  # once more for what rounding left
-            vector -= directions @ (directions.T @ vector)
-            vector -= found[:, :column] @ (found[:, :column].T @ vector)
-            vector /= np.linalg.norm(vector)
-        found[:, column] = vector
-        apart -= vector**2
-    return found

@@ -4,7 +4,7 @@ Of matrices a compressed copy is made, in coordinates beside the directions; of 
 sparse the products are projected.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -82,10 +82,13 @@ class DeflatedSparse:
         S_g.
     basis : (p, r) array
         V, orthonormal columns.
+    outside : (k,) array
+        Variance of each group along V that counts as lost, whatever is chosen beside it.
     """
 
     whole: SparseSecondMoments
     basis: FloatArray
+    outside: FloatArray
     has_matrices: ClassVar[bool] = False
 
     @property
@@ -100,16 +103,17 @@ class DeflatedSparse:
 
     @cached_property
     def traces(self) -> FloatArray:
-        """tr P S_g P of each group, shape (k,)."""
-        return self.whole.residual_variances(self.basis)
+        """tr P S_g P of each group, and what counts as lost along V, shape (k,)."""
+        return self.whole.residual_variances(self.basis) + self.outside
 
     def captured_variances(self, basis: FloatArray) -> FloatArray:
         """tr(B'P S_g P B), shape (k,)."""
         return self.whole.captured_variances(self._projected(basis))
 
     def residual_variances(self, basis: FloatArray) -> FloatArray:
-        """What V and a basis beside it lose together of each group, shape (k,)."""
-        return self.whole.residual_variances(np.hstack([self.basis, self._projected(basis)]))
+        """What a basis beside V loses of P S_g P, and what counts as lost along V, shape (k,)."""
+        both = np.hstack([self.basis, self._projected(basis)])
+        return self.whole.residual_variances(both) + self.outside
 
     def compressed(self, basis: FloatArray) -> FloatArray:
         """B'P S_g P B of every group, shape (k, d, d)."""
@@ -143,6 +147,7 @@ class DeflatedSparse:
             n_components,
             float(np.abs(weights) @ self.traces),
             start=start,
+            beside=self.basis,
             tie_tolerance=tie_tolerance,
             sum_goal=sum_goal,
             n_vectors=n_vectors,
@@ -150,7 +155,11 @@ class DeflatedSparse:
 
     def n_held(self, n_components: int) -> int:
         """How many leading vectors are found with d of them."""
-        return self.whole.n_held(n_components)
+        return min(self.whole.n_held(n_components), self.n_features - int(self.basis.shape[1]))
+
+    def further(self, basis: FloatArray) -> "DeflatedSparse":
+        """The same without what lies along (p, r) further orthonormal columns beside V."""
+        return replace(self, basis=np.hstack([self.basis, basis]))
 
     def _projected(self, block: FloatArray) -> FloatArray:
         return block - self.basis @ (self.basis.T @ block)

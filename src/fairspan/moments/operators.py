@@ -155,7 +155,9 @@ class DenseSecondMoments:
     def left_by(self, basis: FloatArray) -> FloatArray:
         """I - VV', which makes of rows what a projection loses of them, shape (p, p)."""
         soft = softened(basis)
-        return np.eye(self.n_features) - soft @ soft.T
+        left = soft @ -soft.T
+        np.fill_diagonal(left, left.diagonal() + 1.0)
+        return np.asarray(left)
 
     def compressed(self, basis: FloatArray) -> FloatArray:
         """V'S_gV of every group, shape (k, d, d)."""

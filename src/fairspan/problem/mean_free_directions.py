@@ -45,33 +45,42 @@ def mean_free_directions(
     array([[0.],
            [1.]])
     """
-    p, span = means.shape[1], mean_differences(means, covariances)
+    p, span = means.shape[1], mean_differences(means, np.einsum("gii->gi", covariances))
     rank = span.shape[1]
-    if n_components > p - rank:
-        raise Incompatible(
-            f"n_components is {n_components} with mean parity",
-            f"Allowed is at most {p - rank}: of {p} features, the means that are to agree differ "
-            f"along {rank} direction(s)",
-            "Choose fewer components, or leave the restriction out",
-        )
+    check_enough_left(n_components, p, rank)
     return np.ascontiguousarray(np.linalg.qr(span, mode="complete")[0][:, rank:])
 
 
-def mean_differences(means: FloatArray, covariances: FloatArray) -> FloatArray:
+def check_enough_left(n_components: int, n_features: int, rank: int) -> None:
+    """Make sure that d directions are left of p where the means differ along some.
+
+    Raises
+    ------
+    Incompatible
+    """
+    if n_components > n_features - rank:
+        raise Incompatible(
+            f"n_components is {n_components} with mean parity",
+            f"Allowed is at most {n_features - rank}: of {n_features} features, the means that are "
+            f"to agree differ along {rank} direction(s)",
+            "Choose fewer components, or leave the restriction out",
+        )
+
+
+def mean_differences(means: FloatArray, variances: FloatArray) -> FloatArray:
     """Independent columns of unit length that span all differences of the means, (p, rank).
 
     Parameters
     ----------
     means : (k, p) array
-    covariances : (k, p, p) array
-        Their diagonals tell what is small in each feature.
+    variances : (k, p) array
+        Of each feature in each group: they tell what is small in it.
     """
     # From one of them first: far from zero a mean of means is rounded, and two groups would seem to
     # differ along two directions.
     differences = means - means[0]
     differences = differences - differences.mean(axis=0)
-    variances = np.einsum("gii->gi", covariances).mean(axis=0)
-    spread = np.sqrt(variances + (differences**2).mean(axis=0))
+    spread = np.sqrt(variances.mean(axis=0) + (differences**2).mean(axis=0))
     rounding = _ROUNDING_OF_SPREAD * spread + _ROUNDING_OF_MEAN * np.abs(means).max(axis=0)
     differences = np.where(np.abs(differences) > rounding, differences, 0.0)
     # Rates beside currencies: the rank is that of differences in units of each feature's spread.

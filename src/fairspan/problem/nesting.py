@@ -8,9 +8,14 @@ first d components together need not be optimal among all subspaces of d dimensi
 """
 
 from dataclasses import replace
+from typing import cast
+
+import numpy as np
 
 from fairspan.errors import Incompatible
 from fairspan.moments.deflation import Deflated, DeflatedSparse, deflated
+from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
+from fairspan.moments.operators import SecondMoments
 from fairspan.problem.criteria import Criterion, declares
 from fairspan.problem.posing import Restricted, criterion_of
 from fairspan.problem.problem import Problem
@@ -72,8 +77,12 @@ def left_beside(restricted: Restricted, basis: FloatArray) -> Restricted:
         return restricted
     second = restricted.problem.second_moments
     if not restricted.problem.has_matrices:
-        sparse = DeflatedSparse(second, basis)  # type: ignore[arg-type]
-        return replace(restricted, problem=replace(restricted.problem, second_moments=sparse))
+        sparse = _without_rows_along(second, basis)
+        problem = replace(restricted.problem, second_moments=sparse)
+        if problem.unrestricted is not None:
+            beside = _without_rows_along(restricted.full.second_moments, basis)
+            problem = replace(problem, unrestricted=replace(restricted.full, second_moments=beside))
+        return replace(restricted, problem=problem, forbidden=sparse.basis)
     left, problem = _deflated(restricted.problem, basis, restricted.directions)
     if restricted.directions is None:
         return replace(restricted, problem=problem, directions=left.directions)
@@ -82,6 +91,13 @@ def left_beside(restricted: Restricted, basis: FloatArray) -> Restricted:
     among = whole.coordinates(directions.T).T
     problem = replace(problem, unrestricted=full, directions=among)
     return replace(restricted, problem=problem, directions=directions)
+
+
+def _without_rows_along(second: SecondMoments, basis: FloatArray) -> DeflatedSparse:
+    if isinstance(second, DeflatedSparse):
+        return second.further(basis)
+    nothing = np.zeros(second.n_groups)
+    return DeflatedSparse(cast(SparseSecondMoments, second), basis, nothing)
 
 
 def _deflated(

@@ -8,14 +8,20 @@ from typing import Any, cast
 import numpy as np
 
 from fairspan.errors import Incompatible, warn
-from fairspan.linalg import Reflection, complement
+from fairspan.linalg import Reflection
 from fairspan.moments.center import Center
+from fairspan.moments.deflation import DeflatedSparse
 from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.held_rows.frame import InCoordinates
+from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import Criterion, declares
-from fairspan.problem.mean_free_directions import mean_differences, mean_free_directions
+from fairspan.problem.mean_free_directions import (
+    check_enough_left,
+    mean_differences,
+    mean_free_directions,
+)
 from fairspan.problem.oblique import Encoding, encoding_without
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
@@ -47,6 +53,9 @@ class Restricted:
     encoding : Encoding or None
         How rows are moved before they are projected, where the restriction is oblique; the problem
         is then that of the moved rows.
+    forbidden : (p, r) array or None
+        Orthonormal columns that the answer is orthogonal to, where sparse rows keep the problem in
+        the features.
     """
 
     full: Problem
@@ -54,6 +63,7 @@ class Restricted:
     directions: FloatArray | None
     shift: float = 0.0
     encoding: Encoding | None = None
+    forbidden: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +81,9 @@ class Posed:
     offsets : (k, p) array
         The groups' means, from the point about which errors are measured.
     covariances : (k, p, p) array
-        About each group's own mean; empty without a restriction.
+        About each group's own mean; empty without a restriction, and of sparse rows.
+    variances : (k, p) array
+        The same of each feature; empty without a restriction.
     coordinates : InCoordinates or None
         Those of the problem, where it is not posed in the features.
     n_components : int or float
@@ -83,6 +95,7 @@ class Posed:
     means: FloatArray
     offsets: FloatArray
     covariances: FloatArray
+    variances: FloatArray
     coordinates: InCoordinates | None
     n_components: int | float
 
@@ -98,13 +111,14 @@ class Posed:
         hide = self.restriction
         if hide is None:
             return Restricted(full, full, None)
+        if not full.has_matrices:
+            return self._of_sparse_rows(full)
         if declares(hide, "oblique"):
             return self._of_moved_rows(full)
-        directions = hide.directions(self.means, self.covariances, n_components)
         means, covariances, problem, shift = self.means, self.covariances, full, 0.0
+        beside, directions, within = self._parted(hide, n_components)
         if directions is not None:
-            beside, directions, covariances = _compressed(directions, covariances)
-            means = means @ directions
+            means, covariances = means @ directions, within
             outside, rounding = self._outside(full, beside)
             moves = getattr(full.criterion, "moves_with_errors", None)
             common = 0.0 if moves is None else float(outside.min())
@@ -112,14 +126,14 @@ class Posed:
             moved = full.dense.offset_rounding
             # Not from the second moments: means that lie far apart would leave their rounding.
             offsets = self.offsets @ directions
-            within = DenseSecondMoments(
+            second = DenseSecondMoments(
                 covariances + np.einsum("gi,gj->gij", offsets, offsets),
                 outside - common,
                 np.abs(directions.T) @ moved,
             )
             problem = replace(
                 full,
-                second_moments=within,
+                second_moments=second,
                 unrestricted=full,
                 directions=directions,
                 fixed=outside - common,
@@ -142,8 +156,56 @@ class Posed:
 
     @cached_property
     def _encoding(self) -> Encoding:
-        apart = mean_differences(self.means, self.covariances)
+        apart = mean_differences(self.means, self.variances)
         return encoding_without(self.problem.pooled_matrix, apart)
+
+    def _of_sparse_rows(self, full: Problem) -> Restricted:
+        """The problem in the features, beside the few directions that are forbidden."""
+        forbidden = self._forbidden(full.n_components)
+        outside = full.second_moments.captured_variances(forbidden)
+        if declares(full.criterion, "counts_kept_variance"):
+            outside = np.zeros(full.n_groups)
+        moves = getattr(full.criterion, "moves_with_errors", None)
+        common = 0.0 if moves is None else float(outside.min())
+        rows = cast(SparseSecondMoments, full.second_moments)
+        problem = replace(
+            full,
+            second_moments=DeflatedSparse(rows, forbidden, outside - common),
+            unrestricted=full,
+            fixed=outside - common,
+            left_out=common,
+        )
+        shift = 0.0 if moves is None else moves * common
+        return Restricted(full, problem, None, shift, forbidden=forbidden)
+
+    def _forbidden(self, n_components: int) -> FloatArray:
+        """Orthonormal columns, (p, r), that a restriction forbids alone."""
+        hide: Any = self.restriction
+        columns = hide.forbidden(self.means, self.variances)
+        check_enough_left(n_components, len(columns), columns.shape[1])
+        return np.linalg.qr(columns)[0]
+
+    def _parted(
+        self, hide: Restriction, n_components: int
+    ) -> tuple[FloatArray, FloatArray | None, FloatArray]:
+        """What is forbidden, what is left (None for all), and Q'C_gQ of every group in that.
+
+        Where few of many directions are forbidden, what is left has a basis in which that takes
+        products with those few alone.
+        """
+        covariances, p = self.covariances, self.means.shape[1]
+        if declares(hide, "forbids_few"):
+            forbidden = self._forbidden(n_components)
+            if forbidden.shape[1] <= p // _FEW_OF:
+                reflection = Reflection.onto_axes(forbidden)
+                within = np.array([reflection.compressed(each) for each in covariances])
+                return forbidden, reflection.beside, within
+        directions = hide.directions(self.means, covariances, n_components)
+        if directions is None:
+            return self.means[:0].T, None, covariances
+        beside = np.linalg.qr(directions, mode="complete")[0][:, directions.shape[1] :]
+        within = np.array([directions.T @ each @ directions for each in covariances])
+        return beside, directions, within
 
     def _of_moved_rows(self, full: Problem) -> Restricted:
         """The problem of rows that an oblique restriction moves first: the same for all groups.
@@ -186,31 +248,6 @@ class Posed:
         moved = float(np.linalg.norm(full.dense.offset_rounding))
         rounding = 2 * np.sqrt(outside) * moved + moved**2 + _ROUNDINGS * outside
         return outside, rounding
-
-
-def _compressed(
-    directions: FloatArray, covariances: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """What (p, m) directions leave out, a basis of their span, and Q'C_gQ of every group in it.
-
-    Where they leave out few of many directions, a basis is chosen in which that takes products with
-    those few alone.
-    """
-    p, m = directions.shape
-    if p - m > p // _FEW_OF:
-        beside = np.linalg.qr(directions, mode="complete")[0][:, m:]
-        return (
-            beside,
-            directions,
-            np.array([directions.T @ each @ directions for each in covariances]),
-        )
-    beside = complement(directions)
-    reflection = Reflection.onto_axes(beside)
-    return (
-        beside,
-        reflection.beside,
-        np.array([reflection.compressed(each) for each in covariances]),
-    )
 
 
 def pose(
@@ -273,14 +310,18 @@ def pose(
         restriction.check(moments.labels, criterion, allow_extra=allow_extra)
         _check_center(restriction, center)
     within, means = restriction, inside.means
-    if restriction is not None and not inside.matrix_free:
+    if restriction is not None:
         means = means_of(restriction, inside)
     if restriction is not None and thin is not None:
         within = _in_coordinates(restriction, thin)
     offsets = np.zeros_like(inside.means) if point is None else inside.means - point
-    bare = restriction is None or inside.matrix_free
-    covariances = np.empty(0) if bare else inside.matrices().second_moments("group")
-    return Posed(problem, within, means, offsets, covariances, thin, n_components)
+    covariances = variances = np.empty(0)
+    if restriction is not None and inside.matrix_free:
+        variances = inside.variances
+    elif restriction is not None:
+        covariances = inside.matrices().second_moments("group")
+        variances = np.einsum("gii->gi", covariances)
+    return Posed(problem, within, means, offsets, covariances, variances, thin, n_components)
 
 
 def deviations_of(moments: Moments) -> FloatArray:

@@ -20,7 +20,11 @@ from fairspan.linalg import eigh, eigvalsh
 from fairspan.moments.group_means import GroupMeans
 from fairspan.problem.coinciding_means import ATTRIBUTES, coinciding_means
 from fairspan.problem.criteria import Criterion, TotalError
-from fairspan.problem.mean_free_directions import mean_free_directions, split_by_variance
+from fairspan.problem.mean_free_directions import (
+    mean_differences,
+    mean_free_directions,
+    split_by_variance,
+)
 from fairspan.problem.parameters import (
     changed_fields,
     check_choice,
@@ -186,6 +190,22 @@ class MeanParity:
     def means_of(self, moments: GroupMeans) -> FloatArray:
         """The means that are to agree, (m, p)."""
         return coinciding_means(moments, self.attributes, self.given_labels)
+
+    @property
+    def forbids_few(self) -> bool:
+        """Whether it leaves all directions but some few: see :meth:`forbidden`."""
+        return self.is_exact and not self.oblique
+
+    def forbidden(self, means: FloatArray, variances: FloatArray) -> FloatArray:
+        """Independent columns, (p, r), that the components have to be orthogonal to.
+
+        Parameters
+        ----------
+        means : (m, p) array
+        variances : (k, p) array
+            Of each feature in each group.
+        """
+        return mean_differences(means, variances)
 
     def directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int
