@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairspan.auditing.cross_fitting import points_of
 from fairspan.auditing.models import Audited
 from fairspan.auditing.row_statistics import Benchmark, Projection, RowFigures, row_figures
 from fairspan.errors import Incompatible
@@ -44,17 +43,6 @@ def clusters_refused(each: Audited) -> Incompatible:
     )
 
 
-def about_the_mean_of(each: Audited, moments: Moments) -> Audited:
-    """The same, with variances measured about the mean of these rows."""
-    assert each.by_rows is not None
-    mean = moments.mean
-    return replace(
-        each,
-        by_rows=replace(each.by_rows, mean=mean),
-        subspace=replace(each.subspace, mean=mean),
-    )
-
-
 def figures_by_rows(
     audited: Sequence[Audited], rows: Rows, moments: Moments, *, has_labels: bool
 ) -> tuple[list[GroupFigures], RowFigures]:
@@ -63,7 +51,6 @@ def figures_by_rows(
     Parameters
     ----------
     audited : sequence of m Audited
-        Placed about the mean of the rows.
     rows : RowSource or PartedRows
     moments : GroupMoments, SparseMoments or ThinMoments
         Of the same rows.
@@ -71,15 +58,11 @@ def figures_by_rows(
         Whether the rows' labels hold, beside the group, the class that a row has in y.
     """
     nothing = np.zeros(moments.n_groups)
-    benchmarks = [
-        Benchmark(points_of(each.subspace, moments), each.subspace.scale) for each in audited
-    ]
+    as_they_came = [Benchmark(np.zeros((1, moments.n_features)), None)]
     projections = [
-        Projection(place, each.by_rows, nothing)
-        for place, each in enumerate(audited)
-        if each.by_rows is not None
+        Projection(0, each.by_rows, nothing) for each in audited if each.by_rows is not None
     ]
-    seen = row_figures(rows, moments.labels, benchmarks, projections, has_labels=has_labels)
+    seen = row_figures(rows, moments.labels, as_they_came, projections, has_labels=has_labels)
     judged = [
         replace(group_figures(each.subspace, moments), errors=errors)
         for each, errors in zip(audited, seen.means[:, 0], strict=True)

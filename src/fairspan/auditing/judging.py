@@ -8,7 +8,6 @@ import numpy as np
 from fairspan.auditing.block_statistics import block_figures, errors_without_each
 from fairspan.auditing.by_rows import (
     NO_PROJECTION,
-    about_the_mean_of,
     check_projections,
     clusters_refused,
     figures_by_rows,
@@ -137,8 +136,7 @@ def _judged_by_rows(
     audited: Sequence[Audited], rows: Rows, moments: Moments, options: Expectations
 ) -> list[ModelAudit]:
     """Models that are no projections: the errors of the rows themselves."""
-    placed = [about_the_mean_of(each, moments) for each in audited]
-    judged, seen = figures_by_rows(placed, rows, moments, has_labels=options.has_labels)
+    judged, seen = figures_by_rows(audited, rows, moments, has_labels=options.has_labels)
     return [
         replace(
             _model_audit(
@@ -153,7 +151,7 @@ def _judged_by_rows(
             why_no_estimates=NO_PROJECTION,
         )
         for each, figures, errors, kurtosis in zip(
-            placed, judged, seen.standard_errors[:, 0], seen.kurtosis, strict=True
+            audited, judged, seen.standard_errors[:, 0], seen.kurtosis, strict=True
         )
     ]
 

@@ -174,7 +174,7 @@ def read_model(name: str, model: Any, n_features: int | None = None) -> Audited:
 def _stand_in(model: RowModel) -> FairSubspace:
     """A subspace of a nonlinear model's features, units and dimension."""
     axes = np.eye(model.dimension, model.n_features)
-    return FairSubspace(axes, model.mean, model.scale, feature_names=model.feature_names)
+    return FairSubspace(axes, None, model.scale, feature_names=model.feature_names)
 
 
 def _moments_of(read: ReadModel) -> Moments | None:

@@ -59,6 +59,7 @@ class Part:
 
     Attributes
     ----------
+    whole : Chain
     chain : Chain
         What is left after the standardization.
     n_features : int
@@ -69,6 +70,7 @@ class Part:
         Number of rows that it was fitted on, if one of its steps knows.
     """
 
+    whole: Chain
     chain: Chain
     n_features: int
     mean: FloatArray | None
@@ -111,8 +113,9 @@ def part_of(model: Any, n_features: int | None = None) -> Part:
             "Set n_features_in_, or pass the model to fairspan.audit with rows",
         )
     width, fitted = int(known), max(filter(None, map(_rows_of, steps)), default=None)
+    whole = Chain(tuple(steps))
     try:
-        Chain(tuple(steps)).transform(np.zeros((1, width)))
+        whole.transform(np.zeros((1, width)))
     except Exception as error:  # whatever a model of another package raises
         if type(error).__name__ == "NotFittedError":
             raise _not_fitted(model) from error
@@ -122,6 +125,7 @@ def part_of(model: Any, n_features: int | None = None) -> Part:
         mean, scale, standardized = mean + scale * offset, scale * divisor, True
         steps = steps[1:]
     return Part(
+        whole,
         Chain(tuple(steps)),
         width,
         mean if standardized else None,
