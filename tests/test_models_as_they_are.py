@@ -92,7 +92,9 @@ def test_errors_are_those_of_the_rows(name):
     result = fs.audit({name: model}, rows, groups)
     unit = unit_of(name, model) if name in STANDARDIZED else 1.0
     expected = by_hand(model, rows, groups, unit)
-    np.testing.assert_allclose(errors_of(result, name), expected, rtol=1e-6)
+    # NMF stops where all rows of a block are done, to its own tolerance.
+    tolerance = 1e-4 if name == "nmf" else 1e-6
+    np.testing.assert_allclose(errors_of(result, name), expected, rtol=tolerance)
     audited = result.models[0]
     assert (audited.why_no_estimates is not None) == (name in BY_ROWS)
     assert isinstance(read_as_it_is(model).does, RowModel) == (name in BY_ROWS)
