@@ -10,7 +10,7 @@ over the best one for its own mixture, and by how much the criterion exceeds the
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import scipy.optimize
+import scipy
 
 from fairspan.problem.pieces import Pieces
 from fairspan.typing import FloatArray

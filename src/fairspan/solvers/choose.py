@@ -20,10 +20,7 @@ from fairspan.problem.posing import Posed, Restricted
 from fairspan.problem.problem import Problem
 from fairspan.projector import Projector
 from fairspan.registry import names_of, object_of
-from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.protocol import Solver
-from fairspan.solvers.restrictions.parity import tolerant_solver
-from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from fairspan.typing import FloatArray
 
 
@@ -43,8 +40,8 @@ class Auto:
 
     def solve(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
         """Solve by the boundary search if it can, else by Newton's method on the dual."""
-        exact = BoundarySearch()
-        able: Solver = exact if exact.objection(problem) is None else DualNewton()
+        exact = solver_of("boundary")
+        able = exact if exact.objection(problem) is None else solver_of("dual_newton")
         return able.solve(problem, tol, random_state)
 
 
@@ -166,6 +163,9 @@ class Task:
         """
         restricted = self.posed.at(n_components)
         if restricted.problem.limit is not None:
+            # Imported where it is needed: it brings half of the solvers with it.
+            from fairspan.solvers.restrictions.parity import tolerant_solver
+
             return restricted, tolerant_solver(
                 restricted.problem, self.posed.restriction, self.solver
             )

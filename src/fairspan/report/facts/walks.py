@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+import scipy
 
 from fairspan.formatting.numbers import count, in_ascii, share
 from fairspan.moments.group_moments import GroupMoments
@@ -150,7 +150,7 @@ def aligned(walk: Walk) -> Walk:
 
 def _like(neighbour: Step, step: Step) -> Step:
     agreement = neighbour.components @ step.components.T
-    theirs, mine = linear_sum_assignment(-np.abs(agreement))
+    theirs, mine = scipy.optimize.linear_sum_assignment(-np.abs(agreement))
     left = [i for i in range(len(step.components)) if i not in set(mine.tolist())]
     signs = np.where(agreement[theirs, mine] < 0, -1.0, 1.0)
     matched = step.components[mine] * signs[:, None]

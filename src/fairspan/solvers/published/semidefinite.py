@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.optimize
+import scipy
 
 from fairspan.certificates.optimality import certified
 from fairspan.certificates.solution import Solution, TracePoint

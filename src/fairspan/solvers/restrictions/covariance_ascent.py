@@ -8,7 +8,7 @@ augmented Lagrangian method with a (d, d) multiplier and brought within the limi
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.optimize
+import scipy
 
 from fairspan.linalg import eigh, eigvalsh, leading_subspace
 from fairspan.typing import FloatArray

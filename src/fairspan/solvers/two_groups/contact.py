@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from fairspan.linalg import LeadingSubspace, eigh
 from fairspan.moments.operators import SecondMoments
@@ -145,5 +145,7 @@ class PathBetween:
         if (ends[0.0] > 0) == (ends[1.0] > 0):  # rounding may turn the sign at an end
             share = min(ends, key=lambda end: abs(ends[end]))
         else:
-            share = brentq(value_at, 0.0, 1.0, xtol=_LEAST_SHARE, maxiter=_MOST_STEPS, disp=False)
+            share = scipy.optimize.brentq(
+                value_at, 0.0, 1.0, xtol=_LEAST_SHARE, maxiter=_MOST_STEPS, disp=False
+            )
         return np.asarray(np.linalg.qr(self.at(share))[0])

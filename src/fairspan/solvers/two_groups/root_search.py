@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from fairspan.certificates.solution import TracePoint
 from fairspan.moments.operators import DenseSecondMoments
@@ -223,7 +223,7 @@ class RootSearch:
 
         if not excess(1.0) < 0 < at_left:
             return low + width / 2
-        share = brentq(excess, 0.0, 1.0, xtol=1e-12)
+        share = scipy.optimize.brentq(excess, 0.0, 1.0, xtol=1e-12)
         # A little past a root that is near one end, so that it is soon enclosed from both sides.
         if share < _NEAR_AN_END:
             share *= _PAST
