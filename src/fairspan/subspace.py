@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
+from fairspan.exporting.sql import select_of
 from fairspan.formatting.html_table import Row, first_and_last, html_table
 from fairspan.models.affine import affine_map_of
 from fairspan.models.by_rows import RowModel
@@ -17,11 +18,11 @@ from fairspan.projector import Projector
 from fairspan.provenance import EVIDENCE, Evidence, Provenance, read_evidence, read_provenance
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width
-from fairspan.rows.frames import FrameRows, frame_of
+from fairspan.rows.frames import FrameRows, frame_of, precision_of
 from fairspan.rows.groups import printable, spelled
 from fairspan.rows.registry import restored_there, transformed_there
 from fairspan.soft_projection import check_orthonormal, is_soft, soft_dimension
-from fairspan.storage import SUBSPACE, NotAllowed, read_archive, write_archive
+from fairspan.storage import SUBSPACE, NotAllowed, read_archive, write_archive, write_whole
 from fairspan.typing import FloatArray
 
 # Groups that a notebook shows.
@@ -52,6 +53,9 @@ class FairSubspace:
     oblique_decoder : (p, d) array or None
         The decoder of an oblique projection, orthonormal columns; otherwise it is the transpose of
         the components.
+    whitening : (d,) array or None
+        What coordinates are divided by, so that they have variance one; they are multiplied by it
+        before rows are brought back.
 
     Examples
     --------
@@ -72,6 +76,7 @@ class FairSubspace:
     provenance: Provenance | None = None
     evidence: Evidence | None = None
     oblique_decoder: FloatArray | None = None
+    whitening: FloatArray | None = None
 
     @classmethod
     def of(cls, model: Any) -> "FairSubspace":
@@ -171,13 +176,16 @@ class FairSubspace:
 
     @property
     def encoder(self) -> FloatArray:
-        """E, which makes coordinates of a centred row, shape (d, p): the components."""
-        return self.components
+        """E, which makes coordinates of a centred row, shape (d, p): the components, whitened."""
+        if self.whitening is None:
+            return self.components
+        return np.asarray(self.components / self.whitening[:, None])
 
     @property
     def decoder(self) -> FloatArray:
         """D, which brings a row back from its coordinates, shape (p, d)."""
-        return self.projector.decoder
+        decoder = self.projector.decoder
+        return decoder if self.whitening is None else np.asarray(decoder * self.whitening)
 
     @property
     def projector(self) -> Projector:
@@ -210,6 +218,7 @@ class FairSubspace:
         Returns
         -------
         (n, d) array
+            Of the precision of X: float32 where all of its features are, and float64 otherwise.
             Where the rows lie elsewhere, the same kind of object.
 
         Raises
@@ -220,7 +229,8 @@ class FairSubspace:
         there = transformed_there(X, self)
         if there is not None:
             return there
-        return (self._standardized(self.rows(X))) @ self.components.T
+        reduced = self._standardized(self.rows(X)) @ self.encoder.T
+        return reduced.astype(precision_of(X, self.feature_names), copy=False)
 
     def inverse_transform(self, Z: Any) -> Any:
         """Rows in the original features from their coordinates.
@@ -232,14 +242,16 @@ class FairSubspace:
         Returns
         -------
         (n, p) array
-            Where the coordinates lie on another device, the same kind of object there.
+            Of the precision of Z. Where the coordinates lie on another device, the same kind of
+            object there.
         """
         there = restored_there(Z, self)
         if there is not None:
             return there
         coordinates = ArrayRows(Z).values()
         check_width(coordinates.shape[1], self.n_components, "coordinates")
-        return coordinates @ self.decoder.T * self._scale() + self._mean()
+        rows = coordinates @ self.decoder.T * self._scale() + self._mean()
+        return rows.astype(precision_of(Z), copy=False)
 
     def rows(self, X: Any) -> FloatArray:
         """The features of X as a checked (n, p) array, columns of a frame matched by name."""
@@ -300,6 +312,7 @@ class FairSubspace:
             self,
             components=self.components[:d],
             provenance=made.of_first(d),
+            whitening=None if self.whitening is None else self.whitening[:d],
             evidence=None
             if self.evidence is None
             else replace(self.evidence, arrays={"weights": weights}),
@@ -318,6 +331,7 @@ class FairSubspace:
             "mean": self.mean,
             "scale": self.scale,
             "oblique_decoder": self.oblique_decoder,
+            "whitening": self.whitening,
         }
         arrays = {name: array for name, array in optional.items() if array is not None}
         kind = None
@@ -368,7 +382,69 @@ class FairSubspace:
             read_provenance(header["provenance"]),
             None if kind is None else read_evidence(kind, arrays),
             decoder,
+            arrays.get("whitening"),
         )
+
+    def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float64") -> None:
+        """Write :meth:`transform` as an ONNX graph; needs the extra `onnx`.
+
+        Parameters
+        ----------
+        path : path
+            Where to write it; the file appears only when it is complete.
+        dtype : {"float64", "float32"}
+            Of the graph's input "X", shape (n, p), and of its output "coordinates", shape (n, d).
+            It computes in float64 in any case.
+
+        Raises
+        ------
+        MissingDependency
+            onnx is not installed.
+        InvalidParameter
+            Another dtype, or a file that cannot be written.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairSubspace
+        >>> line = FairSubspace(np.array([[0.6, 0.8]]), np.zeros(2))
+        >>> line.to_onnx("line.onnx")  # doctest: +SKIP
+        """
+        from fairspan.exporting.onnx_graph import graph_bytes  # onnx is an extra
+
+        write_whole(path, graph_bytes(self, dtype))
+
+    def to_sql(self, table: str = "data") -> str:
+        """:meth:`transform` as one SELECT of standard SQL, over columns named as the features.
+
+        Parameters
+        ----------
+        table : str
+            Name of the table.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        Incompatible
+            The features have no names.
+        InvalidParameter
+            A name that SQL cannot hold.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairSubspace
+        >>> line = FairSubspace(np.array([[0.5, 1.0]]), np.ones(2), feature_names=("x", "y"))
+        >>> print(line.to_sql())
+        SELECT
+          5e-01 * (CAST("x" AS DOUBLE PRECISION) - 1e+00)
+          + 1e+00 * (CAST("y" AS DOUBLE PRECISION) - 1e+00) AS "fairpca0"
+        FROM "data"
+        """
+        return select_of(self, table)
 
     def _standardized(self, rows: FloatArray) -> FloatArray:
         return (rows - self._mean()) / self._scale()
