@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from bank import INTEGRALITY_GAP, TIE, TWO_LINES
+from by_hand import projector_distance
 from fairspan import FairPCA, verify
-from fairspan.certificates.optimality import certified, goal, judged
+from fairspan.certificates.optimality import by_pooled_variance, certified, goal, judged
 from fairspan.certificates.proof import Proof
 from fairspan.errors import Incompatible
 from fairspan.moments.operators import DenseSecondMoments
@@ -332,3 +333,16 @@ def test_nash_welfare_of_far_larger_features_is_moved_by_the_logarithm_of_their_
         expected = getattr(plain.solution_, name) + moved
         assert getattr(far.solution_, name) == pytest.approx(expected, rel=1e-9)
     assert verify(far, X * 2.0**power, groups).holds
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_ordered_basis_is_orthonormal_to_a_rounding_or_two(seed):
+    """Ten roundings, which two products leave, would show beside hardly any error."""
+    rng = np.random.default_rng(seed)
+    p, d = 30, int(rng.integers(1, 30))
+    rows = rng.standard_normal((2, 60, p)) * np.geomspace(10, 0.01, p)
+    problem = problem_of([each.T @ each / 60 for each in rows], d, TotalError())
+    basis = np.linalg.qr(rng.standard_normal((p, d)))[0]
+    ordered = by_pooled_variance(problem, basis)
+    assert np.abs(ordered.T @ ordered - np.eye(d)).max() <= 4 * np.finfo(np.float64).eps
+    assert projector_distance(ordered.T, basis.T) <= 1e-13

@@ -15,7 +15,7 @@ from fairspan.errors import Incompatible, MissingDependency
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.problem import CovariancesWithin
 from fairspan.problem.restrictions import CovarianceParity, MeanParity
-from fairspan.solvers.restrictions.covariance_ascent import best_within
+from fairspan.solvers.restrictions.covariance_ascent import ascended, best_within
 from fairspan.solvers.restrictions.covariances import program
 from problems import problem_of
 from real_data import load
@@ -245,3 +245,19 @@ def test_real_data(name):
         # The gap of the program is at most a tenth of the variance kept on these data.
         tight.set_params(solver="semidefinite").fit_moments(moments)
         assert tight.solution_.gap <= 0.1 * tight.explained_variance_.sum()
+
+
+@pytest.mark.parametrize("share", [0.8, 0.3, 0.1])
+def test_no_other_start_of_an_ascent_ends_higher(share):
+    limit = share * covariance_gap(fit(MeanParity(), 3))
+    S, f, D = figures()
+    found = fit(CovarianceParity(tolerance=limit), 3)
+    Q = np.linalg.svd(f[None])[2][1:].T
+    rng = np.random.default_rng(1)
+    kept = []
+    for _ in range(20):
+        start = np.linalg.qr(rng.standard_normal((Q.shape[1], 3)))[0]
+        V = ascended(Q.T @ S @ Q, Q.T @ D @ Q, limit, start)
+        if np.abs(np.linalg.eigvalsh(V.T @ Q.T @ D @ Q @ V)).max() <= limit * (1 + 1e-6):
+            kept.append(float(np.vdot(V, Q.T @ S @ Q @ V)))
+    assert np.trace(S) - found.solution_.objective >= max(kept) * (1 - 1e-4)

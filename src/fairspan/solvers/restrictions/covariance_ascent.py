@@ -15,6 +15,8 @@ from fairspan.typing import FloatArray
 
 # The limit is met up to this share of ||D||; before the Newton steps, which square it, up to more.
 _NEAR, _BEFORE_NEWTON = 1e-9, 1e-6
+# A value that changes by less has settled.
+_SETTLED = 1e-5
 # Beyond this the penalty drowns the objective's digits.
 _LARGEST_RATE = 1e6
 _NEWTON_STEPS = 8
@@ -22,6 +24,8 @@ _NEWTON_STEPS = 8
 _STEPS = 40
 # An ascent takes a second for 200 features, and a minute for 2,000.
 _SEVERAL_STARTS = 200
+# Of few features some starts are drawn, always the same: ascents end in many places.
+_DRAWN, _DRAWN_UP_TO = 12, 60
 # A multiplier, in units of ||S|| / ||D||, beyond which the bound no longer falls.
 _LARGEST_MULTIPLIER = 1e8
 
@@ -66,7 +70,7 @@ def best_within(
         tau, such that some subspace meets it.
     starts : sequence of (p, d) arrays
         Where ascents begin, the likeliest first: the others, and the direct choice, are tried where
-        there are few features.
+        there are few features, and of fewer some that are drawn.
 
     Returns
     -------
@@ -76,6 +80,9 @@ def best_within(
     direct = safe @ leading_subspace(safe.T @ moment @ safe, d).vectors
     most = limit + _NEAR * _spectral_norm(difference)
     tried = [*starts, direct] if len(moment) <= _SEVERAL_STARTS else starts[:1]
+    if len(moment) <= _DRAWN_UP_TO:
+        drawn = np.random.default_rng(0).standard_normal((_DRAWN, *direct.shape))
+        tried = [*tried, *np.linalg.qr(drawn)[0]]
     found = [ascended(moment, difference, limit, each) for each in tried]
     meeting = [V for V in found if _spectral_norm(V.T @ difference @ V) <= most]
     return max([direct, *meeting], key=lambda basis: float(np.vdot(basis, moment @ basis)))
@@ -108,7 +115,7 @@ def ascended(
     """A local maximum of tr(V'SV) within the limit, shape (p, d)."""
     size, spread = _spectral_norm(moment) or 1.0, _spectral_norm(difference)
     moment, difference, limit = moment / size, difference / spread, limit / spread
-    basis, rate, last = start, 10.0, np.inf
+    basis, rate, last, kept = start, 10.0, np.inf, -np.inf
     multiplier = np.zeros((basis.shape[1],) * 2)
     for _ in range(60):
         outcome = scipy.optimize.minimize(
@@ -125,7 +132,9 @@ def ascended(
         multiplier = _exceeding(turned @ multiplier @ turned.T + rate * within, rate * limit)
         basis = found
         violation = float(np.linalg.norm(_exceeding(within, limit), 2))
-        if violation < _BEFORE_NEWTON:
+        before, kept = kept, float(np.vdot(basis, moment @ basis))
+        # A subspace within the limit is no maximum while its value still moves.
+        if violation < _BEFORE_NEWTON and abs(kept - before) <= _SETTLED * kept:
             break
         if violation > last / 4:
             rate = min(4 * rate, _LARGEST_RATE)
