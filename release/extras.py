@@ -48,4 +48,12 @@ assert abs(parted.solution_.objective - model.solution_.objective) < 1e-9
 relaxed = fs.FairPCA(2, solver="semidefinite").fit(X, sensitive_features=groups)
 assert abs(relaxed.solution_.objective - model.solution_.objective) < 1e-5
 """,
+    "onnx": _ROWS
+    + """
+import numpy as np
+from onnx.reference import ReferenceEvaluator
+model.subspace_.to_onnx("fair.onnx")
+(made,) = ReferenceEvaluator("fair.onnx").run(None, {"X": X})
+assert np.allclose(made, model.transform(X))
+""",
 }

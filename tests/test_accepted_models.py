@@ -18,12 +18,12 @@ def test_scikit_learn_models_project_as_they_do_themselves(model):
 
 
 def test_other_models_are_refused():
-    with pytest.raises(InvalidType, match="PCA that is not fitted"):
+    with pytest.raises(InvalidType, match="The PCA has not been fitted"):
         FairSubspace.of(PCA(2))
-    with pytest.raises(InvalidType, match="FairPCA that is not fitted"):
+    with pytest.raises(InvalidType, match="The FairPCA has not been fitted"):
         FairSubspace.of(FairPCA(2))
-    with pytest.raises(InvalidType, match="The model is a str"):
-        FairSubspace.of("model")
+    with pytest.raises(InvalidType, match="The model is of type set"):
+        FairSubspace.of({"model"})
     with pytest.raises(InvalidInput, match="not orthonormal"):
         FairSubspace.of(2 * BASIS)
     with pytest.raises(InvalidInput, match="1 <= d <= p"):

@@ -315,7 +315,7 @@ def test_bad_subspaces():
     moments = GroupMoments.from_rows(frame, ["a", "b"] * 10)
     with pytest.raises(InvalidInput, match=r"\('u', 'y'\).*\('u', 'v'\)"):
         regression.principal_component_regression(moments, "y", PCA(1).fit(frame[["u", "y"]]))
-    with pytest.raises(InvalidType, match="not fitted"):
+    with pytest.raises(InvalidType, match="has not been fitted"):
         regression.principal_component_regression(moments, "y", PCA(1))
     still = GroupMoments.from_rows(np.column_stack([frame, np.ones(20)]), ["a", "b"] * 10)
     with pytest.raises(InvalidInput, match="do not vary: component 1"):

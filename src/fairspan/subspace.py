@@ -9,20 +9,22 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
+from fairspan.exporting.sql import select_of
 from fairspan.formatting.html_table import Row, first_and_last, html_table
+from fairspan.models.affine import affine_map_of
+from fairspan.models.by_rows import RowModel
+from fairspan.models.parts import ALLOWED_MODELS, Part, part_of
 from fairspan.projector import Projector
 from fairspan.provenance import EVIDENCE, Evidence, Provenance, read_evidence, read_provenance
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width
-from fairspan.rows.frames import FrameRows, frame_of
+from fairspan.rows.frames import FrameRows, frame_of, precision_of
 from fairspan.rows.groups import printable, spelled
 from fairspan.rows.registry import restored_there, transformed_there
 from fairspan.soft_projection import check_orthonormal, is_soft, soft_dimension
-from fairspan.storage import SUBSPACE, NotAllowed, read_archive, write_archive
+from fairspan.storage import SUBSPACE, NotAllowed, read_archive, write_archive, write_whole
 from fairspan.typing import FloatArray
 
-# Classes of scikit-learn whose models project: by name, so that it need not be imported.
-_PROJECTING = {"PCA", "IncrementalPCA", "TruncatedSVD"}
 # Groups that a notebook shows.
 _MOST_GROUPS = 20
 
@@ -51,6 +53,9 @@ class FairSubspace:
     oblique_decoder : (p, d) array or None
         The decoder of an oblique projection, orthonormal columns; otherwise it is the transpose of
         the components.
+    whitening : (d,) array or None
+        What coordinates are divided by, so that they have variance one; they are multiplied by it
+        before rows are brought back.
 
     Examples
     --------
@@ -71,6 +76,7 @@ class FairSubspace:
     provenance: Provenance | None = None
     evidence: Evidence | None = None
     oblique_decoder: FloatArray | None = None
+    whitening: FloatArray | None = None
 
     @classmethod
     def of(cls, model: Any) -> "FairSubspace":
@@ -78,9 +84,13 @@ class FairSubspace:
 
         Parameters
         ----------
-        model : FairPCA, FairSubspace, fitted PCA, IncrementalPCA or TruncatedSVD, or (d, p) array
-            A bare array has orthonormal rows and is centred at the mean of the rows it is shown.
-            Only FairPCA and FairSubspace may be soft projections.
+        model : fitted model, (d, p) array, or path
+            A FairPCA or FairSubspace, or whatever has `transform` and `inverse_transform` that
+            project rows linearly: a PCA, an oblique encoder with its decoder, or a pipeline, whose
+            part up to the first step that cannot be undone is taken. Where a pipeline first
+            standardizes features, its errors are in standardized units, as those of a FairPCA with
+            `scale`. A bare array has orthonormal rows and is centred at the mean of the rows it is
+            shown. A path names a file that :meth:`save` wrote.
 
         Returns
         -------
@@ -91,7 +101,10 @@ class FairSubspace:
         InvalidType
             Something else, or a model that is not fitted.
         InvalidInput
-            Components that are not orthonormal, or an encoder that does not undo its decoder.
+            Components that are not orthonormal, an encoder that does not undo its decoder, or a
+            model that does not say how many features it takes.
+        Incompatible
+            A model that is no projection onto a subspace, such as a KernelPCA.
 
         Examples
         --------
@@ -100,34 +113,40 @@ class FairSubspace:
         >>> FairSubspace.of(np.array([[0.6, 0.8]]))
         <FairSubspace of 1 in 2 features>
         """
-        if isinstance(model, FairSubspace):
-            model.projector.check()
-            return model
-        fitted = getattr(model, "subspace_", None)
-        if isinstance(fitted, FairSubspace):
-            return fitted
-        is_array = isinstance(model, np.ndarray)
-        components = model if is_array else getattr(model, "components_", None)
-        kinds = {each.__name__ for each in type(model).__mro__}
-        if components is None or not (is_array or kinds & _PROJECTING):
-            raise InvalidType(
-                f"The model is a {type(model).__name__}"
-                + (" that is not fitted" if hasattr(model, "fit") and components is None else ""),
-                "Allowed are a fitted FairPCA, FairSubspace, PCA, IncrementalPCA or TruncatedSVD, "
-                "or a (d, p) array with orthonormal rows",
-                "Fit the model first, or pass its components as an array",
-            )
-        basis = np.asarray(components, dtype=np.float64)
-        check_orthonormal(basis)
-        if is_array:
-            return cls(basis, None)
-        names = getattr(model, "feature_names_in_", None)
-        mean = getattr(model, "mean_", None)  # TruncatedSVD does not centre
-        return cls(
-            basis,
-            np.zeros(basis.shape[1]) if mean is None else np.asarray(mean, dtype=np.float64),
-            center="none" if mean is None else "global",
-            feature_names=None if names is None else tuple(names),
+        read = read_as_it_is(model).does
+        if isinstance(read, FairSubspace):
+            return read
+        raise Incompatible(
+            f"The {type(model).__name__} is no projection onto a subspace",
+            "Allowed are models that project linearly: fairspan.audit judges others by their rows",
+            "Pass it to fairspan.audit, together with rows",
+        )
+
+    def behind(
+        self,
+        mean: FloatArray | None,
+        scale: FloatArray | None,
+        names: tuple[str, ...] | None,
+    ) -> "FairSubspace":
+        """The same for rows before a mean was subtracted from them and a scale divided them.
+
+        Parameters
+        ----------
+        mean, scale : (p,) arrays or None
+            None for what was not done.
+        names : tuple of str or None
+            Of the features of such rows.
+        """
+        made = replace(self, feature_names=names or self.feature_names)
+        if mean is None:
+            return made
+        own = made._mean()
+        return replace(
+            made,
+            mean=mean + own if scale is None else mean + scale * own,
+            scale=scale if self.scale is None else self.scale * (1.0 if scale is None else scale),
+            # The origin is now where the mean was.
+            center="global" if self.center == "none" and mean.any() else self.center,
         )
 
     @property
@@ -157,13 +176,16 @@ class FairSubspace:
 
     @property
     def encoder(self) -> FloatArray:
-        """E, which makes coordinates of a centred row, shape (d, p): the components."""
-        return self.components
+        """E, which makes coordinates of a centred row, shape (d, p): the components, whitened."""
+        if self.whitening is None:
+            return self.components
+        return np.asarray(self.components / self.whitening[:, None])
 
     @property
     def decoder(self) -> FloatArray:
         """D, which brings a row back from its coordinates, shape (p, d)."""
-        return self.projector.decoder
+        decoder = self.projector.decoder
+        return decoder if self.whitening is None else np.asarray(decoder * self.whitening)
 
     @property
     def projector(self) -> Projector:
@@ -196,6 +218,7 @@ class FairSubspace:
         Returns
         -------
         (n, d) array
+            Of the precision of X: float32 where all of its features are, and float64 otherwise.
             Where the rows lie elsewhere, the same kind of object.
 
         Raises
@@ -206,7 +229,8 @@ class FairSubspace:
         there = transformed_there(X, self)
         if there is not None:
             return there
-        return (self._standardized(self.rows(X))) @ self.components.T
+        reduced = self._standardized(self.rows(X)) @ self.encoder.T
+        return reduced.astype(precision_of(X, self.feature_names), copy=False)
 
     def inverse_transform(self, Z: Any) -> Any:
         """Rows in the original features from their coordinates.
@@ -218,14 +242,16 @@ class FairSubspace:
         Returns
         -------
         (n, p) array
-            Where the coordinates lie on another device, the same kind of object there.
+            Of the precision of Z. Where the coordinates lie on another device, the same kind of
+            object there.
         """
         there = restored_there(Z, self)
         if there is not None:
             return there
         coordinates = ArrayRows(Z).values()
         check_width(coordinates.shape[1], self.n_components, "coordinates")
-        return coordinates @ self.decoder.T * self._scale() + self._mean()
+        rows = coordinates @ self.decoder.T * self._scale() + self._mean()
+        return rows.astype(precision_of(Z), copy=False)
 
     def rows(self, X: Any) -> FloatArray:
         """The features of X as a checked (n, p) array, columns of a frame matched by name."""
@@ -286,6 +312,7 @@ class FairSubspace:
             self,
             components=self.components[:d],
             provenance=made.of_first(d),
+            whitening=None if self.whitening is None else self.whitening[:d],
             evidence=None
             if self.evidence is None
             else replace(self.evidence, arrays={"weights": weights}),
@@ -304,6 +331,7 @@ class FairSubspace:
             "mean": self.mean,
             "scale": self.scale,
             "oblique_decoder": self.oblique_decoder,
+            "whitening": self.whitening,
         }
         arrays = {name: array for name, array in optional.items() if array is not None}
         kind = None
@@ -354,7 +382,69 @@ class FairSubspace:
             read_provenance(header["provenance"]),
             None if kind is None else read_evidence(kind, arrays),
             decoder,
+            arrays.get("whitening"),
         )
+
+    def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float64") -> None:
+        """Write :meth:`transform` as an ONNX graph; needs the extra `onnx`.
+
+        Parameters
+        ----------
+        path : path
+            Where to write it; the file appears only when it is complete.
+        dtype : {"float64", "float32"}
+            Of the graph's input "X", shape (n, p), and of its output "coordinates", shape (n, d).
+            It computes in float64 in any case.
+
+        Raises
+        ------
+        MissingDependency
+            onnx is not installed.
+        InvalidParameter
+            Another dtype, or a file that cannot be written.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairSubspace
+        >>> line = FairSubspace(np.array([[0.6, 0.8]]), np.zeros(2))
+        >>> line.to_onnx("line.onnx")  # doctest: +SKIP
+        """
+        from fairspan.exporting.onnx_graph import graph_bytes  # onnx is an extra
+
+        write_whole(path, graph_bytes(self, dtype))
+
+    def to_sql(self, table: str = "data") -> str:
+        """:meth:`transform` as one SELECT of standard SQL, over columns named as the features.
+
+        Parameters
+        ----------
+        table : str
+            Name of the table.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        Incompatible
+            The features have no names.
+        InvalidParameter
+            A name that SQL cannot hold.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairSubspace
+        >>> line = FairSubspace(np.array([[0.5, 1.0]]), np.ones(2), feature_names=("x", "y"))
+        >>> print(line.to_sql())
+        SELECT
+          5e-01 * (CAST("x" AS DOUBLE PRECISION) - 1e+00)
+          + 1e+00 * (CAST("y" AS DOUBLE PRECISION) - 1e+00) AS "fairpca0"
+        FROM "data"
+        """
+        return select_of(self, table)
 
     def _standardized(self, rows: FloatArray) -> FloatArray:
         return (rows - self._mean()) / self._scale()
@@ -392,6 +482,84 @@ class FairSubspace:
                 f"(by {made.solver}, fairspan {made.version})"
             ],
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ReadModel:
+    """A model as it is, with what it says of the rows that it was fitted on.
+
+    Attributes
+    ----------
+    does : FairSubspace or RowModel
+        A projection, or what only rows can tell.
+    moments : object
+        Those that a FairPCA holds, as they are; None of anything else.
+    n_fitted : int or None
+    is_pca : bool
+        Whether it shows orthonormal components and a mean, as every kind of PCA does.
+    part : Part or None
+        Of a model that was read by its methods.
+    """
+
+    does: FairSubspace | RowModel
+    moments: Any = None
+    n_fitted: int | None = None
+    is_pca: bool = False
+    part: Part | None = None
+
+
+def read_as_it_is(model: Any, n_features: int | None = None) -> ReadModel:
+    """What any accepted model does to rows: a projection, or what only rows can tell.
+
+    Parameters
+    ----------
+    model : as :meth:`FairSubspace.of` takes it, or a nonlinear one
+    n_features : int, optional
+        p, for a model that does not say it.
+
+    Raises
+    ------
+    InvalidType, InvalidInput
+        As :meth:`FairSubspace.of`.
+    """
+    if isinstance(model, FairSubspace):
+        model.projector.check()
+        return ReadModel(model)
+    if isinstance(model, str | os.PathLike):
+        return ReadModel(_loaded(model))
+    if isinstance(fitted := getattr(model, "subspace_", None), FairSubspace):
+        return ReadModel(fitted, getattr(model, "moments_", None))
+    if isinstance(model, np.ndarray):
+        basis = np.asarray(model, dtype=np.float64)
+        check_orthonormal(basis)
+        return ReadModel(FairSubspace(basis, None))
+    part = part_of(model, n_features)
+    inner, moments, has_mean = getattr(part.core, "subspace_", None), None, False
+    if isinstance(inner, FairSubspace):
+        moments = getattr(part.core, "moments_", None)
+    else:
+        found = affine_map_of(part)
+        if found is None:
+            return ReadModel(RowModel.of(part), n_fitted=part.n_fitted, part=part)
+        has_mean = hasattr(part.core, "mean_")
+        center = "global" if has_mean or found.mean.any() else "none"  # TruncatedSVD has none
+        inner = FairSubspace(
+            found.components, found.mean, center=center, oblique_decoder=found.oblique_decoder
+        )
+        has_mean = has_mean and found.is_declared
+    does = inner.behind(part.mean, part.scale, part.feature_names)
+    return ReadModel(does, moments, part.n_fitted, has_mean, part)
+
+
+def _loaded(path: str | os.PathLike[str]) -> FairSubspace:
+    try:
+        return FairSubspace.load(path)
+    except FileNotFoundError as error:
+        raise InvalidType(
+            f"The model is {os.fspath(path)!r}, and there is no such file",
+            ALLOWED_MODELS,
+            "Check the name, or pass the model itself",
+        ) from error
 
 
 def feature_values(X: Any, names: tuple[str, ...] | None) -> FloatArray:

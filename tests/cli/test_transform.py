@@ -1,6 +1,7 @@
 import io
 import sys
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -140,3 +141,18 @@ def test_a_reader_that_stops_early_is_no_error_message(installed, model, feature
     )
     result = installed(code=code)
     assert (result.status, result.out, result.err) == (1, '"fairpca0","fairpca1"\n', "")
+
+
+def test_a_query_in_place_of_rows(run, model, data, table, features, in_python):
+    result = run("transform", model, "--as", "sql")
+    assert (result.status, result.err) == (0, "")
+    database = duckdb.connect()
+    database.register("data", table[features])
+    made = database.sql(result.out).df()
+    assert list(made.columns) == ["fairpca0", "fairpca1"]
+    np.testing.assert_allclose(made, in_python.transform(table[features]), rtol=0, atol=1e-9)
+    for more in ([data], ["-o", "out.csv"], ["--json"]):
+        refused = run("transform", model, *more, "--as", "sql")
+        assert refused.status == 2
+        assert "a query of MODEL alone" in refused.err
+    assert run("transform", model, data).status == 2

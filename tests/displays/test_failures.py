@@ -17,7 +17,8 @@ FAIR = FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels)
 def test_only_a_fitted_estimator_is_shown(name, estimator):
     display = getattr(displays, name)
     rows = (ROWS.X, ROWS.labels) if name == "ReducedRowsDisplay" else ()
-    with pytest.raises(InvalidType, match=f"{name} received.*fitted FairPCA.*Fit one first"):
+    remedy = "Call its fit first" if isinstance(estimator, FairPCA) else "Fit one first"
+    with pytest.raises(InvalidType, match=f"{name} received.*fitted FairPCA.*{remedy}"):
         display.from_estimator(estimator, *rows)
 
 

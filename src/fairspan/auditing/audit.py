@@ -239,11 +239,15 @@ def audit(
     Parameters
     ----------
     models : model, or mapping of name to model
-        FairPCA, FairSubspace, a fitted scikit-learn PCA, IncrementalPCA or TruncatedSVD, or a
-        (d, p) array with orthonormal rows. Each reconstructs with its own mean and scale; a model
-        with center="group" is judged about each group's own mean, a bare array about the mean of
-        the audited rows. Beside a FairPCA, ordinary PCA of the rows that it was fitted on is added
-        under the name "PCA", judged about the same centre.
+        Any fitted object with `transform` and `inverse_transform`: a FairPCA, a PCA, a pipeline
+        (its steps up to the first that cannot be undone, such as a classifier), a KernelPCA; or a
+        FairSubspace, the path of a saved one, or a (d, p) array with orthonormal rows. Each
+        reconstructs with its own mean and scale; a model with center="group" is judged about each
+        group's own mean, a bare array about the mean of the audited rows. Where a pipeline first
+        standardizes features, errors are in standardized units. A model that is no projection, such
+        as a KernelPCA, has errors by rows, and no estimates for new rows. Beside a FairPCA,
+        ordinary PCA of the rows that it was fitted on is added under the name "PCA", judged about
+        the same centre.
     X : (n, p) table of finite numbers
         Training or held-out rows, as `GroupMoments.from_rows` takes them.
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
@@ -287,6 +291,8 @@ def audit(
         A group that a model was not fitted on.
     InvalidType
         A model of another kind, or one that is not fitted.
+    Incompatible
+        Moments in place of rows, for a model that is no projection.
 
     Notes
     -----
@@ -311,7 +317,6 @@ def audit(
     >>> result.verdict.kind
     'harm, and repair moves it'
     """
-    audited = models_of(models)
     if (X is None) == (moments is None):
         raise InvalidInput(
             "audit received " + ("neither X nor moments" if X is None else "both X and moments"),
@@ -329,6 +334,7 @@ def audit(
     beside = {"labels": labels, "clusters": clusters}
     if X is not None:
         rows = rows_beside(X, sensitive_features, beside, sample_weight)
+        audited = models_of(models, rows.n_features)
         return audit_rows(audited, rows, options=options, max_groups=max_groups)
     for name, values in beside.items():
         if values is not None:
@@ -337,17 +343,16 @@ def audit(
                 f"Allowed are {name} of rows",
                 "Make each block of moments of whole clusters, and of rows with labels",
             )
-    if holds_matrices(moments):
-        return audit_moments(audited, [moments], options)
-    if not isinstance(moments, Sequence) or not all(map(holds_matrices, moments)):
+    blocks = [moments] if holds_matrices(moments) else moments
+    if not isinstance(blocks, Sequence) or not all(map(holds_matrices, blocks)):
         raise InvalidType(
             f"moments is a {type(moments).__name__}",
             "Allowed are a GroupMoments, or a sequence of them",
             "Make them with GroupMoments.from_rows or GroupMoments.load",
         )
-    if not moments:
+    if not blocks:
         raise InvalidInput("moments is empty", "Allowed is at least one block", "Pass a block")
-    return audit_moments(audited, moments, options)
+    return audit_moments(models_of(models, blocks[0].n_features), blocks, options)
 
 
 def audit_rows(

@@ -9,7 +9,7 @@ import numpy as np
 from fairspan.auditing.models import Audited
 from fairspan.auditing.row_statistics import Benchmark, Projection
 from fairspan.certificates.claims import settings_from
-from fairspan.errors import FairspanError
+from fairspan.errors import FairspanError, Incompatible
 from fairspan.estimator.fitting import fit_subspace
 from fairspan.linalg.threads import in_threads
 from fairspan.metrics.reconstruction import reference_point
@@ -242,6 +242,12 @@ class _Refits:
     def of(self, each: Audited) -> Projector:
         """A model fitted anew, in the units of the one that there is."""
         subspace, made = each.subspace, each.subspace.provenance
+        if not each.is_known:
+            raise Incompatible(
+                "how it was fitted is not known, so it was not fitted again without each part",
+                "Allowed are PCA and FairPCA, alone or after a standardization",
+                "Audit it on rows that were held out",
+            )
         scale, training = subspace.scale, self.training
         if made is None or _is_plain(each):
             about: Center = "none" if subspace.center == "none" else "global"

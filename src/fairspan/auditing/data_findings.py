@@ -164,7 +164,7 @@ def _components_of_rare_indicators(
     making: set[int] = set()
     made = []
     for each in audited:
-        if each.subspace.scale is None or not len(indicators):
+        if each.subspace.scale is None or each.by_rows is not None or not len(indicators):
             continue
         loadings = each.subspace.components**2
         loadings = loadings / loadings.sum(axis=1, keepdims=True)

@@ -6,8 +6,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairspan.auditing.block_statistics import block_figures, errors_without_each
+from fairspan.auditing.by_rows import (
+    NO_PROJECTION,
+    check_projections,
+    clusters_refused,
+    figures_by_rows,
+)
 from fairspan.auditing.cross_fitting import CrossFitted, cross_fitted
-from fairspan.auditing.estimating import figures_by_fold, figures_of_errors, read_rows
+from fairspan.auditing.estimating import (
+    FoldedRows,
+    figures_by_fold,
+    figures_of_errors,
+    read_rows,
+)
 from fairspan.auditing.expected_losses import Expectations, ExpectedFigures, expected_figures
 from fairspan.auditing.intervals import (
     Estimate,
@@ -58,7 +69,35 @@ def judged_on_rows(
     options: Expectations,
 ) -> Judged:
     """Judge models on rows, read twice: for moments, and for spreads; and on their moments."""
-    moments, folded, why = read_rows(audited, rows, moments, limit, options)
+    linear = [each for each in audited if each.by_rows is None]
+    others = [each for each in audited if each.by_rows is not None]
+    if others and options.by_cluster:
+        raise clusters_refused(others[0])
+    if not linear:
+        options = replace(options, folds=None)
+    moments, folded, why = read_rows(linear, rows, moments, limit, options)
+    results, seen = _judged_projections(linear, rows, moments, folded, why, options)
+    if others:
+        results += _judged_by_rows(others, rows, moments, options)
+        places = {each.name: place for place, each in enumerate(audited)}
+        results.sort(key=lambda model: places[model.name])
+    in_features = folded is None or folded.rows.n_features == moments.n_features
+    folds = None if folded is None else folded.moments
+    ordered = seen.ordered if in_features and seen is not None else ()
+    return Judged(results, moments, ordered, folds)
+
+
+def _judged_projections(
+    audited: Sequence[Audited],
+    rows: Rows,
+    moments: Moments,
+    folded: FoldedRows | None,
+    why: str | None,
+    options: Expectations,
+) -> tuple[list[ModelAudit], RowFigures | None]:
+    """Projections, judged by moments, with intervals from one more pass over the rows."""
+    if not audited:
+        return [], None
     judged = [_judge(each, moments) for each in audited]
     here = [
         each.was_fitted_on(moments, figures.errors)
@@ -90,9 +129,31 @@ def judged_on_rows(
             audited, judged, spreads, expected, seen.kurtosis, strict=True
         )
     ]
-    in_features = folded is None or folded.rows.n_features == moments.n_features
-    folds = None if folded is None else folded.moments
-    return Judged(results, moments, seen.ordered if in_features else (), folds)
+    return results, seen
+
+
+def _judged_by_rows(
+    audited: Sequence[Audited], rows: Rows, moments: Moments, options: Expectations
+) -> list[ModelAudit]:
+    """Models that are no projections: the errors of the rows themselves."""
+    judged, seen = figures_by_rows(audited, rows, moments, has_labels=options.has_labels)
+    return [
+        replace(
+            _model_audit(
+                each,
+                figures,
+                moments,
+                error_estimates(figures.errors, errors, seen.sizes, options.level),
+                disparity_estimate(figures.errors, errors, seen.sizes, options.level),
+                None,
+                np.nan_to_num(kurtosis[0]),
+            ),
+            why_no_estimates=NO_PROJECTION,
+        )
+        for each, figures, errors, kurtosis in zip(
+            audited, judged, seen.standard_errors[:, 0], seen.kurtosis, strict=True
+        )
+    ]
 
 
 def judged_on_moments(
@@ -102,6 +163,7 @@ def judged_on_moments(
     options: Expectations,
 ) -> list[ModelAudit]:
     """Judge models on moments alone; two or more blocks give jackknife intervals."""
+    check_projections(audited)
     judged = [_judge(each, pooled) for each in audited]
     expected = _nothing(audited, pooled.n_groups)
     failures: dict[str, str] = {}

@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.estimator.fitting import fit_subspace
+from fairspan.models.by_rows import RowModel
 from fairspan.moments.center import Center
+from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, is_moments
 from fairspan.rows.groups import Label, listed, printable
-from fairspan.subspace import FairSubspace
+from fairspan.subspace import FairSubspace, ReadModel, read_as_it_is
 from fairspan.typing import FloatArray
 
 _PLAIN = "total_error"
@@ -32,6 +34,11 @@ class Audited:
     is_plain_pca : bool
     baseline : str or None
         Name of the ordinary PCA that it is compared with.
+    by_rows : RowModel or None
+        What it does to rows, where it is no projection. Its subspace then is a stand-in that holds
+        features, units and dimension alone.
+    is_known : bool
+        Whether how it was fitted is known, so that it can be fitted again to other rows.
     """
 
     name: str
@@ -40,6 +47,8 @@ class Audited:
     n_fitted: int | None
     is_plain_pca: bool
     baseline: str | None = None
+    by_rows: RowModel | None = None
+    is_known: bool = True
 
     @property
     def has_names(self) -> bool:
@@ -87,8 +96,14 @@ class Audited:
         return mean is not None and bool((np.abs(mean - moments.mean) <= 1e-6 * spread).all())
 
 
-def models_of(models: Any) -> list[Audited]:
+def models_of(models: Any, n_features: int | None = None) -> list[Audited]:
     """Read one model or a mapping, and add ordinary PCA where a model carries moments.
+
+    Parameters
+    ----------
+    models : model, or mapping of name to model
+    n_features : int, optional
+        p, for models that do not say it.
 
     Raises
     ------
@@ -97,12 +112,12 @@ def models_of(models: Any) -> list[Audited]:
     InvalidType
         A model of another kind, or one that is not fitted.
     """
-    named = models if isinstance(models, Mapping) else {_default_name(models): models}
+    named = models if isinstance(models, Mapping) else {_default_name(models, n_features): models}
     if not named:
         raise InvalidInput(
             "models is an empty mapping", "Allowed is at least one model", "Pass a fitted model"
         )
-    audited = [read_model(str(name), model) for name, model in named.items()]
+    audited = [read_model(str(name), model, n_features) for name, model in named.items()]
     _check_same_features(audited)
     return _with_plain_beside(audited)
 
@@ -134,28 +149,51 @@ def _is_ordinary(subspace: FairSubspace) -> bool:
     return (provenance.criterion, subspace.center) in ((_PLAIN, "global"), (_PLAIN, "none"))
 
 
-def _default_name(model: Any) -> str:
-    subspace = FairSubspace.of(model)
-    if subspace.provenance is not None:
-        return "PCA" if _is_ordinary(subspace) else subspace.provenance.minimised
+def _default_name(model: Any, n_features: int | None) -> str:
+    does = read_as_it_is(model, n_features).does
+    if isinstance(does, FairSubspace) and does.provenance is not None:
+        return "PCA" if _is_ordinary(does) else does.provenance.minimised
     return "array" if isinstance(model, np.ndarray) else type(model).__name__
 
 
-def read_model(name: str, model: Any) -> Audited:
+def read_model(name: str, model: Any, n_features: int | None = None) -> Audited:
     """A model under audit, by this name."""
-    subspace = FairSubspace.of(model)
-    moments = getattr(model, "moments_", None)
-    kept = moments if is_moments(moments) else None
-    provenance = subspace.provenance
-    if provenance is not None:
-        n_fitted: int | None = sum(provenance.counts)
-        is_plain = _is_ordinary(subspace)
-    else:
-        n_fitted = getattr(model, "n_samples_", None) or getattr(model, "n_samples_seen_", None)
-        is_plain = hasattr(model, "mean_")
+    read, shown = read_as_it_is(model, n_features), printable(name)
+    if isinstance(read.does, RowModel):
+        stand_in = _stand_in(read.does)
+        return Audited(shown, stand_in, None, read.n_fitted, False, None, read.does, False)
+    provenance = read.does.provenance
+    if provenance is None:
+        known = read.is_pca or read.part is None
+        return Audited(shown, read.does, None, read.n_fitted, read.is_pca, is_known=known)
     return Audited(
-        printable(name), subspace, kept, None if n_fitted is None else int(n_fitted), is_plain
+        shown, read.does, _moments_of(read), sum(provenance.counts), _is_ordinary(read.does)
     )
+
+
+def _stand_in(model: RowModel) -> FairSubspace:
+    """A subspace of a nonlinear model's features, units and dimension."""
+    axes = np.eye(model.dimension, model.n_features)
+    return FairSubspace(axes, None, model.scale, feature_names=model.feature_names)
+
+
+def _moments_of(read: ReadModel) -> Moments | None:
+    """The moments that a model carries, in units of the rows that it takes."""
+    if not is_moments(read.moments):
+        return None
+    part, kept = read.part, cast(Moments, read.moments)
+    scale = read.does.scale
+    if part is None or part.mean is None:
+        return kept
+    if not isinstance(kept, GroupMoments):
+        return None
+    unit = np.ones_like(part.mean) if part.scale is None else part.scale
+    again = kept.divided_by(1 / unit)
+    again = replace(again, means=again.means + part.mean, feature_names=part.feature_names)
+    deviations = again.standard_deviations
+    usual = np.where(deviations > 0, deviations, 1.0)
+    # Ordinary PCA beside it is that of features in the same units.
+    return again if scale is None or np.allclose(scale, usual) else None
 
 
 def _with_plain_beside(audited: Sequence[Audited]) -> list[Audited]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from io import BytesIO
+from typing import Protocol
 
 import numpy as np
 
@@ -56,6 +57,13 @@ class Benchmark:
         return np.asarray(rows if self.scale is None else rows / self.scale)
 
 
+class Reconstructs(Protocol):
+    """What tells how far each row is from what it is brought back as."""
+
+    def squared_residuals(self, rows: FloatArray) -> FloatArray:
+        """Of centred rows in their unit, shape (n,)."""
+
+
 @dataclass(frozen=True, eq=False)
 class Projection:
     """A model as the rows are judged by it.
@@ -64,7 +72,7 @@ class Projection:
     ----------
     benchmark : int
         Position of what it is compared with.
-    projector : Projector
+    projector : Projector, or a model that is none
     errors : (k,) array
         Mean error of each group.
     by_fold : tuple of K Projectors
@@ -74,7 +82,7 @@ class Projection:
     """
 
     benchmark: int
-    projector: Projector
+    projector: Reconstructs
     errors: FloatArray
     by_fold: tuple[Projector, ...] = ()
     baseline: int | None = None
@@ -302,7 +310,7 @@ class RowStatistics:
             return np.array(found)[:, None]
         centred = {id(each): each.centred(values, group) for each in self.benchmarks}
 
-        def residuals(benchmark: Benchmark, projector: Projector) -> FloatArray:
+        def residuals(benchmark: Benchmark, projector: Reconstructs) -> FloatArray:
             return projector.squared_residuals(centred[id(benchmark)])
 
         n_folds = self.folds.n_folds
@@ -310,7 +318,7 @@ class RowStatistics:
 
 
 def measured_by(
-    errors: Callable[[Benchmark, Projector], FloatArray],
+    errors: Callable[[Benchmark, Reconstructs], FloatArray],
     benchmarks: Sequence[Benchmark],
     projections: Sequence[Projection],
     group: int,

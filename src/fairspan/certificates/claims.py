@@ -64,16 +64,17 @@ def of_estimator(model: Any, subspace: FairSubspace, made: Provenance) -> Iterat
 
 def of_components(subspace: FairSubspace) -> Iterator[str]:
     """Whether they span a subspace, or are a soft projection; of an oblique one, the decoder."""
-    rows = subspace.decoder.T
+    projector = subspace.projector
+    rows = projector.decoder.T
     gram = rows @ rows.T
     lengths = np.diag(gram)
     off = float(np.abs(gram - np.diag(lengths)).max(initial=0.0))
     if off > _ORTHONORMAL:
         yield f"The components are not at right angles: their products reach {off:.1e}."
     if subspace.is_oblique:
-        undone = subspace.encoder @ subspace.decoder - np.eye(len(rows))
+        undone = projector.encoder @ projector.decoder - np.eye(len(rows))
         apart = float(np.abs(undone).max())
-        size = float((np.abs(subspace.encoder) @ np.abs(subspace.decoder)).max())
+        size = float((np.abs(projector.encoder) @ np.abs(projector.decoder)).max())
         if not apart <= _ORTHONORMAL * size:
             yield f"The encoder does not undo the decoder: they differ by {apart:.1e}."
     if not subspace.is_soft:

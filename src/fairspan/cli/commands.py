@@ -172,20 +172,34 @@ def fit(
 
 @click.command()
 @click.argument("model", type=FILE)
-@options.DATA
+@options.MAYBE_DATA
 @click.option(
     "-o",
     "--output",
     "out",
     type=OUT,
-    required=True,
     help="CSV, Parquet or Arrow file by its ending; - writes CSV to standard output.",
 )
+@click.option(
+    "--as",
+    "language",
+    type=click.Choice(["sql"]),
+    help="Print the model as one SELECT ... FROM data, in place of reduced rows; takes no DATA.",
+)
 @options.JSON
-def transform(model: Path, data: Path | str, out: Path, as_json: bool) -> None:
+def transform(
+    model: Path, data: Path | str | None, out: Path | None, language: str | None, as_json: bool
+) -> None:
     """Reduce DATA with a saved MODEL. Columns are matched by name; no group column is needed."""
     from fairspan.cli import output, writing
 
+    if language is not None:
+        if data is not None or out is not None or as_json:
+            raise click.UsageError("--as sql prints a query of MODEL alone: no DATA, -o or --json.")
+        click.echo(writing.query_of_model(model))
+        return
+    if data is None or out is None:
+        raise click.UsageError("Name DATA, and the output with -o; or print a query, --as sql.")
     refuse_overwriting(out, data, model)
     if as_json and str(out) == "-":
         raise click.UsageError("--json and -o - would both write to standard output.")

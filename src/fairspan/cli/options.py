@@ -162,6 +162,7 @@ class _Data(click.Path):
 
 
 DATA = click.argument("data", type=_Data(exists=True, path_type=Path))
+MAYBE_DATA = click.argument("data", type=_Data(exists=True, path_type=Path), required=False)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
 
 

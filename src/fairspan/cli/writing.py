@@ -229,6 +229,11 @@ def transform_file(model: Path, data: Path | str, out: Path) -> tuple[int, list[
     return n_rows, names
 
 
+def query_of_model(model: Path) -> str:
+    """What `transform` does, as one SELECT from a table named data."""
+    return FairSubspace.load(model).to_sql()
+
+
 def _opened(data: Path | str) -> RowSource:
     """Rows without groups, of a file or of what a source of another package takes."""
     if isinstance(data, Path) and isinstance(opener_of(data), Files):

@@ -42,11 +42,13 @@ def moments_of_fit(estimator: Any, purpose: str) -> Any:
     moments = getattr(estimator, "moments_", None)
     if is_moments(moments):
         return moments
+    unfitted = hasattr(estimator, "fit_moments")
     raise InvalidType(
-        f"{purpose} received {kind_of(estimator)}"
-        + (" that is not fitted" if hasattr(estimator, "fit") else ""),
+        f"{purpose} received a FairPCA that has not been fitted"
+        if unfitted
+        else f"{purpose} received {kind_of(estimator)}",
         "Allowed is a fitted FairPCA, which holds the moments of its rows",
-        "Fit one first",
+        "Call its fit first" if unfitted else "Fit one first",
     )
 
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
 from fairspan.errors import InvalidInput, warn
+from fairspan.estimator.covariances import ModelsCovariances, check_orthogonal
 from fairspan.estimator.fitting import Fit, check_dimension, fit_subspace
 from fairspan.estimator.projecting import ProjectsRows, set_features, take_features
 from fairspan.estimator.settings import changed_settings, check_settings, nested_settings
@@ -22,12 +24,16 @@ from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import is_opened
+from fairspan.subspace import FairSubspace
 
+# Of the largest variance: less is none.
+_ROUNDING = 1e-14
 # The one label when groups are missing on purpose.
 _EVERYONE = "all"
 
 
 class FairPCA(
+    ModelsCovariances,
     ProjectsRows,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
@@ -105,6 +111,10 @@ class FairPCA(
         `subspace_.first(d)`. `solution_` has a certificate of each step, and what that costs
         against d components chosen together. With "minimax_loss", "minimax_error",
         "least_variance" and "total_error"; with no restriction, or exact `MeanParity`.
+    whiten : bool, default=False
+        Divide each coordinate of transformed rows by its standard deviation over all rows, the
+        square root of `explained_variance_`; `inverse_transform` undoes it. Errors and losses stay
+        what they are. With orthonormal components only.
     missing_groups : {"error", "ignore"}, default="error"
         What to do without `sensitive_features`: raise, or treat all rows as one group, which is
         ordinary PCA.
@@ -130,6 +140,12 @@ class FairPCA(
         Pooled variance that each component keeps, divided by the total weight (not n - 1).
     explained_variance_ratio_ : (r,) array
         The same as a share of the total variance.
+    singular_values_ : (r,) array
+        Square root of `explained_variance_` times the total weight.
+    noise_variance_ : float
+        Mean variance of the p - d directions outside the subspace.
+    n_samples_seen_ : int
+        Rows that were fitted on.
     groups_ : (k,) array
         Labels in sorted order; all `group_` attributes follow it.
     group_errors_ : (k,) array
@@ -210,6 +226,7 @@ class FairPCA(
         tol: float = 1e-9,
         allow_extra: bool = False,
         nested: bool = False,
+        whiten: bool = False,
         missing_groups: str = "error",
         max_groups: int | None = None,
         random_state: Any = None,
@@ -223,6 +240,7 @@ class FairPCA(
         self.tol = tol
         self.allow_extra = allow_extra
         self.nested = nested
+        self.whiten = whiten
         self.missing_groups = missing_groups
         self.max_groups = max_groups
         self.random_state = random_state
@@ -454,9 +472,18 @@ class FairPCA(
         self.group_explained_variance_ratio_ = ratios
         self.disparity_ = signed_disparity(fit.errors)
         self.moments_ = moments
-        self.subspace_ = subspace
+        self.subspace_ = self._whitened(subspace)
         self.solution_ = fit.solution
         self.solver_ = fit.solution.solver
+
+    def _whitened(self, subspace: FairSubspace) -> FairSubspace:
+        """With coordinates of variance one; a component without variance stays at zero."""
+        if not self.whiten:
+            return subspace
+        check_orthogonal(subspace, "whiten=True")
+        kept = self.explained_variance_
+        varies = kept > _ROUNDING * kept.max(initial=0.0)
+        return replace(subspace, whitening=np.sqrt(np.where(varies, kept, 1.0)))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fairspan.errors import InvalidInput
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.checks import check_width, checked_values
-from fairspan.rows.frames import FrameRows, frame_of, without_columns
+from fairspan.rows.frames import FrameRows, frame_of, precision_of, without_columns
 from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import Rows
@@ -53,18 +53,17 @@ class ProjectsRows(TransformerMixin):  # type: ignore[misc]
         Returns
         -------
         (n, d) array
-            Of the precision of X (float32 or float64); float64 for data frames; dense for sparse
-            matrices. Where the rows lie elsewhere (a cluster, another device), the same kind of
-            object there.
+            Of the precision of X: float32 where all of its features are, and float64 otherwise;
+            dense for sparse matrices. Where the rows lie elsewhere (a cluster, another device), the
+            same kind of object there.
         """
         check_is_fitted(self)
         X = without_columns(X, self._group_columns)
         there = transformed_there(X, self.subspace_)
         if there is not None:
             return there
-        rows = self._rows(X)
-        reduced = self._standardized(rows) @ self.components_.T
-        return reduced.astype(np.float32) if rows.dtype == np.float32 else reduced
+        reduced = self._standardized(self._rows(X)) @ self.subspace_.encoder.T
+        return reduced.astype(precision_of(X, self.subspace_.feature_names), copy=False)
 
     def inverse_transform(self, Z: Any) -> Any:
         """Rows in the original features from their coordinates.
@@ -76,8 +75,8 @@ class ProjectsRows(TransformerMixin):  # type: ignore[misc]
         Returns
         -------
         (n, p) array
-            Where the coordinates lie elsewhere, the same kind of object there, in single precision
-            if they are.
+            Of the precision of Z. Where the coordinates lie elsewhere, the same kind of object
+            there.
         """
         check_is_fitted(self)
         return self.subspace_.inverse_transform(Z)
@@ -102,7 +101,23 @@ class ProjectsRows(TransformerMixin):  # type: ignore[misc]
         return -np.concatenate([projector.squared_residuals(each) for each in centred])
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean of `score_samples`: higher is better."""
+        """Mean of `score_samples`: minus the mean squared reconstruction error, higher is better.
+
+        scikit-learn's `PCA.score` is another figure, the mean log-likelihood of the rows under a
+        Gaussian model: the two rank models of the same rows and dimension alike only where the
+        model of the noise fits. Groups are not looked at: for a search that does, score by a
+        metric of the groups, such as the largest of :func:`fairspan.metrics.excess_loss`.
+
+        Parameters
+        ----------
+        X : as :meth:`transform` takes it
+        y : object, optional
+            Not looked at.
+
+        Returns
+        -------
+        float
+        """
         mean = self.score_samples(X).mean()
         return float(mean.compute() if hasattr(mean, "compute") else mean)
 

@@ -45,6 +45,7 @@ def check_settings(estimator: Any) -> None:
     check_flag("scale", estimator.scale)
     check_flag("allow_extra", estimator.allow_extra)
     check_flag("nested", estimator.nested)
+    check_flag("whiten", estimator.whiten)
     criterion_of(estimator.criterion)
     restriction_of(estimator.restriction)
     solver_of(estimator.solver)

@@ -153,6 +153,29 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
+def precision_of(X: Any, names: tuple[str, ...] | None = None) -> np.dtype[Any]:
+    """float32 where rows in memory hold nothing else, and float64 otherwise.
+
+    Parameters
+    ----------
+    X : array or data frame
+    names : tuple of str, optional
+        The columns of a frame that count.
+
+    Examples
+    --------
+    >>> precision_of(np.zeros((2, 2), dtype=np.float32)), precision_of([[1, 2]])
+    (dtype('float32'), dtype('float64'))
+    """
+    frame = frame_of(X)
+    if frame is None:
+        is_single = getattr(X, "dtype", None) == np.float32
+    else:
+        counted = [kind for name, kind in frame.schema.items() if names is None or name in names]
+        is_single = bool(counted) and all(kind == nw.Float32 for kind in counted)
+    return np.dtype(np.float32 if is_single else np.float64)
+
+
 def without_columns(X: Any, names: tuple[str, ...]) -> Any:
     """Drop these columns from a data frame, here or on a cluster, where present.
 

@@ -142,8 +142,8 @@ class Projection(Protocol):
     """What a kind of data needs to know of a subspace to reduce rows where they lie."""
 
     @property
-    def components(self) -> FloatArray:
-        """Rows that span the subspace, (d, p)."""
+    def encoder(self) -> FloatArray:
+        """Rows that make the coordinates of centred and scaled rows, (d, p)."""
 
     @property
     def decoder(self) -> FloatArray:

@@ -156,13 +156,13 @@ def blocks_for(rows: Rows, projection: Projection) -> Iterator[RowBlock]:
         )
     if projection.feature_names is not None and rows.feature_names is not None:
         rows = rows.selected(projection.feature_names)
-    check_width(rows.n_features, projection.components.shape[1], "features")
+    check_width(rows.n_features, projection.encoder.shape[1], "features")
     return rows.blocks()
 
 
 def _transformed_in_blocks(rows: Rows, projection: Projection) -> FloatArray:
     parts = [projection.transform(block.values) for block in blocks_for(rows, projection)]
-    return np.concatenate([np.empty((0, len(projection.components))), *parts])
+    return np.concatenate([np.empty((0, len(projection.encoder))), *parts])
 
 
 def _rows_of_everyone(

@@ -100,9 +100,9 @@ class SparseMatrices:
             Another number of features, NaN or infinity.
         """
         matrix = _checked_matrix(X)
-        p = projection.components.shape[1]
+        p = projection.encoder.shape[1]
         check_width(matrix.shape[1], p, "features")
-        directions = projection.components.T
+        directions = projection.encoder.T
         if projection.scale is not None:
             directions = directions / projection.scale[:, None]
         offset = 0.0 if projection.mean is None else projection.mean @ directions

@@ -195,8 +195,9 @@ SUBSPACE = Schema(
         "mean": Numbers("p"),
         "scale": Numbers("p", above=0),
         "oblique_decoder": Numbers("p d"),
+        "whitening": Numbers("d", above=0),
     },
-    may_lack=frozenset({"mean", "scale", "oblique_decoder"}),
+    may_lack=frozenset({"mean", "scale", "oblique_decoder", "whitening"}),
     chosen_by="evidence",
     of_choice=_PROOFS,
 )

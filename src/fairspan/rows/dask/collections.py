@@ -164,7 +164,7 @@ class DaskCollections:
             computed.
         """
         meta = _meta_frame(X)
-        d, p = projection.components.shape
+        d, p = projection.encoder.shape
         if meta is None:
             _check_array(X)
             check_width(X.shape[1], p, "features")
@@ -189,7 +189,7 @@ class DaskCollections:
         """
         array = Z if _meta_frame(Z) is None else Z.to_dask_array()
         _check_array(array)
-        d, p = projection.components.shape
+        d, p = projection.encoder.shape
         check_width(array.shape[1], d, "coordinates")
         return mapped_array(array, projection.inverse_transform, np.dtype(np.float64), p)
 

@@ -92,12 +92,12 @@ class DeviceArrays:
         """
         place = Place.of(X)
         rows = checked_array(X, place)
-        p = projection.components.shape[1]
+        p = projection.encoder.shape[1]
         check_width(rows.shape[1], p, "features")
         mean, scale = _mean_and_scale(projection)
         point, basis = (
             place.constant(mean),
-            place.constant((projection.components / scale).T.copy()),
+            place.constant((projection.encoder / scale).T.copy()),
         )
         return _mapped(
             rows, place, p, lambda block: place.xp.matmul(place.minus(block, point), basis)
@@ -113,7 +113,7 @@ class DeviceArrays:
         """
         place = Place.of(Z)
         rows = checked_array(Z, place)
-        d, p = projection.components.shape
+        d, p = projection.encoder.shape
         check_width(rows.shape[1], d, "coordinates")
         mean, scale = _mean_and_scale(projection)
         point, basis = place.constant(mean), place.constant(projection.decoder.T * scale)
@@ -138,7 +138,7 @@ def _brought_here(values: Any) -> Any:
 
 
 def _mean_and_scale(projection: Projection) -> tuple[FloatArray, FloatArray]:
-    p = projection.components.shape[1]
+    p = projection.encoder.shape[1]
     mean, scale = projection.mean, projection.scale
     return np.zeros(p) if mean is None else mean, np.ones(p) if scale is None else scale
 

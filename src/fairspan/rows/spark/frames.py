@@ -97,7 +97,7 @@ class SparkFrames:
         chosen = ChosenColumns.of(frame.columns, {})
         if projection.feature_names is not None:
             chosen = chosen.selected(projection.feature_names)
-        check_width(len(chosen.features), projection.components.shape[1], "features")
+        check_width(len(chosen.features), projection.encoder.shape[1], "features")
         _check_numeric(frame, chosen.features)
         carried = [name for name in frame.columns if name not in chosen.features]
         taken = [name for name in carried if name in projection.component_names]

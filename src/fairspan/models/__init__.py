@@ -1,0 +1,1 @@
+"""Models as they are: whatever reduces rows and brings them back."""

@@ -1,0 +1,206 @@
+"""Any fitted object with transform and inverse_transform is judged by what it does to rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.cluster import FeatureAgglomeration
+from sklearn.decomposition import NMF, PCA, FastICA, KernelPCA, TruncatedSVD
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    QuantileTransformer,
+    StandardScaler,
+)
+from sklearn.random_projection import GaussianRandomProjection
+
+import fairspan as fs
+from by_hand import random_rows
+from fairspan.errors import Incompatible, InvalidInput, InvalidType
+from fairspan.models.by_rows import RowModel
+from fairspan.subspace import read_as_it_is
+
+ROWS = random_rows(5, n=90, p=5)
+# Units that differ, far from the origin.
+X = ROWS.X * [1, 30, 0.1, 1, 5] + [1000, 3, -2, 0, 40]
+GROUPS, Y = ROWS.labels, (ROWS.X[:, 0] > 0).astype(int)
+OTHERS = random_rows(6, n=70, p=5).X * [1, 30, 0.1, 1, 5] + [1000, 3, -2, 0, 40]
+
+
+class Halves:
+    """A projection onto the first features, which says nothing of itself."""
+
+    def transform(self, rows):
+        return rows[:, :2]
+
+    def inverse_transform(self, coordinates):
+        return np.hstack([coordinates, np.zeros((len(coordinates), 3))])
+
+
+class Oblique(Halves):
+    """The second coordinate is moved by the third feature."""
+
+    def transform(self, rows):
+        return rows[:, :2] + rows[:, 2:3] * [0.0, 0.5]
+
+
+MODELS = {
+    "PCA": PCA(2),
+    "whitened": PCA(3, whiten=True),
+    "svd": TruncatedSVD(2),
+    "ica": FastICA(2, random_state=0),
+    "agglomeration": FeatureAgglomeration(2),
+    "random": GaussianRandomProjection(2, compute_inverse_components=True, random_state=0),
+    "kernel": KernelPCA(2, kernel="rbf", gamma=1e-3, fit_inverse_transform=True),
+    "nmf": make_pipeline(MinMaxScaler(), NMF(2, random_state=0, max_iter=2000, tol=1e-3)),
+    "scaled": make_pipeline(StandardScaler(), PCA(2)),
+    "twice": make_pipeline(MinMaxScaler(), StandardScaler(), PCA(2, whiten=True)),
+    "clipped": make_pipeline(MinMaxScaler(clip=True), PCA(2)),
+    "quantiles": make_pipeline(QuantileTransformer(n_quantiles=20), PCA(2)),
+}
+BY_ROWS = {"kernel", "nmf", "clipped", "quantiles"}
+STANDARDIZED = {"scaled", "twice", "nmf"}
+
+
+def by_hand(model, rows, groups, unit=1.0):
+    """Mean squared distance of each group's rows to what they are brought back as."""
+    left = (rows - model.inverse_transform(model.transform(rows))) / unit
+    squared = (left**2).sum(axis=1)
+    return [squared[np.asarray(groups) == group].mean() for group in sorted(set(groups))]
+
+
+def unit_of(name, model):
+    """What the scalers at the beginning divide features by, by their own attributes."""
+    if name == "twice":
+        return model[1].scale_ / model[0].scale_  # MinMaxScaler multiplies
+    return 1 / model[0].scale_ if name == "nmf" else model[0].scale_
+
+
+def errors_of(result, name):
+    model = next(model for model in result.models if model.name == name)
+    return [group.error.value for group in model.groups]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_errors_are_those_of_the_rows(name):
+    model = MODELS[name].fit(X)
+    # Outside the range that it was fitted on NMF would meet negative numbers.
+    rows, groups = (X, GROUPS) if name == "nmf" else (OTHERS, GROUPS[:70])
+    result = fs.audit({name: model}, rows, groups)
+    unit = unit_of(name, model) if name in STANDARDIZED else 1.0
+    expected = by_hand(model, rows, groups, unit)
+    # NMF stops where all rows of a block are done, to its own tolerance.
+    tolerance = 1e-4 if name == "nmf" else 1e-6
+    np.testing.assert_allclose(errors_of(result, name), expected, rtol=tolerance)
+    audited = result.models[0]
+    assert (audited.why_no_estimates is not None) == (name in BY_ROWS)
+    assert isinstance(read_as_it_is(model).does, RowModel) == (name in BY_ROWS)
+    assert audited.scaled == (name in STANDARDIZED)
+
+
+def test_a_scaler_before_pca_is_pca_of_scaled_features():
+    pipeline = make_pipeline(StandardScaler(), PCA(2)).fit(X)
+    plain = fs.FairPCA(2, criterion="total_error", scale=True).fit(X, sensitive_features=GROUPS)
+    result = fs.audit({"pipeline": pipeline, "own": plain}, X, GROUPS)
+    ours, own = result.models
+    for mine, theirs in zip(ours.groups, own.groups, strict=True):
+        assert mine.error.value == pytest.approx(theirs.error.value, rel=1e-9)
+        assert mine.expected.loss.value == pytest.approx(theirs.expected.loss.value, rel=1e-9)
+        assert mine.expected.loss.low == pytest.approx(theirs.expected.loss.low, rel=1e-9)
+        assert mine.state == theirs.state
+    assert ours.fitted_here
+
+
+@pytest.mark.parametrize("tail", [(), (StandardScaler(),)])
+def test_a_fair_step_before_a_classifier_is_judged_as_the_model_that_it_is(tail):
+    names = [f"x{i}" for i in range(5)]
+    frame = pd.DataFrame(X, columns=names)
+    model = make_pipeline(StandardScaler(), fs.FairPCA(2), *tail, LogisticRegression())
+    model.fit(frame, Y, fairpca__sensitive_features=GROUPS)
+    alone = fs.FairPCA(2, scale=True).fit(frame, sensitive_features=GROUPS)
+    of_pipeline, of_model = (fs.audit({"it": each}, frame, GROUPS) for each in (model, alone))
+    assert [each.name for each in of_pipeline.models] == ["it", "PCA"]
+    pairs = zip(of_pipeline.records(), of_model.records(), strict=True)
+    for mine, theirs in pairs:
+        for what in ("reconstruction_error", "expected_loss", "expected_loss_low"):
+            assert mine[what] == pytest.approx(theirs[what], rel=1e-5, abs=1e-6)
+    assert of_pipeline.verdict.kind == of_model.verdict.kind
+    np.testing.assert_allclose(
+        fs.metrics.reconstruction_error(model, frame, GROUPS)["a"],
+        of_pipeline.models[0].groups[0].error.value,
+    )
+
+
+def test_a_fair_pipeline_keeps_its_certificate():
+    model = make_pipeline(StandardScaler(), fs.FairPCA(2), LogisticRegression())
+    model.fit(X, Y, fairpca__sensitive_features=GROUPS)
+    subspace = fs.FairSubspace.of(model)
+    assert subspace.provenance.status == "optimal"
+    np.testing.assert_allclose(subspace.transform(X), model[:-1].transform(X), atol=1e-9)
+    assert fs.verify(fs.FairPCA(2, scale=True).fit(X, sensitive_features=GROUPS), X, GROUPS).holds
+
+
+def test_a_search_is_its_best_pipeline():
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), PCA(), LogisticRegression()), {"pca__n_components": [1, 2]}
+    ).fit(X, Y)
+    found, best = (fs.FairSubspace.of(each) for each in (search, search.best_estimator_))
+    np.testing.assert_array_equal(found.components, best.components)
+
+
+@pytest.mark.parametrize(("model", "is_oblique"), [(Halves(), False), (Oblique(), True)])
+def test_an_object_with_two_methods_alone(model, is_oblique):
+    result = fs.audit({"mine": model}, X, GROUPS)
+    np.testing.assert_allclose(errors_of(result, "mine"), by_hand(model, X, GROUPS), rtol=1e-9)
+    assert read_as_it_is(model, 5).does.is_oblique == is_oblique
+    moments = fs.GroupMoments.from_rows(X, GROUPS)
+    of_moments = fs.audit({"mine": model}, moments=moments)
+    np.testing.assert_allclose(errors_of(of_moments, "mine"), by_hand(model, X, GROUPS), rtol=1e-9)
+    with pytest.raises(InvalidInput, match="does not say how many features"):
+        fs.FairSubspace.of(model)
+
+
+def test_a_model_whose_fit_is_not_known_is_not_fitted_again():
+    model = make_pipeline(StandardScaler(), TruncatedSVD(2)).fit(X)
+    audited = fs.audit({"svd": model}, X, GROUPS).models[0]
+    assert audited.fitted_here
+    assert "not known" in audited.why_no_estimates
+
+
+def test_models_by_rows_stand_beside_projections_in_their_order():
+    kernel = MODELS["kernel"].fit(X)
+    fair = fs.FairPCA(2).fit(X, sensitive_features=GROUPS)
+    result = fs.audit({"kernel": kernel, "fair": fair}, X, GROUPS)
+    assert [model.name for model in result.models] == ["kernel", "fair", "PCA"]
+    alone = fs.audit({"fair": fair}, X, GROUPS)
+    assert result.models[1] == alone.models[0]
+    assert "kernel" in str(result)
+    spread = result.models[0].groups[0].error
+    assert spread.low < spread.value < spread.high
+
+
+def test_a_saved_model_is_read_from_its_name(tmp_path):
+    fair = fs.FairPCA(2).fit(X, sensitive_features=GROUPS)
+    fair.subspace_.save(tmp_path / "m.model")
+    result = fs.audit(tmp_path / "m.model", X, GROUPS)
+    assert errors_of(result, "minimax_loss") == fair.group_errors_.tolist()
+
+
+def test_what_cannot_be_judged_is_refused():
+    kernel = MODELS["kernel"].fit(X)
+    with pytest.raises(Incompatible, match="no projection, and moments were given"):
+        fs.audit(kernel, moments=fs.GroupMoments.from_rows(X, GROUPS))
+    with pytest.raises(Incompatible, match="no projection onto a subspace"):
+        fs.FairSubspace.of(kernel)
+    with pytest.raises(Incompatible, match="clusters was given"):
+        fs.audit(kernel, X, GROUPS, clusters=np.arange(90) // 3)
+    one_way = make_pipeline(OneHotEncoder(), PCA(2))
+    with pytest.raises(InvalidType, match="Pipeline has not been fitted"):
+        fs.audit(one_way, X, GROUPS)
+    with pytest.raises(InvalidInput, match="first step of the pipeline"):
+        fs.audit(make_pipeline(Normalizer(), PCA(2)).fit(X), X, GROUPS)
+    with pytest.raises(InvalidType, match="there is no such file"):
+        fs.audit("nope.model", X, GROUPS)

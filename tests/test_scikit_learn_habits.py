@@ -1,0 +1,166 @@
+"""What a fit says beside its components, against scikit-learn's PCA where both are the same."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+from sklearn.decomposition import PCA
+
+import fairspan as fs
+from by_hand import random_rows
+from fairspan.errors import Incompatible, InvalidParameter
+
+ROWS = random_rows(3, n=80, p=5)
+X = ROWS.X + np.array([100.0, 0, -3, 0, 7])
+# Ours are divided by n, theirs by n - 1.
+FEWER = 79 / 80
+
+
+def fitted(X=X, d=2, **settings):
+    return fs.FairPCA(d, **settings).fit(X, sensitive_features=ROWS.labels)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("whiten", [False, True])
+def test_total_error_is_scikit_learns_pca(d, whiten):
+    ours = fitted(d=d, criterion="total_error", whiten=whiten)
+    theirs = PCA(d, svd_solver="full", whiten=whiten).fit(X)
+    np.testing.assert_allclose(ours.singular_values_, theirs.singular_values_)
+    np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_ * FEWER)
+    assert ours.noise_variance_ == pytest.approx(theirs.noise_variance_ * FEWER, abs=1e-12)
+    assert ours.n_samples_seen_ == theirs.n_samples_
+    # Whitening changes no covariance of the rows, while scikit-learn's takes it for a change.
+    plain = PCA(d, svd_solver="full").fit(X)
+    np.testing.assert_allclose(ours.get_covariance(), plain.get_covariance() * FEWER, atol=1e-12)
+    np.testing.assert_allclose(ours.get_precision(), plain.get_precision() / FEWER, rtol=1e-8)
+    signs = np.sign((ours.components_ * theirs.components_).sum(axis=1))
+    reduced = theirs.transform(X) * signs / (np.sqrt(FEWER) if whiten else 1.0)
+    np.testing.assert_allclose(ours.transform(X), reduced, atol=1e-10)
+    np.testing.assert_allclose(
+        ours.inverse_transform(ours.transform(X)), theirs.inverse_transform(theirs.transform(X))
+    )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"scale": True},
+        {"center": "none"},
+        {"center": "group"},
+        {"nested": True},
+        {"restriction": "mean_parity"},
+        {"criterion": "nash_welfare"},
+    ],
+)
+def test_the_covariance_of_a_fair_fit_is_that_of_its_model(settings):
+    fair = fitted(**settings)
+    moments = fair.moments_ if fair.scale_ is None else fair.moments_.divided_by(fair.scale_)
+    pooled = np.tensordot(moments.proportions, moments.second_moments(fair.center), axes=1)
+    within, covariance = fair.components_, fair.get_covariance()
+    outside = np.linalg.svd(within)[2][2:]
+    rounding = 1e-12 * np.trace(pooled)
+    kept = within @ covariance @ within.T
+    np.testing.assert_allclose(kept, within @ pooled @ within.T, atol=rounding)
+    noise = np.trace(outside @ pooled @ outside.T) / 3
+    assert fair.noise_variance_ == pytest.approx(noise)
+    np.testing.assert_allclose(outside @ covariance @ outside.T, noise * np.eye(3), atol=rounding)
+    np.testing.assert_allclose(outside @ covariance @ within.T, 0, atol=rounding)
+    np.testing.assert_allclose(fair.get_precision() @ covariance, np.eye(5), atol=1e-8)
+
+
+def test_partial_fits_count_all_rows():
+    fair = fs.FairPCA(2)
+    for half in (X[:40], X[40:]):
+        fair.partial_fit(half, sensitive_features=ROWS.labels[:40])
+    assert fair.n_samples_seen_ == 80
+    assert not hasattr(fs.FairPCA(2), "n_samples_seen_")
+
+
+def test_whitened_coordinates_have_variance_one_and_change_no_figure(tmp_path):
+    plain, white = fitted(), fitted(whiten=True)
+    np.testing.assert_allclose(np.cov(white.transform(X).T, ddof=0), np.eye(2), atol=1e-10)
+    np.testing.assert_array_equal(white.group_errors_, plain.group_errors_)
+    np.testing.assert_allclose(
+        white.inverse_transform(white.transform(X)), plain.inverse_transform(plain.transform(X))
+    )
+    assert fs.verify(white, X, ROWS.labels).holds
+    white.subspace_.save(tmp_path / "white.model")
+    saved = fs.FairSubspace.load(tmp_path / "white.model")
+    np.testing.assert_array_equal(saved.transform(X), white.transform(X))
+    records = [fs.audit({"it": each}, X, ROWS.labels).records() for each in (plain, white)]
+    assert records[0] == records[1]
+    nested = fitted(nested=True, whiten=True)
+    np.testing.assert_allclose(nested.subspace_.first(1).transform(X), nested.transform(X)[:, :1])
+    # A component without variance stays at zero.
+    flat = np.hstack([X[:, :2], np.zeros((80, 1))])
+    flattened = fitted(flat, d=3, criterion="total_error", whiten=True).transform(flat)
+    np.testing.assert_allclose(flattened.std(axis=0), [1, 1, 0], atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dask", "array-api"])
+def test_whitening_wherever_rows_lie(kind):
+    white = fitted(whiten=True)
+    expected = white.transform(X)
+    if kind == "sparse":
+        reduced = white.transform(sparse.csr_matrix(X))
+    elif kind == "dask":
+        reduced = white.transform(pytest.importorskip("dask.array").from_array(X, chunks=30))
+        reduced = reduced.compute()
+    else:
+        xp = pytest.importorskip("array_api_strict")
+        there = white.transform(xp.asarray(X))
+        reduced = np.asarray(there)
+        np.testing.assert_allclose(
+            np.asarray(white.inverse_transform(there)), white.inverse_transform(expected)
+        )
+    np.testing.assert_allclose(reduced, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize(
+    "kind", ["array", "pandas", "polars", "arrow", "sparse", "pandas and a group column"]
+)
+def test_output_has_the_precision_of_the_rows(kind, dtype):
+    values = X.round().astype(dtype)
+    names = [f"x{i}" for i in range(5)]
+    frame = pd.DataFrame(values, columns=names)
+    rows = {
+        "array": values,
+        "pandas": frame,
+        "pandas and a group column": frame.assign(team=ROWS.labels),
+        "polars": pl.DataFrame(values, schema=names),
+        "arrow": pa.table(frame),
+        "sparse": sparse.csr_matrix(values),
+    }[kind]
+    groups = "team" if "group" in kind else ROWS.labels
+    fair = fs.FairPCA(2).fit(rows, sensitive_features=groups)
+    wanted = np.float32 if dtype == np.float32 else np.float64
+    subspace = fs.FairSubspace.of(fair)
+    for each in (fair, subspace):
+        reduced = each.transform(rows)
+        assert reduced.dtype == wanted
+        assert each.inverse_transform(reduced).dtype == wanted
+    assert fair.set_output(transform="pandas").transform(rows).dtypes.unique() == [wanted]
+
+
+def test_one_wide_column_makes_double_precision():
+    frame = pd.DataFrame(X.astype(np.float32), columns=list("abcde")).astype({"b": np.float64})
+    fair = fs.FairPCA(2).fit(frame, sensitive_features=ROWS.labels)
+    assert fair.transform(frame).dtype == np.float64
+
+
+def test_what_has_no_covariance_is_refused():
+    oblique = fs.MeanParity(oblique=True)
+    fair = fitted(criterion="total_error", restriction=oblique)
+    with pytest.raises(Incompatible, match="oblique"):
+        fair.get_covariance()
+    with pytest.raises(Incompatible, match="whiten=True was asked for of an oblique"):
+        fitted(criterion="total_error", restriction=oblique, whiten=True)
+    flat = np.hstack([X[:, :2], np.ones((80, 1))])
+    with pytest.raises(Incompatible, match="no inverse"):
+        fitted(flat, criterion="total_error").get_precision()
+    with pytest.raises(InvalidParameter, match="whiten"):
+        fitted(whiten="yes")
