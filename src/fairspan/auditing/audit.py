@@ -313,7 +313,7 @@ def audit(
     >>> [model.name for model in result.models]
     ['minimax_loss', 'PCA']
     >>> [finding.code for finding in result.findings]
-    ['FS203', 'FS201', 'FS205', 'FS202', 'FS302', 'FS303']
+    ['FS202', 'FS203', 'FS201', 'FS205', 'FS302', 'FS303']
     >>> result.verdict.kind
     'harm, and repair moves it'
     """
