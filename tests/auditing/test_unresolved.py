@@ -83,7 +83,7 @@ def test_the_page(rows):
 
 def test_pictures(fair):
     note = GroupLossDisplay.from_estimator(fair)._note()
-    assert "double precision" in note
+    assert "rounding error" in note
     assert claims_nothing(note)
     of_path = unproven(["optimal", "unresolved", "open gap"])
     assert of_path.startswith(

@@ -222,7 +222,7 @@ def test_a_penalty_of_zero_is_pca_and_a_large_one_closes_the_gap():
     assert (np.diff(display.total_error) >= -1e-6).all()
     assert list(display.frame().columns) == ["penalty", "disparity", "total_error", "status"]
     said = [text.get_text() for text in display.plot().figure_.findobj(Text)]
-    assert "0.3, the fitted one" in said
+    assert "chosen: 0.3" in said
 
 
 @pytest.mark.parametrize(
@@ -283,10 +283,45 @@ def contrast(first, second):
     return max(light) / min(light)
 
 
-@pytest.mark.parametrize("quantity", ["error", "variance kept"])
-def test_the_size_of_a_figure_is_seen_from_zero_on(quantity):
-    low, high = audit(FAIR, X, GROUPS).plot(quantity=quantity).ax_.get_xlim()
+def test_the_size_of_an_error_is_seen_from_zero_on():
+    low, high = audit(FAIR, X, GROUPS).plot(quantity="error").ax_.get_xlim()
     assert low <= 0 < high
+
+
+def test_an_axis_of_shares_is_where_the_shares_are():
+    picture = audit(FAIR, X, GROUPS).plot(quantity="variance kept")
+    shares = picture.frame()["variance kept"]
+    low, high = picture.ax_.get_xlim()
+    assert low <= shares.min() <= shares.max() <= high
+    assert high - low <= 1.2 * max(np.ptp(shares), 0.1)
+    kept = VarianceKeptDisplay.from_estimator(FAIR)
+    kept.plain, kept.fair, kept.best = (np.full(2, 0.97 + each) for each in (0, 0.01, 0.02))
+    low, high = kept.plot().ax_.get_xlim()
+    assert 0.85 <= low <= 0.97
+    assert 0.99 <= high <= 1.02
+
+
+def test_a_single_row_far_from_all_others_does_not_shrink_them():
+    far = X.copy()
+    far[0] = 1e4 * (1 + np.abs(far[0]))
+    display = ReducedRowsDisplay.from_estimator(FAIR, far, GROUPS)
+    usual = ReducedRowsDisplay.from_estimator(FAIR, X, GROUPS)
+    assert np.ptp(display.points) > 1e3
+    picture = display.plot()
+    assert np.ptp(picture.ax_.get_xlim()) <= 10 * np.ptp(usual.points)
+    said = [text.get_text() for text in picture.figure_.findobj(Text)]
+    assert any("1 row lies outside the picture." in " ".join(text.split()) for text in said)
+    said = [text.get_text() for text in usual.plot().figure_.findobj(Text)]
+    assert not any("outside the picture" in text for text in said)
+
+
+def test_long_names_of_groups_are_written_in_full_in_two_lines():
+    name = "people of the male sex as recorded in the census of 1994"
+    named = np.where(GROUPS == "a", name, "women")
+    fair = FairPCA(2).fit(X, sensitive_features=named)
+    axes = VarianceKeptDisplay.from_estimator(fair).plot().ax_
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert [label.replace("\n", " ") for label in labels] == [name, "women"]
 
 
 def test_one_group_is_ordinary_pca():

@@ -163,9 +163,9 @@ def test_bars_and_bound_are_the_data():
 @pytest.mark.parametrize(
     ("bound", "status", "said"),
     [
-        (None, "optimal", "proves nothing"),
+        (None, "optimal", "gives no bound"),
         (1.5, "optimal", "Proven"),
-        (1.5, "estimated", "prove no"),
+        (1.5, "estimated", "is an estimate"),
     ],
 )
 def test_losses_say_what_is_proven(bound, status, said):

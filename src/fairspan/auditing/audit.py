@@ -8,7 +8,7 @@ from fairspan.auditing.comparing import ComparesGroups
 from fairspan.auditing.controls import Controls, taken_out, without_estimates
 from fairspan.auditing.data_findings import find_in_data
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
-from fairspan.auditing.finding import Finding
+from fairspan.auditing.finding import Finding, warnings_first
 from fairspan.auditing.findings import find
 from fairspan.auditing.intervals import LEVEL
 from fairspan.auditing.judging import Judged, judged_on_moments, judged_on_rows
@@ -338,7 +338,7 @@ def audit(
     >>> [model.name for model in result.models]
     ['minimax_loss', 'PCA']
     >>> [finding.code for finding in result.findings]
-    ['FS203', 'FS201', 'FS205', 'FS202', 'FS302', 'FS303']
+    ['FS202', 'FS203', 'FS201', 'FS205', 'FS302', 'FS303']
     >>> result.verdict.kind
     'harm, and repair moves it'
     """
@@ -464,7 +464,7 @@ def _finished(
     estimated = options.folds is not None and has_intervals
     return Audit(
         tuple(results),
-        (*find_in_data(audited, moments, judged.ordered), *find(results, rows)),
+        warnings_first([*find_in_data(audited, moments, judged.ordered), *find(results, rows)]),
         rows,
         verdicts_of(results, options.level) if estimated else (),
         options.level,

@@ -75,8 +75,11 @@ class _Layout:
     interval_below: bool
 
 
-# From the best to the narrowest.
-_LAYOUTS = [_Layout(longest, below) for below, longest in product((False, True), (18, 15, 11))]
+# From the best to the narrowest: intervals get lines of their own before names are cut very short.
+_LAYOUTS = [
+    *(_Layout(longest, below) for below, longest in product((False, True), (32, 18, 15))),
+    *(_Layout(11, below) for below in (False, True)),
+]
 # Losses that differ by less than this share are the same.
 _ALIKE = 1e-6
 # Of each column of figures, by its heading.

@@ -21,7 +21,7 @@ from fairspan.drawing.labels import (
     set_rows,
     width_of,
 )
-from fairspan.drawing.layout import plain_numbers
+from fairspan.drawing.layout import plain_numbers, set_shares
 from fairspan.drawing.picture import Picture
 from fairspan.formatting.names import label_of, spoken
 from fairspan.formatting.numbers import count
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 AuditQuantity = Literal["expected loss", "error", "loss", "variance kept"]
 
 _TITLES = {
-    "error": "What each model loses of each group",
-    "loss": "What each group loses against its own best subspace",
+    "error": "Reconstruction error of each group under each model",
+    "loss": "Excess loss of each group: its error beyond that of its own best subspace",
     "variance kept": "The share of each group's variance that each model keeps",
 }
 _LABELS = {
@@ -89,12 +89,9 @@ class AuditPicture(Picture):
         }
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
-        from matplotlib.ticker import PercentFormatter
-
         handles = [self._draw_model(axes, i) for i in range(len(self.models))]
         if self.quantity == "variance kept":
-            axes.set_xlim(-0.02, 1.02)
-            axes.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+            set_shares(axes, self.values)
         else:
             # Their size is seen, not only their difference.
             axes.set_xlim(left=min(0.0, axes.get_xlim()[0]) if self.quantity == "error" else None)
@@ -102,7 +99,7 @@ class AuditPicture(Picture):
         axes.set_xlabel(_LABELS[self.quantity])
         beside = set_rows(axes, self.groups)
         labels = labels_within(axes, self.models, width_of(axes) / 2.5, 10)
-        note = "" if self.low is None else "Lines are 95 % intervals from the rows."
+        note = "" if self.low is None else "Lines are 95 % confidence intervals."
         head(axes, _TITLES[self.quantity], handles, labels, note=note, beside=beside)
         return (axes,)
 
@@ -161,8 +158,6 @@ class VarianceKeptPicture(Picture):
         }
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
-        from matplotlib.ticker import PercentFormatter
-
         rows = np.arange(len(self.groups))
         axes.hlines(rows, self.plain, self.fair, color=FAINT, linewidth=2.5, zorder=1)
         (best,) = axes.plot(
@@ -178,8 +173,8 @@ class VarianceKeptPicture(Picture):
             fillstyle="none",
             markeredgewidth=2.2,
         )
-        axes.set(xlim=(-0.02, 1.02), xlabel="share of the group's variance that is kept")
-        axes.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+        axes.set_xlabel("share of the group's variance that is kept")
+        set_shares(axes, np.concatenate([self.plain, self.fair, self.best]))
         beside = set_rows(axes, self.groups)
         labels = ["PCA", label_of(spoken(self.name)), "best possible for the group alone"]
         dimensions = count(self.n_components, "dimension")

@@ -84,7 +84,7 @@ class DisparityPathPicture(Picture):
             for panel in (upper, lower):
                 mark = panel.axvline(self.current, color=FAINT, linewidth=1)
             handles.append(mark)
-            labels.append(f"{axis_number(self.current)}, the fitted one")
+            labels.append(f"chosen: {axis_number(self.current)}")
         upper.axhline(0, color=INK, linewidth=0.8, zorder=1)
         if self.logarithmic:
             _set_logarithmic(lower, self.values)

@@ -249,18 +249,18 @@ class ErrorCurvePicture(Picture):
                 labels.append(f"{label_of(spoken(model.name))}, on these rows")
         if self.marked is not None:
             handles.append(Line2D([], [], color=FAINT, linewidth=1))
-            labels.append(f"{self.marked}, the fitted one")
+            labels.append(f"chosen: {self.marked}")
         return handles, labels
 
     def _note(self) -> str:
         has_bands = self.plain_interval is not None or self.fair_interval is not None
         level = percent(self.level)
-        bands = f"Bands are {level} intervals from the rows." if has_bands else ""
+        bands = f"Bands are {level} confidence intervals." if has_bands else ""
         if has_bands and self.is_expected:
-            bands = f"Bands are {level} intervals, each of one group at one d."
+            bands = f"Bands are {level} confidence intervals, each for one group and one d."
         states = [state for each in self._models() for row in each.states or () for state in row]
         if CANNOT_TELL in states:
-            bands += " Grey: these rows cannot tell."
+            bands += " Grey: too uncertain to tell."
         if self.why_on_rows:
             bands = f"Figures on the rows: no estimates for new ones ({self.why_on_rows})."
         return f"{bands} {unproven(self.statuses or ())}".strip()

@@ -124,9 +124,9 @@ class ExpectedLossPicture(AuditPicture):
         ]
 
     def _note(self) -> str:
-        lines = f"Lines are {percent(self.level)} intervals, each of one group."
+        lines = f"Lines are {percent(self.level)} confidence intervals, each for one group."
         if any(state == CANNOT_TELL for row in self.states for state in row):
-            lines += " Grey: these rows cannot tell."
+            lines += " Grey: too uncertain to tell."
         return lines
 
 

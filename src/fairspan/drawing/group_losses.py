@@ -109,7 +109,7 @@ class GroupLossPicture(Picture):
         if self.bound is not None:
             handles.append(axes.axvline(self.bound, color=INK, linewidth=1.6, gid="bound"))
             is_proven = self.status != "estimated"
-            labels.append("no largest loss can be less" if is_proven else "estimated least")
+            labels.append("proven lower bound" if is_proven else "estimated lower bound")
         axes.set_xlabel("excess loss of the group")
         beside = set_rows(axes, self.groups)
         axes.set_xlim(left=0)
@@ -146,12 +146,12 @@ class GroupLossPicture(Picture):
         """What is proven of the largest loss."""
         name = label_of(spoken(self.name))
         if self.bound is None:
-            return f"{name} minimises something else, so it proves nothing about the largest loss."
+            return f"{name} minimises another quantity, so it gives no bound on the largest loss."
         if self.status == "optimal":
-            return f"Proven: no subspace has a smaller largest loss than {name}."
+            return f"Proven: no subspace has a smaller largest loss than that of {name}."
         if self.status == "estimated":
-            return "The line is an estimate: eigenvectors found by iteration prove no bound."
+            return "The lower bound is an estimate: it rests on eigenvectors found by iteration."
         if self.status == "unresolved":
-            return "The gap to the line is no larger than double precision can tell of these data."
+            return "The gap to the lower bound is within the rounding error of these data."
         above = axis_number(float(f"{self.fair.max() - self.bound:.3g}"))
-        return f"Open gap: a largest loss smaller by up to {above} is not ruled out."
+        return f"Open gap: a largest loss that is smaller by up to {above} is not ruled out."

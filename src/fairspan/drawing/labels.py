@@ -132,12 +132,26 @@ def rows_size(names: Sequence[str], row: float = _ROW) -> tuple[float, float]:
 
 def set_rows(axes: Axes, names: Sequence[str]) -> float:
     """Write the names beside rows 0, 1, ... from the top; the width that they take, in points."""
-    labels = labels_within(axes, names, _MOST_OF_AXES * width_of(axes), _NAME_SIZE)
+    labels = _in_two_lines(axes, names, _MOST_OF_AXES * width_of(axes))
     axes.set_yticks(range(len(names)), labels, fontsize=_NAME_SIZE)
     axes.set_ylim(len(names) - 0.45, -0.55)
     axes.tick_params(axis="y", length=0, pad=_NAME_PAD)
     axes.grid(axis="x", visible=True, color=FAINT, alpha=0.3, linewidth=0.6)
-    return _NAME_PAD + max(text_width(axes, label, _NAME_SIZE) for label in labels)
+    return _NAME_PAD + max(
+        text_width(axes, line, _NAME_SIZE) for label in labels for line in label.split("\n")
+    )
+
+
+def _in_two_lines(axes: Axes, names: Sequence[str], room: float) -> list[str]:
+    """Names in full where two lines hold them; otherwise as short as they must be."""
+    whole = labels_of(names, max(map(len, names)))
+    lines = [lines_within(axes, label, room, _NAME_SIZE) for label in whole]
+    widest = max(
+        text_width(axes, each, _NAME_SIZE) for label in lines for each in label.split("\n")
+    )
+    if widest <= room and max(label.count("\n") for label in lines) <= 1:
+        return lines
+    return labels_within(axes, names, room, _NAME_SIZE)
 
 
 def head(

@@ -21,6 +21,7 @@ from fairspan.drawing.labels import (
     width_of,
 )
 from fairspan.formatting.numbers import axis_number
+from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,8 +39,31 @@ _PAD = 4.0
 _TICK = 7.0
 # An axis shows a range of at least this share of its numbers, whose digits could not be read else.
 _LEAST_RANGE = 1e-4
+# An axis of shares shows so much of them at least, and beside them this share of what it shows.
+_LEAST_SHARES, _SHARE_MARGIN = 0.1, 0.06
 # Panels that may differ in their vertical scale.
 _MOST_SCALES = 2
+
+
+def set_shares(axes: Axes, shares: FloatArray) -> None:
+    """Limit an axis of shares to where they are, and write them in per cent.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    shares : array
+        From 0 to 1; NaN where there is none.
+    """
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+    known = shares[~np.isnan(shares)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    missing = max(_LEAST_SHARES - (high - low), 0.0) / 2
+    low, high = max(low - missing, 0.0), min(high + missing, 1.0)
+    margin = _SHARE_MARGIN * (high - low)
+    axes.set_xlim(low - margin, high + margin)
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
 
 
 def grid(n: int) -> tuple[int, int]:

@@ -104,7 +104,7 @@ class FrontierPicture(Picture):
         handles = for_legend(handles)
         if self.region is not None:
             handles += axes.fill(*self.region.T, color=FAINT, alpha=0.16, linewidth=0, gid="region")
-            labels.append("errors that some subspace has")
+            labels.append("achievable errors")
         head(axes, title, handles, labels)
         return (axes,)
 
@@ -154,6 +154,8 @@ _MOST_TOGETHER = 4
 _REACH = 2.0
 # Points are fainter the more there are, so that dense places are told from dark ones.
 _MOST_OPAQUE, _OPACITY = 0.6, 7.0
+# Points are far where they lie this many times the range of all but this share of them beyond it.
+_TAIL, _FAR = 0.05, 2.0
 _TITLE = "The rows in two dimensions, with each group's own axes"
 
 
@@ -213,19 +215,46 @@ class ReducedRowsPicture(Picture):
                 # The other groups behind, so that it is seen where among them this one lies.
                 _scatter(drawn[g], self.points[self.codes != g], Look(FAINT, "o", "-"))
                 self._draw_group(drawn[g], g, look(0))
-        if not together:
+        n_outside = self._leave_out_far_points(drawn)
+        whole = together and not n_outside
+        if not whole:
             fill_evenly(drawn[0])
         for panel in drawn:
             # At one scale, axes at right angles are seen at right angles.
-            panel.set_aspect("equal", adjustable="datalim" if together else "box")
+            panel.set_aspect("equal", adjustable="datalim" if whole else "box")
         plain_numbers(drawn[:1])  # all are of one scale
         label_bounds(axes, drawn, "component 1", "component 2")
         labels = labels_within(axes, self.groups, width_of(axes) / 2.5, 10) if together else []
         note = "Ellipses: two standard deviations of the group's rows, along its own axes."
         if len(self.points) < self.n_rows:
             note = f"{len(self.points):,} of {self.n_rows:,} rows are shown. {note}"
+        if n_outside:
+            lies = "lies" if n_outside == 1 else "lie"
+            note += f" {count(n_outside, 'row')} {lies} outside the picture."
         head(axes, _TITLE, handles, labels, note=note)
         return drawn
+
+    def _leave_out_far_points(self, drawn: Sequence[Axes]) -> int:
+        """Limit the axes where single points lie far from all others; how many these are."""
+        low, high = np.quantile(self.points, [_TAIL, 1 - _TAIL], axis=0)
+        reach = np.maximum(high - low, (high - low).max())
+        low, high = low - _FAR * reach, high + _FAR * reach
+        inside = ((self.points >= low) & (self.points <= high)).all(axis=1)
+        if inside.all():
+            return 0
+        axes = [self.principal_axes(g) for g in range(len(self.groups))]
+        ends = [
+            mean + sign * each
+            for mean, each in zip(self.means, axes, strict=True)
+            for sign in (-1, 1)
+        ]
+        shown = np.vstack([self.points[inside], np.clip(np.vstack(ends), low, high)])
+        start, end = shown.min(axis=0), shown.max(axis=0)
+        margin = _MARGIN * (end - start) / 2
+        for panel in drawn:
+            panel.set_xlim(start[0] - margin[0], end[0] + margin[0])
+            panel.set_ylim(start[1] - margin[1], end[1] + margin[1])
+        return int((~inside).sum())
 
     def _draw_group(self, axes: Axes, g: int, own: Look) -> Any:
         from matplotlib.lines import Line2D

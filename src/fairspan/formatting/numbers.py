@@ -134,7 +134,7 @@ def relative(value: float | None) -> str:
     if abs(value) < _TINY:
         return _percent(f"{'<' if value > 0 else '>'}{_FIXED_SPACE}{'' if value > 0 else '-'}0.01")
     size = abs(100 * value)
-    return _percent(f"{100 * value:.{2 if size < 10 else 1 if size < 100 else 0}f}")
+    return _percent(f"{100 * value:,.{2 if size < 10 else 1 if size < 100 else 0}f}")
 
 
 def interval(low: float | None, high: float | None, decimals: int | None = None) -> str:
