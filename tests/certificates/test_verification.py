@@ -506,3 +506,12 @@ def test_rows_of_rank_one_in_another_order_hold_within_a_restriction(restriction
             continue
         assert_holds(model, rows[order], labels[order])
     assert n_refused < 12 or criterion == "nash_welfare"
+
+
+@pytest.mark.parametrize("d", [11, pytest.param(12, marks=pytest.mark.long)])
+def test_dimensions_that_hold_all_of_few_rows(d):
+    """Matrices of so many features cannot tell zero from rounding; coordinates of the rows can."""
+    X, groups = np.random.default_rng(0).normal(size=(12, 510)), np.repeat(["a", "b"], 6)
+    model = fs.FairPCA(d).fit(X, sensitive_features=groups)
+    assert model.solution_.status == "optimal"
+    assert fs.verify(model, X, groups).holds

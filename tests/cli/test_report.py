@@ -172,3 +172,23 @@ def test_names_of_groups_are_shown_without_what_a_terminal_obeys(run, table, fea
     assert "\x1b" not in result.out
     assert "a?[31m" in result.out
     assert page.stat().st_size < 300_000
+
+
+def test_saved_models_are_judged_by_held_out_rows(run, data, model, table, tmp_path):
+    half = len(table) // 2
+    table[:half].to_csv(tmp_path / "half.csv", index=False)
+    table[half:].to_csv(tmp_path / "rest.csv", index=False)
+    asked = ("--group", "age", "--model", model)
+    facts = run(
+        "report", tmp_path / "half.csv", *asked, "--test", tmp_path / "rest.csv", "--json"
+    ).facts
+    given = facts["given"]
+    assert (given["held_out"], given["n_rows"]) == (True, len(table) - half)
+    assert facts["settings"]["n_components"] == 2
+    audited = run("audit", tmp_path / "rest.csv", *asked, "--json").facts
+    errors = [group["error"] for group in given["models"][0]["groups"]]
+    expected = [group["error"]["value"] for group in audited["models"][0]["groups"]]
+    assert errors == pytest.approx(expected)
+    refused = run("report", data, "--group", "age", "--test", data, "--json")
+    assert refused.status == 2
+    assert "--model" in refused.err

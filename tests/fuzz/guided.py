@@ -99,7 +99,8 @@ class Formats:
 
     def parameters(self, content):
         """One argument of --param a line, for a criterion of which the first byte is the number."""
-        name = [*CRITERIA, "disparity"][(content or b"\0")[0] % 6]
+        names = [*CRITERIA, "disparity"]
+        name = names[(content or b"\0")[0] % len(names)]
         arguments = content[1:].decode(errors="surrogateescape").splitlines()
         given = with_labels(parameters_of(name, arguments), self.honest.moments.labels)
         criterion = criterion_of(name, **given)

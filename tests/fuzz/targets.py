@@ -25,7 +25,8 @@ from fairspan.selection.checkpoint import Checkpoint
 from fairspan.selection.pulls import Pull
 from fairspan.storage import HeldFile
 
-CRITERIA = ["minimax_loss", "total_error", "robust_error_gap", "error_gap", "equal_error"]
+CRITERIA = ["minimax_loss", "total_error", "robust_error_gap", "error_gap"]
+CRITERIA += ["equal_error", "least_variance"]
 
 
 class Honest:

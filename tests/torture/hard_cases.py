@@ -34,6 +34,9 @@ def criterion(rng: np.random.Generator, k: int, *, without: tuple[str, ...] = ()
         "error_gap": fs.ErrorGap(penalty),
         "robust_error_gap": fs.RobustErrorGap(penalty, float(rng.choice([0.0, 0.15, 1.0]))),
         "nash_welfare": fs.NashWelfare(),
+        "least_variance": fs.LeastVariance(),
+        "relative_loss": fs.MinimaxLoss(relative=True),
+        "relative_error": fs.MinimaxError(relative=True),
     }
     if k == 2:
         trade_off = float(rng.choice([0.0, 0.25, 0.5, 1.0]))

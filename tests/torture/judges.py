@@ -233,10 +233,11 @@ def _judged(case: Case, model: Any, solution: Any, exact: Exact) -> Judgement:
     components = mp.matrix(model.components_.tolist())
     errors, left = _errors(case, exact, allowed, components)
     _check_restriction(case, exact, allowed, components)
-    inner = [e - f for e, f in zip(errors, allowed.fixed, strict=True)]
     unsure = [_bilinear(left, each) for each in allowed.unsure]
     best, best_unsure = _best_errors(exact, d, criterion)
     trouble = Criterion(criterion, case, exact, best)
+    counted = zip(errors, allowed.fixed, trouble.divisors, strict=True)
+    inner = [(e - f) / t for e, f, t in counted]
 
     value = trouble.value(errors)
     proven = Proven(trouble, exact, allowed, d)
@@ -245,7 +246,8 @@ def _judged(case: Case, model: Any, solution: Any, exact: Exact) -> Judgement:
     if known is not None and known > bound:
         bound, bound_unsure = known, trouble.weigh(best_unsure)
     value_unsure = trouble.moved(errors, unsure, best_unsure)
-    outer = 64 * EPSILON * trouble.weigh(allowed.fixed) if allowed.restricted else mpf(0)
+    fixed = [f / t for f, t in zip(allowed.fixed, trouble.divisors, strict=True)]
+    outer = 64 * EPSILON * trouble.weigh(fixed) if allowed.restricted else mpf(0)
 
     gap = value - bound
     scale, size = trouble.scale(errors, solution.weights), max(inner)
@@ -253,7 +255,8 @@ def _judged(case: Case, model: Any, solution: Any, exact: Exact) -> Judgement:
     if allowed.restricted and not trouble.is_nash:
         scale = min(scale, max(inner))
     if size <= resolution:
-        size = max(_trace(each) for each in allowed.matrices)
+        traces = [_trace(each) for each in allowed.matrices]
+        size = max(each / t for each, t in zip(traces, trouble.divisors, strict=True))
     if trouble.is_nash:
         size = mpf(1)
     objective, lower = mpf(float(solution.objective)), mpf(float(solution.lower_bound))
@@ -310,21 +313,25 @@ class Criterion:
         self.given, self.case, self.exact, self.best = criterion, case, exact, best
         self.q = exact.proportions
         self.is_nash = self.name == "nash_welfare"
+        # The largest of (e_g - offset) / divisor.
+        self.is_largest = self.name in ("minimax_loss", "minimax_error", "least_variance")
+        self.is_relative = getattr(criterion, "relative", False)
         self.wants_equal = self.name == "equal_error" and exact.k > 1
         self.traces = [_trace(each) for each in exact.matrices]
         # What is kept is the trace less the error, and both are unsure.
         self.traces_unsure = [
             sum((mpf(each[j][j]) for j in range(exact.p)), mpf(0)) for each in exact.unsure
         ]
+        nothing = [mpf(0)] * exact.k
+        self.offsets = {"minimax_loss": best, "least_variance": self.traces}.get(self.name, nothing)
+        self.divisors = self.traces if self.is_relative else [mpf(1)] * exact.k
         penalty = getattr(criterion, "penalty", None)
         self.penalty = None if penalty is None else mpf(float(penalty))
 
     def value(self, errors: list[Any]) -> Any:
         total = self.weigh(errors)
-        if self.name == "minimax_loss":
-            return max(e - b for e, b in zip(errors, self.best, strict=True))
-        if self.name == "minimax_error":
-            return max(errors)
+        if self.is_largest:
+            return max(self.parts(errors))
         if self.name == "disparity":
             return sum((w * e for w, e in zip(self.signed, errors, strict=True)), mpf(0))
         if self.name == "error_gap":
@@ -337,6 +344,10 @@ class Criterion:
                 return mp.inf
             return -sum((mp.log(c) for c in kept), mpf(0)) / len(kept)
         return total
+
+    def parts(self, errors: list[Any]) -> list[Any]:
+        """Of a maximum over groups, what is compared."""
+        return [(e - o) / t for e, o, t in zip(errors, self.offsets, self.divisors, strict=True)]
 
     def weigh(self, numbers: list[Any]) -> Any:
         return _dot(self.q, numbers)
@@ -400,10 +411,8 @@ class Criterion:
 
     def known_beforehand(self) -> Any:
         """Bounds that hold whatever the weights."""
-        if self.name == "minimax_loss":
-            return mpf(0)
-        if self.name == "minimax_error":
-            return max(self.best)
+        if self.is_largest:
+            return max(self.parts(self.best))
         if self.name in ("total_error", "error_gap", "equal_error"):
             return self.weigh(self.best)
         if self.name == "robust_error_gap" and self.exact.k == 1:
@@ -412,10 +421,8 @@ class Criterion:
 
     def moved(self, errors: list[Any], unsure: list[Any], best_unsure: list[Any]) -> Any:
         """How much the value moves if each error, and each group's own best, may."""
-        if self.name == "minimax_loss":
-            return max(u + b for u, b in zip(unsure, best_unsure, strict=True))
-        if self.name == "minimax_error":
-            return max(unsure)
+        if self.is_largest:
+            return max(self.parts_moved(errors, unsure, best_unsure))
         if self.name == "disparity":
             return sum((abs(w) * u for w, u in zip(self.signed, unsure, strict=True)), mpf(0))
         if self.name == "error_gap":
@@ -435,6 +442,22 @@ class Criterion:
             ]
             return 16 * EPSILON + sum(shares, mpf(0)) / len(shares)
         return self.weigh(unsure)
+
+    def parts_moved(
+        self, errors: list[Any], unsure: list[Any], best_unsure: list[Any]
+    ) -> list[Any]:
+        """How much what is compared may move."""
+        of_offsets = {"minimax_loss": best_unsure, "least_variance": self.traces_unsure}
+        offsets = of_offsets.get(self.name, [mpf(0)] * len(unsure))
+        moved = [(u + o) / t for u, o, t in zip(unsure, offsets, self.divisors, strict=True)]
+        if not self.is_relative:
+            return moved
+        # What it is divided by moves, too.
+        shares = [u / t for u, t in zip(self.traces_unsure, self.traces, strict=True)]
+        return [
+            m + abs(part) * (share + 8 * EPSILON)
+            for m, part, share in zip(moved, self.parts(errors), shares, strict=True)
+        ]
 
 
 class Proven:
@@ -460,9 +483,11 @@ class Proven:
             return self._of_boxes(solution.proof)
         weights = self._feasible(given)
         least, moved = self.least(weights)
-        if criterion.name == "minimax_loss":
-            offset = sum((w * b for w, b in zip(weights, criterion.best, strict=True)), mpf(0))
-            wobble = sum((w * b for w, b in zip(weights, best_unsure, strict=True)), mpf(0))
+        if criterion.is_largest:
+            offset = _dot(weights, criterion.offsets)
+            shares = [w * t for w, t in zip(weights, criterion.divisors, strict=True)]
+            none = [mpf(0)] * len(weights)
+            wobble = _dot(shares, criterion.parts_moved(criterion.best, none, best_unsure))
             return least - offset, moved + wobble
         if criterion.wants_equal:
             total = sum(weights, mpf(0))
@@ -510,10 +535,11 @@ class Proven:
             return criterion.signed
         if criterion.name == "total_error" or k == 1:
             return list(criterion.q)
-        if criterion.name in ("minimax_loss", "minimax_error"):
-            kept = [max(w, mpf(0)) for w in given]
-            total = sum(kept, mpf(0))
-            return [w / total for w in kept] if total > 0 else [mpf(1) / k] * k
+        if criterion.is_largest:
+            shares = [max(w, mpf(0)) * t for w, t in zip(given, criterion.divisors, strict=True)]
+            total = sum(shares, mpf(0))
+            shares = [share / total for share in shares] if total > 0 else [mpf(1) / k] * k
+            return [share / t for share, t in zip(shares, criterion.divisors, strict=True)]
         if criterion.wants_equal:
             return given if sum(given, mpf(0)) > 0 else list(criterion.q)
         if criterion.is_nash:

@@ -115,11 +115,10 @@ def refutation(first: Any, second: Any, case: Case, twin: Twin) -> float:
         other_bound, other_value = other.lower_bound + shift, other.objective + shift
         most = room + other_room + 4 * EPSILON * (abs(shift) + abs(other.objective))
     else:
-        other_bound, other_value = (
-            other.lower_bound / twin.factor,
-            other.objective / twin.factor,
-        )
-        most = room + other_room / twin.factor
+        # Shares of variances have no unit.
+        factor = 1.0 if is_relative(case.criterion) else twin.factor
+        other_bound, other_value = other.lower_bound / factor, other.objective / factor
+        most = room + other_room / factor
         # A float is no finer than its last digit.
         most += 4 * EPSILON * (abs(one.objective) + abs(other_value))
     # Errors that differ, as the tolerance lets them, make a total below that of equal ones.
@@ -127,6 +126,11 @@ def refutation(first: Any, second: Any, case: Case, twin: Twin) -> float:
     other_reached = other_value + _unequal(other, one, first, case.tol) / twin.factor
     apart = max(one.lower_bound - other_reached, other_bound - reached)
     return float(apart - most) if apart > most else 0.0
+
+
+def is_relative(criterion_: Any) -> bool:
+    """Whether errors are divided by variances."""
+    return bool(getattr(criterion_, "relative", False))
 
 
 def _unequal(reached: Any, bound: Any, model: fs.FairPCA, tol: float) -> float:
@@ -206,7 +210,7 @@ def _moved(case: Case, model: fs.FairPCA) -> float:
     weights = np.ones(len(rows)) if case.weights is None else case.weights
     labels = np.array(case.groups)
     everything = np.average(rows, axis=0, weights=weights)
-    found, own, kept = [], [], []
+    found, own, kept, traces = [], [], [], []
     left = np.eye(rows.shape[1]) - model.components_.T @ model.components_
     for label in model.groups_:
         of_group, shares = rows[labels == label], weights[labels == label]
@@ -223,11 +227,17 @@ def _moved(case: Case, model: fs.FairPCA) -> float:
         few = np.linalg.eigh(second)[1][:, : rows.shape[1] - case.n_components]
         own.append(float((np.abs(few @ few.T) * unsure).sum()))
         trace = float(np.trace(second))
+        traces.append(trace)
         error = float(np.vdot(left, second @ left))
         kept.append((found[-1] + 16 * EPSILON * trace) / max(trace - error, 1e-300))
     largest = max(found)
+    if is_relative(criterion_):
+        shares = [(f + o) / max(t, 1e-300) for f, o, t in zip(found, own, traces, strict=True)]
+        return max(shares) + 16 * EPSILON
     if criterion_.name == "minimax_loss":
         return largest + max(own)
+    if criterion_.name == "least_variance":
+        return largest + 16 * EPSILON * max(traces)
     if criterion_.name == "nash_welfare":
         return 16 * EPSILON + float(np.mean(kept))
     return largest * (3 + 2 * getattr(criterion_, "penalty", 0.0))

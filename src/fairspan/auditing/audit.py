@@ -1,9 +1,11 @@
 """Audit one or several projections: what they do to each group."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fairspan.auditing.comparing import ComparesGroups
+from fairspan.auditing.controls import Controls, taken_out, without_estimates
 from fairspan.auditing.data_findings import find_in_data
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
 from fairspan.auditing.finding import Finding, warnings_first
@@ -24,6 +26,7 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, holds_matrices
 from fairspan.rows.beside import rows_beside
 from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.groups import Label
 from fairspan.rows.protocol import Rows
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(ComparesGroups):
     """The result of :func:`audit`; printing it shows one table and the findings.
 
     Attributes
@@ -47,6 +50,10 @@ class Audit:
         Of the intervals.
     material : float
         The least loss that matters, as a share of a group's variance.
+    levels : tuple of (level, Audit)
+        Of the rows of each level of the control features, if there are any.
+    control_names, attributes : tuples of str
+        Names of the control features and of the sensitive features, where they have names.
     """
 
     models: tuple[ModelAudit, ...]
@@ -55,6 +62,18 @@ class Audit:
     verdicts: tuple[Verdict, ...] = ()
     level: float = LEVEL
     material: float = 0.01
+    levels: tuple[tuple[Label, "Audit"], ...] = ()
+    control_names: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+
+    @property
+    def within(self) -> dict[Label, "Audit"]:
+        """The audit of the rows of each level of the control features; empty without them."""
+        return dict(self.levels)
+
+    @property
+    def _audit(self) -> "Audit":
+        return self
 
     @property
     def verdict(self) -> Verdict:
@@ -229,6 +248,7 @@ def audit(
     moments: GroupMoments | Sequence[GroupMoments] | None = None,
     folds: int | None = 10,
     clusters: Any = None,
+    control_features: Any = None,
     level: float = LEVEL,
     material: float = 0.01,
     random_state: Any = 0,
@@ -269,6 +289,11 @@ def audit(
     clusters : (n,) array-like, or column name of X, optional
         Rows that belong together, such as those of one person. They stay in one fold, and count
         as one where intervals are made.
+    control_features : (n,) or (n, a) array-like or data frame, or column name(s) of X, optional
+        As fairlearn's: the rows of each of their levels are audited on their own too. `by_group`,
+        `difference` and `ratio` are then within each level, and `within` has the audits. They are
+        no features. A model that was fitted on these rows has figures on the rows of a level, and
+        no estimates within it.
     level : float
         Of the intervals, above 0.5 and below 1.
     material : float
@@ -333,9 +358,16 @@ def audit(
     )
     beside = {"labels": labels, "clusters": clusters}
     if X is not None:
+        X, controls = taken_out(X, control_features)
         rows = rows_beside(X, sensitive_features, beside, sample_weight)
         audited = models_of(models, rows.n_features)
-        return audit_rows(audited, rows, options=options, max_groups=max_groups)
+        found = audit_rows(audited, rows, options=options, max_groups=max_groups)
+        named = tuple(map(str, getattr(rows, "group_columns", ())))
+        found = replace(found, attributes=named)
+        if controls is None:
+            return found
+        return _controlled(found, audited, rows, controls, options, max_groups)
+    beside["control_features"] = control_features
     for name, values in beside.items():
         if values is not None:
             raise InvalidInput(
@@ -353,6 +385,28 @@ def audit(
     if not blocks:
         raise InvalidInput("moments is empty", "Allowed is at least one block", "Pass a block")
     return audit_moments(models_of(models, blocks[0].n_features), blocks, options)
+
+
+def _controlled(
+    whole: Audit,
+    audited: Sequence[Audited],
+    rows: Rows,
+    controls: Controls,
+    options: Expectations,
+    max_groups: int | None,
+) -> Audit:
+    """The same audit, and that of the rows of each level."""
+    seen = {model.name for model in whole.models if model.fitted_here}
+    if len(seen) == len(audited) and not options.by_cluster:
+        options = replace(options, folds=None)
+    levels = []
+    for place, level in enumerate(controls.levels):
+        own = controls.rows_within(rows, place)
+        part = audit_rows(audited, own, options=options, max_groups=max_groups)
+        models = [without_estimates(m) if m.name in seen else m for m in part.models]
+        verdicts = () if seen else part.verdicts
+        levels.append((level, replace(part, models=tuple(models), verdicts=verdicts)))
+    return replace(whole, levels=tuple(levels), control_names=controls.names)
 
 
 def audit_rows(

@@ -224,6 +224,14 @@ def transform(
     metavar="NAME",
     help="A picture beside those of every page, such as loadings (repeatable).",
 )
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    type=FILE,
+    help="A saved model, which has a section of the page (repeatable).",
+)
+@click.option("--test", type=FILE, help="Held-out rows that judge the models.")
 @options.JSON
 def report(
     data: Path | str,
@@ -231,6 +239,8 @@ def report(
     reading: Reading,
     criterion: str,
     parameters: dict[str, Value],
+    models: tuple[Path, ...],
+    test: Path | None,
     as_json: bool,
     **settings: Any,
 ) -> None:
@@ -241,14 +251,18 @@ def report(
     """
     if page is None and not as_json:
         raise click.UsageError("Name the page with -o, or print its facts with --json.")
+    if test is not None and not models:
+        raise click.UsageError("--test is rows that judge models: name these with --model.")
     if page is not None:
         options.refuse_text(page, "A page is")
-        refuse_overwriting(page, data)
+        refuse_overwriting(page, data, *models, *([] if test is None else [test]))
     from fairspan.cli import output, reporting
 
     settings["scale"] = settings.pop("standardize")
     typed = click.get_current_context().find_root().obj or ()
-    facts = reporting.report_of_file(data, page, reading, criterion, parameters, settings, typed)
+    facts = reporting.report_of_file(
+        data, page, reading, criterion, parameters, settings, typed, models, test
+    )
     click.echo(output.in_json(facts) if as_json else reporting.summary(facts, page))
 
 

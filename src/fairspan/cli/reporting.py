@@ -3,8 +3,8 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,18 @@ from fairspan.cli.inputs import open_input, with_labels
 from fairspan.cli.options import Value
 from fairspan.cli.reading import Reading
 from fairspan.cli.terminal import paint_on, width_of
+from fairspan.errors import InvalidInput
 from fairspan.formatting.terminal_text import wrapped
 from fairspan.problem.posing import criterion_of
 from fairspan.report.facts.answers import PCA, ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
+from fairspan.report.facts.given import read_models
 from fairspan.report.facts.origin import Origin, title_of
 from fairspan.report.writing import check_can_write, with_displays, write_page
 from fairspan.rows.fingerprint import fingerprint_of, of_files
 from fairspan.rows.groups import printable
+from fairspan.rows.protocol import Rows
+from fairspan.subspace import FairSubspace
 
 # Options that choose neither rows nor columns.
 _OF_NO_ROWS = ("jobs", "engine", "scheduler", "max_memory")
@@ -34,6 +38,8 @@ def report_of_file(
     parameters: Mapping[str, Value],
     settings: Mapping[str, Any],
     typed: Iterable[str],
+    models: Sequence[Path] = (),
+    test: Path | None = None,
 ) -> dict[str, Any]:
     """Write the page of a file, if it has a name; return its facts.
 
@@ -50,6 +56,10 @@ def report_of_file(
         The others of `ReportSettings.of`.
     typed : iterable of str
         The words of the command.
+    models : sequence of Path
+        Saved models, which have a section of the page.
+    test : Path or None
+        Held-out rows that judge them.
 
     Raises
     ------
@@ -58,7 +68,9 @@ def report_of_file(
     """
     if page is not None:
         check_can_write(page)
+    given = read_files(models)
     table = open_input(path, reading)
+    table = table.selected(next((each.feature_names for each in given.values()), None))
     asked = ReportSettings.of(criterion_of(criterion, **parameters), None, **settings)
     if table.source is not None:
         check_size(table.source.n_features, asked)
@@ -75,11 +87,45 @@ def report_of_file(
         line = f'# {making} -o moments.npz\nmoments = GroupMoments.load("moments.npz")'
     command, name = shell_text(["fairspan", *typed]), Path(path).name
     origin = Origin(name, title_of(name), fingerprint, command, line)
-    facts = facts_of(moments, rows, asked, origin, max_memory=reading.max_memory)
+    audited = read_models(given, moments) if given else []
+    if audited and asked.n_components is None:
+        asked = replace(asked, n_components=audited[0].subspace.dimension)
+    facts = facts_of(
+        moments,
+        rows,
+        asked,
+        origin,
+        models=audited,
+        test=None if test is None else held_out_rows(test, reading, moments.feature_names),
+        max_memory=reading.max_memory,
+    )
     displays = with_displays(facts, moments, asked)
     if page is not None:
         write_page(page, facts, displays)
     return facts
+
+
+def read_files(paths: Sequence[Path]) -> dict[str, FairSubspace]:
+    """Saved models by the names of their files."""
+    short = {path.name: path for path in paths}
+    named = short if len(short) == len(paths) else {str(path): path for path in paths}
+    return {name: FairSubspace.load(path) for name, path in named.items()}
+
+
+def held_out_rows(path: Path, reading: Reading, names: tuple[str, ...] | None) -> Rows:
+    """Rows of another file, read as those of the page, but for their classes."""
+    beside = () if reading.label is None else (reading.label,)
+    table = open_input(
+        path,
+        replace(reading, label=None, exclude=(*reading.exclude, *beside), sample=None, seed=None),
+    )
+    if table.source is None:
+        raise InvalidInput(
+            f"{path} holds moments, which hold no rows",
+            "Allowed as held-out rows is a file of rows",
+            "Name such a file with --test",
+        )
+    return table.selected(names).rows("auditing")
 
 
 def summary(facts: Mapping[str, Any], page: Path | None) -> str:

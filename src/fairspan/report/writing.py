@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from fairspan.moments.of_rows import accumulate, holds_matrices, not_moments
 from fairspan.registry import object_of
 from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
+from fairspan.report.facts.given import like_the_first, read_models
 from fairspan.report.facts.origin import origin_of_call
 from fairspan.report.outputs import refuse_overwriting
 from fairspan.rows.beside import rows_beside
@@ -37,12 +39,14 @@ def write_report(
     X: Any = None,
     sensitive_features: Any = None,
     *,
+    models: Any = None,
+    test: tuple[Any, Any] | None = None,
     labels: Any = None,
     n_components: int | None = None,
     criterion: Any = "minimax_loss",
     criteria: Sequence[Any] | None = None,
-    center: Any = "global",
-    scale: bool = False,
+    center: Any = None,
+    scale: bool | None = None,
     sample_weight: Any = None,
     moments: GroupMoments | None = None,
     max_groups: int | None = None,
@@ -63,18 +67,27 @@ def write_report(
         As `GroupMoments.from_rows` takes it, of 1000 features at most. Rows are read four times,
         and four times more where the best subspaces of groups change with the rows left out.
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
+    models : model, or mapping of name to model, optional
+        Fitted models, as :func:`fairspan.audit` takes them, which have a section of the page:
+        restricted, oblique and nested ones, pipelines, models that are no projections.
+    test : tuple of X and sensitive_features, optional
+        Rows that were held out, which judge the models in place of the rows of the page.
     labels : (n,) array-like, or column name of X, optional
-        y, the class of each row, which is then no feature.
+        y, the class of each row, which is then no feature. With classes the page says what a
+        cross-validated classifier makes of the rows, reduced by PCA, by the main criterion and by
+        models whose settings are known: accuracy by group, parity of predictions, leakage.
     n_components : int, optional
-        d; by default the least that keep 90 % of the variance over all rows.
+        d; by default that of the first model; without models the least that keep 90 % of the
+        variance over all rows.
     criterion : str or criterion object, default="minimax_loss"
         The criterion that the page is mainly about.
     criteria : sequence of str or criterion objects, optional
         Those beside it; by default all, with their default settings.
-    center : {"global", "group", "none"}
-        About which point errors are measured.
-    scale : bool
-        Divide each feature by its pooled standard deviation first.
+    center : {"global", "group", "none"}, optional
+        About which point errors are measured; by default as in the first model, or "global".
+    scale : bool, optional
+        Divide each feature by its pooled standard deviation first; by default if the first model
+        does.
     sample_weight : (n,) array-like, or column name of X, optional
     moments : GroupMoments, optional
         Instead of rows; then there are no intervals.
@@ -120,7 +133,10 @@ def write_report(
     >>> facts["settings"]["n_components"], facts["models"][1]["certificate"]["status"]
     (2, 'optimal')
     """
-    settings = ReportSettings.of(criterion, criteria, n_components, center, scale, displays)
+    chosen = (n_components, center, scale)
+    asked = (n_components, "global" if center is None else center, bool(scale))
+    settings = ReportSettings.of(criterion, criteria, *asked, displays)
+    _check_test(models, test)
     _check_names(name, title)
     limit = GroupLimit(max_groups)
     check_can_write(path, X)
@@ -144,12 +160,20 @@ def write_report(
         criterion=criterion,
         criteria=criteria,
         displays=displays,
+        models=None if models is None else _Named("models"),
+        test=None if test is None else _Named("test"),
         center=center,
         scale=scale,
         name=name,
         title=title,
     )
-    facts = facts_of(moments, rows, settings, origin)
+    given = () if models is None else read_models(models, moments)
+    if given:
+        asked = like_the_first(given[0], *chosen)
+        settings = ReportSettings.of(criterion, criteria, *asked, displays)
+        check_size(moments.n_features, settings)
+    held_out = None if test is None else rows_beside(*test, {})
+    facts = facts_of(moments, rows, settings, origin, models=given, test=held_out)
     write_page(path, facts, with_displays(facts, moments, settings))
     return facts
 
@@ -247,6 +271,31 @@ def _check_moments(
         )
     if not holds_matrices(moments):
         raise not_moments(moments)
+
+
+@dataclass(frozen=True)
+class _Named:
+    """What a call names and does not show."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _check_test(models: Any, test: Any) -> None:
+    if test is not None and models is None:
+        raise InvalidInput(
+            "test was given without models",
+            "Allowed are held-out rows beside fitted models, which they judge",
+            "Pass models=..., or leave out test",
+        )
+    if test is not None and not (isinstance(test, tuple) and len(test) == 2):
+        raise InvalidType(
+            f"test is {kind_of(test)}",
+            "Allowed is a tuple of X and sensitive_features",
+            "Pass test=(X_test, groups_test)",
+        )
 
 
 def _check_names(name: object, title: object) -> None:

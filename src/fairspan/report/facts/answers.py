@@ -13,7 +13,7 @@ from fairspan.formatting.names import settings as spelled_settings
 from fairspan.formatting.names import spoken
 from fairspan.moments.center import Center, check_center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.criteria import Criterion
+from fairspan.problem.criteria import Criterion, declares
 from fairspan.problem.parameters import check_count, check_flag, field_values
 from fairspan.problem.posing import criterion_of
 from fairspan.rows.groups import printable
@@ -214,8 +214,12 @@ def names_of(criteria: Sequence[Criterion]) -> list[str]:
     >>> from fairspan.problem.criteria import ErrorGap, MinimaxLoss
     >>> names_of([MinimaxLoss(), ErrorGap(0.5), ErrorGap(2.0)])
     ['minimax_loss', 'error_gap (penalty=0.5)', 'error_gap (penalty=2.0)']
+    >>> names_of([MinimaxLoss(relative=True)])
+    ['relative_minimax_loss']
     """
-    names = [each.name for each in criteria]
+    names = [
+        f"relative_{each.name}" if declares(each, "is_relative") else each.name for each in criteria
+    ]
     return [
         name if names.count(name) == 1 else f"{name} ({_settings(each)})"
         for name, each in zip(names, criteria, strict=True)

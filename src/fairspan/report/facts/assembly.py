@@ -1,10 +1,12 @@
 """The facts of a report: one plain dictionary, which the page shows and JSON can hold."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from fairspan.auditing.audit import Audit
+from fairspan.auditing.models import Audited
 from fairspan.auditing.results import group_name
 from fairspan.errors import InvalidInput, running_out_told
 from fairspan.estimator.fitting import smallest_dimension
@@ -20,7 +22,9 @@ from fairspan.report.facts.dimensions import (
     dimensions_facts,
     expected_by_dimension,
 )
+from fairspan.report.facts.downstream import downstream_facts
 from fairspan.report.facts.expected import audit_of, verdicts_facts
+from fairspan.report.facts.given import given_facts
 from fairspan.report.facts.models import findings_facts, models_facts
 from fairspan.report.facts.origin import Origin, provenance_facts
 from fairspan.report.facts.verifying import verification_facts
@@ -49,7 +53,8 @@ def facts_of(
     asked: ReportSettings,
     origin: Origin,
     *,
-    weighted: bool = False,
+    models: Sequence[Audited] = (),
+    test: Rows | None = None,
     max_memory: int | None = None,
 ) -> dict[str, Any]:
     """Everything there is to say about some rows.
@@ -62,6 +67,10 @@ def facts_of(
         The rows again, read twice for estimates and intervals; None for none.
     asked : ReportSettings
     origin : Origin
+    models : sequence of Audited
+        Models that somebody brought.
+    test : RowSource, PartedRows or None
+        Held-out rows that judge these models; None for the rows of the report.
     max_memory : int, optional
         Bytes that moments by fold may take, where that was set.
 
@@ -97,6 +106,8 @@ def facts_of(
             "models": models_facts(answers, audit),
             "unavailable": [{"name": name, "why": why} for name, why in answers.without],
             **curves,
+            "given": _given_facts(models, rows, test, moments, max_memory),
+            "downstream": downstream_facts(rows, moments, answers, asked, models, audit.level),
             "displays": [],
             "findings": findings_facts(answers, audit),
             "verification": verification_facts(answers.main, origin),
@@ -105,6 +116,21 @@ def facts_of(
         _DIGITS,
     )
     return facts
+
+
+def _given_facts(
+    models: Sequence[Audited],
+    rows: Rows | None,
+    test: Rows | None,
+    moments: GroupMoments,
+    max_memory: int | None,
+) -> dict[str, Any] | None:
+    if not models:
+        return None
+    held_out = test is not None
+    return given_facts(
+        models, test if held_out else rows, moments, held_out=held_out, max_memory=max_memory
+    )
 
 
 def check_size(n_features: int, asked: ReportSettings) -> None:
@@ -196,7 +222,7 @@ def _curves(
     second = scaled.second_moments(asked.center)
     return {
         "by_dimension": {
-            **dimensions_facts(found, asked.criterion.name, rounding),
+            **dimensions_facts(found, answers.main.name, rounding),
             "expected": expected_by_dimension(found, audit, folds),
         },
         "frontier": None if curve is None else _frontier_facts(curve, answers, plain_errors),

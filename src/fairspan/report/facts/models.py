@@ -80,7 +80,7 @@ def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[s
         "is_main": answer.is_main,
         "is_plain_pca": model.is_plain_pca,
         "n_components": model.n_components,
-        "groups": [_group_facts(group, model) for group in model.groups],
+        "groups": [group_facts(group, model) for group in model.groups],
         "total_error": _without_rounding(model.total_error, model),
         "total_change": change,
         "largest_loss": _without_rounding(model.largest_loss, model),
@@ -91,7 +91,8 @@ def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[s
     }
 
 
-def _group_facts(group: GroupAudit, model: ModelAudit) -> dict[str, Any]:
+def group_facts(group: GroupAudit, model: ModelAudit) -> dict[str, Any]:
+    """What a model does to one group; figures that are only rounding are zero."""
     return {
         "group": group_name(group.group),
         "error": _without_rounding(group.error.value, model),

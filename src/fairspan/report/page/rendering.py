@@ -17,7 +17,8 @@ from markupsafe import Markup
 from fairspan.formatting import numbers
 from fairspan.formatting.names import called, parts, settings, spoken
 from fairspan.formatting.numbers import count
-from fairspan.report.page import figures, tables
+from fairspan.report.page import figures, given_tables, tables
+from fairspan.report.page.columns import Table
 from fairspan.report.page.inline_figures import Drawn
 from fairspan.report.page.lookups import (
     ALIKE,
@@ -64,6 +65,7 @@ def page_of(facts: Facts, displays: Sequence[tuple[str, Any]] = ()) -> str:
         the same text.
     """
     facts = with_short_names(facts)
+    given, outcomes = facts["given"], (facts["downstream"] or {}).get("outcomes")
     environment = _environment()
     style, script = (_source(name) for name in ("page.css", "page.js"))
     along_frontier = facts["steps"]["walk"] == "frontier"
@@ -83,6 +85,11 @@ def page_of(facts: Facts, displays: Sequence[tuple[str, Any]] = ()) -> str:
         walk_figure=walked,
         dimension_figure=by_dimension if along_frontier else None,
         displays=figures.of_displays(displays),
+        given=None if given is None else given_tables.of_given(facts),
+        given_models=[] if given is None else _each_given(given),
+        accuracy=given_tables.of_accuracy(facts) if outcomes else None,
+        separation=given_tables.of_separation(facts) if outcomes else None,
+        changed=given_tables.changed(facts) if outcomes else [],
         walk=walk,
         findings=about_answer,
         other_findings=about_others,
@@ -131,6 +138,10 @@ def _sentences_of(facts: Facts) -> tuple[str, ...]:
     """Those that the facts have figures for."""
     verdict = () if facts["verdict"] is None else ("verdict",)
     return (*_SENTENCES, *verdict, *(_ON_NEW_ROWS if has_estimates(facts) else ()))
+
+
+def _each_given(given: Facts) -> list[Table]:
+    return [given_tables.of_given_model(each) for each in given["models"]]
 
 
 def _expected_figures(facts: Facts) -> list[Drawn]:

@@ -1,0 +1,138 @@
+"""Facts of models that somebody brings, judged on the rows of the page or on held-out ones."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fairspan.auditing.audit import Audit, audit_moments, audit_rows
+from fairspan.auditing.expected_losses import USUAL
+from fairspan.auditing.models import Audited, audited_pca, models_of
+from fairspan.auditing.results import ModelAudit, group_name
+from fairspan.formatting.names import spoken
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.problem.problem import check_n_components
+from fairspan.report.facts.models import group_facts
+from fairspan.rows.groups import printable
+from fairspan.rows.protocol import Rows
+from fairspan.subspace import FairSubspace
+
+
+def read_models(models: Any, moments: GroupMoments) -> list[Audited]:
+    """Models by their names, and ordinary PCA of the rows of the page beside each fair one."""
+    audited = models_of(models, moments.n_features)
+    names = {each.name for each in audited}
+    added: dict[tuple[int, str, bool], Audited] = {}
+    compared = []
+    for each in audited:
+        made = each.subspace.provenance
+        if each.baseline is None and not each.is_plain_pca and made is not None:
+            d, center = each.subspace.dimension, each.subspace.center
+            kind = (d, center, each.subspace.scale is not None)
+            if kind not in added:
+                check_n_components(d, moments.n_features)
+                name = f"PCA of {each.name}" if "PCA" in names else "PCA"
+                names.add(name)
+                added[kind] = audited_pca(moments, d, center, scale=kind[2], name=name)
+            each = replace(each, baseline=added[kind].name)
+        compared.append(each)
+    return [*compared, *added.values()]
+
+
+def like_the_first(
+    first: Audited, n_components: int | None, center: Any, scale: bool | None
+) -> tuple[int, Any, bool]:
+    """Dimension, centre and scaling of a page, as in the first model where nothing is said."""
+    subspace = first.subspace
+    return (
+        subspace.dimension if n_components is None else n_components,
+        subspace.center if center is None else center,
+        subspace.scale is not None if scale is None else scale,
+    )
+
+
+def given_facts(
+    audited: Sequence[Audited],
+    rows: Rows | None,
+    moments: GroupMoments,
+    *,
+    held_out: bool,
+    max_memory: int | None = None,
+) -> dict[str, Any]:
+    """What the models do to each group.
+
+    Parameters
+    ----------
+    audited : sequence of Audited
+    rows : RowSource, PartedRows or None
+        Those that judge the models; None for moments alone.
+    moments : GroupMoments
+        Of the rows of the page.
+    held_out : bool
+        Whether the rows are others than those of the page.
+    max_memory : int, optional
+    """
+    if rows is None:
+        audit = audit_moments(audited, [moments])
+    else:
+        known = None if held_out else moments
+        has_labels = not held_out and moments.by_label is not None
+        options = replace(USUAL, has_labels=has_labels, max_memory=max_memory)
+        audit = audit_rows(audited, rows, known, options=options)
+    by_name = {each.name: each for each in audited}
+    return {
+        "held_out": held_out,
+        "n_rows": audit.rows.n,
+        "models": [_model_facts(by_name[model.name], model) for model in audit.models],
+        "verdicts": _verdicts(audit),
+    }
+
+
+def _model_facts(each: Audited, model: ModelAudit) -> dict[str, Any]:
+    made = each.subspace.provenance
+    return {
+        "name": printable(model.name),
+        "n_components": model.n_components,
+        "center": model.center,
+        "standardized": model.scaled,
+        "is_plain_pca": model.is_plain_pca,
+        "fitted_here": model.fitted_here,
+        "kind": _kind_of(each),
+        "criterion": None if made is None else made.criterion,
+        "restriction": None if made is None else made.restriction,
+        "status": model.status,
+        "gap": model.gap,
+        "why_no_estimates": model.why_no_estimates,
+        "total_error": model.total_error,
+        "groups": [
+            {**group_facts(group, model), "n": group.n, "total_variance": group.total_variance}
+            for group in model.groups
+        ],
+    }
+
+
+def _kind_of(each: Audited) -> str:
+    """What a model is, in words."""
+    if each.by_rows is not None:
+        return "no projection: errors of the rows"
+    subspace: FairSubspace = each.subspace
+    kinds = {"oblique": subspace.is_oblique, "soft": subspace.is_soft, "nested": subspace.is_nested}
+    told = [kind for kind, is_so in kinds.items() if is_so]
+    made = subspace.provenance
+    if made is not None and not each.is_plain_pca:
+        told.append(spoken(made.criterion))
+    if made is not None and made.restriction is not None:
+        told.append(f"with {made.restriction}")
+    return ", ".join(told) or "projection"
+
+
+def _verdicts(audit: Audit) -> list[dict[str, Any]]:
+    return [
+        {
+            "model": printable(verdict.model),
+            "kind": verdict.kind,
+            "sentence": verdict.sentence,
+            "action": verdict.action,
+            "groups": [group_name(label) for label in verdict.groups],
+        }
+        for verdict in audit.verdicts
+    ]
