@@ -31,7 +31,9 @@ def audited() -> Audit:
     return audit({"fair PCA": fair}, data.X, data.sensitive_features)
 
 
-def _interval(axes: Axes, interval: Estimate, share: float, y: float, look: tuple[str, str]) -> None:
+def _interval(
+    axes: Axes, interval: Estimate, share: float, y: float, look: tuple[str, str]
+) -> None:
     """Draw a value and its interval as per cent of the group's variance."""
     colour, marker = look
     axes.plot([interval.low * share, interval.high * share], [y, y], color=colour, linewidth=2)

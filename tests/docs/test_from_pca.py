@@ -1,4 +1,4 @@
-"""docs/from-pca.md: each attribute, method and parameter of scikit-learn's PCA, as the page says."""
+"""Each attribute, method and parameter of scikit-learn's PCA is as docs/from-pca.md says."""
 
 import inspect
 import re
@@ -60,7 +60,7 @@ def test_an_attribute_is_that_of_pca_up_to_the_factor_said(name):
     if theirs.dtype.kind not in "fi":
         assert (ours == theirs).all()
         return
-    factor = (N - 1) / N if "(n − 1) / n" in said else 1.0
+    factor = (N - 1) / N if "(n - 1) / n" in said else 1.0
     assert said.startswith("equal")
     np.testing.assert_allclose(ours, factor * theirs, rtol=1e-9)
 
