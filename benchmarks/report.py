@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 _PLOTS = "plots"
-_HEAD = """# Measured
+_HEAD = """# Measured results
 
 Made by `./run bench`, which anybody can repeat; `./run bench --only NAME` measures one section.
 Times are medians of runs taken in turns in one process, so ratios can be trusted where seconds
@@ -46,7 +46,9 @@ def section_of(measured: Measured, note: str = "") -> str:
     """The body of a section: date, machine, a note if any, text, and where its plots are."""
     head = " ".join([f"{date.today()}. {machine(measured.packages)}.", note]).strip()
     plots = [f"![{name}]({_PLOTS}/{name}.png)" for name in measured.figures]
-    return "\n\n".join([head, measured.text.strip(), *plots])
+    # The style of per cent that all pages have.
+    text = re.sub(r"(?<=\d)%", " %", measured.text.strip())
+    return "\n\n".join([head, text, *plots])
 
 
 def sections_in(path: Path) -> dict[str, str]:

@@ -38,6 +38,10 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 
 autosummary_generate = True
+# Two pages whose addresses differ by case alone would be one file on many file systems.
+autosummary_filename_map = {
+    f"fairspan.{name}": f"fairspan.{name}-function" for name in ("audit", "frontier")
+}
 autosummary_ignore_module_all = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
@@ -55,13 +59,17 @@ html_copy_source = False
 html_show_sourcelink = False
 html_last_updated_fmt = None
 # Pages without others below them need no contents beside them.
-_ALONE = ("index", "tutorial", "choosing", "theory", "findings", "scale", "comparison", "results")
+_ALONE = (
+    *("index", "installation", "tutorial", "from-pca", "choosing", "criteria", "faq", "glossary"),
+    *("when-not-to-use", "theory", "trust", "findings", "scale", "data-sources", "comparison"),
+    *("results", "command-line", "json", "citing", "versions"),
+)
 html_sidebars: dict[str, list[str]] = {page: [] for page in _ALONE}
 html_theme_options = {
     "logo": {"text": "fairspan"},
     "navbar_end": ["theme-switcher"],
     "navbar_persistent": ["search-button"],
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "show_prev_next": True,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
@@ -87,6 +95,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "image_scrapers": ("gallery.pictures",),
     "image_srcset": ["2x"],
+    "thumbnail_size": (640, 400),
     "nested_sections": False,
     "copyfile_regex": r".*\.rst",
     "write_computation_times": False,

@@ -1,6 +1,6 @@
 """
-Ten lines of numpy verify that nothing better exists
-====================================================
+Ten lines of numpy verify that a fit is optimal
+===============================================
 
 For weights w of the groups, no subspace has a weighted loss below that of the leading eigenvectors
 of the weighted second moments, and the largest loss is at least any weighted one. So every w proves

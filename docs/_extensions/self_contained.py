@@ -1,5 +1,7 @@
 """Check built pages: they load nothing from outside, and no link or picture is dead.
 
+No two addresses differ by case alone: on many file systems one file would overwrite the other.
+
     python self_contained.py FOLDER
 
 Links that a reader clicks may lead anywhere; what a page loads by itself may not.
@@ -7,7 +9,7 @@ Links that a reader clicks may lead anywhere; what a page loads by itself may no
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -52,6 +54,16 @@ def faults(folder: Path) -> Iterator[str]:
         text = sheet.read_text(encoding="utf-8")
         if re.search(r"(url\(|@import)\s*[\"']?(https?:|//)", text):
             yield f"{sheet.relative_to(folder)} may load from outside"
+    yield from alike(str(path.relative_to(folder)) for path in sorted(folder.rglob("*")))
+
+
+def alike(names: Iterable[str]) -> Iterator[str]:
+    """Those of several addresses that differ from an earlier one by case alone."""
+    seen: dict[str, str] = {}
+    for name in names:
+        first = seen.setdefault(name.lower(), name)
+        if first != name:
+            yield f"{first} and {name} differ by case alone"
 
 
 def _exists(page: Path, folder: Path, path: str) -> bool:

@@ -10,7 +10,8 @@ from numpydoc.validate import validate
 
 import fairspan
 
-PAGE = (Path(__file__).parents[2] / "docs" / "api" / "index.rst").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "api" / "index.rst").read_text(encoding="utf-8")
 
 
 def listed():
@@ -36,6 +37,18 @@ NAMES += [f"fairspan.{module}.{name}" for module in MODULES for name in public(m
 @pytest.mark.parametrize("name", NAMES)
 def test_every_public_name_is_listed_once(name):
     assert listed().count(name) == 1
+
+
+def test_no_two_pages_have_addresses_that_differ_by_case_alone():
+    """On many file systems `audit.html` and `Audit.html` are one file."""
+    settings = (DOCS / "conf.py").read_text(encoding="utf-8")
+    found = re.search(r"^autosummary_filename_map = (\{.*?^\})", settings, re.M | re.S)
+    renamed = eval(found[1])
+    addresses = [f"api/generated/{renamed.get(name, name)}" for name in NAMES]
+    addresses += [
+        path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")
+    ] + [f"gallery/{path.stem}" for path in (DOCS.parent / "examples").glob("*.py")]
+    assert len({address.lower() for address in addresses}) == len(addresses)
 
 
 def test_nothing_else_is_listed():

@@ -19,7 +19,7 @@ PAGES = {
     for path in DOCS.rglob("*.md")
     if not path.is_relative_to(DOCS / "gallery")
 }
-CHOOSING = PAGES["choosing.md"]
+CHOOSING, CRITERIA = PAGES["choosing.md"], PAGES["criteria.md"]
 
 # A block of Python, and what it prints if that is shown below it.
 _BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n+```text\n(.*?)^```)?", re.S | re.M)
@@ -62,18 +62,16 @@ def test_every_example_runs_and_prints_what_is_shown(page, blocks, tmp_path, mon
 
 @pytest.mark.parametrize("name", names_of("criterion"))
 def test_every_criterion_is_explained_and_in_the_tables(name):
-    wanted, explained = (
-        section(CHOOSING, title)
-        for title in ("What do you want to be fair about\\?", "What each criterion means.*?")
-    )
+    wanted = section(CHOOSING, "What do you want to be fair about\\?")
+    explained = section(CRITERIA, "What each criterion means.*?")
     assert f'| `"{name}"`' in wanted
     assert f'**`"{name}"`**' in explained
     row = f'| {call_of(criterion_of(name))} `"{name}"` |'
-    assert row in section(CHOOSING, "Reference")
+    assert row in section(CRITERIA, "Tables")
 
 
 def test_every_criterion_says_what_it_does_not_promise():
-    explained = section(CHOOSING, "What each criterion means.*?")
+    explained = section(CRITERIA, "What each criterion means.*?")
     assert len(re.findall(r"\*Not\s+promised:\*", explained)) == len(names_of("criterion"))
 
 
@@ -83,7 +81,7 @@ def test_every_criterion_says_what_it_does_not_promise():
 def test_every_solver_is_in_its_table(solver):
     made = solver()
     names = {call_of(made), f"`{type(made).__name__}()`"}
-    assert any(f"| {name} |" in section(CHOOSING, "Reference") for name in names)
+    assert any(f"| {name} |" in section(CRITERIA, "Tables") for name in names)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +98,7 @@ def test_every_solver_is_in_its_table(solver):
     ],
 )
 def test_solvers_and_restrictions_are_in_the_tables(call):
-    assert re.search(rf"^\| {re.escape(call)}", section(CHOOSING, "Reference"), re.M)
+    assert re.search(rf"^\| {re.escape(call)}", section(CRITERIA, "Tables"), re.M)
 
 
 # Pages that the build of the site makes; it fails where one of them is not there.
@@ -125,6 +123,12 @@ def test_links_lead_somewhere(page):
 
 def test_links_are_found():
     assert sum(len(files_linked_from(page)) for page in LINKED) > 50
+
+
+def test_choosing_is_one_screen():
+    """About 50 lines at 1280 px, and no formulas: these are on the page of the criteria."""
+    words = re.sub(r"^```.*?^```", "", CHOOSING, flags=re.S | re.M).split()
+    assert len(words) < 550
 
 
 def test_the_readme_leads_to_choosing():

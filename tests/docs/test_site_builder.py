@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
 from mathml import _mathml  # noqa: E402
 from picture import blocks_above, figure_of, last_value  # noqa: E402
 from repository_links import on_the_site  # noqa: E402
-from self_contained import faults  # noqa: E402
+from self_contained import alike, faults  # noqa: E402
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 # $$ and $ outside of code.
@@ -117,3 +117,14 @@ def test_what_pages_load_from_outside_and_dead_links_are_found(tmp_path, html, f
 def test_styles_that_load_from_outside_are_found(tmp_path):
     (tmp_path / "site.css").write_text("a { background: url('https://example.org/a.png') }")
     assert len(list(faults(tmp_path))) == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (("api/audit.html", "api/Audit.html"), ["api/audit.html and api/Audit.html"]),
+        (("api/audit.html", "API/audits.html", "audit.html"), []),
+    ],
+)
+def test_addresses_that_differ_by_case_alone_are_found(names, found):
+    assert list(alike(names)) == [f"{each} differ by case alone" for each in found]
