@@ -137,9 +137,14 @@ def refused(run: Run, data: Path, model: Path, tmp_path: Path) -> Callable[..., 
         before = contents(tmp_path)
         result = run(*words)
         assert result.status == 2, result
-        assert result.out == ""
         assert contents(tmp_path) == before
         *usage, message = result.err.splitlines()
+        if "--json" in words:
+            told = json.loads(result.out)["error"]
+            assert told["exit_status"] == 2
+            assert told["message"] in message.replace("\\n", "\n")
+        else:
+            assert result.out == ""
         kind, hints = ("Error: ", 3) if usage else ("fairspan: error: ", 0)
         assert message.startswith(kind)
         assert len(usage) == hints, result.err

@@ -262,5 +262,5 @@ def interrupted(process):
     os.killpg(process.pid, signal.SIGINT)
     said = process.communicate(timeout=120)[1]
     *kept, last = filter(None, said.splitlines())
-    assert (process.returncode, last) == (1, "fairspan: interrupted")
+    assert (process.returncode, last) == (130, "fairspan: interrupted")
     return [line.split(" keeps ")[0] for line in kept]

@@ -70,7 +70,7 @@ def demo(page: Path, as_json: bool) -> None:
 def audit(
     data: Path | str,
     reading: Reading,
-    n_components: int | None,
+    n_components: int | float | None,
     center: str,
     standardize: bool,
     models: tuple[Path, ...],
@@ -132,7 +132,7 @@ def fit(
     data: Path | str,
     model: Path,
     reading: Reading,
-    n_components: int | None,
+    n_components: int | float | None,
     center: str,
     standardize: bool,
     criterion: str,

@@ -31,6 +31,31 @@ _YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
 BY_GROUP = {"robust_error_gap": ("radius",)}
 
 
+class NumberOrShare(click.ParamType):  # type: ignore[type-arg]
+    """A whole number from 1 on, or a share above 0 and below 1.
+
+    Examples
+    --------
+    >>> NumberOrShare().convert("3", None, None), NumberOrShare().convert("0.9", None, None)
+    (3, 0.9)
+    """
+
+    name = "dimensions"
+
+    def convert(self, value: Any, parameter: Any, context: Any) -> int | float:
+        """Read the number."""
+        text = str(value).strip()
+        if text.isdecimal() and int(text) >= 1:
+            return int(text)
+        share = float(text) if re.fullmatch(r"0?\.\d+", text) else 0.0
+        if not 0 < share < 1:
+            self.fail(
+                f"{value!r} is no number of dimensions; write a whole number from 1 on, or a share "
+                "of every group's variance, such as 0.9."
+            )
+        return share
+
+
 class Size(click.ParamType):  # type: ignore[type-arg]
     """Bytes, as a number or with a unit of 1,000, such as 500MB or 8GB.
 
@@ -333,10 +358,12 @@ _READING = (
 _DIMENSION = (
     click.option(
         "-d",
+        "--dimensions",
         "n_components",
-        type=click.IntRange(min=1),
+        type=NumberOrShare(),
         metavar="N",
-        help="Dimensions to keep; without it the least that keep 90 % of the variance.",
+        help="Dimensions to keep; or a share, such as 0.9: the fewest dimensions that keep so much "
+        "of every group's variance. Without it -d 0.9.",
     ),
     click.option(
         "--center",
