@@ -1,5 +1,7 @@
 """The audit page in a real browser: it opens clean, walks, sorts, fits, prints, and stays safe."""
 
+import csv
+import json
 import re
 from pathlib import Path
 
@@ -158,13 +160,13 @@ def test_sorting_sorts_by_value_and_says_so(made, show):
     ],
 )
 def test_names_sort_by_one_rule_in_a_column(names, rising, show):
-    text = two_groups()[1]
+    before, section, text = two_groups()[1].partition('<section id="data"')
     towns, hills = (
         re.search(rf'<tr>\s*<th scope="row" data-value="{name}">.*?</tr>', text, re.S)[0]
         for name in ("towns", "hills")
     )
     rows = "".join(hills.replace("hills", name) for name in names)
-    page = show(text.replace(towns, "", 1).replace(hills, rows, 1))
+    page = show(before + section + text.replace(towns, "", 1).replace(hills, rows, 1))
     table = page.locator("#data table.sortable")
     table.locator("thead button").first.click()
     assert _first_cells(table) == rising
@@ -260,7 +262,7 @@ def test_contrast_is_enough_in_light_and_dark(made, show):
 
 
 @PAGES
-def test_print_hides_controls_and_unfolds(made, show):
+def test_print_hides_controls_and_what_is_folded(made, show):
     page = show(made()[1], color_scheme="dark")
     page.emulate_media(media="print")
     assert page.locator("#walk-controls").is_hidden()
@@ -268,14 +270,15 @@ def test_print_hides_controls_and_unfolds(made, show):
     # Dark windows print on white paper.
     assert page.evaluate(CONTRAST)["paper"] == [255, 255, 255]
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    assert page.locator("details:not([open])").count() == 0
-    assert page.locator("thead button").count() == 0
+    assert page.locator("summary:visible").count() == 0
+    assert page.locator("button:visible").count() == 0
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert page.locator("details[open]").count() == 0
     page.emulate_media(media="screen")
     page.locator("#data thead button").first.click()
     assert page.locator("#said").text_content().startswith("Sorted by")
-    assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
+    page.emulate_media(media="print")
+    printed = page.pdf(prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) <= 6
 
 
 @PAGES
@@ -286,7 +289,7 @@ def test_without_javascript_everything_but_the_slider_is_there(made, show):
     assert "needs JavaScript" in page.locator("#walk").inner_text()
     assert shown_at(page) == known_at(facts, facts["steps"]["start"])
     page.locator("#walk summary").last.click()
-    steps = page.locator("#walk details tbody tr")
+    steps = page.locator("#walk details").last.locator("tbody tr")
     assert steps.count() == len(facts["steps"]["points"])
     assert steps.first.is_visible()
 
@@ -294,11 +297,11 @@ def test_without_javascript_everything_but_the_slider_is_there(made, show):
 def test_outline_of_the_page_reaches_a_screen_reader(show):
     page = show(two_groups()[1])
     main = page.get_by_role("main")
-    for name in ("Summary", "The data", "What PCA does", "Findings", "Certificate"):
+    for name in ("Summary", "The groups", "What PCA does", "Findings", "Certificate"):
         assert main.get_by_role("region", name=name, exact=True).count() == 1
     slider = page.get_by_role("slider", name="Walk along the frontier")
     assert slider.count() == 1
-    assert page.get_by_role("img").count() == 4
+    assert page.get_by_role("img").count() == 3
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the summary"
     # No table scrolls in a wide window, so none is a stop.
@@ -306,3 +309,26 @@ def test_outline_of_the_page_reaches_a_screen_reader(show):
     page.set_viewport_size({"width": 360, "height": 800})
     assert page.locator(".scroll[tabindex='0']").count() > 2
     assert re.search(r"Proven|Not proven", page.locator("#summary").text_content())
+
+
+@PAGES
+def test_tables_and_facts_are_downloaded_without_a_request(made, show):
+    facts, text = made()
+    page = show(text)
+    with page.expect_download() as waiting:
+        page.locator("#data .download").first.click()
+    rows = list(csv.reader(waiting.value.path().read_text(encoding="utf-8").splitlines()))
+    assert rows[0] == ["group", "rows", "share", "total variance"]
+    groups = facts["data"]["groups"]
+    assert [float(row[3]) for row in rows[1:]] == [group["total_variance"] for group in groups]
+    assert [int(row[1]) for row in rows[1:]] == [group["n"] for group in groups]
+    with page.expect_download() as waiting:
+        page.locator("#download-facts").click()
+    told = json.loads(waiting.value.path().read_text(encoding="utf-8"))
+    assert told["verdict"] == facts["verdict"]
+    theirs, ours = (each["models"][1]["groups"] for each in (told, facts))
+    assert [group["group"] for group in theirs] == [group["group"] for group in ours]
+    for name in ("error", "excess_loss", "expected_loss"):
+        values = ([group[name] for group in groups] for groups in (theirs, ours))
+        for one, other in zip(*values, strict=True):
+            assert one == (other if other is None else pytest.approx(other, rel=1e-8))

@@ -73,7 +73,7 @@ def test_a_group_of_too_few_rows_is_faint_and_no_headline(made):
     assert table.rows[2][3].below == "too few rows"
     assert "few" not in str(said("answers_on_new_rows", made)).split("<dt>Change")[0]
     assert "Too few rows for any estimate" in said("not_estimated", made)
-    section = tree_of(page_of(made)).with_id("pca")
+    section = tree_of(page_of(made)).with_id("summary")
     assert "too few rows" in next(section.all("svg")).text
 
 

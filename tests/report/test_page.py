@@ -94,8 +94,8 @@ def test_policy_allows_its_own_script_and_style_by_their_hashes_and_nothing_else
     (meta,) = (each for each in tree.all("meta") if "http-equiv" in each.attributes)
     policy = dict(part.split(" ", 1) for part in meta.attributes["content"].split("; "))
     (style,) = tree.all("style")
-    data, script = tree.all("script")
-    assert data.attributes["type"] == "application/json"
+    *data, script = tree.all("script")
+    assert {each.attributes["type"] for each in data} == {"application/json"}
     assert policy == {
         "default-src": "'none'",
         "script-src": f"'sha256-{_hash(script.text)}'",
@@ -205,5 +205,6 @@ def test_page_stays_small_with_many_groups_steps_and_features():
     ]
     facts["steps"] |= {"features": features, "points": points, "start": 20}
     page = page_of(facts)
-    assert len(page.encode()) < 300_000
+    # Of which 50 000 are the figures that it gives as JSON.
+    assert len(page.encode()) < 350_000
     assert page.count("a feature with a name 7<") >= 2

@@ -33,7 +33,7 @@ OF_CRITERIA = "Ordinary PCA and each fair criterion"
 
 
 def named(group):
-    return f"\u2018<bdi>{group}</bdi>\u2019"
+    return f"'<bdi>{group}</bdi>'"
 
 
 @PAGES
@@ -111,7 +111,7 @@ def test_groups_that_share_the_largest_loss_are_told_alike_everywhere(n_alike):
     rows = cells_of(tables_of(page)[OF_CRITERIA])
     assert [row[2] for row in rows][facts["models"].index(main)] == whose
     assert f"largest loss 7, of {whose};" in tree_of(page).text
-    told = f"{n_alike}\u00a0groups alike" if n_alike > 1 else f"\u2018{first}\u2019"
+    told = f"{n_alike}\u00a0groups alike" if n_alike > 1 else f"'{first}'"
     assert f"for {told}" in re.sub("<[^>]*>", "", str(said("answers", facts)))
 
 
@@ -140,7 +140,9 @@ def test_findings_stand_with_code_message_and_remedy_and_warnings_first(made):
         if each.attributes.get("class") == "findings"
     ]
     # Those about criteria that were only compared stand apart.
-    answer, others = (" ".join(entry.text for entry in entries) for entries in lists)
+    about_answer = tree_of(page).with_id("findings").children
+    answer = " ".join(each.text for each in about_answer if not isinstance(each, str))
+    others = answer.partition("What was found about the other criteria")[2]
     for found in facts["findings"]:
         text = answer if found["model"] in (None, "PCA", main) else others
         assert all(found[part] in text for part in ("code", "message", "remedy"))

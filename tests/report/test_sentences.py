@@ -83,11 +83,11 @@ def test_chance_is_ruled_out_where_the_interval_leaves_zero_out_and_only_there(
 def test_shares_of_weight_are_not_told_as_shares_of_rows():
     X, labels = made_rows(2, 3)  # 40 rows and 45
     rows = _text(sentence("data", facts_by(X, labels, 1, criteria=[])))
-    assert rows.endswith("; the smallest, \u2018<bdi>group 00</bdi>\u2019, is 47.1 % of them.")
+    assert rows.endswith("; the smallest, '<bdi>group 00</bdi>', is 47.1 % of them.")
     weights = np.where(labels == "group 00", 9.0, 1.0)  # 360 against 45
     facts = facts_by(X, labels, 1, criteria=[], weights=weights)
     assert _text(sentence("data", facts)).endswith(
-        "; \u2018<bdi>group 01</bdi>\u2019, of the least weight, has 11.1 % of it."
+        "; '<bdi>group 01</bdi>', of the least weight, has 11.1 % of it."
     )
     even = np.where(labels == "group 00", 45.0, 40.0)
     facts = facts_by(X, labels, 1, criteria=[], weights=even)

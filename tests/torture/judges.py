@@ -252,7 +252,8 @@ def _judged(case: Case, model: Any, solution: Any, exact: Exact) -> Judgement:
     gap = value - bound
     scale, size = trouble.scale(errors, solution.weights), max(inner)
     resolution = mpf(float(solution.resolution))
-    if allowed.restricted and not trouble.is_nash:
+    # What is kept, and not lost, is no part of what no choice changes.
+    if allowed.restricted and not (trouble.is_nash or trouble.name == "least_variance"):
         scale = min(scale, max(inner))
     if size <= resolution:
         traces = [_trace(each) for each in allowed.matrices]

@@ -19,7 +19,7 @@ from fairspan.problem.posing import criterion_of
 from fairspan.report.facts.answers import PCA, ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.given import read_models
-from fairspan.report.facts.origin import Origin, title_of
+from fairspan.report.facts.origin import Origin, title_of, without_folders
 from fairspan.report.writing import check_can_write, with_displays, write_page
 from fairspan.rows.fingerprint import fingerprint_of, of_files
 from fairspan.rows.groups import printable
@@ -79,13 +79,15 @@ def report_of_file(
     asked = ReportSettings.of(chosen, None, **settings)
     if table.source is None:
         fingerprint: str | None = of_files(Path(path), ())
-        line, rows = f"moments = GroupMoments.load({str(path)!r})", None
+        line, rows = f"moments = GroupMoments.load({without_folders(str(path))!r})", None
     else:
         fingerprint, rows = fingerprint_of(table.source), table.rows("auditing")
         # Where --exclude and the like choose columns, these are the same moments.
-        making = shell_text(["fairspan", "moments", str(path), *_options_of(reading)])
+        making = shell_text(
+            ["fairspan", "moments", without_folders(str(path)), *_options_of(reading)]
+        )
         line = f'# {making} -o moments.npz\nmoments = GroupMoments.load("moments.npz")'
-    command, name = shell_text(["fairspan", *typed]), Path(path).name
+    command, name = shell_text(["fairspan", *map(without_folders, typed)]), Path(path).name
     origin = Origin(name, title_of(name), fingerprint, command, line)
     audited = read_models(given, moments) if given else []
     if audited and asked.n_components is None:

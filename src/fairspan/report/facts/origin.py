@@ -55,6 +55,18 @@ def provenance_facts(origin: Origin, settings: dict[str, Any]) -> dict[str, Any]
     }
 
 
+def without_folders(word: str) -> str:
+    """An absolute path by its last part: a page says nothing of the machine that made it.
+
+    Examples
+    --------
+    >>> [without_folders(word) for word in ("/home/me/rows.csv", "--test=/tmp/b.csv", "data/c.csv")]
+    ['rows.csv', '--test=b.csv', 'data/c.csv']
+    """
+    option, mark, value = word.rpartition("=")
+    return f"{option}{mark}{Path(value).name if Path(value).is_absolute() else value}"
+
+
 def title_of(name: str) -> str:
     """The title of a report that was given none."""
     return f"What PCA does to each group of {name}"
@@ -84,7 +96,7 @@ def origin_of_call(
         given = "moments=moments"
         moments = 'moments = GroupMoments.load("moments.npz")  # after moments.save("moments.npz")'
     else:
-        words = [repr(os.fspath(X)) if _is_path(X) else "X"]
+        words = [repr(without_folders(os.fspath(X))) if _is_path(X) else "X"]
         # Rows that were opened bring their own groups.
         is_opened = sensitive_features is None
         words.append("None" if is_opened else _named("sensitive_features", sensitive_features, X))

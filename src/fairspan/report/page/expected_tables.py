@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fairspan.drawing.expected_losses import CANNOT_TELL
 from fairspan.formatting.names import called, spoken
-from fairspan.formatting.numbers import count, decimals_of, interval, number, whole
+from fairspan.formatting.numbers import change, count, decimals_of, interval, number, whole
 from fairspan.report.page.columns import (
     Cell,
     Column,
@@ -22,7 +22,7 @@ from fairspan.report.page.columns import (
     statuses_column,
     title_of,
 )
-from fairspan.report.page.lookups import Facts, plain_of, worst_expected
+from fairspan.report.page.lookups import Facts, main_of, plain_of, worst_expected
 
 
 def of_expected_plain(facts: Facts) -> Table:
@@ -50,6 +50,46 @@ def of_expected_plain(facts: Facts) -> Table:
         ),
         faint=tuple(i for i, group in enumerate(groups) if group["expected_loss"] is None),
     )
+
+
+def of_changes(facts: Facts) -> Table:
+    """Whose error rises and whose falls from PCA to the main answer, on new rows."""
+    name = main_of(facts)["name"]
+    found = {each["group"]: each for each in facts["changes"] if each["model"] == name}
+    groups = facts["data"]["groups"]
+    known = [found.get(group["group"]) for group in groups]
+    cells = [_change_of(each, group) for each, group in zip(known, groups, strict=True)]
+    words = [_in_words(each) for each in known]
+    return Table(
+        f"Who gains and who pays: from PCA to {spoken(name)}, on new rows",
+        (
+            names_column("group", each_of(groups, "group")),
+            Column("rows", [Cell(whole(n), n) for n in each_of(groups, "n")]),
+            shares_column("share of the rows", each_of(groups, "proportion")),
+            Column("change in error / variance", cells),
+            Column("outcome", [Cell(word, word) for word in words], is_text=True),
+        ),
+        faint=tuple(i for i, each in enumerate(cells) if each.value is None),
+    )
+
+
+def _change_of(found: Facts | None, group: Facts) -> Cell:
+    """A change in error as a share of the group's variance, with its interval."""
+    variance = group["total_variance"]
+    if found is None or found["change_low"] is None or variance <= 0:
+        return Cell(number(None), None, "too few rows")
+    ends = (change(found[f"change_{end}"] / variance) for end in ("low", "high"))
+    value = found["change"] / variance
+    return Cell(change(value), value, " to ".join(ends))
+
+
+def _in_words(found: Facts | None) -> str:
+    """What the interval of a change says."""
+    if found is None or found["change_low"] is None:
+        return CANNOT_TELL
+    if found["change_high"] < 0:
+        return "gains"
+    return "pays" if found["change_low"] > 0 else "no clear change"
 
 
 def of_expected_criteria(facts: Facts) -> Table:

@@ -26,6 +26,8 @@ _POINTS_PER_INCH = 72
 # Of one line: more would touch each other, and make the page large.
 _MOST_MARKERS = 20
 _SIZE = (6.4, 4.6)
+# In points.
+_NARROW = 480
 # Colours that the page sets, so that they can be light or dark.
 _VARIABLES = {
     labels.INK: "--ink",
@@ -78,6 +80,11 @@ class Drawn:
     svg: Markup
     caption: str
     places: list[list[Place]]
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether its letters can still be read in half of the page's width."""
+        return int(self.svg.partition("--width:")[2].partition('"')[0]) <= _NARROW
 
 
 def draw(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -38,13 +38,15 @@ from fairspan.report.page.slider import slider_of
 _TEMPLATES = Path(__file__).parent / "template"
 # In JSON inside a script element these could end it, or begin a comment.
 _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+# Pictures, what the slider has in its own data, and what the tables of the page have.
+_NOT_DOWNLOADED = ("steps", "displays", "by_dimension", "verification")
 _SENTENCES = (
     *("byline", "summary", "answers", "data", "measured", "pca", "disparity", "criteria"),
     *("walk", "components", "findings", "proof", "made"),
 )
 _ON_NEW_ROWS = (
     *("pca_on_new_rows", "criteria_on_new_rows", "answers_on_new_rows", "walk_on_new_rows"),
-    *("states", "not_estimated"),
+    *("states", "not_estimated", "certainty"),
 )
 
 
@@ -81,7 +83,7 @@ def page_of(facts: Facts, displays: Sequence[tuple[str, Any]] = ()) -> str:
         tables=tables.of_facts(facts, [step["label"] for step in walk["data"]["steps"]]),
         plain_figure=figures.of_plain(facts),
         losses_figure=None if main["is_plain_pca"] else figures.of_losses(facts),
-        expected_figures=_expected_figures(facts) if estimated else [],
+        expected_figure=_expected_figure(facts) if estimated else None,
         walk_figure=walked,
         dimension_figure=by_dimension if along_frontier else None,
         displays=figures.of_displays(displays),
@@ -91,6 +93,7 @@ def page_of(facts: Facts, displays: Sequence[tuple[str, Any]] = ()) -> str:
         separation=given_tables.of_separation(facts) if outcomes else None,
         changed=given_tables.changed(facts) if outcomes else [],
         walk=walk,
+        downloads=_rounded({key: facts[key] for key in facts if key not in _NOT_DOWNLOADED}),
         findings=about_answer,
         other_findings=about_others,
         main=spoken(main["name"]),
@@ -144,13 +147,20 @@ def _each_given(given: Facts) -> list[Table]:
     return [given_tables.of_given_model(each) for each in given["models"]]
 
 
-def _expected_figures(facts: Facts) -> list[Drawn]:
+def _rounded(value: Any) -> Any:
+    """Facts with figures of nine digits, which take half the room."""
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    if isinstance(value, Mapping):
+        return {key: _rounded(each) for key, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list) else value
+
+
+def _expected_figure(facts: Facts) -> Drawn:
     """Expected losses under PCA, and beside them those under the main criterion."""
     plain, main = plain_of(facts), main_of(facts)
-    drawn = [figures.of_expected(facts, [plain], "e")]
-    if not main["is_plain_pca"] and main["why_no_estimates"] is None:
-        drawn.append(figures.of_expected(facts, [plain, main], "m"))
-    return drawn
+    has_both = not main["is_plain_pca"] and main["why_no_estimates"] is None
+    return figures.of_expected(facts, [plain, main] if has_both else [plain], "e")
 
 
 def policy_of(style: str, script: str, *, has_displays: bool = False) -> str:

@@ -21,11 +21,12 @@ from fairspan.report.page.columns import (
     title_of,
 )
 from fairspan.report.page.expected_tables import (
+    of_changes,
     of_expected_criteria,
     of_expected_losses,
     of_expected_plain,
 )
-from fairspan.report.page.lookups import Facts, has_estimates, plain_of, sharing_largest
+from fairspan.report.page.lookups import Facts, has_estimates, main_of, plain_of, sharing_largest
 
 # As a share of the total variance: less than fits resolve.
 _SAME = 1e-9
@@ -48,6 +49,8 @@ def of_facts(facts: Facts, steps: Sequence[str]) -> dict[str, Table]:
             "expected_criteria": of_expected_criteria(facts),
             "expected_losses": of_expected_losses(facts),
         }
+        if not main_of(facts)["is_plain_pca"]:
+            tables["changes"] = of_changes(facts)
     return tables
 
 

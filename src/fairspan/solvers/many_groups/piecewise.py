@@ -230,7 +230,7 @@ def solve_equal_error(problem: Problem, tol: float, solver: str) -> Solution:
         f"The criterion 'equal_error' was asked for, but no subspace of {problem.n_components} "
         f"dimensions with the same error for all {problem.n_groups} groups was found: the least "
         f"gap found is {gap.upper:.6g}, and none is below {max(proven, 0.0):.6g}",
-        "Allowed are tables where some subspace has equal errors",
+        "Allowed are tables for which equal errors are achievable",
         "Use 'error_gap' with a large penalty, another n_components, or another center",
     )
 

@@ -1,5 +1,5 @@
 "use strict";
-// Sorting and walking. Every value comes from the page's own tables and its JSON, and is put there
+// Sorting, walking and downloads. Every value comes from the page's own tables and its JSON, and is put there
 // as text.
 (() => {
   const said = document.getElementById("said");
@@ -105,20 +105,49 @@
   document.addEventListener("toggle", mark, true);
   mark();
 
-  // ---- Print shows what is folded, and headings as text: buttons are not repeated on each page. ----
-  const opened = [];
+  // ---- Tables as CSV and all figures as JSON, made here: nothing is asked for. ----
+  for (const table of document.querySelectorAll("table")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "download";
+    button.textContent = "CSV";
+    const named = table.caption.textContent.trim();
+    button.setAttribute("aria-label", `Download as CSV: ${named}`);
+    button.addEventListener("click", () => {
+      const rows = [...table.rows].map((row) => [...row.cells].map(plain).join(","));
+      save(`${named.toLowerCase().replace(/[^a-z0-9]+/g, "-")}.csv`, "text/csv", rows.join("\r\n"));
+    });
+    table.caption.append(" ", button);
+  }
+  const facts = document.getElementById("download-facts");
+  facts.hidden = false;
+  facts.addEventListener("click", () => {
+    save("facts.json", "application/json", document.getElementById("facts").textContent);
+  });
+
+  // A cell's whole figure where it has one; otherwise its text, quoted as CSV asks for.
+  function plain(cell) {
+    const text = (cell.dataset.value || cell.innerText).trim().replace(/\s+/g, " ");
+    const safe = /^[=+@-]/.test(text) && !isFinite(text.replace("\u2212", "-")) ? `'${text}` : text;
+    return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  }
+
+  function save(name, type, text) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  }
+
+  // ---- Print has headings as text: buttons are not repeated on each page. ----
   window.addEventListener("beforeprint", () => {
     for (const [heading, button] of sorting) {
       heading.append(...button.childNodes);
       button.remove();
     }
-    for (const each of document.querySelectorAll("details:not([open])")) {
-      each.open = true;
-      opened.push(each);
-    }
   });
   window.addEventListener("afterprint", () => {
-    for (const each of opened.splice(0)) each.open = false;
     for (const [heading, button] of sorting) {
       button.append(...heading.childNodes);
       heading.append(button);
