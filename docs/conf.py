@@ -26,6 +26,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
+    "gallery",
     "mathml",
     "picture",
     "repository_links",
@@ -55,6 +56,7 @@ html_title = "fairspan"
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["filter.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_last_updated_fmt = None
