@@ -32,6 +32,8 @@ extensions = [
     "repository_links",
 ]
 exclude_patterns = ["_extensions", "_templates"]
+# Blocks without a language are commands and what they print.
+highlight_language = "none"
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
