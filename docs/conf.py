@@ -26,11 +26,14 @@ extensions = [
     "sphinx.ext.autosummary",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
+    "gallery",
     "mathml",
     "picture",
     "repository_links",
 ]
 exclude_patterns = ["_extensions", "_templates"]
+# Blocks without a language are commands and what they print.
+highlight_language = "none"
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
@@ -55,6 +58,7 @@ html_title = "fairspan"
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["filter.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_last_updated_fmt = None

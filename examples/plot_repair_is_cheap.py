@@ -1,6 +1,6 @@
 """
-Red wines lose less than half under a fair projection, for 4 percent more error
-===============================================================================
+Red wines lose less than half under a fair projection, for 4 % more error
+=========================================================================
 
 The price of fairness is a number. Ordinary PCA with two dimensions mostly serves white wines, which
 are three in four, and harms red ones. Fair PCA takes away more than half of what red wines lose on

@@ -8,31 +8,41 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from sphinx.application import Sphinx
+
 _TABLE = re.compile(r"datasets\.load\(\s*\"(\w+)\"")
 _FACES = re.compile(r"datasets\.load_faces\(")
 
-# What goes wrong, what can be done, what it costs, why it is proven, and what else there is.
-ORDER = (
-    "plot_pca_costs_one_group_more",
-    "plot_repair_is_cheap",
-    "plot_faces",
-    "plot_every_criterion_on_one_curve",
-    "plot_equal_losses_are_not_equal_errors",
-    "plot_gap_against_penalty",
-    "plot_disparity_overshoots",
-    "plot_six_groups_and_the_bound",
-    "plot_intersections",
-    "plot_share_for_every_group",
-    "plot_hiding_is_not_serving",
-    "plot_nonlinear_hiding",
-    "plot_permuted_labels",
-    "plot_audit_held_out_rows",
-    "plot_robust_radius",
-    "plot_regression_on_fair_components",
-    "plot_verify_a_certificate",
-    "plot_no_extra_dimension",
-    "federated",
-    "plot_ucb1_regret",
+# The gallery's sections, and the pages of each in order.
+SECTIONS = {
+    "What PCA does to groups": (
+        "plot_pca_costs_one_group_more",
+        "plot_repair_is_cheap",
+        "plot_faces",
+        "plot_six_groups_and_the_bound",
+        "plot_intersections",
+    ),
+    "What each criterion does": (
+        "plot_every_criterion_on_one_curve",
+        "plot_equal_losses_are_not_equal_errors",
+        "plot_gap_against_penalty",
+        "plot_disparity_overshoots",
+        "plot_robust_radius",
+        "plot_share_for_every_group",
+    ),
+    "What new rows show": ("plot_permuted_labels", "plot_audit_held_out_rows"),
+    "Hiding a group": ("plot_hiding_is_not_serving", "plot_nonlinear_hiding"),
+    "Why the answers are optimal": ("plot_verify_a_certificate", "plot_no_extra_dimension"),
+    "After the projection, and around it": (
+        "plot_regression_on_fair_components",
+        "federated",
+        "plot_ucb1_regret",
+    ),
+}
+ORDER = tuple(page for pages in SECTIONS.values() for page in pages)
+_THUMBNAIL = r'\.\. raw:: html\n\n    <div class="sphx-glr-thumbcontainer'
+_CLOSED, _OPENED = (
+    f".. raw:: html\n\n    {tag}\n\n" for tag in ("</div>", '<div class="sphx-glr-thumbnails">')
 )
 
 # The filters of warnings as they were before a page.
@@ -48,6 +58,21 @@ class InOrder:
     def __call__(self, name: str) -> int:
         """Its place."""
         return ORDER.index(name.removesuffix(".py"))
+
+
+def in_sections(index: str) -> str:
+    """The gallery's contents with a heading above the first thumbnail of each section."""
+    head, *thumbnails = re.split(f"(?=^{_THUMBNAIL})", index, flags=re.M)
+    parts = [head[: head.rindex(_OPENED.rstrip())]]
+    titles = {page: title for title, pages in SECTIONS.items() for page in pages}
+    current = ""
+    for thumbnail in thumbnails:
+        title = titles[re.findall(r":doc:`/gallery/(\w+)`", thumbnail)[0]]
+        if title != current:
+            parts += [_CLOSED if current else "", f"{title}\n{'-' * len(title)}\n\n", _OPENED]
+            current = title
+        parts.append(thumbnail)
+    return "".join(parts)
 
 
 def files_needed(code: str) -> list[str]:
@@ -107,3 +132,14 @@ def as_strict_as_tests(gallery_conf: dict[str, Any], page: str, when: str) -> No
     colours = cycler(color=[BLUE, VERMILION, GREEN, PURPLE, ORANGE])
     sizes = {"figure.figsize": (7.0, 4.2), "figure.dpi": 100, "savefig.dpi": 100}
     mpl.rcParams.update({**STYLE, **sizes, "axes.prop_cycle": colours})
+
+
+def _write_sections(app: Sphinx) -> None:
+    index = Path(app.srcdir) / "gallery" / "index.rst"
+    index.write_text(in_sections(index.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Divide the contents into sections once sphinx-gallery has written them."""
+    app.connect("builder-inited", _write_sections, priority=600)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

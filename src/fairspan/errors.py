@@ -60,7 +60,7 @@ class InvalidInput(FairspanError, ValueError):
 
 
 class UnknownGroup(InvalidInput):
-    """A group label that the model or the moments never saw."""
+    """A group label that the model or the moments do not know."""
 
 
 class InvalidType(FairspanError, TypeError):

@@ -66,7 +66,7 @@ _registered: dict[str, dict[str, Factory]] = {kind: {} for kind in _BUILT_IN}
 
 
 def register(kind: str, name: str, factory: Factory) -> None:
-    """Let something of another package be asked for by its name.
+    """Register a part of another package, so that it can be used by its name.
 
     Parameters
     ----------

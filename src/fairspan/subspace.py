@@ -31,7 +31,7 @@ _MOST_GROUPS = 20
 
 @dataclass(frozen=True, eq=False)
 class FairSubspace:
-    """A basis with the centre and scale that go with it: orthonormal, or that of an oblique fit.
+    """A fitted projection: its basis, with the centre and scale that belong to it.
 
     Attributes
     ----------

@@ -1,5 +1,6 @@
 """Every public name has a page of reference, under what it is for."""
 
+import doctest
 import re
 from importlib import import_module
 from pathlib import Path
@@ -49,6 +50,16 @@ def test_no_two_pages_have_addresses_that_differ_by_case_alone():
         path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")
     ] + [f"gallery/{path.stem}" for path in (DOCS.parent / "examples").glob("*.py")]
     assert len({address.lower() for address in addresses}) == len(addresses)
+
+
+def test_every_group_of_names_has_an_example_that_runs():
+    groups = re.split(r"\n-{3,}\n", PAGE)[1:]
+    without = [part for part in groups if ">>>" not in part]
+    assert len(without) == 1
+    assert "fairspan.extending" in without[0]
+    found = doctest.testfile(str(DOCS / "api" / "index.rst"), module_relative=False)
+    assert found.attempted > 25
+    assert not found.failed
 
 
 def test_nothing_else_is_listed():

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 
@@ -133,3 +134,13 @@ def test_choosing_is_one_screen():
 
 def test_the_readme_leads_to_choosing():
     assert "(docs/choosing.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_installation_lists_every_extra_and_every_package_of_the_core():
+    page = PAGES["installation.md"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    listed = re.findall(r"^\| `(\w+)` \|", page, re.M)
+    assert sorted(listed) == sorted(project["optional-dependencies"])
+    command = re.search(r"^conda create .*?\n(?=conda)", page, re.S | re.M)[0]
+    for requirement in project["dependencies"]:
+        assert re.split(r"[><=\[]", requirement)[0] in command.split()

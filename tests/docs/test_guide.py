@@ -131,6 +131,35 @@ def test_the_figures_of_the_comparison_are_those_measured():
         assert f"| {row} |" in results, row
 
 
+def measured_rows(title, pattern):
+    """The cells of those lines of a section of the results that begin in a certain way."""
+    results = (DOCS.parent / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    body = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", results, re.S | re.M)[1]
+    lines = [line for line in body.splitlines() if re.match(pattern, line)]
+    return [line.strip("| ").replace("**", "").split(" | ") for line in lines]
+
+
+def test_the_summary_of_the_results_is_what_they_say():
+    summary = (DOCS / "results.md").read_text(encoding="utf-8")
+    headline = measured_rows("Fair PCA beside plain PCA", r"\|.*\*\*")
+    six = [cells[2] for cells in headline if "six groups" in cells[0]]
+    two = sorted((cells[2] for cells in headline if "six groups" not in cells[0]), key=float)
+    assert len(two) == 6
+    assert f"{two[0]} to {two[-1]} times as long in six cases" in summary
+    assert f"| {six[0]} times |" in summary
+    vu = measured_rows("The papers' algorithms", r"\| [a-z_]+ \| \d+ \| \d\.")
+    ratios = sorted(int(cells[6]) for cells in vu)
+    assert f"{ratios[0]} to {ratios[-1]} times on {len(vu) // 2} data sets" in summary
+    above = [cells[8] for cells in vu]
+    shares = [float(each.removesuffix(" %")) for each in above if each.endswith(" %")]
+    assert f"not at all on {above.count('equal')} of {len(vu)} problems" in summary
+    assert f"at worst {max(shares)} %" in summary
+    memory = measured_rows("Peak memory", r"\| (Faces|wide)")
+    for ours, *others in (memory[:3], memory[3:]):
+        least = min(int(other[3]) for other in others)
+        assert f"{ours[3]} MB beside {least} MB" in summary
+
+
 def test_the_tables_of_hiding_are_those_measured():
     page = (DOCS / "comparison.md").read_text(encoding="utf-8").split("\n\n")
     results = (DOCS.parent / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8").split("\n\n")

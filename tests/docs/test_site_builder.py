@@ -10,6 +10,7 @@ from docutils import nodes
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
+from gallery import SECTIONS, in_sections  # noqa: E402
 from mathml import _mathml  # noqa: E402
 from picture import blocks_above, figure_of, last_value  # noqa: E402
 from repository_links import on_the_site  # noqa: E402
@@ -128,3 +129,17 @@ def test_styles_that_load_from_outside_are_found(tmp_path):
 )
 def test_addresses_that_differ_by_case_alone_are_found(names, found):
     assert list(alike(names)) == [f"{each} differ by case alone" for each in found]
+
+
+def test_the_gallery_has_a_heading_above_the_first_page_of_each_section():
+    raw = ".. raw:: html\n\n    "
+    pages = [page for pages in SECTIONS.values() for page in pages]
+    thumbnails = [
+        f'{raw}<div class="sphx-glr-thumbcontainer" x>\n\n  :doc:`/gallery/{page}`\n\n'
+        for page in pages
+    ]
+    head = f'Gallery\n=======\n\nWords.\n\n{raw}<div class="sphx-glr-thumbnails">\n\n.. open\n\n'
+    made = in_sections("".join([head, *thumbnails, f"{raw}</div>\n"]))
+    assert re.findall(r"^(.+)\n---", made, re.M) == list(SECTIONS)
+    assert re.findall(r":doc:`/gallery/(\w+)`", made) == pages
+    assert made.count('<div class="sphx-glr-thumbnails">') == len(SECTIONS) == made.count("</div>")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Audit(ComparesGroups):
-    """The result of :func:`audit`; printing it shows one table and the findings.
+    """The result of :func:`audit`. Printing it shows the verdict, a table and the findings.
 
     Attributes
     ----------
@@ -254,7 +254,7 @@ def audit(
     random_state: Any = 0,
     max_groups: int | None = None,
 ) -> Audit:
-    """What one model, or several side by side, do to each group.
+    """Measure what one or several models do to each group, with intervals and findings.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from fairspan.typing import FloatArray
 
 
 class Status(StrEnum):
-    """How a solve ended; equal to plain text, so ``solution.status == "optimal"`` works.
+    """The status of a solution. It equals plain text: ``solution.status == "optimal"``.
 
     Examples
     --------

@@ -102,7 +102,7 @@ def verify(
     sample_weight: Any = None,
     labels: Any = None,
 ) -> Verification:
-    """Work out anew what a model's certificate claims, from moments or rows.
+    """Verify a model's certificate from moments or rows, without a solver.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows with a group each.
+    """A data set: rows, each with a group.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ def load(
     data: str | os.PathLike[str] | None = None,
     group: str | Sequence[str] | None = None,
 ) -> Dataset:
-    """Load a set of a data folder, raw values as they are.
+    """Load a data set from a data folder, without changing its values.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def load_faces(
     seed: int = 0,
     name: str = "lfw",
 ) -> Dataset:
-    """Faces of a data folder, grey values from 0 to 1, grouped by gender.
+    """Load pictures of faces from a data folder: grey values from 0 to 1, grouped by gender.
 
     Labeled Faces in the Wild (Huang et al. 2007) with gender labels (Afifi and Abdelhamed 2017):
     images of 49 rows and 36 columns, one face a row of X.

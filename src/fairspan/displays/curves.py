@@ -32,7 +32,7 @@ _MOST = 20
 
 
 class ErrorCurveDisplay(ErrorCurvePicture):
-    """What each group loses on new rows, or its error, against the number of dimensions d.
+    """Plot the loss of each group on new rows, or its error, against the number of dimensions.
 
     Ordinary PCA stands beside the estimator's criterion, refitted at each d. Make it with
     :meth:`from_estimator`.

@@ -27,7 +27,7 @@ _DECADES, _STEPS = (-2.0, 1.0), 19
 
 
 class DisparityPathDisplay(DisparityPathPicture):
-    """Disparity and total error against a trade-off or penalty of the criterion.
+    """Plot disparity and total error against a trade-off or penalty of the criterion.
 
     Make it with :meth:`from_estimator`.
     """

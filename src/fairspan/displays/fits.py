@@ -25,7 +25,7 @@ from fairspan.typing import FloatArray
 
 
 class VarianceKeptDisplay(VarianceKeptPicture):
-    """The share of each group's variance that is kept: by PCA, by the criterion, at best.
+    """Plot the share of each group's variance kept: by PCA, by the criterion, and at most.
 
     Make it with :meth:`from_estimator`.
     """
@@ -88,7 +88,7 @@ def _best_ratios(figures: GroupFigures) -> FloatArray:
 
 
 class FrontierDisplay(FrontierPicture):
-    """The frontier of two groups' errors with PCA, every criterion, and what lies above it.
+    """Plot the Pareto frontier of two groups' errors, with PCA and every criterion.
 
     Make it with :meth:`from_estimator`, or with :meth:`fairspan.Frontier.plot`.
     """
@@ -134,7 +134,7 @@ class FrontierDisplay(FrontierPicture):
 
 
 class LoadingsDisplay(LoadingsPicture):
-    """How much each feature takes part in each component; or the components as images.
+    """Plot the loadings of the features on each component, or the components as images.
 
     Make it with :meth:`from_estimator`.
     """

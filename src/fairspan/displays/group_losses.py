@@ -23,7 +23,7 @@ from fairspan.rows.protocol import Rows
 
 
 class GroupLossDisplay(GroupLossPicture):
-    """What each group loses on new rows; or on the rows of the fit, with the bound that is proven.
+    """Plot the loss of each group on new rows, or on the rows of the fit with the proven bound.
 
     Make it with :meth:`from_estimator`.
     """

@@ -190,7 +190,7 @@ def _ranks(keys: FloatArray, codes: Codes) -> Codes:
 
 
 class ReducedRowsDisplay(ReducedRowsPicture):
-    """Rows in the plane of the first two components, with each group's own principal axes.
+    """Plot rows by their first two components, with each group's own principal axes.
 
     Make it with :meth:`from_estimator`.
     """

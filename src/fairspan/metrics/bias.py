@@ -79,7 +79,7 @@ def label_bias(
     confidence: float = 0.95,
     random_state: Any = 0,
 ) -> float | LabelBias:
-    """Share of the positive label among the rest minus among the protected group.
+    """Share of the positive label among the rest, minus that among the protected group.
 
     bias = P(label = positive | not protected) - P(label = positive | protected), between -1 and 1;
     above zero where the protected group gets the positive label less often. Of two groups its size
@@ -164,7 +164,7 @@ def signed_bias(
     *,
     sample_weight: Any = None,
 ) -> float:
-    """The label bias of predictions: of the rest minus of the protected group, with its sign.
+    """Label bias of predictions: the share among the rest minus that of the protected group.
 
     bias = P(predict(x) = positive | not protected) - P(predict(x) = positive | protected).
 

@@ -54,7 +54,7 @@ class GroupFigures:
 
 
 def group_figures(subspace: FairSubspace, moments: Moments) -> GroupFigures:
-    """Judge a projection by the moments of the rows.
+    """Compute the figures of a projection for each group, from moments of the rows.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def excess_loss(
     sample_weight: Any = None,
     max_groups: int | None = None,
 ) -> dict[Label, float]:
-    """What each group loses against its own best subspace, l_g = e_g - e*_g.
+    """Excess loss of each group over its own best subspace, l_g = e_g - e*_g.
 
     Samadi et al. (2018), Definition 4.3, per row. Parameters, units and errors are those of
     :func:`reconstruction_error`.

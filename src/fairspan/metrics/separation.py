@@ -26,7 +26,7 @@ def leakage(
     *,
     classifier: Any = None,
 ) -> float:
-    """How far a classifier of the group sets the groups apart on held-out rows.
+    """Measure how well a classifier tells the groups apart on held-out rows.
 
     Delta(F_Lin) = max over thresholds t of abs(P(s(z) <= t | a) - P(s(z) <= t | b)), where s is
     the score of a linear classifier trained to tell group a from group b (Olfat and Aswani 2019;

@@ -33,7 +33,7 @@ from fairspan.typing import AnyArray, BoolArray, FloatArray, IntegerArray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupMoments(GroupMeans):
-    """Weight, mean and centred scatter of each group of rows.
+    """Weight, mean and centred scatter matrix of each group: all that a fit needs.
 
     Moments of parts add up: ``a + b`` holds exactly what one pass over both parts would give, up to
     rounding, so rows may be read in blocks, on many machines, or never leave their site.

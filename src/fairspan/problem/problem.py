@@ -227,7 +227,7 @@ _MET, _ROUNDING = 1e-8, 1e-14
 
 
 class Limit(Protocol):
-    """What a subspace must not exceed."""
+    """An upper limit that a subspace must respect."""
 
     @property
     def slack(self) -> float:

@@ -43,7 +43,7 @@ _NO_DIFFERENCE = 1e-12
 
 
 class Restriction(Protocol):
-    """What hides the group: which subspaces are left, whatever criterion is minimised in them.
+    """A condition that hides the group: it limits the subspaces that a criterion may choose.
 
     It may have a method ``means_of(moments)``, an (m, p) array of means that it is given in place
     of the groups' own; a property ``needs_labels``, true where these means are those of classes of
@@ -82,7 +82,7 @@ class Restriction(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class MeanParity:
-    """The projected rows of all groups have the same mean, or nearly.
+    """Require equal, or nearly equal, means of the groups' projected rows.
 
     Exactly (tolerance 0): V'(m_g - m) = 0 for every group, m any mean of the m_g. V lies in the
     complement of the span of these differences, of dimension p - rank, in which any criterion is
@@ -231,7 +231,7 @@ class MeanParity:
 
 @dataclass(frozen=True)
 class CovarianceParity:
-    """The projected rows of two groups have the same mean, and nearly the same covariance.
+    """Require equal means and nearly equal covariances of two groups' projected rows.
 
     Let Q be the directions that exact :class:`MeanParity` leaves. By directions: V lies in the span
     of the `n_directions` eigenvectors of Q'(C_1 - C_2)Q of smallest absolute eigenvalue, in which

@@ -54,7 +54,7 @@ def write_report(
     title: str | None = None,
     displays: Sequence[Any] | None = None,
 ) -> dict[str, Any]:
-    """Write a page on what PCA does to each group, and what fair criteria would change and cost.
+    """Write a web page: what PCA does to each group, and what fair criteria change and cost.
 
     The page is one HTML file that asks for nothing outside itself. The same rows and settings give
     the same bytes. Needs the extra `report`.

@@ -40,7 +40,7 @@ def row_block(
     feature_names: tuple[str, ...] | None,
     on_missing: OnMissing,
 ) -> RowBlock:
-    """A block of rows that were checked, or without the rows in which something is missing.
+    """Make a block of checked rows, or of those in which nothing is missing.
 
     Infinity is not missing: it is an error in any case.
 

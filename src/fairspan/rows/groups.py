@@ -31,7 +31,7 @@ _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
 
 @dataclass(frozen=True, eq=False)
 class CodedLabels:
-    """Labels of some rows, each distinct one written once.
+    """Labels of some rows: the distinct labels, and a code for each row.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ OnMissing = Literal["error", "drop"]
 
 @dataclass(frozen=True)
 class RowBlock:
-    """Some consecutive rows.
+    """A block of consecutive rows.
 
     Attributes
     ----------
@@ -173,6 +173,6 @@ class Projection(Protocol):
 
 
 def block_rows(n_features: int) -> int:
-    """Rows of one block of p features."""
+    """Return the number of rows in one block of p features."""
     most = max(_MOST_BLOCK_NUMBERS // n_features, _FEWEST_BLOCK_ROWS)
     return max(_BLOCK_NUMBERS // n_features, min(2 * n_features, most), _FEWEST_BLOCK_ROWS)

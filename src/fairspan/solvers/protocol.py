@@ -7,7 +7,7 @@ from fairspan.problem.problem import Problem
 
 
 class Solver(Protocol):
-    """Solves the problems it accepts and certifies what it found."""
+    """A method that solves the problems it accepts, and certifies the solution."""
 
     @property
     def name(self) -> str:

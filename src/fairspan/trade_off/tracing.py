@@ -1,4 +1,4 @@
-"""Draw the exact error trade-off of two groups."""
+"""Compute the Pareto frontier of two groups' errors, exactly."""
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def frontier(
     scale: bool = False,
     tol: float = 1e-4,
 ) -> Frontier:
-    """Draw the exact error trade-off of two groups.
+    """Compute the Pareto frontier of two groups' errors, exactly.
 
     For weights w = (t, 1 - t), t from 1 to 0, the leading d eigenvectors of w_1 S_1 + w_2 S_2
     minimise w_1 e_1 + w_2 e_2. Between two such points the curve lies in the triangle of their

@@ -255,7 +255,7 @@ class MinimaxError(_Largest):
 
 @dataclass(frozen=True, repr=False)
 class LeastVariance(_Largest):
-    """Least variance that a group keeps, max_g -c_g with c_g = tr S_g - e_g.
+    """Smallest variance that a group keeps, max_g -c_g with c_g = tr S_g - e_g.
 
     The value is minus the least c_g, so that it is minimised as all criteria are: fair PCA of
     Tantipongpipat et al. (2019) with the least variance as welfare. A group with little variance

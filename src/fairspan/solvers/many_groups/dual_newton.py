@@ -21,7 +21,7 @@ from fairspan.solvers.projected.eigen_path import EIGEN, projected_solver
 
 @dataclass(frozen=True)
 class DualNewton:
-    """Every criterion, for any number of groups.
+    """Solver for every criterion and any number of groups, with a proven gap.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ from fairspan.typing import FloatArray
 
 @dataclass(frozen=True)
 class BoundarySearch:
-    """Every criterion of one and two groups except Nash welfare; total error of any number.
+    """Exact solver for one or two groups, for every criterion except Nash welfare.
 
     Parameters
     ----------
