@@ -127,7 +127,8 @@ def write_report(
     >>> rng = np.random.default_rng(0)
     >>> X = np.vstack([rng.normal(size=(60, 3)) * [3, 1, 1], rng.normal(size=(40, 3)) * [1, 2, 1]])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     facts = write_report(Path(folder) / "report.html", X, ["a"] * 60 + ["b"] * 40)
+    ...     groups = ["a"] * 60 + ["b"] * 40
+    ...     facts = write_report(Path(folder) / "report.html", X, groups, n_components=2)
     ...     (Path(folder) / "report.html").read_text()[:15]
     '<!DOCTYPE html>'
     >>> facts["settings"]["n_components"], facts["models"][1]["certificate"]["status"]
