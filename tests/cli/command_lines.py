@@ -4,6 +4,8 @@ import pytest
 
 FIT = ("fit", "{data}", "--group", "age", "-d", "2", "-o", "{out}")
 AUDIT = ("audit", "{data}", "--group", "age")
+MOMENTS = ("moments", "{data}", "--group", "age", "-o", "{out}")
+REPORT = ("report", "{data}", "--group", "age", "-d", "2", "-o", "{out}")
 TRANSFORM = ("transform", "{model}", "{data}", "-o", "{out}")
 
 

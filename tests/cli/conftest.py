@@ -122,8 +122,10 @@ def refused(run: Run, data: Path, model: Path, tmp_path: Path) -> Callable[..., 
     """
     (tmp_path / "results").mkdir()
 
-    def refused_with(*command: object, out: str = "out.csv", **places: object) -> str:
-        path = tmp_path / "results" / out
+    def refused_with(*command: object, out: str | None = None, **places: object) -> str:
+        # Results that are no table are not named as one.
+        usual = {"transform": "out.csv", "report": "out.html"}.get(str(command[0]), "out")
+        path = tmp_path / "results" / (usual if out is None else out)
         places = {"data": data, "model": model, "out": path, **places}
         words = [str(word).format(**places) for word in command]
         message = refusal(words)
@@ -137,9 +139,14 @@ def refused(run: Run, data: Path, model: Path, tmp_path: Path) -> Callable[..., 
         before = contents(tmp_path)
         result = run(*words)
         assert result.status == 2, result
-        assert result.out == ""
         assert contents(tmp_path) == before
         *usage, message = result.err.splitlines()
+        if "--json" in words:
+            told = json.loads(result.out)["error"]
+            assert told["exit_status"] == 2
+            assert told["message"] in message.replace("\\n", "\n")
+        else:
+            assert result.out == ""
         kind, hints = ("Error: ", 3) if usage else ("fairspan: error: ", 0)
         assert message.startswith(kind)
         assert len(usage) == hints, result.err

@@ -96,11 +96,6 @@ def test_repeated_groups_make_their_intersections(run, table, features, tmp_path
     assert disparity == pytest.approx(max(errors) - min(errors), rel=1e-9)
 
 
-def test_the_same_group_column_twice_counts_once(run, data):
-    once = run("audit", data, "--group", "age", "--json").facts
-    assert run("audit", data, "--group", "age", "--group", "age", "--json").facts == once
-
-
 @pytest.mark.parametrize(
     ("patterns", "left"),
     [

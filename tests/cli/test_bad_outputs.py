@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from cli.command_lines import LIMITED, TRANSFORM, WRITING, replacing
+from cli.command_lines import FIT, LIMITED, MOMENTS, REPORT, TRANSFORM, WRITING, replacing
 
 
 @WRITING
@@ -27,6 +27,30 @@ def test_the_folder_that_is_read_is_no_place_for_output(refused, table, tmp_path
         assert "is also an input" in refused(*replacing(command, out=parts / name), data=parts)
 
 
+@pytest.mark.parametrize(
+    ("command", "out", "words"),
+    [
+        (FIT, "m.csv", ["named as a table", "a model is not that", "another ending"]),
+        (FIT, "m.pkl", ["named as a pickle"]),
+        (MOMENTS, "m.json", ["named as JSON, which --json prints", "moments are not that"]),
+        (REPORT, "page.pdf", ["a document in PDF", "a page is not that", "ends in .html"]),
+    ],
+)
+def test_an_output_that_is_named_as_something_else(refused, command, out, words):
+    message = refused(*command, out=out)
+    assert all(word in message for word in words), message
+
+
+def test_model_and_data_that_are_swapped(refused):
+    message = refused(*replacing(TRANSFORM, model="{data}", data="{model}"))
+    assert "the model comes first, as in fairspan transform" in message
+
+
+def test_a_group_that_is_named_twice(refused):
+    message = refused("audit", "{data}", "--group", "age", "--group", "age")
+    assert "'age' is given twice; name each column once" in message
+
+
 def test_outputs_of_transform(refused):
     assert "is also an input" in refused(*replacing(TRANSFORM, out="{model}"))
     message = refused(*TRANSFORM, out="out.xlsx")
@@ -35,11 +59,13 @@ def test_outputs_of_transform(refused):
 
 
 @pytest.mark.long
-@WRITING
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
-@pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
-def test_a_full_disk(installed, data, model, tmp_path, command, ending):
-    out = tmp_path / f"out.{ending}"
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [(FIT, "out.model"), *((TRANSFORM, f"out.{kind}") for kind in ("csv", "parquet", "feather"))],
+)
+def test_a_full_disk(installed, data, model, tmp_path, command, name):
+    out = tmp_path / name
     words = replacing(command, data=data, model=model, out=out)
     before = sorted(tmp_path.iterdir())
     result = installed(10, *words, code=LIMITED)

@@ -175,7 +175,7 @@ def test_labels_that_the_terminal_cannot_show_stop_nothing(installed, table, fea
     named = table[[*features, "age"]].replace({"age": {"old": "\u00e9\u6f22"}})
     named.to_csv(path, index=False, encoding="utf-8")
     settings = {**os.environ, "PYTHONIOENCODING": "cp1252"}
-    words = installed("audit", path, "--group", "age", env=settings, encoding="cp1252")
+    words = installed("audit", path, "--group", "age", "-d", 2, env=settings, encoding="cp1252")
     assert (words.status, words.err) == (0, "")
     assert "\u00e9\\u6f22" in words.out
     facts = installed("audit", path, "--group", "age", "--json", env=settings).facts

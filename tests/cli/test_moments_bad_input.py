@@ -30,9 +30,15 @@ def command(folder, tmp_path):
 
 
 @pytest.fixture
-def begun(run, command, tmp_path):
-    """A record of a run that has absorbed everything but was refused its last step."""
-    assert run(*command, "--min-group-size", 5000).status == 2
+def begun(run, command, tmp_path, monkeypatch):
+    """A record of a run that has absorbed everything but was interrupted before its last step."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fairspan.cli.writing.write_whole", interrupted)
+        assert run(*command).status != 0
     assert (tmp_path / "m.partial").exists()
 
 

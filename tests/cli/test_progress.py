@@ -219,7 +219,7 @@ def test_parts_of_unknown_size_are_counted_themselves(folder):
 def test_nothing_is_written_where_no_terminal_is(run, data, tmp_path, monkeypatch, command):
     monkeypatch.setattr(progress_line, "_PATIENCE", -1.0)
     where = ["-o", tmp_path / "m"] if command == "fit" else []
-    result = run(command, data, "--group", "age", *where)
+    result = run(command, data, "--group", "age", "-d", 2, *where)
     assert (result.status, result.err) == (0, "")
 
 

@@ -71,7 +71,7 @@ def test_options_choose_rows_columns_and_the_criterion(run, table, tmp_path):
     assert facts["settings"]["center"] == "group"
     assert facts["settings"]["parameters"] == {"trade_off": 0.8, "protected": "old"}
     assert facts["models"][1]["criterion"] == "disparity"
-    assert facts["settings"]["chosen_by"].startswith("the least")
+    assert facts["settings"]["chosen_by"].startswith("the fewest")
     snippet = facts["verification"]["snippet"]
     assert (
         "fairspan moments rows.parquet --group age --exclude sex --weight w -o moments.npz"

@@ -108,7 +108,7 @@ def test_a_fault_of_our_own_ends_with_status_1_and_a_traceback(installed, data, 
         "inputs.audited_pca = broken\n"
         "main(sys.argv[1:])"
     )
-    result = installed("audit", "data.csv", "--group", "age", code=code)
+    result = installed("audit", "data.csv", "--group", "age", "-d", "2", code=code)
     assert (result.status, result.out) == (1, "")
     assert result.err.startswith("Traceback")
     assert "RuntimeError: a fault of our own" in result.err

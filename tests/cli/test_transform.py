@@ -96,6 +96,7 @@ def test_a_folder_of_many_rows_keeps_their_number_and_order(run, model, features
         "transform", model, tmp_path / "parts", "-o", tmp_path / "out.arrow", "--json"
     ).facts
     assert facts == {
+        "version": 1,
         "output": str(tmp_path / "out.arrow"),
         "n_rows": 90_701,
         "columns": ["fairpca0", "fairpca1"],
@@ -121,7 +122,7 @@ def test_an_interruption_leaves_no_output(run, model, data, tmp_path, monkeypatc
     monkeypatch.setattr(fs.FairSubspace, "transform", interrupted)
     before = sorted(tmp_path.iterdir())
     result = run("transform", model, data, "-o", tmp_path / "out.csv")
-    assert (result.status, result.out) == (1, "")
+    assert (result.status, result.out) == (130, "")
     assert "interrupted" in result.err
     assert sorted(tmp_path.iterdir()) == before
 

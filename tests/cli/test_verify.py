@@ -32,7 +32,15 @@ def test_a_certificate_that_holds(run, model, data):
 def test_the_same_as_records(run, model, data):
     facts = run("verify", model, data, *GROUP, "--json").facts
     made = FairSubspace.load(model).provenance
-    assert set(facts) == {"model", "holds", "objective", "lower_bound", "gap", "messages"}
+    assert set(facts) == {
+        "version",
+        "model",
+        "holds",
+        "objective",
+        "lower_bound",
+        "gap",
+        "messages",
+    }
     assert facts["model"] == str(model)
     assert facts["holds"] is True
     assert facts["objective"] == pytest.approx(made.objective)

@@ -4,6 +4,7 @@ Everything slow is imported inside the commands, so that help and usage errors c
 """
 
 import io
+import json
 import sys
 import warnings
 from collections.abc import Sequence
@@ -20,11 +21,15 @@ from fairspan.cli.commands import (
     transform,
     verify,
 )
-from fairspan.cli.terminal import complain
+from fairspan.cli.terminal import JSON_VERSION, complain
 from fairspan.errors import FairspanError
 from fairspan.version import __version__
 
-_BAD_INPUT, _INTERNAL_FAILURE = 2, 1
+_OUT_OF_MEMORY = (
+    "Memory ran out. Allowed are tables whose matrices, of k groups and p features, fit into it: "
+    "about 24 k p^2 bytes. Choose fewer features or groups."
+)
+_BAD_INPUT, _INTERRUPTED = 2, 130
 
 
 @click.group(
@@ -38,8 +43,8 @@ _BAD_INPUT, _INTERNAL_FAILURE = 2, 1
 def fairspan() -> None:
     """Fair principal component analysis: audit what PCA does to each group, and repair it.
 
-    Exit status: 0 done, 2 bad usage or bad input, 1 internal failure; of verify 0 the certificate
-    holds, 1 it does not, 3 internal failure.
+    Exit status: 0 done, 2 bad usage or bad input, 1 internal failure, 130 interrupted; of verify 0
+    the certificate holds, 1 it does not, 3 internal failure.
     """
 
 
@@ -73,28 +78,34 @@ def run(
             status = command.main(typed, prog_name=name, standalone_mode=False, obj=list(typed))
         except click.ClickException as error:
             error.show()
+            tell_in_json(typed, error.format_message(), error.exit_code)
             return error.exit_code
         except click.Abort:
             click.echo("fairspan: interrupted", err=True)
-            return _INTERNAL_FAILURE
-        except BrokenPipeError:  # the reader of our output has had enough
+            return _INTERRUPTED
+        except BrokenPipeError:  # the reader of our output has had enough, which is no failure
             sys.stderr.close()
-            return _INTERNAL_FAILURE
+            return 0
         except (FairspanError, OSError) as error:
             from fairspan.rows.groups import printable  # takes its time
 
             # Names of files may hold what a terminal would obey.
             complain("error", printable(str(error)))
+            tell_in_json(typed, str(error), _BAD_INPUT)
             return _BAD_INPUT
         except MemoryError:
-            complain(
-                "error",
-                "Memory ran out. Allowed are tables whose matrices, of k groups and p "
-                "features, fit into it: about 24 k p^2 bytes. Choose fewer features or groups.",
-            )
+            complain("error", _OUT_OF_MEMORY)
+            tell_in_json(typed, _OUT_OF_MEMORY, _BAD_INPUT)
             return _BAD_INPUT
         # A status that a command exits with is what click returns.
         return status if isinstance(status, int) else 0
+
+
+def tell_in_json(typed: Sequence[str], message: str, status: int) -> None:
+    """Print an error as JSON, too, where results were asked for in JSON."""
+    if "--json" in typed:
+        told = {"version": JSON_VERSION, "error": {"message": message, "exit_status": status}}
+        click.echo(json.dumps(told, indent=2))
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:

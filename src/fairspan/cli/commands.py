@@ -70,7 +70,7 @@ def demo(page: Path, as_json: bool) -> None:
 def audit(
     data: Path | str,
     reading: Reading,
-    n_components: int | None,
+    n_components: int | float | None,
     center: str,
     standardize: bool,
     models: tuple[Path, ...],
@@ -132,7 +132,7 @@ def fit(
     data: Path | str,
     model: Path,
     reading: Reading,
-    n_components: int | None,
+    n_components: int | float | None,
     center: str,
     standardize: bool,
     criterion: str,
@@ -146,8 +146,8 @@ def fit(
     from fairspan.cli import inputs, output
     from fairspan.storage import writing
 
-    options.refuse_text(model, "A model is")
     refuse_overwriting(model, data)
+    options.refuse_text(model, "A model is")
     table = inputs.open_input(data, reading)
     fitted, audited = inputs.fair_models(
         table,
@@ -192,6 +192,7 @@ def transform(
 ) -> None:
     """Reduce DATA with a saved MODEL. Columns are matched by name; no group column is needed."""
     from fairspan.cli import output, writing
+    from fairspan.storage import is_archive
 
     if language is not None:
         if data is not None or out is not None or as_json:
@@ -201,11 +202,19 @@ def transform(
     if data is None or out is None:
         raise click.UsageError("Name DATA, and the output with -o; or print a query, --as sql.")
     refuse_overwriting(out, data, model)
+    if isinstance(data, Path) and data.is_file() and is_archive(data) and not is_archive(model):
+        raise click.UsageError(
+            f"{data} holds a model or moments, and {model} does not: the model comes first, as in "
+            f"fairspan transform {data} {model} -o {out}."
+        )
     if as_json and str(out) == "-":
         raise click.UsageError("--json and -o - would both write to standard output.")
     n_rows, columns = writing.transform_file(model, data, out)
     facts = {"output": str(out), "n_rows": n_rows, "columns": columns}
-    words = f"Wrote {n_rows} rows of {len(columns)} components to {out}"
+    rows, components = (
+        in_ascii(count(n, what)) for n, what in ((n_rows, "row"), (len(columns), "component"))
+    )
+    words = f"Wrote {rows} of {components} to {out}"
     if str(out) != "-":
         click.echo(output.in_json(facts) if as_json else words)
 
@@ -254,8 +263,8 @@ def report(
     if test is not None and not models:
         raise click.UsageError("--test is rows that judge models: name these with --model.")
     if page is not None:
-        options.refuse_text(page, "A page is")
         refuse_overwriting(page, data, *models, *([] if test is None else [test]))
+        options.refuse_text(page, "A page is", ".html", ".htm")
     from fairspan.cli import output, reporting
 
     settings["scale"] = settings.pop("standardize")
@@ -315,8 +324,8 @@ def moments(
     What was absorbed is recorded in OUTPUT.partial after each file and row group. After an
     interruption the same command goes on where it stopped, and writes the same bytes.
     """
-    options.refuse_text(out, "Moments are")
     refuse_overwriting(out, data)
+    options.refuse_text(out, "Moments are")
     from fairspan.cli import output, writing
 
     made, n_left_out = writing.make_moments(data, out, reading, min_group_size)
@@ -340,8 +349,8 @@ def merge(files: tuple[Path, ...], out: Path, as_json: bool) -> None:
 
     The result is what one pass over all the rows would give: `fit` and `audit` take it as DATA.
     """
-    options.refuse_text(out, "Moments are")
     refuse_overwriting(out, *files)
+    options.refuse_text(out, "Moments are")
     from fairspan.cli import output, writing
 
     merged = writing.merge_moments(files, out)

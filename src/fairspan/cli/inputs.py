@@ -17,13 +17,14 @@ from fairspan.cli.options import Value
 from fairspan.cli.progress import telling
 from fairspan.cli.reading import Reading
 from fairspan.errors import Incompatible, InvalidInput, UnknownGroup
-from fairspan.estimator.fitting import Fit, fit_subspace, smallest_dimension
+from fairspan.estimator.fitting import Fit, check_dimension, dimension_keeping, fit_subspace
+from fairspan.formatting.names import spoken
+from fairspan.formatting.numbers import count, in_ascii, percent
 from fairspan.moments.folds import fold_moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
 from fairspan.problem.criteria import declares
 from fairspan.problem.posing import criterion_of, restriction_of
-from fairspan.problem.problem import check_n_components
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import Label, listed, spelled
@@ -33,7 +34,7 @@ from fairspan.storage import is_archive
 from fairspan.subspace import FairSubspace
 
 # Without -d, the dimension that keeps this share of the pooled variance.
-_SHARE_KEPT = 0.9
+SHARE_KEPT = 0.9
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -83,12 +84,12 @@ class Table:
             )
         return moments
 
-    def dimension(self, n_components: int | None, center: Any, standardize: bool) -> int:
-        """The number of dimensions, which is checked before any row is read; or the least."""
+    def check_dimension(self, n_components: int | float | None) -> int | float:
+        """The number of dimensions, or share, that was asked for, checked before rows are read."""
         if n_components is None:
-            return smallest_dimension(self.moments, _SHARE_KEPT, center=center, scale=standardize)
+            return SHARE_KEPT
         known = self.moments if self.source is None else self.source
-        check_n_components(n_components, known.n_features)
+        check_dimension(n_components, known.n_features)
         return n_components
 
     def rows(self, what: str) -> Rows:
@@ -132,15 +133,35 @@ def wanted_estimates(table: Table, folds: int, level: float, material: float) ->
     return expectations(folds or None, level, material, 0, by_cluster=table.has_clusters)
 
 
-def plain_model(table: Table, n_components: int | None, center: Any, standardize: bool) -> Audited:
+def plain_model(
+    table: Table, n_components: int | float | None, center: Any, standardize: bool
+) -> Audited:
     """Ordinary PCA of the table."""
-    dimension = table.dimension(n_components, center, standardize)
-    return audited_pca(table.moments, dimension, center, scale=standardize)
+    asked = table.check_dimension(n_components)
+    d = dimension_keeping(table.moments, asked, center=center, scale=standardize)
+    tell_dimension(n_components, d, table.moments.n_features, "PCA")
+    return audited_pca(table.moments, d, center, scale=standardize)
+
+
+def tell_dimension(
+    n_components: int | float | None, chosen: int, n_features: int, name: str
+) -> None:
+    """Say on standard error how many dimensions a share, or nothing, was taken for."""
+    if isinstance(n_components, int):
+        return
+    share = SHARE_KEPT if n_components is None else n_components
+    why = "" if n_components is not None else "; choose others with -d"
+    few = in_ascii(count(chosen, "dimension"))
+    click.echo(
+        f"fairspan: -d {share:g}: {few} of {n_features}, the fewest with which {name} keeps "
+        f"{in_ascii(percent(share))} of every group's variance{why}.",
+        err=True,
+    )
 
 
 def fair_models(
     table: Table,
-    n_components: int | None,
+    n_components: int | float | None,
     center: Any,
     standardize: bool,
     criterion: str,
@@ -155,7 +176,7 @@ def fair_models(
     asked = restriction_of(restriction, **of_restriction)
     if declares(asked, "needs_labels") and table.source is not None and not table.has_labels:
         raise click.UsageError(f"{asked!r} holds in classes of y: name its column, --label COL.")
-    dimension = table.dimension(n_components, center, standardize)
+    dimension = table.check_dimension(n_components)
     moments = table.moments
     chosen = criterion_of(criterion, **with_labels(parameters, moments.labels))
     hide = restriction_of(restriction, **with_classes(of_restriction, moments))
@@ -168,13 +189,15 @@ def fair_models(
         scale=standardize,
         nested=nested,
     )
-    plain = audited_pca(moments, dimension, center, scale=standardize)
+    d = fit.problem.n_components
+    tell_dimension(n_components, d, moments.n_features, spoken(fit.problem.criterion.name))
+    plain = audited_pca(moments, d, center, scale=standardize)
     fair = read_model("fair", fit.subspace)
     return fit, [plain, replace(fair, baseline=plain.name)]
 
 
 def saved_models(
-    paths: Sequence[Path], n_components: int | None, center: str | None, standardize: bool
+    paths: Sequence[Path], n_components: int | float | None, center: str | None, standardize: bool
 ) -> list[Audited]:
     """Models from files, named by them.
 

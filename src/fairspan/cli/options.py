@@ -31,6 +31,31 @@ _YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
 BY_GROUP = {"robust_error_gap": ("radius",)}
 
 
+class NumberOrShare(click.ParamType):  # type: ignore[type-arg]
+    """A whole number from 1 on, or a share above 0 and below 1.
+
+    Examples
+    --------
+    >>> NumberOrShare().convert("3", None, None), NumberOrShare().convert("0.9", None, None)
+    (3, 0.9)
+    """
+
+    name = "dimensions"
+
+    def convert(self, value: Any, parameter: Any, context: Any) -> int | float:
+        """Read the number."""
+        text = str(value).strip()
+        if text.isdecimal() and int(text) >= 1:
+            return int(text)
+        share = float(text) if re.fullmatch(r"0?\.\d+", text) else 0.0
+        if not 0 < share < 1:
+            self.fail(
+                f"{value!r} is no number of dimensions; write a whole number from 1 on, or a share "
+                "of every group's variance, such as 0.9."
+            )
+        return share
+
+
 class Size(click.ParamType):  # type: ignore[type-arg]
     """Bytes, as a number or with a unit of 1,000, such as 500MB or 8GB.
 
@@ -166,10 +191,54 @@ MAYBE_DATA = click.argument("data", type=_Data(exists=True, path_type=Path), req
 JSON = click.option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
 
 
-def refuse_text(out: Path, what: str) -> None:
-    """Raise a usage error where a result that is no text would go to standard output."""
+# Endings of names that say what is in a file, and what has another kind of result.
+_OTHER_KINDS = {
+    ".csv": "a table",
+    ".tsv": "a table",
+    ".xlsx": "a table",
+    ".json": "JSON, which --json prints",
+    ".parquet": "a table",
+    ".arrow": "a table",
+    ".feather": "a table",
+    ".pdf": "a document in PDF",
+    ".html": "a page",
+    ".htm": "a page",
+    ".pkl": "a pickle",
+    ".pickle": "a pickle",
+    ".joblib": "a pickle",
+}
+
+
+def refuse_text(out: Path, what: str, *endings: str) -> None:
+    """Raise a usage error where a result would go to standard output, or be named as another kind.
+
+    Parameters
+    ----------
+    out : Path
+    what : str
+        Such as "A model is".
+    endings : str
+        Those of its own kind.
+    """
     if str(out) == "-":
         raise click.UsageError(f"{what} no text to print; name a file with -o.")
+    ending = out.suffix.lower()
+    if ending in _OTHER_KINDS and ending not in endings:
+        own = f"a name that ends in {endings[0]}" if endings else "a name with another ending"
+        raise click.UsageError(
+            f"{out} is named as {_OTHER_KINDS[ending]}, and {what[0].lower()}{what[1:]} not that; "
+            f"choose {own}."
+        )
+
+
+def each_once(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Values that are given once each: a column twice is a mistake."""
+    twice = sorted({value for value in values if values.count(value) > 1})
+    if twice:
+        raise click.BadParameter(f"{twice[0]!r} is given twice; name each column once.")
+    return values
 
 
 def reads_rows(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -264,6 +333,7 @@ _READING = (
         "--group",
         "groups",
         multiple=True,
+        callback=each_once,
         metavar="COL",
         help="Group column; repeat it for intersections.",
     ),
@@ -333,10 +403,12 @@ _READING = (
 _DIMENSION = (
     click.option(
         "-d",
+        "--dimensions",
         "n_components",
-        type=click.IntRange(min=1),
+        type=NumberOrShare(),
         metavar="N",
-        help="Dimensions to keep; without it the least that keep 90 % of the variance.",
+        help="Dimensions to keep; or a share, such as 0.9: the fewest dimensions that keep so much "
+        "of every group's variance. Without it -d 0.9.",
     ),
     click.option(
         "--center",

@@ -6,7 +6,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from fairspan.cli.terminal import paint_on, width_of
+from fairspan.cli.terminal import JSON_VERSION, paint_on, width_of
 from fairspan.formatting.names import settings, spoken
 from fairspan.formatting.numbers import count, in_ascii
 from fairspan.formatting.plain_values import plain
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def in_json(facts: dict[str, Any]) -> str:
     """Facts as JSON, in ASCII for any terminal; figures that do not exist are null."""
-    return json.dumps(plain(facts), indent=2, allow_nan=False)
+    return json.dumps({"version": JSON_VERSION, **plain(facts)}, indent=2, allow_nan=False)
 
 
 def certificate_facts(fit: "Fit") -> dict[str, Any]:

@@ -12,6 +12,8 @@ import click
 
 from fairspan.formatting.terminal_text import Paint, Role, plain
 
+# Of what --json prints: raised when a name or a meaning changes, not when names are added.
+JSON_VERSION = 1
 # Text is wrapped here, and earlier on a narrower terminal.
 _WIDTH = 80
 _LOOKS: dict[Role, dict[str, Any]] = {

@@ -17,7 +17,7 @@ from fairspan.cli.progress import telling
 from fairspan.cli.progress_line import ProgressLine
 from fairspan.cli.reading import Reading
 from fairspan.cli.terminal import complain
-from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.errors import FairspanError, InvalidInput, InvalidParameter
 from fairspan.formatting.names import first_of
 from fairspan.formatting.numbers import count, in_ascii
 from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
@@ -70,7 +70,7 @@ def make_moments(
         complete = accumulate(rows, limit, has_labels=has_labels)
     else:
         return _resumable(rows, limit, out, partial, min_group_size, has_labels=has_labels)
-    return _shown_to_others(complete, out, min_group_size)
+    return _written(complete, complete.without_small_groups(min_group_size), out)
 
 
 def _resumable(
@@ -87,9 +87,14 @@ def _resumable(
         with HeldFile(partial) as file:
             recorded_rows = recorded(telling(rows, "reading"), file)
             complete = accumulate(recorded_rows, limit, has_labels=has_labels)
-            kept = _shown_to_others(complete, out, min_group_size)
+            try:
+                kept = complete.without_small_groups(min_group_size)
+            except FairspanError:
+                file.remove()  # it holds the small groups, which nobody is to see
+                raise
+            made = _written(complete, kept, out)
             file.remove()
-            return kept
+            return made
     except KeyboardInterrupt:
         if partial.exists():
             complain(
@@ -99,11 +104,8 @@ def _resumable(
         raise
 
 
-def _shown_to_others(
-    complete: GroupMoments, out: Path, min_group_size: int
-) -> tuple[GroupMoments, int]:
-    """Write the moments without small groups; return them, and the number of those."""
-    kept = complete.without_small_groups(min_group_size)
+def _written(complete: GroupMoments, kept: GroupMoments, out: Path) -> tuple[GroupMoments, int]:
+    """Write the moments that are kept; return them, and the number of groups left out."""
     write_whole(out, kept.to_bytes())
     _warn_of_tiny_groups(kept.by_label or kept)
     return kept, complete.n_groups - kept.n_groups

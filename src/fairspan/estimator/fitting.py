@@ -11,9 +11,8 @@ import numpy as np
 from fairspan.certificates.claims import evidence_of, stored_settings
 from fairspan.certificates.solution import Solution, Status
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, running_out_told
-from fairspan.linalg import leading_subspace, with_positive_signs
+from fairspan.linalg import with_positive_signs
 from fairspan.moments.center import Center
-from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion, declares
@@ -224,26 +223,42 @@ def check_dimension(n_components: object, n_features: int) -> None:
         ) from None
 
 
-def smallest_dimension(
-    moments: GroupMoments, share: float, *, center: Center = "global", scale: bool = False
+def dimension_keeping(
+    moments: Moments,
+    n_components: int | float,
+    criterion: str | Criterion = "total_error",
+    *,
+    center: Center = "global",
+    scale: bool = False,
 ) -> int:
-    """The least d whose leading pooled components keep this share of the pooled variance.
+    """d itself; or the smallest d at which a criterion leaves every group a share of its variance.
 
     Parameters
     ----------
-    moments : GroupMoments
-    share : float
-        Above 0, up to 1.
+    moments : GroupMoments, SparseMoments or ThinMoments
+    n_components : int or float
+        d, or the share.
+    criterion : str or criterion object
+        Ordinary PCA by default.
+    center : {"global", "group", "none"}
+    scale : bool
 
     Returns
     -------
     int
-        At least 1.
+
+    Raises
+    ------
+    InvalidParameter
+        A number out of range.
+    Incompatible
+        No dimension keeps that share of every group.
     """
-    scaled = moments.divided_by(deviations_of(moments)) if scale else moments
-    pooled = np.tensordot(moments.proportions, scaled.second_moments(center), axes=1)
-    kept = np.cumsum(leading_subspace(pooled, moments.n_features).eigenvalues)
-    return min(int(np.searchsorted(kept, share * kept[-1])) + 1, moments.n_features)
+    check_dimension(n_components, moments.n_features)
+    if isinstance(n_components, numbers.Integral):
+        return int(n_components)
+    kept = fit_subspace(moments, n_components, criterion=criterion, center=center, scale=scale)
+    return kept.problem.n_components
 
 
 def _fit_of(

@@ -42,7 +42,7 @@ def write_report(
     models: Any = None,
     test: tuple[Any, Any] | None = None,
     labels: Any = None,
-    n_components: int | None = None,
+    n_components: int | float | None = None,
     criterion: Any = "minimax_loss",
     criteria: Sequence[Any] | None = None,
     center: Any = None,
@@ -76,9 +76,9 @@ def write_report(
         y, the class of each row, which is then no feature. With classes the page says what a
         cross-validated classifier makes of the rows, reduced by PCA, by the main criterion and by
         models whose settings are known: accuracy by group, parity of predictions, leakage.
-    n_components : int, optional
-        d; by default that of the first model; without models the least that keep 90 % of the
-        variance over all rows.
+    n_components : int or float, optional
+        d; or a share: the smallest d at which the criterion keeps that share of every group's
+        variance. By default d of the first model, and 0.9 without models.
     criterion : str or criterion object, default="minimax_loss"
         The criterion that the page is mainly about.
     criteria : sequence of str or criterion objects, optional
@@ -127,7 +127,8 @@ def write_report(
     >>> rng = np.random.default_rng(0)
     >>> X = np.vstack([rng.normal(size=(60, 3)) * [3, 1, 1], rng.normal(size=(40, 3)) * [1, 2, 1]])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     facts = write_report(Path(folder) / "report.html", X, ["a"] * 60 + ["b"] * 40)
+    ...     groups = ["a"] * 60 + ["b"] * 40
+    ...     facts = write_report(Path(folder) / "report.html", X, groups, n_components=2)
     ...     (Path(folder) / "report.html").read_text()[:15]
     '<!DOCTYPE html>'
     >>> facts["settings"]["n_components"], facts["models"][1]["certificate"]["status"]

@@ -178,10 +178,20 @@ def interruption_held() -> Iterator[None]:
     # It lets Ctrl-C through when it starts, so it starts before.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # Another thread may take the signal, and Python tells the main thread whatever that blocks.
+    came: list[int] = []
+    handler = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread() and handler is not None
+    if is_main:
+        signal.signal(signal.SIGINT, lambda number, _: came.append(number))
     try:
         yield
     finally:
+        if is_main:
+            signal.signal(signal.SIGINT, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def ahead(items: Iterable[Item]) -> Iterator[Item]:

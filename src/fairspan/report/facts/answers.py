@@ -41,8 +41,8 @@ class ReportSettings:
         All but ordinary PCA, the main one first.
     are_chosen : bool
         Whether somebody chose what the main criterion is compared with.
-    n_components : int or None
-        d; None for the least that keep 90 % of the variance over all rows.
+    n_components : int, float or None
+        d; or the share of every group's variance that the main criterion is to keep, 0.9 for None.
     center : {"global", "group", "none"}
     scale : bool
     displays : tuple of str or Display
@@ -52,7 +52,7 @@ class ReportSettings:
     criterion: Criterion
     criteria: tuple[Criterion, ...]
     are_chosen: bool
-    n_components: int | None
+    n_components: int | float | None
     center: Center
     scale: bool
     displays: tuple[str | Display, ...] = ()
@@ -62,7 +62,7 @@ class ReportSettings:
         cls,
         criterion: object,
         criteria: Sequence[object] | None,
-        n_components: int | None,
+        n_components: int | float | None,
         center: Any,
         scale: Any,
         displays: Sequence[object] | None = None,
@@ -89,7 +89,8 @@ class ReportSettings:
                 registry.object_of("display", each, Display)
         check_center(center)
         check_flag("scale", scale)
-        if n_components is not None:
+        is_share = isinstance(n_components, float) and 0 < n_components < 1
+        if n_components is not None and not is_share:
             check_count("n_components", n_components)
         if criteria is None:
             others = [

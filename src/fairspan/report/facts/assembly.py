@@ -9,13 +9,13 @@ from fairspan.auditing.audit import Audit
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import group_name
 from fairspan.errors import InvalidInput, running_out_told
-from fairspan.estimator.fitting import smallest_dimension
+from fairspan.estimator.fitting import check_dimension, dimension_keeping
+from fairspan.formatting.numbers import percent
 from fairspan.formatting.plain_values import plain
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.folds import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.parameters import used_parameters
-from fairspan.problem.problem import check_n_components
 from fairspan.report.facts.answers import Answers, ReportSettings, answers_of
 from fairspan.report.facts.dimensions import (
     along_dimensions,
@@ -39,7 +39,7 @@ FORMAT = 1
 # Of float64's sixteen digits the last four are left to rounding.
 _DIGITS = 12
 SHARE_KEPT = 0.9
-_CHOSEN_BY_SHARE = "the least that keep 90 % of the variance over all rows"
+_CHOSEN_BY_SHARE = "the fewest that keep {share} of every group's variance"
 # Matrices of more features, one for each group, are too large to compare so many answers.
 _MOST_FEATURES = 1000
 # Corners of the region in a picture.
@@ -86,10 +86,14 @@ def facts_of(
     """
     check_size(moments.n_features, asked)
     _check_groups(moments)
-    d = asked.n_components or smallest_dimension(
-        moments, SHARE_KEPT, center=asked.center, scale=asked.scale
-    )
     with threads_of(None):
+        d = dimension_keeping(
+            moments,
+            SHARE_KEPT if asked.n_components is None else asked.n_components,
+            asked.criterion,
+            center=asked.center,
+            scale=asked.scale,
+        )
         answers = answers_of(moments, asked, d)
     audit, folds = audit_of(answers, rows, moments, max_memory)
     settings = _settings_facts(answers, asked, d)
@@ -147,7 +151,7 @@ def check_size(n_features: int, asked: ReportSettings) -> None:
             "Choose features, or use FairPCA and audit, which take any number",
         )
     if asked.n_components is not None:
-        check_n_components(asked.n_components, n_features)
+        check_dimension(asked.n_components, n_features)
 
 
 def _check_groups(moments: GroupMoments) -> None:
@@ -162,7 +166,11 @@ def _check_groups(moments: GroupMoments) -> None:
 def _settings_facts(answers: Answers, asked: ReportSettings, n_components: int) -> dict[str, Any]:
     return {
         "n_components": n_components,
-        "chosen_by": _CHOSEN_BY_SHARE if asked.n_components is None else "asked",
+        "chosen_by": "asked"
+        if isinstance(asked.n_components, int)
+        else _CHOSEN_BY_SHARE.format(
+            share=percent(SHARE_KEPT if asked.n_components is None else asked.n_components)
+        ),
         "center": asked.center,
         "standardize": bool(asked.scale),
         "criterion": asked.criterion.name,

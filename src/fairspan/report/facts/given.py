@@ -39,8 +39,8 @@ def read_models(models: Any, moments: GroupMoments) -> list[Audited]:
 
 
 def like_the_first(
-    first: Audited, n_components: int | None, center: Any, scale: bool | None
-) -> tuple[int, Any, bool]:
+    first: Audited, n_components: int | float | None, center: Any, scale: bool | None
+) -> tuple[int | float, Any, bool]:
     """Dimension, centre and scaling of a page, as in the first model where nothing is said."""
     subspace = first.subspace
     return (
