@@ -248,3 +248,18 @@ def test_a_frontier_of_one_point_is_drawn(point):
     lines = {line.get_gid(): line for line in picture.ax_.lines}
     sizes = [lines[key].get_markersize() for key in ("PCA", *(f"answer-{i}" for i in range(3)))]
     assert len(set(sizes)) == 4  # inside each other, all seen
+
+
+def test_an_answer_far_from_the_frontier_is_an_arrow_at_the_edge():
+    picture = pictures_of(("a", "b"))["frontier"]
+    near = picture._limits()
+    picture.answers = {**picture.answers, "disparity": np.array([1.5, 9.0])}
+    np.testing.assert_array_equal(near, picture._limits())
+    assert list(picture.outside()) == ["disparity"]
+    _, written = drawn(picture)
+    assert overlaps(written) == []
+    assert "disparity (1.5, 9)" in [text for text, *_ in written]
+    assert "first\nsecond\nthird" in [text for text, *_ in written]
+    assert "answer-3" not in {line.get_gid() for line in picture.ax_.lines}
+    # Whoever reads the table finds it where it is.
+    assert picture.frame().iloc[-1].tolist() == ["disparity", 1.5, 9.0]

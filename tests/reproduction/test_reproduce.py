@@ -145,7 +145,7 @@ def test_an_interrupted_run_keeps_its_steps_and_goes_on(reproduce, written, regi
 
     registered(make_toy(before=interrupted_at(2)))
     result = reproduce("toy")
-    assert (result.status, result.out) == (1, "")
+    assert (result.status, result.out) == (130, "")
     assert "2 finished steps are kept in" in result.err
     assert "run the same command again" in result.err
     assert "toy.partial" in written()
@@ -160,7 +160,7 @@ def test_an_interrupted_run_keeps_its_steps_and_goes_on(reproduce, written, regi
 
 def test_other_effort_or_data_start_over(reproduce, registered, make_toy, data):
     registered(make_toy(files=("rows",), before=interrupted_at(2)))
-    assert reproduce("toy", "--data", data).status == 1
+    assert reproduce("toy", "--data", data).status == 130
     toy = registered(make_toy(files=("rows",), before=interrupted_at(3)))
     result = reproduce("toy", "--quick", "--data", data)
     assert "starting over" in result.err

@@ -14,8 +14,8 @@ from fairspan.displays.fitted import (
     rows_for,
 )
 from fairspan.drawing.by_group import VarianceKeptPicture
+from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.loadings import LoadingsPicture
-from fairspan.drawing.points import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.problem.parameters import check_count

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairspan.certificates.optimality import by_pooled_variance
-from fairspan.drawing.points import FrontierPicture
+from fairspan.drawing.frontier import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.estimator.fitting import Fit
 from fairspan.formatting.data_frames import data_frame

@@ -11,8 +11,8 @@ import numpy as np
 from fairspan.drawing.by_group import AuditPicture
 from fairspan.drawing.error_curves import ErrorCurvePicture
 from fairspan.drawing.expected_losses import ExpectedLossPicture
+from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.group_losses import GroupLossPicture
-from fairspan.drawing.points import FrontierPicture
 from fairspan.formatting.names import called, spoken
 from fairspan.formatting.numbers import interval, number
 from fairspan.report.page.inline_figures import Drawn, Point, draw
@@ -190,6 +190,8 @@ def of_frontier(facts: Facts) -> Drawn:
         "Every point of the curve is the least error of one group, given that of the other. The "
         "filled mark is where the slider stands."
     )
+    if picture.outside():
+        caption += " An arrow points to an answer outside the picture, whose errors are beside it."
     points: list[list[Point]] = [[(0, *point["errors"])] for point in steps["points"]]
     return draw(picture, "f", caption, alternative, points, steps["start"])
 

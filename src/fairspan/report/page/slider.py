@@ -26,9 +26,10 @@ def slider_of(facts: Facts, places: Sequence[Sequence[Place]]) -> dict[str, Any]
     Returns
     -------
     dict
-        `data` holds all steps, for the page's script, and `first` the step that is shown first.
-        The texts of a step are error, excess loss and share kept of each group, the error over all
-        rows, and the variance of each of the `n_components` at most that are shown.
+        `data` holds all steps, for the page's script, `first` the step that is shown first, and
+        `ends` says what lies at each end of the slider. The texts of a step are error, excess loss
+        and share kept of each group, the error over all rows, and the variance of each of the
+        `n_components` at most that are shown.
     """
     steps, start = facts["steps"], facts["steps"]["start"]
     names = [called(group["group"]) for group in facts["data"]["groups"]]
@@ -55,6 +56,9 @@ def slider_of(facts: Facts, places: Sequence[Sequence[Place]]) -> dict[str, Any]
         "data": {"start": start, "jumps": jumps, "steps": shown},
         "first": shown[start],
         "n_components": n_components,
+        "ends": [f"better for {name}" for name in names]
+        if facts["frontier"]
+        else ["fewer dimensions", "more dimensions"],
     }
 
 

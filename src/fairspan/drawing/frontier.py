@@ -1,0 +1,205 @@
+"""The picture of two groups' errors: the frontier, and where each criterion's answer lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairspan.drawing.direct_labels import Named, write_beside
+from fairspan.drawing.labels import (
+    FAINT,
+    INK,
+    PLAIN,
+    QUIET,
+    head,
+    height_of,
+    labels_within,
+    other_look,
+    width_of,
+)
+from fairspan.drawing.layout import plain_numbers
+from fairspan.drawing.picture import Picture
+from fairspan.formatting.names import label_of, spoken
+from fairspan.formatting.numbers import count, figure
+from fairspan.typing import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Room around what is shown, as a share of its extent.
+_MARGIN = 0.12
+# An answer is shown where it is if it lies beyond the frontier's ends by this share of its extent.
+_FAR = 0.5
+# Answers this near, as a share of the extent, are drawn inside each other.
+_NEAR = 0.02
+_MARKER_SIZE, _LARGER = 7.0, 3.5
+# Where the arrow to an answer outside the picture begins and ends, as shares of the axes.
+_ARROW = (0.045, 0.005)
+
+
+@dataclass(eq=False)
+class FrontierPicture(Picture):
+    """Two groups' errors: the frontier, what lies above it, and answers on or near it.
+
+    Attributes
+    ----------
+    errors : (m, 2) array
+        The frontier from the optimum of the first group to that of the second.
+    groups : tuple of 2 str
+    region : (r, 2) array or None
+        Corners of all pairs of errors that some subspace has.
+    plain : (2,) array
+        The errors of ordinary PCA.
+    answers : mapping of name to (2,) array
+        What criteria choose. An answer far from the frontier is an arrow at the edge.
+    n_components : int
+    """
+
+    errors: FloatArray
+    groups: tuple[str, str]
+    region: FloatArray | None
+    plain: FloatArray
+    answers: Mapping[str, FloatArray]
+    n_components: int
+
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure, in inches."""
+        return 6.6, 5.2
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """What is drawn: `what` is "frontier", "PCA" or an answer's name."""
+        named = [("PCA", self.plain), *self.answers.items()]
+        points = np.vstack([self.errors, *(each for _, each in named)])
+        return {
+            "what": ["frontier"] * len(self.errors) + [name for name, _ in named],
+            **{f"error of {group}": points[:, g].tolist() for g, group in enumerate(self.groups)},
+        }
+
+    def outside(self) -> Mapping[str, FloatArray]:
+        """The answers too far away to be shown where they are."""
+        low, high = self._limits()
+        return {
+            name: errors
+            for name, errors in self.answers.items()
+            if (errors < low).any() or (errors > high).any()
+        }
+
+    def _draw(self, axes: Axes) -> Sequence[Axes]:
+        low, high = self._limits()
+        axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+        handles, labels = self._draw_curve(axes)
+        lines = [np.asarray(each.get_xydata()) for each in handles]
+        far = self.outside()
+        for i, (name, errors) in enumerate(self.answers.items()):
+            if name not in far:
+                self._draw_mark(axes, i, errors)
+        plain_numbers((axes,))
+        names = labels_within(axes, self.groups, 0.7 * min(width_of(axes), height_of(axes)), 11)
+        axes.set_xlabel(f"error of {names[0]}")
+        axes.set_ylabel(f"error of {names[1]}")
+        if self.region is not None:
+            handles += axes.fill(*self.region.T, color=FAINT, alpha=0.16, linewidth=0, gid="region")
+            labels.append("achievable errors")
+        dimensions = count(self.n_components, "dimension")
+        head(axes, f"What {dimensions} can do for the two groups", handles, labels)
+        write_beside(axes, self._named(axes), lines)
+        return (axes,)
+
+    def _draw_curve(self, axes: Axes) -> tuple[list[Any], list[str]]:
+        """What every answer is compared with."""
+        ends = [min(axes.get_xlim()[0], axes.get_ylim()[0]), 0.0]
+        ends[1] = max(axes.get_xlim()[1], axes.get_ylim()[1])
+        (equal,) = axes.plot(ends, ends, color=INK, alpha=QUIET, linewidth=1.2)
+        equal.set_linestyle((0, (1, 2)))
+        is_point = len(self.errors) == 1
+        (curve,) = axes.plot(
+            *self.errors.T, color=INK, linewidth=2.2, marker="." if is_point else "", gid="frontier"
+        )
+        axes.plot(
+            *self.plain,
+            PLAIN.marker,
+            markersize=_MARKER_SIZE + _LARGER * (2 + self._n_inside(-1)),
+            fillstyle="none",
+            color=PLAIN.colour,
+            markeredgewidth=2.2,
+            zorder=4,
+            gid="PCA",
+        )
+        return [curve, equal], ["frontier", "equal errors"]
+
+    def _draw_mark(self, axes: Axes, i: int, errors: FloatArray) -> None:
+        axes.plot(
+            *errors,
+            other_look(i).marker,
+            color=other_look(i).colour,
+            markeredgecolor=INK,
+            markeredgewidth=0.8,
+            markersize=_MARKER_SIZE + _LARGER * self._n_inside(i),
+            zorder=3 + 0.01 * i,
+            gid=f"answer-{i}",
+        )
+
+    def _named(self, axes: Axes) -> list[Named]:
+        """Names of PCA and the answers, of those at one place together; with arrows to far ones."""
+        low, high = self._limits()
+        places: list[tuple[FloatArray, list[str]]] = []
+        far = self.outside()
+        # First: they have the least room.
+        for name, errors in far.items():
+            place = _point_outside(axes, errors, low, high)
+            written = f"{label_of(spoken(name))} ({figure(errors[0])}, {figure(errors[1])})"
+            places.append((place, [written]))
+        for name, errors in [("PCA", self.plain), *self.answers.items()]:
+            if name in far:
+                continue
+            near = _NEAR * (high - low)
+            here = [names for place, names in places if (np.abs(errors - place) <= near).all()]
+            if not here:
+                here = [[]]
+                places.append((errors, here[0]))
+            here[0].append(label_of(spoken(name)))
+        return [
+            Named("\n".join(names), (float(place[0]), float(place[1]))) for place, names in places
+        ]
+
+    def _n_inside(self, i: int) -> int:
+        """How many answers drawn later than the i-th lie at the same place; -1 stands for PCA."""
+        points = np.array([*self.answers.values()]).reshape(-1, 2)
+        low, high = self._limits()
+        place = self.plain if i < 0 else points[i]
+        near = (np.abs(points[i + 1 :] - place) <= _NEAR * (high - low)).all(axis=1)
+        return int(near.sum())
+
+    def _limits(self) -> tuple[FloatArray, FloatArray]:
+        points = np.vstack([self.errors, self.plain])
+        low, high = points.min(axis=0), points.max(axis=0)
+        reach = _FAR * np.maximum(high - low, (high - low).max() * _MARGIN)
+        near = [
+            each
+            for each in self.answers.values()
+            if (each >= low - reach).all() and (each <= high + reach).all()
+        ]
+        points = np.vstack([points, *near])
+        low, high = points.min(axis=0), points.max(axis=0)
+        extent = high - low
+        # A frontier of one point, or along one axis, still needs room.
+        extent = np.maximum(extent, 1e-3 * max(*extent, *high) or 1.0)
+        middle = (low + high) / 2
+        half = (0.5 + _MARGIN) * extent
+        return middle - half, middle + half
+
+
+def _point_outside(axes: Axes, errors: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Draw an arrow to an answer outside; where it begins, in the units of the axes."""
+    share = (errors - low) / (high - low)
+    start, end = (low + np.clip(share, inset, 1 - inset) * (high - low) for inset in _ARROW)
+    axes.annotate(
+        "",
+        (end[0], end[1]),
+        (start[0], start[1]),
+        arrowprops={"arrowstyle": "->", "color": INK, "linewidth": 1.4, "shrinkA": 0, "shrinkB": 0},
+    )
+    return np.asarray(start)
