@@ -62,10 +62,7 @@ def of_expected(facts: Facts, models: Sequence[Facts], key: str) -> Drawn:
         f"{name}: " + "; ".join(_expectation(group) for group in model["groups"])
         for name, model in zip(names, models, strict=True)
     ]
-    caption = (
-        f"Loss of each group to expect on new rows under {' and '.join(names)}. An arrow says that "
-        "the interval goes on."
-    )
+    caption = f"Loss of each group to expect on new rows under {' and '.join(names)}."
     return draw(picture, key, caption, f"Expected losses under {'. '.join(told)}.")
 
 
