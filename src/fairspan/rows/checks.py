@@ -1,12 +1,12 @@
 """The checks that all sources share: numbers, shapes, and what is missing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
 from fairspan.rows.groups import CodedLabels, listed
 from fairspan.rows.protocol import OnMissing, RowBlock
 from fairspan.typing import AnyArray, FloatArray
@@ -14,6 +14,8 @@ from fairspan.typing import AnyArray, FloatArray
 _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)
 
 _ALLOWED = "Allowed are numbers and truth values"
+# Whole numbers up to here are float64 without rounding.
+_LARGEST_WHOLE = 2**53
 _ENCODE = "Leave out or encode these columns, for example with sklearn's OneHotEncoder"
 
 
@@ -166,6 +168,31 @@ def converted(values: AnyArray) -> AnyArray:
         raise InvalidInput(f"X holds no numbers ({error})", _ALLOWED, _ENCODE) from error
     except TypeError as error:
         raise InvalidType(f"X holds no numbers ({error})", _ALLOWED, _ENCODE) from error
+
+
+def warn_of_rounding(columns: Mapping[str, AnyArray]) -> None:
+    """Warn of whole numbers that double precision rounds; they are identifiers more often than not.
+
+    Parameters
+    ----------
+    columns : mapping of str to array
+        Columns of whole numbers by their names, also after they were rounded.
+    """
+    large = [
+        name
+        for name, values in columns.items()
+        if values.dtype.itemsize == 8
+        # Which pass over what is missing.
+        and (
+            np.fmax.reduce(values, None, initial=0) > _LARGEST_WHOLE
+            or np.fmin.reduce(values, None, initial=0) < -_LARGEST_WHOLE
+        )
+    ]
+    if large:
+        warn(
+            f"Whole numbers beyond 2^53 are rounded to double precision in {listed(large)}, so "
+            "some that differ become the same. Leave out columns that are identifiers."
+        )
 
 
 def check_shape(shape: tuple[int, ...]) -> None:

@@ -129,7 +129,8 @@ def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
         f"{_largest(before)} and {_largest(after)} at d = {d}"
         for d, before, after in zip(curve["dimensions"], plain, fair, strict=True)
     ]
-    on_rows = f"on these rows of {_whose(facts, drawn)} by number of dimensions, under PCA and under {name}"
+    whose = _whose(facts, drawn)
+    on_rows = f"on these rows of {whose} by number of dimensions, under PCA and under {name}"
     caption = f"Excess loss {on_rows}."
     if curve["expected"] is not None:
         caption = (

@@ -188,7 +188,8 @@ def _open_csv(path: Path) -> _Opened:
         or types.is_integer(field.type)
         or types.is_floating(field.type)
     )
-    return schema, lambda constants: (CsvPart(path, constants, None, delimiter, numbers),)
+    whole = frozenset(field.name for field in schema if types.is_integer(field.type))
+    return schema, lambda constants: (CsvPart(path, constants, None, delimiter, numbers, whole),)
 
 
 _OPENING: dict[str, Callable[[Path], _Opened]] = {

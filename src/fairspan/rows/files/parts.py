@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fairspan.errors import InvalidInput
+from fairspan.rows.checks import warn_of_rounding
+from fairspan.typing import FloatArray
+
+# That a column of whole numbers may hold.
+_LARGEST_INTEGER = 2.0**64
 
 Constants = tuple[tuple[str, str | int | None], ...]
 
@@ -107,10 +114,13 @@ class CsvPart(FilePart):
     delimiter : str
     number_like : frozenset of str
         Columns that hold numbers, or nothing, in the first rows.
+    whole : frozenset of str
+        Those of them that hold whole numbers there.
     """
 
     delimiter: str = ","
     number_like: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
 
     def _stored(self, columns: list[str], labels: Sequence[str], size: int) -> Iterator[Any]:
         import pyarrow as pa
@@ -125,7 +135,18 @@ class CsvPart(FilePart):
         )
         parse = parse_options(self.delimiter)
         with csv.open_csv(self.path, parse_options=parse, convert_options=convert) as reader:
-            yield from reader
+            for batch in reader:
+                warn_of_rounding(dict(self._whole_columns(batch, columns, labels)))
+                yield batch
+
+    def _whole_columns(
+        self, batch: Any, columns: list[str], labels: Sequence[str]
+    ) -> Iterator[tuple[str, FloatArray]]:
+        """Columns of whole numbers that an integer may hold; later rows may have larger ones."""
+        for name in self.whole.intersection(columns).difference(labels):
+            values = batch[name].to_numpy(zero_copy_only=False)
+            if np.fmax.reduce(np.abs(values), initial=0) <= _LARGEST_INTEGER:
+                yield name, values
 
 
 def parse_options(delimiter: str) -> Any:
