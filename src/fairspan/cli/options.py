@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 import click
 
+from fairspan.cli import table_options
 from fairspan.cli.reading import Reading
 from fairspan.registry import factory_of, names_of, registered
 
@@ -253,6 +254,11 @@ def reads_rows(command: Callable[..., Any]) -> Callable[..., Any]:
     return _with_options(with_reading, _READING)
 
 
+def transforms(command: _Command) -> _Command:
+    """Add the options of how rows are read to be reduced."""
+    return _with_options(command, (*_TRANSFORMING, *table_options.CSV))
+
+
 def chooses_dimension(command: _Command) -> _Command:
     """Add the options of commands that reduce rows to some dimension."""
     return _with_options(command, _DIMENSION)
@@ -369,10 +375,13 @@ _READING = (
     click.option("--weight", metavar="COL", help="Column of sample weights."),
     click.option(
         "--on-missing",
-        type=click.Choice(["error", "drop"]),
+        type=click.Choice(["error", "drop", "mean"]),
         default="error",
-        help="What to do with rows in which a feature or the group is missing.",
+        help="Where a feature or the group is missing: an error, leave out the row, or take the "
+        "mean of the feature.",
     ),
+    *table_options.TEXT,
+    *table_options.CSV,
     click.option(
         "--jobs",
         type=click.IntRange(min=1),
@@ -397,6 +406,29 @@ _READING = (
     ),
     click.option(
         "--seed", type=click.IntRange(min=0), metavar="S", help="Seed of the sample; by default 0."
+    ),
+)
+
+_TRANSFORMING = (
+    click.option(
+        "--keep",
+        multiple=True,
+        callback=each_once,
+        metavar="COL",
+        help="Write this column of DATA beside the reduced rows (repeatable).",
+    ),
+    click.option("--keep-all", is_flag=True, help="Write all columns of DATA beside them."),
+    click.option(
+        "--on-missing",
+        type=click.Choice(["error", "drop", "mean"]),
+        default="error",
+        help="Where a feature is missing: an error, leave out the row, or take the model's mean.",
+    ),
+    click.option(
+        "--unseen",
+        type=click.Choice(["error", "ignore"]),
+        default="error",
+        help="A category that the model does not know: an error, or 0 in all its indicators.",
     ),
 )
 

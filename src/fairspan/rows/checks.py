@@ -41,10 +41,11 @@ def row_block(
     weights: FloatArray | None,
     feature_names: tuple[str, ...] | None,
     on_missing: OnMissing,
+    beside: Any = None,
 ) -> RowBlock:
     """Make a block of checked rows, or of those in which nothing is missing.
 
-    Infinity is not missing: it is an error in any case.
+    Infinity is not missing: it is an error in any case. `beside` is a Table of as many rows.
 
     Raises
     ------
@@ -52,9 +53,8 @@ def row_block(
         As :func:`checked_values`.
     """
     if on_missing == "error":
-        return RowBlock(
-            first_row, checked_values(values, first_row, feature_names), labels, weights
-        )
+        values = checked_values(values, first_row, feature_names)
+        return RowBlock(first_row, values, labels, weights, beside=beside)
     values = converted(values)
     missing = np.isnan(values).any(axis=1)
     if labels is not None:
@@ -65,8 +65,9 @@ def row_block(
         values = values[kept]
         labels = None if labels is None else labels[kept]
         weights = None if weights is None else weights[kept]
+        beside = None if beside is None else beside.take(np.flatnonzero(kept))
     values = checked_values(values, first_row, feature_names)
-    return RowBlock(first_row, values, labels, weights, n_dropped)
+    return RowBlock(first_row, values, labels, weights, n_dropped, beside)
 
 
 def checked_values(

@@ -135,6 +135,21 @@ def numbers_of(array: Any) -> AnyArray:
     return np.asarray(array.cast(float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
+def is_number(text: str) -> bool:
+    """Whether a cell of a CSV file is a number.
+
+    Examples
+    --------
+    >>> is_number(" 1.5e3"), is_number("1_000"), is_number("n.a.")
+    (True, False, False)
+    """
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
+
+
 def is_wide(dtype: Any) -> bool:
     """Whether it is whole numbers that numpy has no type for."""
     return bool(dtype in (nw.Int128, nw.UInt128))
