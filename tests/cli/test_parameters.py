@@ -10,8 +10,8 @@ import fairspan as fs
 from cli.command_lines import FIT
 from fairspan import registry
 from fairspan.cli import inputs
-from fairspan.cli.options import BY_GROUP, FLAGS, GROUPS, NUMBERS, parameters_of
 from fairspan.cli.output import certificate_in_words
+from fairspan.cli.parameters import BY_GROUP, FLAGS, GROUPS, NUMBERS, parameters_of
 from fairspan.estimator.fitting import fit_subspace
 from fairspan.problem.posing import criterion_of
 from fairspan.registry import names_of

@@ -30,7 +30,7 @@ with atheris.instrument_imports(include=["fairspan"]):
 
     import fairspan as fs
     from fairspan.cli.inputs import with_labels
-    from fairspan.cli.options import parameters_of
+    from fairspan.cli.parameters import parameters_of
     from fairspan.errors import FairspanError
     from fairspan.moments.accumulate import MomentsFold
     from fairspan.problem.posing import criterion_of

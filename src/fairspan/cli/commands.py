@@ -9,9 +9,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from fairspan.cli import options
-from fairspan.cli.options import FILE, OUT, Value
+from fairspan.cli import fitting_options, options
+from fairspan.cli.output_names import refuse_text
+from fairspan.cli.parameters import Value
 from fairspan.cli.reading import Reading
+from fairspan.cli.value_types import FILE, OUT, Named
 from fairspan.errors import FairspanError
 from fairspan.formatting.numbers import count, in_ascii
 from fairspan.report.outputs import refuse_overwriting
@@ -125,9 +127,9 @@ def audit(
 @click.option("-o", "--output", "model", type=OUT, required=True, help="Where to save the model.")
 @options.reads_rows
 @options.chooses_dimension
-@options.fits
-@options.restricts
-@options.NESTED
+@fitting_options.fits
+@fitting_options.restricts
+@fitting_options.NESTED
 @options.JSON
 def fit(
     data: Path | str,
@@ -148,7 +150,7 @@ def fit(
     from fairspan.storage import writing
 
     refuse_overwriting(model, data)
-    options.refuse_text(model, "A model is")
+    refuse_text(model, "A model is")
     table = inputs.open_input(data, reading)
     fitted, audited = inputs.fair_models(
         table,
@@ -228,12 +230,12 @@ def transform(
 @click.option("-o", "--output", "page", type=OUT, help="Where to write the page, as HTML.")
 @options.reads_rows
 @options.chooses_dimension
-@options.fits
+@fitting_options.fits
 @click.option(
     "--display",
     "displays",
     multiple=True,
-    type=options.Named("display"),
+    type=Named("display"),
     metavar="NAME",
     help="A picture beside those of every page, such as loadings (repeatable).",
 )
@@ -268,7 +270,7 @@ def report(
         raise click.UsageError("--test is rows that judge models: name these with --model.")
     if page is not None:
         refuse_overwriting(page, data, *models, *([] if test is None else [test]))
-        options.refuse_text(page, "A page is", ".html", ".htm")
+        refuse_text(page, "A page is", ".html", ".htm")
     from fairspan.cli import output, reporting
 
     settings["scale"] = settings.pop("standardize")
@@ -329,7 +331,7 @@ def moments(
     interruption the same command goes on where it stopped, and writes the same bytes.
     """
     refuse_overwriting(out, data)
-    options.refuse_text(out, "Moments are")
+    refuse_text(out, "Moments are")
     from fairspan.cli import output, writing
 
     made, n_left_out = writing.make_moments(data, out, reading, min_group_size)
@@ -354,7 +356,7 @@ def merge(files: tuple[Path, ...], out: Path, as_json: bool) -> None:
     The result is what one pass over all the rows would give: `fit` and `audit` take it as DATA.
     """
     refuse_overwriting(out, *files)
-    options.refuse_text(out, "Moments are")
+    refuse_text(out, "Moments are")
     from fairspan.cli import output, writing
 
     merged = writing.merge_moments(files, out)

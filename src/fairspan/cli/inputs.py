@@ -13,7 +13,7 @@ from fairspan.auditing.audit import Audit, audit_moments, audit_rows
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
 from fairspan.auditing.models import Audited, audited_pca, models_of, read_model
 from fairspan.certificates.verification import Verification, not_verified, verify
-from fairspan.cli.options import Value
+from fairspan.cli.parameters import Value
 from fairspan.cli.progress import telling
 from fairspan.cli.reading import Reading
 from fairspan.cli.table_options import check_numeric

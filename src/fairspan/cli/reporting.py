@@ -10,7 +10,7 @@ from typing import Any
 
 from fairspan.auditing.views import finding_lines
 from fairspan.cli.inputs import open_input, with_labels
-from fairspan.cli.options import Value
+from fairspan.cli.parameters import Value
 from fairspan.cli.reading import Reading
 from fairspan.cli.terminal import paint_on, width_of
 from fairspan.errors import InvalidInput
