@@ -16,6 +16,7 @@ from fairspan.certificates.verification import Verification, not_verified, verif
 from fairspan.cli.parameters import Value
 from fairspan.cli.progress import telling
 from fairspan.cli.reading import Reading
+from fairspan.cli.table_options import check_numeric
 from fairspan.errors import Incompatible, InvalidInput, UnknownGroup
 from fairspan.estimator.fitting import Fit, check_dimension, dimension_keeping, fit_subspace
 from fairspan.formatting.names import spoken
@@ -95,6 +96,7 @@ class Table:
     def rows(self, what: str) -> Rows:
         """The rows, telling how many have been read; or those that were drawn from them."""
         assert self.source is not None
+        check_numeric(self.source)
         return telling(self.source, what) if self.sample is None else self._sampled
 
     @cached_property
