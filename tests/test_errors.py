@@ -1,10 +1,17 @@
 import pickle
 
+import numpy as np
 import pytest
 
 import fairspan.errors
-from fairspan import FairPCA
-from fairspan.errors import FairspanError, FairspanWarning, MissingDependency, warn
+from fairspan import FairPCA, FairSubspace
+from fairspan.errors import (
+    FairspanError,
+    FairspanWarning,
+    InvalidParameter,
+    MissingDependency,
+    warn,
+)
 
 CLASSES = [
     each
@@ -41,3 +48,16 @@ def test_warnings_point_at_the_line_of_the_user():
     with pytest.warns(FairspanWarning, match="careful") as caught:
         warn("careful")
     assert caught[0].filename == __file__
+
+
+def test_a_name_that_is_nearly_right_is_named():
+    with pytest.raises(InvalidParameter, match="the closest is 'minimax_loss'"):
+        FairPCA(1, criterion="minmax_loss").fit(np.eye(4), sensitive_features=[*"aabb"])
+    with pytest.raises(InvalidParameter) as refused:
+        FairPCA(1, criterion="something else").fit(np.eye(4), sensitive_features=[*"aabb"])
+    assert "closest" not in str(refused.value)
+
+
+def test_a_file_that_is_not_there_is_named_with_what_to_do():
+    with pytest.raises(FileNotFoundError, match=r"Name one that save .* wrote: 'nope'"):
+        FairSubspace.load("nope")

@@ -8,6 +8,7 @@ points are loaded only where a name is unknown.
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -161,7 +162,7 @@ def known_factory(kind: str, name: str) -> Factory:
     """
     factory = factory_of(kind, name)
     if factory is None:
-        raise InvalidParameter(f"{kind} is {name!r}", _allowed(kind), _remedy(kind))
+        raise InvalidParameter(f"{kind} is {name!r}", _allowed(kind), _remedy(kind, name))
     return factory
 
 
@@ -223,8 +224,10 @@ def _allowed(kind: str) -> str:
     return f"Allowed is the name of a {kind}, or a {kind} object"
 
 
-def _remedy(kind: str) -> str:
-    return f"Choose one of {', '.join(map(repr, names_of(kind)))}"
+def _remedy(kind: str, name: str = "") -> str:
+    close = get_close_matches(name, names_of(kind), n=1)
+    closest = f"; the closest is {close[0]!r}" if close else ""
+    return f"Choose one of {', '.join(map(repr, names_of(kind)))}{closest}"
 
 
 @cache

@@ -10,7 +10,7 @@ from cli.command_lines import AUDIT, BOTH, TRANSFORM, replacing
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"height": "tall"}, ["no numbers", "'height'", "--exclude"]),
+        ({"height": "tall"}, ["text, such as 'tall' in row 1 of 'height'", "--one-hot"]),
         ({"height": pd.Timestamp("2020-01-01")}, ["no numbers", "'height'"]),
         ({"height": np.nan}, ["NaN, first in row 0", "'height'"]),
         ({"height": None}, ["'height'"]),

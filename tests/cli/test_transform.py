@@ -99,6 +99,8 @@ def test_a_folder_of_many_rows_keeps_their_number_and_order(run, model, features
         "version": 1,
         "output": str(tmp_path / "out.arrow"),
         "n_rows": 90_701,
+        "n_dropped": 0,
+        "n_components": 2,
         "columns": ["fairpca0", "fairpca1"],
     }
     expected = fs.FairSubspace.load(model).transform(pd.concat(frames).to_numpy())

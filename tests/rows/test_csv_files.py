@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairspan.errors import FairspanWarning, InvalidInput
+from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.files.file_rows import FileRows
 from rows.file_rows import labels_of, rows_of_text, values_of
@@ -153,3 +154,10 @@ def test_a_column_without_a_name_is_left_out_with_a_warning(path):
 def test_several_group_columns_make_tuples(path):
     rows = rows_of_text(path, "x,g,h\n1,a,1\n2,b,2\n", groups=["h", "g"])
     assert labels_of(rows) == [("1", "a"), ("2", "b")]
+
+
+def test_identifiers_that_double_precision_would_round_are_told(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(f"id,y,g\n{2**53 + 1},1,a\n{2**53 + 3},2,a\n7,3,b\n")
+    with pytest.warns(FairspanWarning, match="'id', so some that differ become the same"):
+        GroupMoments.from_rows(path, "g")

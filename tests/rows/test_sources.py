@@ -9,7 +9,7 @@ import scipy.sparse
 
 from by_hand import assert_moments, moments_by_hand
 from fairspan import GroupMoments
-from fairspan.errors import InvalidInput
+from fairspan.errors import FairspanWarning, InvalidInput
 from fairspan.rows.protocol import RowSource
 from fairspan.rows.registry import rows_of
 
@@ -241,14 +241,23 @@ def test_frames_of_several_blocks(kind):
 
 
 @pytest.mark.parametrize("kind", ["arrow", "pandas"])
-def test_whole_numbers_beyond_the_exact_ones_are_rounded_not_refused(kind):
+def test_whole_numbers_beyond_the_exact_ones_are_rounded_with_a_warning(kind):
     import pandas as pd
     import pyarrow as pa
 
     table = pa.table({"a": [2**60 + 1, 2**60 + 3], "b": [1, 2]})
     frame = table if kind == "arrow" else table.to_pandas(types_mapper=pd.ArrowDtype)
-    moments = GroupMoments.from_rows(frame, ["x", "y"])
+    with pytest.warns(FairspanWarning, match=r"rounded to double precision in 'a', so"):
+        moments = GroupMoments.from_rows(frame, ["x", "y"])
     np.testing.assert_array_equal(moments.means[:, 0], float(2**60))
+
+
+def test_whole_numbers_of_an_array_beyond_the_exact_ones_are_rounded_with_a_warning():
+    rows = np.array([[2**53, 1], [2**53 - 1, 2], [-(2**53), 3]])
+    assert GroupMoments.from_rows(rows, ["x", "x", "y"]).means[1, 0] == -(2.0**53)
+    rows[0, 0] += 1
+    with pytest.warns(FairspanWarning, match="identifiers"):
+        GroupMoments.from_rows(rows, ["x", "x", "y"])
 
 
 @pytest.mark.parametrize("kind", ["arrow", "arrow in pandas", "pandas", "polars", "stream"])
@@ -270,11 +279,12 @@ def test_whole_numbers_beyond_the_exact_ones_may_be_missing_or_weigh(kind):
         "polars": lambda: pl.from_arrow(table),
         "stream": table.to_reader,
     }
-    moments = GroupMoments.from_rows(kinds[kind](), "g", "w", on_missing="drop")
+    with pytest.warns(FairspanWarning, match="in 'a', so"):
+        moments = GroupMoments.from_rows(kinds[kind](), "g", "w", on_missing="drop")
     assert moments.means.ravel().tolist() == [2.0**60, 2.0**63]
     assert moments.weights.tolist() == [7.0, 2.0**63]
     assert moments.intake.n_dropped == 1
-    with pytest.raises(InvalidInput, match="NaN, first in row 1"):
+    with pytest.warns(FairspanWarning), pytest.raises(InvalidInput, match="NaN, first in row 1"):
         GroupMoments.from_rows(kinds[kind](), "g", "w")
 
 
@@ -286,7 +296,8 @@ def test_whole_numbers_that_numpy_has_no_type_for():
             "g": pl.Series([5, 5, -(10**25)], dtype=pl.Int128),
         }
     )
-    moments = GroupMoments.from_rows(frame, "g", "w", on_missing="drop")
+    with pytest.warns(FairspanWarning, match="in 'a', so"):
+        moments = GroupMoments.from_rows(frame, "g", "w", on_missing="drop")
     assert moments.labels == [-(10**25), 5]
     assert moments.means.ravel().tolist() == [1e25, 1.0]
     assert moments.weights.tolist() == [1e25, 1.0]

@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -199,18 +200,24 @@ def fit(
     type=click.Choice(["sql"]),
     help="Print the model as one SELECT ... FROM data, in place of reduced rows; takes no DATA.",
 )
+@options.transforms
 @options.JSON
 def transform(
-    model: Path, data: Path | str | None, out: Path | None, language: str | None, as_json: bool
+    model: Path,
+    data: Path | str | None,
+    out: Path | None,
+    language: str | None,
+    as_json: bool,
+    **chosen: Any,
 ) -> None:
     """Reduce DATA with a saved MODEL. Columns are matched by name; no group column is needed."""
-    from fairspan.cli import output, writing
+    from fairspan.cli import output, transforming
     from fairspan.storage import is_archive
 
     if language is not None:
         if data is not None or out is not None or as_json:
             raise click.UsageError("--as sql prints a query of MODEL alone: no DATA, -o or --json.")
-        click.echo(writing.query_of_model(model))
+        click.echo(transforming.query_of_model(model))
         return
     if data is None or out is None:
         raise click.UsageError("Name DATA, and the output with -o; or print a query, --as sql.")
@@ -222,12 +229,9 @@ def transform(
         )
     if as_json and str(out) == "-":
         raise click.UsageError("--json and -o - would both write to standard output.")
-    n_rows, columns = writing.transform_file(model, data, out)
-    facts = {"output": str(out), "n_rows": n_rows, "columns": columns}
-    rows, components = (
-        in_ascii(count(n, what)) for n, what in ((n_rows, "row"), (len(columns), "component"))
-    )
-    words = f"Wrote {rows} of {components} to {out}"
+    written = transforming.transform_file(model, data, out, transforming.Transforming(**chosen))
+    facts = {"output": str(out), **asdict(written)}
+    words = f"Wrote {in_ascii(written.in_words())} to {out}"
     if str(out) != "-":
         click.echo(output.in_json(facts) if as_json else words)
 

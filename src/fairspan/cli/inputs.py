@@ -14,6 +14,7 @@ from fairspan.auditing.models import Audited, audited_pca, models_of
 from fairspan.certificates.verification import Verification, not_verified, verify
 from fairspan.cli.progress import telling
 from fairspan.cli.reading import Reading
+from fairspan.cli.table_options import check_numeric
 from fairspan.errors import Incompatible, InvalidInput
 from fairspan.estimator.fitting import check_dimension, dimension_keeping
 from fairspan.formatting.numbers import count, in_ascii, percent
@@ -88,6 +89,7 @@ class Table:
     def rows(self, what: str) -> Rows:
         """The rows, telling how many have been read; or those that were drawn from them."""
         assert self.source is not None
+        check_numeric(self.source)
         return telling(self.source, what) if self.sample is None else self._sampled
 
     @cached_property

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from fairspan.cli import table_options
 from fairspan.cli.help_pages import fitted_option, judged_option, output_option
 from fairspan.cli.reading import Reading
 from fairspan.cli.value_types import DATA_PATH, FoldsOrNone, NumberOrShare, Size
@@ -38,6 +39,11 @@ def reads_rows(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*arguments, reading=reading, **values)
 
     return with_options(with_reading, _READING)
+
+
+def transforms(command: Command) -> Command:
+    """Add the options of how rows are read to be reduced."""
+    return with_options(command, (*_TRANSFORMING, *table_options.CSV))
 
 
 def chooses_dimension(command: Command) -> Command:
@@ -110,10 +116,13 @@ _READING = (
     click.option("--weight", metavar="COL", help="Column of sample weights."),
     click.option(
         "--on-missing",
-        type=click.Choice(["error", "drop"]),
+        type=click.Choice(["error", "drop", "mean"]),
         default="error",
-        help="What to do with rows in which a feature or the group is missing.",
+        help="Where a feature or the group is missing: an error, leave out the row, or take the "
+        "mean of the feature.",
     ),
+    *table_options.TEXT,
+    *table_options.CSV,
     click.option(
         "--jobs",
         type=click.IntRange(min=1),
@@ -138,6 +147,29 @@ _READING = (
     ),
     click.option(
         "--seed", type=click.IntRange(min=0), metavar="S", help="Seed of the sample; by default 0."
+    ),
+)
+
+_TRANSFORMING = (
+    output_option(
+        "--keep",
+        multiple=True,
+        callback=each_once,
+        metavar="COL",
+        help="Write this column of DATA beside the reduced rows (repeatable).",
+    ),
+    output_option("--keep-all", is_flag=True, help="Write all columns of DATA beside them."),
+    click.option(
+        "--on-missing",
+        type=click.Choice(["error", "drop", "mean"]),
+        default="error",
+        help="Where a feature is missing: an error, leave out the row, or take the model's mean.",
+    ),
+    click.option(
+        "--unseen",
+        type=click.Choice(["error", "ignore"]),
+        default="error",
+        help="A category that the model does not know: an error, or 0 in all its indicators.",
     ),
 )
 

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from fairspan.cli.table_options import csv_format, prepared
+
 if TYPE_CHECKING:
     from fairspan.rows.engines import Engine
     from fairspan.rows.files.file_rows import FileRows
     from fairspan.rows.group_limit import GroupLimit
     from fairspan.rows.protocol import Rows, RowSource
 
+_OF_FILES = ("numeric_only", "one_hot", "delimiter", "decimal", "encoding", "comment")
 _CHOICE_OF_COLUMNS = {"groups", "features", "exclude"}
 
 
@@ -34,7 +37,11 @@ class Reading:
         Bytes that the matrices of groups may take.
     weight : str or None
         Column of sample weights.
-    on_missing : {"error", "drop"}
+    on_missing : {"error", "drop", "mean"}
+    numeric_only, one_hot : bool
+        What becomes of columns of text.
+    delimiter, decimal, encoding, comment : str or None
+        How CSV files are written.
     jobs : int or None
         Processes of this machine.
     engine : {"dask", "spark"} or None
@@ -52,7 +59,13 @@ class Reading:
     max_groups: int | None = None
     max_memory: int | None = None
     weight: str | None = None
-    on_missing: Literal["error", "drop"] = "error"
+    on_missing: Literal["error", "drop", "mean"] = "error"
+    numeric_only: bool = False
+    one_hot: bool = False
+    delimiter: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    comment: str | None = None
     jobs: int | None = None
     engine: Literal["dask", "spark"] | None = None
     scheduler: str | None = None
@@ -63,6 +76,7 @@ class Reading:
         for both, reason in (
             (self.sample and self.engine, "--sample draws rows here: no --engine"),
             (self.sample and self.jobs, "--sample draws rows in one process: no --jobs"),
+            (self.numeric_only and self.one_hot, "--one-hot encodes text: no --numeric-only"),
             (self.jobs and self.engine, "--jobs are processes of this machine: no --engine"),
         ):
             if both:
@@ -109,6 +123,10 @@ class Reading:
         if isinstance(path, str) or not isinstance(opener_of(path), Files):
             if self.engine or self.jobs:
                 raise click.UsageError(f"{path} is no file of rows: no --jobs, no --engine.")
+            asked = [name for name in _OF_FILES if getattr(self, name)]
+            if asked or self.on_missing == "mean":
+                option = f"--{asked[0].replace('_', '-')}" if asked else "--on-missing mean"
+                raise click.UsageError(f"{path} is no file of rows: no {option}.")
             return self._chosen(rows_of(path, list(groups), self.weight, self.on_missing))
         rows = FileRows.open(
             path if self.engine is None else path.resolve(),  # workers have folders of their own
@@ -116,7 +134,14 @@ class Reading:
             self.features,
             self.exclude,
             weight=self.weight,
-            on_missing=self.on_missing,
+            on_missing="error" if self.on_missing == "mean" else self.on_missing,
+            csv=csv_format(self.delimiter, self.decimal, self.encoding, self.comment),
+        )
+        rows = prepared(
+            rows,
+            numeric_only=self.numeric_only,
+            one_hot=self.one_hot,
+            fills=self.on_missing == "mean",
         )
         return replace(rows, engine=self._engine(rows))
 

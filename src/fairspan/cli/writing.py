@@ -1,12 +1,7 @@
-"""What moments, merge and transform write: moments that survive an interruption, and reduced rows.
-
-A file is reduced block by block, so that neither input nor output need fit into memory.
-"""
+"""What moments and merge write: moments that survive an interruption."""
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +11,20 @@ from fairspan.auditing.results import group_name
 from fairspan.cli.progress import telling
 from fairspan.cli.progress_line import ProgressLine
 from fairspan.cli.reading import Reading
+from fairspan.cli.table_options import check_numeric
 from fairspan.cli.terminal import complain
-from fairspan.errors import FairspanError, InvalidInput, InvalidParameter
+from fairspan.errors import FairspanError, InvalidInput
 from fairspan.formatting.names import first_of
 from fairspan.formatting.numbers import count, in_ascii
 from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.engines import located
-from fairspan.rows.files.file_rows import FileRows, Files
+from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.group_limit import GroupLimit
-from fairspan.rows.labels import Everyone
-from fairspan.rows.protocol import RowSource
-from fairspan.rows.registry import opener_of, rows_of
 from fairspan.rows.resuming import recorded
 from fairspan.rows.sampling import sampled
-from fairspan.storage import HeldFile, is_archive, replacing, write_whole, writing
-from fairspan.subspace import FairSubspace
+from fairspan.storage import HeldFile, is_archive, write_whole
 
 # Mean and scatter of one row are the row itself, and of two rows both of them.
 _ROWS_THAT_SHOW = 2
@@ -55,6 +47,7 @@ def make_moments(
             f"{data} holds moments already; merge files of moments with: fairspan merge."
         )
     rows, limit = reading.opened(data), reading.limit
+    check_numeric(rows)
     has_labels = reading.label is not None
     partial = out.with_name(out.name + ".partial")
     if reading.sample is not None:
@@ -191,90 +184,3 @@ def _warn_of_tiny_groups(moments: GroupMoments) -> None:
         f"Groups of 1 or 2 rows ({named}): their rows can be read off these moments; "
         "use --min-group-size to leave such groups out.",
     )
-
-
-_WRITERS = {
-    ".csv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
-
-
-def transform_file(model: Path, data: Path | str, out: Path) -> tuple[int, list[str]]:
-    """Write the coordinates of every row; return the number of rows and the column names.
-
-    The output appears only when it is complete.
-    """
-    kind = _kind_of(out)
-    subspace = FairSubspace.load(model)
-    rows = _opened(data)
-    if subspace.feature_names is not None:
-        rows = rows.selected(subspace.feature_names)
-    names = list(subspace.component_names)
-    import pyarrow as pa
-
-    schema = pa.schema([(name, pa.float64()) for name in names])
-    n_rows = 0
-    blocks = telling(rows, "transforming").blocks()
-    # Standard output cannot be taken back, so nothing is written before rows are known to be good.
-    first = next(blocks, None)
-    if first is None:
-        raise InvalidInput(f"{data} holds no rows", "Allowed is at least one row", "Check the file")
-    with _writer(kind, out, schema) as writer:
-        for block in chain([first], blocks):
-            reduced = subspace.transform(block.values)
-            writer.write(pa.record_batch(list(reduced.T), schema=schema))
-            n_rows += len(reduced)
-    return n_rows, names
-
-
-def query_of_model(model: Path) -> str:
-    """What `transform` does, as one SELECT from a table named data."""
-    return FairSubspace.load(model).to_sql()
-
-
-def _opened(data: Path | str) -> RowSource:
-    """Rows without groups, of a file or of what a source of another package takes."""
-    if isinstance(data, Path) and isinstance(opener_of(data), Files):
-        return FileRows.open(data)
-    rows = rows_of(data, Everyone(""))
-    assert isinstance(rows, RowSource)
-    return rows
-
-
-def _kind_of(out: Path) -> str:
-    if str(out) == "-":
-        return "csv"
-    if out.suffix.lower() not in _WRITERS:
-        raise InvalidParameter(
-            f"The output {out} has the ending {out.suffix!r}",
-            f"Allowed are {', '.join(_WRITERS)}, or - for standard output",
-            "Choose one of these endings",
-        )
-    return _WRITERS[out.suffix.lower()]
-
-
-@contextmanager
-def _writer(kind: str, out: Path, schema: Any) -> Iterator[Any]:
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    openers = {
-        "csv": csv.CSVWriter,
-        "parquet": parquet.ParquetWriter,
-        "arrow": pa.ipc.new_file,
-    }
-    if str(out) == "-":
-        with csv.CSVWriter(sys.stdout.buffer, schema) as writer:
-            yield writer
-        return
-    # Opened here, as Arrow takes only names in UTF-8.
-    with (
-        writing(out),
-        replacing(out) as file,
-        openers[kind](file, schema) as writer,
-    ):
-        yield writer

@@ -124,9 +124,14 @@ class ExpectedLossPicture(AuditPicture):
         ]
 
     def _note(self) -> str:
+        assert self.low is not None
+        assert self.high is not None
         lines = f"Lines are {percent(self.level)} confidence intervals, each for one group."
         if any(state == CANNOT_TELL for row in self.states for state in row):
             lines += " Grey: too uncertain to tell."
+        start, end = self._limits()
+        if np.nanmin(self.low) < start or np.nanmax(self.high) > end:
+            lines += " Arrow: the interval goes on."
         return lines
 
 

@@ -9,7 +9,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.checks import check_dtype, check_shape, checked_values, row_block
+from fairspan.rows.checks import (
+    check_dtype,
+    check_shape,
+    checked_values,
+    row_block,
+    warn_of_rounding,
+)
 from fairspan.rows.groups import listed
 from fairspan.rows.labels import Labels, check_index, labels_of
 from fairspan.rows.numbers import float64_of
@@ -145,6 +151,8 @@ class Arrays:
         """Rows of an array, whose groups and weights are beside it."""
         check_index(X, sample_weight, "sample_weight")
         array = ArrayRows(X).array
+        if array.dtype.kind in "iu":
+            warn_of_rounding({"X": array})
         return ArrayRows(
             array,
             labels=labels_of(sensitive_features, len(array), X),

@@ -1,12 +1,12 @@
 """The checks that all sources share: numbers, shapes, and what is missing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
 from fairspan.rows.groups import CodedLabels, listed
 from fairspan.rows.protocol import OnMissing, RowBlock
 from fairspan.typing import AnyArray, FloatArray
@@ -14,6 +14,8 @@ from fairspan.typing import AnyArray, FloatArray
 _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)
 
 _ALLOWED = "Allowed are numbers and truth values"
+# Whole numbers up to here are float64 without rounding.
+_LARGEST_WHOLE = 2**53
 _ENCODE = "Leave out or encode these columns, for example with sklearn's OneHotEncoder"
 
 
@@ -39,10 +41,11 @@ def row_block(
     weights: FloatArray | None,
     feature_names: tuple[str, ...] | None,
     on_missing: OnMissing,
+    beside: Any = None,
 ) -> RowBlock:
     """Make a block of checked rows, or of those in which nothing is missing.
 
-    Infinity is not missing: it is an error in any case.
+    Infinity is not missing: it is an error in any case. `beside` is a Table of as many rows.
 
     Raises
     ------
@@ -50,9 +53,8 @@ def row_block(
         As :func:`checked_values`.
     """
     if on_missing == "error":
-        return RowBlock(
-            first_row, checked_values(values, first_row, feature_names), labels, weights
-        )
+        values = checked_values(values, first_row, feature_names)
+        return RowBlock(first_row, values, labels, weights, beside=beside)
     values = converted(values)
     missing = np.isnan(values).any(axis=1)
     if labels is not None:
@@ -63,8 +65,9 @@ def row_block(
         values = values[kept]
         labels = None if labels is None else labels[kept]
         weights = None if weights is None else weights[kept]
+        beside = None if beside is None else beside.take(np.flatnonzero(kept))
     values = checked_values(values, first_row, feature_names)
-    return RowBlock(first_row, values, labels, weights, n_dropped)
+    return RowBlock(first_row, values, labels, weights, n_dropped, beside)
 
 
 def checked_values(
@@ -166,6 +169,31 @@ def converted(values: AnyArray) -> AnyArray:
         raise InvalidInput(f"X holds no numbers ({error})", _ALLOWED, _ENCODE) from error
     except TypeError as error:
         raise InvalidType(f"X holds no numbers ({error})", _ALLOWED, _ENCODE) from error
+
+
+def warn_of_rounding(columns: Mapping[str, AnyArray]) -> None:
+    """Warn of whole numbers that double precision rounds; they are identifiers more often than not.
+
+    Parameters
+    ----------
+    columns : mapping of str to array
+        Columns of whole numbers by their names, also after they were rounded.
+    """
+    large = [
+        name
+        for name, values in columns.items()
+        if values.dtype.itemsize == 8
+        # Which pass over what is missing.
+        and (
+            np.fmax.reduce(values, None, initial=0) > _LARGEST_WHOLE
+            or np.fmin.reduce(values, None, initial=0) < -_LARGEST_WHOLE
+        )
+    ]
+    if large:
+        warn(
+            f"Whole numbers beyond 2^53 are rounded to double precision in {listed(large)}, so "
+            "some that differ become the same. Leave out columns that are identifiers."
+        )
 
 
 def check_shape(shape: tuple[int, ...]) -> None:

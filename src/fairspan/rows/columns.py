@@ -1,7 +1,7 @@
 """Which columns of a table are features, groups and weights, and how its batches become blocks."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Protocol, Self
 
@@ -10,10 +10,12 @@ import narwhals.stable.v2 as nw
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.rows.arrays import check_apart, weights_of_column
 from fairspan.rows.checks import check_columns, check_on_missing, row_block
+from fairspan.rows.encoding import Encoding, categories_in
 from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone, Labels
 from fairspan.rows.numbers import collapsed, expanded, number_columns, side_by_side
 from fairspan.rows.protocol import OnMissing, Projection, RowBlock, block_rows
+from fairspan.typing import AnyArray
 
 # Blocks whose columns are decoded at once.
 BLOCKS_AT_A_TIME = 8
@@ -39,6 +41,10 @@ class ChosenColumns:
         What to do with rows in which a feature or the group is missing.
     everyone : str or None
         The label of all rows, in place of group columns.
+    encoding : Encoding
+        What becomes of text and of missing numbers.
+    beside : tuple of str
+        Columns that blocks hold as they are.
     """
 
     available: tuple[str, ...]
@@ -48,6 +54,8 @@ class ChosenColumns:
     weight: str | None = None
     on_missing: OnMissing = "error"
     everyone: str | None = None
+    encoding: Encoding = field(default_factory=Encoding)
+    beside: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -120,19 +128,26 @@ class ChosenColumns:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the features, each entry of a vector with its own."""
-        return expanded(self.features, dict(self.vector_lengths))
+        """Names of the features, each entry of a vector and each category with its own."""
+        names: list[str] = []
+        for column in self.features:
+            indicators = self.encoding.names_of(column)
+            names += indicators or expanded([column], dict(self.vector_lengths))
+        return tuple(names)
 
     @property
     def read(self) -> tuple[str, ...]:
         """All columns that are read; a model may take as a feature what groups the rows."""
         aside = (*self.groups, *([] if self.weight is None else [self.weight]))
-        return tuple(dict.fromkeys((*self.features, *aside)))
+        return tuple(dict.fromkeys((*self.features, *aside, *self.beside)))
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Columns that are read for the groups alone."""
-        return tuple(name for name in self.groups if name not in self.features)
+        """Columns that are read as text where a file has no types."""
+        encoded = dict(self.encoding.categories)
+        numeric = set(self.features).difference(encoded)
+        texts = dict.fromkeys((*self.groups, *self.beside, *encoded))
+        return tuple(name for name in texts if name not in numeric)
 
     def selected(self, names: tuple[str, ...]) -> "ChosenColumns":
         """The same with these features, in this order.
@@ -143,8 +158,35 @@ class ChosenColumns:
             A column is missing.
         """
         lengths = dict(self.vector_lengths)
-        check_columns(names, expanded(self.available, lengths))
-        return replace(self, features=collapsed(names, self.available, lengths))
+        # A model's indicators, where the table has the categories themselves.
+        categories = categories_in(names, self.available)
+        encoded = replace(self, encoding=replace(self.encoding, categories=categories))
+        columns = encoded._without_indicators(names)
+        check_columns(columns, expanded(self.available, lengths))
+        return replace(encoded, features=collapsed(columns, self.available, lengths))
+
+    def _without_indicators(self, names: tuple[str, ...]) -> list[str]:
+        """The same features, with columns of categories in place of their indicators.
+
+        Raises
+        ------
+        InvalidInput
+            Indicators of a column that do not follow each other in the same order.
+        """
+        columns = list(names)
+        for column, _ in self.encoding.categories:
+            indicators = self.encoding.names_of(column) or ()
+            if not set(indicators).intersection(columns):
+                continue
+            start = columns.index(indicators[0]) if indicators[0] in columns else 0
+            if tuple(columns[start : start + len(indicators)]) != indicators:
+                raise InvalidInput(
+                    f"The indicators of the column {column!r} are not in a row",
+                    f"Allowed is {listed(indicators)}",
+                    "Name all of them, in this order",
+                )
+            columns[start : start + len(indicators)] = [column]
+        return columns
 
     def blocks(self, batch: Any, first_row: int) -> Iterator[RowBlock]:
         """The blocks of a pyarrow RecordBatch, whose first row has this number."""
@@ -156,7 +198,7 @@ class ChosenColumns:
         for place in range(0, batch.num_rows, BLOCKS_AT_A_TIME * size):
             table = pa.Table.from_batches([batch.slice(place, BLOCKS_AT_A_TIME * size)])
             frame = nw.from_native(table, eager_only=True)
-            columns = number_columns(nw.from_native(self._features_of(table), eager_only=True))
+            columns = self.decoded(table)
             labels = Labels.of_columns(frame, self.groups) if self.groups else None
             if self.everyone is not None:
                 labels = Labels.constant(self.everyone, len(frame))
@@ -165,24 +207,31 @@ class ChosenColumns:
                 stop = min(start + size, len(frame))
                 yield row_block(
                     first_row + place + start,
-                    side_by_side(columns, start, stop),
+                    self.encoding.filled(side_by_side(columns, start, stop), names),
                     None if labels is None else labels.between(start, stop),
                     None if weights is None else weights[start:stop],
                     names,
                     self.on_missing,
+                    table.select(self.beside).slice(start, stop - start) if self.beside else None,
                 )
 
-    def _features_of(self, table: Any) -> Any:
-        """The features of a pyarrow Table; a column of which nothing is known is of numbers.
+    def decoded(self, table: Any) -> list[AnyArray]:
+        """Every feature column of a pyarrow Table as numbers, or as an array of several features.
 
-        In a file it may lie beside others that hold its numbers.
+        A column of which nothing is known is of numbers: others may lie beside it in a file.
         """
         import pyarrow as pa
 
+        encoded = dict(self.encoding.categories)
         for place, name in enumerate(table.column_names):
             if pa.types.is_null(table.schema.types[place]):
                 table = table.set_column(place, name, pa.nulls(len(table), pa.float64()))
-        return table.select(list(self.features))
+        numeric = [name for name in self.features if name not in encoded]
+        numbers = nw.from_native(table.select(numeric), eager_only=True)
+        columns = dict(zip(numeric, number_columns(numbers), strict=True))
+        for name in encoded:
+            columns[name] = self.encoding.indicators(name, table[name])
+        return [columns[name] for name in self.features]
 
 
 class RowsByColumns(Protocol):

@@ -4,13 +4,14 @@ A column may hold a vector of fixed length in each row: each entry is a feature 
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.checks import converted
+from fairspan.rows.checks import converted, warn_of_rounding
 from fairspan.rows.groups import listed
 from fairspan.typing import AnyArray, FloatArray
 
@@ -49,8 +50,12 @@ def number_columns(frame: nw.DataFrame[Any]) -> list[AnyArray]:
     """
     check_numeric(frame.schema)
     if frame.implementation.is_pyarrow():  # without a narwhals Series for each column
-        return [numbers_of(column) for column in frame.to_native().columns]
-    return [_numbers_in(column) for column in frame.iter_columns()]
+        columns = [numbers_of(column) for column in frame.to_native().columns]
+    else:
+        columns = [_numbers_in(column) for column in frame.iter_columns()]
+    whole = [dtype.is_integer() for dtype in frame.schema.values()]
+    warn_of_rounding(dict(compress(zip(frame.columns, columns, strict=True), whole)))
+    return columns
 
 
 def matrix_of(frame: nw.DataFrame[Any]) -> FloatArray:
@@ -128,6 +133,21 @@ def numbers_of(array: Any) -> AnyArray:
         return values[array.offset : array.offset + len(array)]
     # Unsafe, as whole numbers beyond 2^53 may lose their last digits.
     return np.asarray(array.cast(float64(), safe=False).to_numpy(zero_copy_only=False))
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell of a CSV file is a number.
+
+    Examples
+    --------
+    >>> is_number(" 1.5e3"), is_number("1_000"), is_number("n.a.")
+    (True, False, False)
+    """
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
 
 
 def is_wide(dtype: Any) -> bool:

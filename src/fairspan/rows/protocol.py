@@ -34,6 +34,8 @@ class RowBlock:
     weights : (r,) array or None
     n_dropped : int
         Rows between them that were left out since something is missing.
+    beside : pyarrow.Table of r rows, or None
+        Other columns of a file that were asked for.
     """
 
     first_row: int
@@ -41,6 +43,7 @@ class RowBlock:
     labels: CodedLabels | None
     weights: FloatArray | None
     n_dropped: int = 0
+    beside: Any = None
 
 
 class Features(Protocol):

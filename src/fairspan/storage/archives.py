@@ -5,6 +5,7 @@ is read, types and shapes stand before the numbers: they are compared with the s
 size of the file before anything else is read.
 """
 
+import errno
 import io
 import json
 import math
@@ -173,6 +174,10 @@ def _opened(path: str | os.PathLike[str]) -> IO[bytes]:
     FileNotFoundError
     CorruptFile
     """
+    if not Path(path).exists():
+        raise FileNotFoundError(
+            errno.ENOENT, "No such file. Name one that save or the command line wrote", str(path)
+        )
     if not stat.S_ISREG(Path(path).stat().st_mode):
         raise CorruptFile(
             f"{path} cannot be read, as it is a folder, a pipe or a device",

@@ -19,56 +19,55 @@ from fairspan.report.page.inline_figures import Drawn, Point, draw
 from fairspan.report.page.lookups import Facts, has_estimates, main_of, plain_of
 from fairspan.typing import FloatArray
 
-# Groups with a curve of their own.
-_MOST_PANELS = 12
+# Groups that a figure shows; the tables have all.
+_MOST_GROUPS = 12
 
 
 def of_plain(facts: Facts) -> Drawn:
     """The error of each group under PCA, with its interval."""
-    model = plain_of(facts)
-    has_intervals = all(group["error_low"] is not None for group in model["groups"])
+    model, drawn = plain_of(facts), _losing_most(facts)
+    groups = [model["groups"][g] for g in drawn]
+    has_intervals = all(group["error_low"] is not None for group in groups)
     picture = AuditPicture(
-        groups=_names(facts),
+        groups=_names(facts, drawn),
         models=("PCA",),
-        values=_values(model, "error")[None],
-        low=_values(model, "error_low")[None] if has_intervals else None,
-        high=_values(model, "error_high")[None] if has_intervals else None,
+        values=_values(model, "error")[None, drawn],
+        low=_values(model, "error_low")[None, drawn] if has_intervals else None,
+        high=_values(model, "error_high")[None, drawn] if has_intervals else None,
         plain=(0,),
         level=facts["level"],
     )
     told = [
         f"{called(group['group'])} {number(group['error'])}"
         + (f" ({interval(group['error_low'], group['error_high'])})" if has_intervals else "")
-        for group in model["groups"]
+        for group in groups
     ]
     level = percent(facts["level"])
     with_interval = f", with its {level} interval." if has_intervals else "."
-    caption = f"Error of each group under PCA{with_interval}"
+    caption = f"Error of {_whose(facts, drawn)} under PCA{with_interval}"
     return draw(picture, "p", caption, f"Errors under PCA: {'; '.join(told)}.")
 
 
 def of_expected(facts: Facts, models: Sequence[Facts], key: str) -> Drawn:
     """The loss of each group that is to be expected on new rows, with its interval."""
-    names = [spoken(model["name"]) for model in models]
+    names, drawn = [spoken(model["name"]) for model in models], _losing_most(facts)
     picture = ExpectedLossPicture(
-        groups=_names(facts),
+        groups=_names(facts, drawn),
         models=tuple(names),
-        values=np.array([_values(model, "expected_loss") for model in models]),
-        low=np.array([_values(model, "expected_loss_low") for model in models]),
-        high=np.array([_values(model, "expected_loss_high") for model in models]),
+        values=np.array([_values(model, "expected_loss")[drawn] for model in models]),
+        low=np.array([_values(model, "expected_loss_low")[drawn] for model in models]),
+        high=np.array([_values(model, "expected_loss_high")[drawn] for model in models]),
         plain=tuple(i for i, model in enumerate(models) if model["is_plain_pca"]),
         quantity="expected loss",
-        states=tuple(tuple(group["state"] for group in model["groups"]) for model in models),
+        states=tuple(tuple(model["groups"][g]["state"] for g in drawn) for model in models),
         level=facts["level"],
     )
     told = [
-        f"{name}: " + "; ".join(_expectation(group) for group in model["groups"])
+        f"{name}: " + "; ".join(_expectation(model["groups"][g]) for g in drawn)
         for name, model in zip(names, models, strict=True)
     ]
-    caption = (
-        f"Loss of each group to expect on new rows under {' and '.join(names)}. An arrow says that "
-        "the interval goes on."
-    )
+    whose = _whose(facts, drawn)
+    caption = f"Loss of {whose} to expect on new rows under {' and '.join(names)}."
     return draw(picture, key, caption, f"Expected losses under {'. '.join(told)}.")
 
 
@@ -82,22 +81,24 @@ def _expectation(group: Facts) -> str:
 
 def of_losses(facts: Facts) -> Drawn:
     """What each group loses under PCA and under the main criterion."""
-    plain, main = plain_of(facts), main_of(facts)
+    plain, main, drawn = plain_of(facts), main_of(facts), _losing_most(facts)
     certificate, name = main["certificate"], spoken(main["name"])
     picture = GroupLossPicture(
-        groups=_names(facts),
-        plain=_values(plain, "excess_loss"),
-        fair=_values(main, "excess_loss"),
+        groups=_names(facts, drawn),
+        plain=_values(plain, "excess_loss")[drawn],
+        fair=_values(main, "excess_loss")[drawn],
         n_components=facts["settings"]["n_components"],
         name=name,
         bound=certificate["lower_bound"] if certificate["bounds_largest_loss"] else None,
         status=certificate["status"],
     )
     told = [
-        f"{called(each['group'])} {number(each['excess_loss'])} and {number(fair['excess_loss'])}"
-        for each, fair in zip(plain["groups"], main["groups"], strict=True)
+        f"{called(plain['groups'][g]['group'])} {number(plain['groups'][g]['excess_loss'])} and "
+        f"{number(main['groups'][g]['excess_loss'])}"
+        for g in drawn
     ]
-    caption = f"Excess loss of each group on these rows, under PCA and under {name}."
+    whose = _whose(facts, drawn)
+    caption = f"Excess loss of {whose} on these rows, under PCA and under {name}."
     return draw(picture, "l", caption, f"Losses under PCA and {name}: {'; '.join(told)}.")
 
 
@@ -130,7 +131,7 @@ def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
         f"{_largest(before)} and {_largest(after)} at d = {d}"
         for d, before, after in zip(curve["dimensions"], plain, fair, strict=True)
     ]
-    whose = "each group" if len(drawn) == len(names) else f"the {len(drawn)} groups that lose most"
+    whose = _whose(facts, drawn)
     on_rows = f"on these rows of {whose} by number of dimensions, under PCA and under {name}"
     caption = f"Excess loss {on_rows}."
     if curve["expected"] is not None:
@@ -248,7 +249,7 @@ def _losing_most(facts: Facts) -> list[int]:
     estimated = has_estimates(facts)
     losses = _values(plain_of(facts), "expected_loss" if estimated else "excess_loss")
     # Groups of too few rows come last.
-    return sorted(np.argsort(-losses, kind="stable")[:_MOST_PANELS].tolist())
+    return sorted(np.argsort(-losses, kind="stable")[:_MOST_GROUPS].tolist())
 
 
 def _on_curves(point: Facts, drawn: Sequence[int]) -> list[Point]:
@@ -258,8 +259,16 @@ def _on_curves(point: Facts, drawn: Sequence[int]) -> list[Point]:
     return [(0 if together else i, point["n_components"], loss) for i, loss in enumerate(losses)]
 
 
-def _names(facts: Facts) -> tuple[str, ...]:
-    return tuple(called(group["group"]) for group in facts["data"]["groups"])
+def _names(facts: Facts, drawn: Sequence[int] | None = None) -> tuple[str, ...]:
+    names = [called(group["group"]) for group in facts["data"]["groups"]]
+    return tuple(names if drawn is None else (names[g] for g in drawn))
+
+
+def _whose(facts: Facts, drawn: Sequence[int]) -> str:
+    n_groups = len(facts["data"]["groups"])
+    if len(drawn) == n_groups:
+        return "each group"
+    return f"the {len(drawn)} of {n_groups} groups that lose most under PCA"
 
 
 def _values(model: Facts, what: str) -> FloatArray:

@@ -1,6 +1,6 @@
 """Rows in a file, or a folder of files, that may be larger than memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from os import PathLike
@@ -18,6 +18,7 @@ from fairspan.rows.columns import (
     vector_lengths_of,
 )
 from fairspan.rows.engines import Engine, InThisProcess, ahead, located, total
+from fairspan.rows.files.csv_files import CsvFormat, format_of
 from fairspan.rows.files.formats import TableFile, is_table, kind_by_name, open_file
 from fairspan.rows.files.parts import Constants, reading
 from fairspan.rows.groups import listed
@@ -54,6 +55,7 @@ class FileRows(RowsByColumns):
         weight: str | None = None,
         on_missing: OnMissing = "error",
         everyone: str | None = None,
+        csv: Mapping[str, str] | None = None,
     ) -> "FileRows":
         """Open a file or folder and choose its columns.
 
@@ -71,14 +73,20 @@ class FileRows(RowsByColumns):
             What to do with rows in which a feature or the group is missing.
         everyone : str, optional
             The label of all rows, in place of group columns.
+        csv : mapping, optional
+            How CSV files are written: "delimiter", by default the one in the header, "decimal", by
+            default ".", "encoding", by default "utf-8", and "comment", what lines begin with that
+            are passed over.
 
         Raises
         ------
         InvalidInput
             A column or pattern that the file does not have, no feature left, or a file that cannot
             be read.
+        InvalidParameter
+            A way of writing CSV files that is not known.
         """
-        table = open_table(Path(path))
+        table = open_table(Path(path), None if csv is None else format_of(csv))
         if "" in table.columns and not features:
             warn(
                 f"{path}: a column without a name is left out. It is most likely an index that "
@@ -157,7 +165,7 @@ class Files(ReadInBatches):
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
-def open_table(path: Path) -> TableFile:
+def open_table(path: Path, form: CsvFormat | None = None) -> TableFile:
     """Open a file by its name, or by its first bytes where the name does not tell; or a folder.
 
     Raises
@@ -179,10 +187,10 @@ def open_table(path: Path) -> TableFile:
             "Write the rows to a file first",
         )
     imported("pyarrow", "arrow", f"Reading {path}")
-    return open_folder(path) if path.is_dir() else open_file(path)
+    return open_folder(path, form) if path.is_dir() else open_file(path, form=form)
 
 
-def open_folder(folder: Path) -> TableFile:
+def open_folder(folder: Path, form: CsvFormat | None = None) -> TableFile:
     """Open all files of a folder and its sub-folders, in the order of their names.
 
     A sub-folder named ``year=2024`` gives its files the column ``year``: whole numbers if all its
@@ -212,7 +220,7 @@ def open_folder(folder: Path) -> TableFile:
             "Check the path, or sort the files into folders",
         )
     tables = [
-        open_file(file, kinds[0], constants)
+        open_file(file, kinds[0], constants, form)
         for file, constants in zip(files, _constants(folder, files), strict=True)
     ]
     for table in tables[1:]:

@@ -1,29 +1,22 @@
 """Tables in files: the format by name or first bytes, the columns and the parts of a file."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairspan.errors import InvalidInput
-from fairspan.rows.files.parts import (
-    ArrowPart,
-    Constants,
-    CsvPart,
-    FilePart,
-    RowGroup,
-    parse_options,
-    reading,
-)
+from fairspan.rows.files.csv_files import CsvFormat, open_csv
+from fairspan.rows.files.parts import ArrowPart, Constants, FilePart, RowGroup, reading
 
 _SUFFIXES = {
-    "csv": (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz"),
+    "csv": tuple(
+        end + packed for end in (".csv", ".tsv", ".txt") for packed in ("", ".gz", ".zst")
+    ),
     "parquet": (".parquet", ".pq"),
     "arrow": (".arrow", ".feather", ".ipc"),
 }
 _MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow"}
-_DELIMITERS = ",;\t|"
 
 
 @dataclass(frozen=True)
@@ -54,7 +47,9 @@ class TableFile:
         return None if None in counts else sum(count or 0 for count in counts)
 
 
-def open_file(path: Path, kind: str | None = None, constants: Constants = ()) -> TableFile:
+def open_file(
+    path: Path, kind: str | None = None, constants: Constants = (), form: CsvFormat | None = None
+) -> TableFile:
     """Open one file.
 
     Parameters
@@ -64,6 +59,8 @@ def open_file(path: Path, kind: str | None = None, constants: Constants = ()) ->
         If left out, the ending of the name or the first bytes tell.
     constants : tuple of (column, value)
         Columns that its place in a folder stands for; a column in the file comes before those.
+    form : CsvFormat, optional
+        How a CSV file is written.
 
     Raises
     ------
@@ -79,7 +76,16 @@ def open_file(path: Path, kind: str | None = None, constants: Constants = ()) ->
             "Rename the file or its folder",
         ) from error
     with reading(path):
-        schema, part_of = _OPENING[kind or _kind(path)](path)
+        kind = kind or _kind(path)
+        if form is not None and kind != "csv":
+            raise InvalidInput(
+                f"{path} is a {kind} file, which says itself how it is written",
+                "Allowed with delimiter, decimal, encoding and comment are CSV files",
+                "Leave them out",
+            )
+        schema, part_of = (
+            open_csv(path, form or CsvFormat()) if kind == "csv" else _OPENING[kind](path)
+        )
         constants = tuple(each for each in constants if each[0] not in schema.names)
         columns = (*schema.names, *(name for name, _ in constants))
         # A damaged schema shows here.
@@ -163,36 +169,7 @@ def _open_arrow(path: Path) -> _Opened:
     return schema, lambda constants: (ArrowPart(path, constants, n_rows),)
 
 
-def _open_csv(path: Path) -> _Opened:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    with pa.input_stream(str(path)) as stream:
-        start = stream.read(1 << 16)
-    if not start.strip():
-        raise InvalidInput(
-            f"{path} is empty", "Allowed is a header line and at least one row", "Check the file"
-        )
-    # What the header shows most often outside quotes; a comma if it is a single column.
-    header = start.strip(b"\r\n").splitlines()[0].decode("utf-8-sig")
-    delimiter = max(_DELIMITERS, key=re.sub(r'"[^"]*"', "", header).count)
-    if "\t" in header and path.name.lower().endswith((".tsv", ".tsv.gz")):
-        delimiter = "\t"
-    with csv.open_csv(path, parse_options=parse_options(delimiter)) as reader:
-        schema = reader.schema
-    types = pa.types
-    numbers = frozenset(
-        field.name
-        for field in schema
-        if types.is_null(field.type)
-        or types.is_integer(field.type)
-        or types.is_floating(field.type)
-    )
-    return schema, lambda constants: (CsvPart(path, constants, None, delimiter, numbers),)
-
-
 _OPENING: dict[str, Callable[[Path], _Opened]] = {
-    "csv": _open_csv,
     "parquet": _open_parquet,
     "arrow": _open_arrow,
 }

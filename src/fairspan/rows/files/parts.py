@@ -39,6 +39,11 @@ class FilePart(ABC):
         """What the part is called in messages."""
         return str(self.path)
 
+    @property
+    def choices(self) -> list[str]:
+        """How the file is read, where it does not say that itself."""
+        return []
+
     def batches(self, columns: Sequence[str], labels: Sequence[str], size: int) -> Iterator[Any]:
         """Record batches of these columns, of about `size` rows where the format allows.
 
@@ -96,44 +101,6 @@ class ArrowPart(FilePart):
                 # Arrow trusts the file, and a damaged one would end the process.
                 batch.validate(full=True)
                 yield batch
-
-
-@dataclass(frozen=True)
-class CsvPart(FilePart):
-    """A whole CSV file, since only reading tells where a row begins.
-
-    Attributes
-    ----------
-    delimiter : str
-    number_like : frozenset of str
-        Columns that hold numbers, or nothing, in the first rows.
-    """
-
-    delimiter: str = ","
-    number_like: frozenset[str] = frozenset()
-
-    def _stored(self, columns: list[str], labels: Sequence[str], size: int) -> Iterator[Any]:
-        import pyarrow as pa
-        from pyarrow import csv
-
-        # The first block may show only whole numbers, or nothing, where fractions follow. Labels
-        # are text, as a CSV has no types: "01" and "1" must not become one group.
-        types = {name: pa.float64() for name in columns if name in self.number_like}
-        types |= dict.fromkeys((name for name in labels if name in columns), pa.string())
-        convert = csv.ConvertOptions(
-            include_columns=columns, column_types=types, strings_can_be_null=True
-        )
-        parse = parse_options(self.delimiter)
-        with csv.open_csv(self.path, parse_options=parse, convert_options=convert) as reader:
-            yield from reader
-
-
-def parse_options(delimiter: str) -> Any:
-    """How a CSV file is cut into cells."""
-    from pyarrow import csv
-
-    # Without newlines_in_values a quoted line break fails wherever two blocks meet.
-    return csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
 
 
 @contextmanager

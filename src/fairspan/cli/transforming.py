@@ -1,0 +1,199 @@
+"""Reduced rows: what transform writes, block by block, so that nothing need fit into memory."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from fairspan.cli.progress import telling
+from fairspan.cli.table_options import csv_format
+from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.formatting.numbers import count
+from fairspan.rows.checks import check_columns
+from fairspan.rows.encoding import Encoding
+from fairspan.rows.files.file_rows import FileRows, Files
+from fairspan.rows.files.first_pass import not_numeric
+from fairspan.rows.groups import listed
+from fairspan.rows.labels import Everyone
+from fairspan.rows.protocol import OnMissing, RowSource
+from fairspan.rows.registry import opener_of, rows_of
+from fairspan.storage import replacing, writing
+from fairspan.subspace import FairSubspace
+
+_WRITERS = {
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+
+
+@dataclass(frozen=True)
+class Transforming:
+    """The options of how rows are read to be reduced, by the names of the options.
+
+    Attributes
+    ----------
+    keep : tuple of str
+        Columns of the input that stay beside the coordinates.
+    keep_all : bool
+    on_missing : {"error", "drop", "mean"}
+    unseen : {"error", "ignore"}
+    delimiter, decimal, encoding, comment : str or None
+        How a CSV file is written.
+    """
+
+    keep: tuple[str, ...] = ()
+    keep_all: bool = False
+    on_missing: Literal["error", "drop", "mean"] = "error"
+    unseen: Literal["error", "ignore"] = "error"
+    delimiter: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written.
+
+    Attributes
+    ----------
+    n_rows, n_dropped : int
+        Rows that were reduced, and those left out since something is missing.
+    n_components : int
+    columns : list of str
+    """
+
+    n_rows: int
+    n_dropped: int
+    n_components: int
+    columns: list[str]
+
+    def in_words(self) -> str:
+        """How many rows there are, of what, and how many are missing."""
+        n_kept = len(self.columns) - self.n_components
+        words = f"{count(self.n_rows, 'row')} of {count(self.n_components, 'component')}"
+        words += f" beside {count(n_kept, 'column')}" if n_kept else ""
+        if self.n_dropped:
+            words += f" (without {count(self.n_dropped, 'row')} in which a feature is missing)"
+        return words
+
+
+def transform_file(model: Path, data: Path | str, out: Path, options: Transforming) -> Written:
+    """Write the coordinates of every row, beside the columns that are kept.
+
+    The output appears only when it is complete.
+    """
+    kind = _kind_of(out)
+    subspace = FairSubspace.load(model)
+    rows = _opened(data, subspace, options)
+    names = list(subspace.component_names)
+    import pyarrow as pa
+
+    n_rows = n_dropped = 0
+    blocks = telling(rows, "transforming").blocks()
+    # Standard output cannot be taken back, so nothing is written before rows are known to be good.
+    first = next(blocks, None)
+    if first is None:
+        raise InvalidInput(f"{data} holds no rows", "Allowed is at least one row", "Check the file")
+    kept = [] if first.beside is None else list(first.beside.schema)
+    schema = pa.schema([*kept, *((name, pa.float64()) for name in names)])
+    with _writer(kind, out, schema) as writer:
+        for block in chain([first], blocks):
+            n_dropped += block.n_dropped
+            if not len(block.values):
+                continue
+            reduced = subspace.transform(block.values)
+            beside = [] if block.beside is None else block.beside.columns
+            writer.write(pa.table([*beside, *reduced.T], schema=schema))
+            n_rows += len(reduced)
+    return Written(n_rows, n_dropped, len(names), schema.names)
+
+
+def query_of_model(model: Path) -> str:
+    """What `transform` does, as one SELECT from a table named data."""
+    return FairSubspace.load(model).to_sql()
+
+
+def _opened(data: Path | str, subspace: FairSubspace, options: Transforming) -> RowSource:
+    """Rows without groups, of a file or of what a source of another package takes."""
+    names = subspace.feature_names
+    if isinstance(data, Path) and isinstance(opener_of(data), Files):
+        return _opened_file(data, subspace, options)
+    if options != Transforming():
+        raise click.UsageError(f"{data} is no file of rows: give no option but -o.")
+    rows = rows_of(data, Everyone(""))
+    assert isinstance(rows, RowSource)
+    return rows if names is None else rows.selected(names)
+
+
+def _opened_file(data: Path, subspace: FairSubspace, options: Transforming) -> FileRows:
+    names, fills = subspace.feature_names, options.on_missing == "mean"
+    csv = csv_format(options.delimiter, options.decimal, options.encoding, options.comment)
+    on_missing: OnMissing = "drop" if options.on_missing == "drop" else "error"
+    rows = FileRows.open(data, on_missing=on_missing, csv=csv)
+    available = rows.chosen.available
+    encoding = Encoding(ignores_unseen=options.unseen == "ignore")
+    rows = replace(rows, chosen=replace(rows.chosen, encoding=encoding))
+    if names is not None:
+        rows = rows.selected(names)
+    if others := not_numeric(rows):
+        raise InvalidInput(
+            f"{rows.where} holds no numbers in {listed(others)}",
+            "Allowed are numbers in every feature of the model",
+            "Write them as in the rows that the model was fitted on",
+        )
+    if fills:
+        if subspace.mean is None or subspace.center == "none":
+            raise click.UsageError("The model has no mean (--center none): no --on-missing mean.")
+        fill = tuple(zip(rows.chosen.feature_names, subspace.mean.tolist(), strict=True))
+        encoding = replace(rows.chosen.encoding, fill=fill)
+        rows = replace(rows, chosen=replace(rows.chosen, encoding=encoding))
+    keep = available if options.keep_all else options.keep
+    check_columns(keep, available)
+    if taken := set(keep).intersection(subspace.component_names):
+        raise click.UsageError(f"The column {min(taken)!r} would stand twice in the output.")
+    return replace(rows, chosen=replace(rows.chosen, beside=keep))
+
+
+def _kind_of(out: Path) -> str:
+    if str(out) == "-":
+        return "csv"
+    if out.suffix.lower() not in _WRITERS:
+        raise InvalidParameter(
+            f"The output {out} has the ending {out.suffix!r}",
+            f"Allowed are {', '.join(_WRITERS)}, or - for standard output",
+            "Choose one of these endings",
+        )
+    return _WRITERS[out.suffix.lower()]
+
+
+@contextmanager
+def _writer(kind: str, out: Path, schema: Any) -> Iterator[Any]:
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    openers = {
+        "csv": csv.CSVWriter,
+        "parquet": parquet.ParquetWriter,
+        "arrow": pa.ipc.new_file,
+    }
+    if str(out) == "-":
+        with csv.CSVWriter(sys.stdout.buffer, schema) as writer:
+            yield writer
+        return
+    # Opened here, as Arrow takes only names in UTF-8.
+    with (
+        writing(out),
+        replacing(out) as file,
+        openers[kind](file, schema) as writer,
+    ):
+        yield writer

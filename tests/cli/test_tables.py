@@ -1,0 +1,277 @@
+"""Tables as people have them: how they are written, text, and missing numbers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder
+
+import fairspan as fs
+from fairspan import FileRows
+from fairspan.errors import InvalidParameter
+
+JOBS = ["clerk", "smith", "cook", "été"]
+
+
+@pytest.fixture
+def people():
+    rng = np.random.default_rng(4)
+    n = 90
+    return pd.DataFrame(
+        {
+            "id": [f"{i:05d}" for i in range(n)],
+            "age": rng.integers(18, 80, n),
+            "height": rng.normal(170, 9, n).round(2),
+            "job": rng.choice(JOBS, n),
+            "sex": rng.choice(["f", "m"], n),
+        }
+    )
+
+
+def pca_error(X, d):
+    """Mean squared distance to the best plane."""
+    model = PCA(d).fit(X)
+    return ((X - model.inverse_transform(model.transform(X))) ** 2).sum(axis=1).mean()
+
+
+def total_error(run, *words):
+    return run("audit", *words, "--json", "--folds", "none").facts["models"][0]["total_error"]
+
+
+WRITTEN = {
+    "decimal commas": ({"sep": ";", "decimal": ","}, ["--decimal", ","]),
+    "latin-1": ({"encoding": "latin-1"}, ["--encoding", "latin-1"]),
+    "cp1252, tabs": ({"encoding": "cp1252", "sep": "\t"}, ["--encoding", "cp1252"]),
+    "utf-16": ({"encoding": "utf-16"}, ["--encoding", "utf-16"]),
+    "colons": ({"sep": ":"}, ["--delimiter", ":"]),
+    "tab": ({"sep": "\t"}, ["--delimiter", "tab"]),
+    "gzip": ({"compression": "gzip"}, []),
+}
+
+
+@pytest.mark.parametrize(("how", "options"), WRITTEN.values(), ids=WRITTEN)
+def test_csv_files_of_all_kinds(run, people, tmp_path, how, options):
+    path = tmp_path / ("rows.csv.gz" if "compression" in how else "rows.csv")
+    people.to_csv(path, index=False, **how)
+    words = (path, "--group", "job", "-d", 1, "--features", "age", "--features", "height")
+    found = total_error(run, *words, *options)
+    assert found == pytest.approx(pca_error(people[["age", "height"]], 1), rel=1e-9)
+
+
+def test_zstandard(run, people, tmp_path):
+    import pyarrow as pa
+
+    path = tmp_path / "rows.csv.zst"
+    with pa.CompressedOutputStream(str(path), "zstd") as file:
+        file.write(people.to_csv(index=False).encode())
+    found = total_error(run, path, "--group", "sex", "-d", 1, "--numeric-only", "--exclude", "id")
+    assert found == pytest.approx(pca_error(people[["age", "height"]], 1), rel=1e-9)
+
+
+@pytest.mark.parametrize("chunk", [7, 1 << 16])
+def test_comments_are_passed_over_wherever_they_stand(run, people, tmp_path, monkeypatch, chunk):
+    lines = people.to_csv(index=False).splitlines()
+    lines[0:0], lines[40:40] = ["# made today", "#"], ["#1,2,3,4,5"]
+    path = tmp_path / "rows.csv"
+    path.write_text("\r\n".join([*lines, "# the end"]), encoding="utf-8")
+    rows = FileRows.open(path, ["sex"], ["age"], csv={"comment": "#"})
+    assert sum(len(block.values) for block in rows.blocks()) == len(people)
+    found = total_error(
+        run, path, "--group", "sex", "-d", 1, "--numeric-only", "--exclude", "id", "--comment", "#"
+    )
+    assert found == pytest.approx(pca_error(people[["age", "height"]], 1), rel=1e-9)
+
+
+def test_numeric_columns_alone_are_taken_and_the_others_named(run, people, tmp_path):
+    people.to_csv(tmp_path / "rows.csv", index=False)
+    result = run("audit", tmp_path / "rows.csv", "--group", "sex", "--numeric-only", "--json")
+    assert "--numeric-only leaves out 'job'." in result.err
+    assert result.facts["rows"]["n_features"] == 3  # digits alone are a number, even an id
+
+
+def test_text_without_a_word_on_it_names_the_options(refused, people, tmp_path):
+    people.to_csv(tmp_path / "rows.csv", index=False)
+    message = refused("audit", "{data}", "--group", "sex", data=tmp_path / "rows.csv")
+    assert f"such as '{people['job'][0]}' in row 1 of 'job'" in message
+    assert all(option in message for option in ("--numeric-only", "--exclude", "--one-hot"))
+
+
+def one_hot_by_sklearn(frame):
+    encoder = OneHotEncoder(sparse_output=False, handle_unknown="ignore").fit(frame[["job"]])
+    return encoder, [f"job={name}" for name in encoder.categories_[0]]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_categories_become_indicators_as_in_sklearn(run, people, tmp_path, ending):
+    path = tmp_path / f"rows.{ending}"
+    people = people.drop(columns="id")
+    getattr(people, f"to_{ending}")(path, index=False)
+    model = tmp_path / "fair.model"
+    run("fit", path, "--group", "sex", "--one-hot", "-d", 2, "-o", model)
+    encoder, names = one_hot_by_sklearn(people)
+    X = np.hstack([people[["age", "height"]], encoder.transform(people[["job"]])])
+    expected = fs.FairPCA(2).fit(
+        pd.DataFrame(X, columns=["age", "height", *names]), sensitive_features=people["sex"]
+    )
+    saved = fs.FairSubspace.load(model)
+    assert saved.feature_names == ("age", "height", *names)
+    np.testing.assert_allclose(saved.components, expected.components_, atol=1e-9)
+    # New rows bring the categories themselves, in other columns' order.
+    new = people.iloc[:20, ::-1].drop(columns="sex").assign(note="text")
+    getattr(new, f"to_{ending}")(tmp_path / f"new.{ending}", index=False)
+    run("transform", model, tmp_path / f"new.{ending}", "-o", tmp_path / "out.csv")
+    written = pd.read_csv(tmp_path / "out.csv")
+    np.testing.assert_allclose(written, expected.subspace_.transform(X[:20]), atol=1e-9)
+
+
+def test_a_category_that_the_model_does_not_know(run, refused, people, tmp_path):
+    people.drop(columns="id").to_csv(tmp_path / "rows.csv", index=False)
+    model = tmp_path / "fair.model"
+    run("fit", tmp_path / "rows.csv", "--group", "sex", "--one-hot", "-d", 2, "-o", model)
+    new = people[["age", "height", "job"]][:5].copy()
+    new.loc[3, "job"] = "pilot"
+    new.to_csv(tmp_path / "new.csv", index=False)
+    message = refused(
+        "transform", "{model}", "{data}", "-o", "{out}", model=model, data=tmp_path / "new.csv"
+    )
+    assert all(word in message for word in ("'job'", "'pilot'", "'clerk'", "--unseen ignore"))
+    out = tmp_path / "out.csv"
+    run("transform", model, tmp_path / "new.csv", "-o", out, "--unseen", "ignore")
+    encoder, _ = one_hot_by_sklearn(people)
+    X = np.hstack([new[["age", "height"]], encoder.transform(new[["job"]])])
+    expected = fs.FairSubspace.load(model).transform(X)
+    np.testing.assert_allclose(pd.read_csv(out), expected, atol=1e-9)
+
+
+def test_a_column_of_names_is_no_category(refused, tmp_path):
+    frame = pd.DataFrame(
+        {"a": range(1200), "who": [f"n{i}" for i in range(1200)], "g": ["x", "y"] * 600}
+    )
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    message = refused("audit", "{data}", "--group", "g", "--one-hot", data=tmp_path / "rows.csv")
+    assert "'who' holds more than 1,000 different texts, such as 'n0'" in message
+    assert "--exclude" in message
+
+
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_missing_numbers_take_the_mean(run, people, tmp_path, weight):
+    rng = np.random.default_rng(1)
+    frame = people[["age", "height", "sex"]].astype({"age": float}).assign(w=rng.integers(1, 4, 90))
+    frame.loc[rng.random(90) < 0.2, "age"] = np.nan
+    frame.loc[rng.random(90) < 0.1, "height"] = np.nan
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    model = tmp_path / "fair.model"
+    words = ["--group", "sex", "-d", 1, "--on-missing", "mean", "-o", model]
+    words += ["--weight", "w"] if weight else ["--exclude", "w"]
+    run("fit", tmp_path / "rows.csv", *words)
+    X = frame[["age", "height"]]
+    if weight:
+        repeated = frame.loc[frame.index.repeat(frame["w"])]
+        imputer = SimpleImputer().fit(repeated[["age", "height"]])
+    else:
+        imputer = SimpleImputer().fit(X)
+    filled = imputer.transform(X)
+    expected = fs.FairPCA(1).fit(
+        filled, sensitive_features=frame["sex"], sample_weight=frame["w"] if weight else None
+    )
+    saved = fs.FairSubspace.load(model)
+    np.testing.assert_allclose(saved.components, expected.components_, atol=1e-9)
+    out = tmp_path / "out.parquet"
+    run("transform", model, tmp_path / "rows.csv", "-o", out, "--on-missing", "mean")
+    np.testing.assert_allclose(pd.read_parquet(out), expected.transform(filled), atol=1e-9)
+
+
+KEEPING = {
+    "one column": (["--keep", "id"], ["id"]),
+    "several": (["--keep", "sex", "--keep", "id"], ["sex", "id"]),
+    "a feature": (["--keep", "age"], ["age"]),
+    "all": (["--keep-all"], ["id", "age", "height", "job", "sex"]),
+}
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
+@pytest.mark.parametrize(("options", "kept"), KEEPING.values(), ids=KEEPING)
+def test_columns_are_kept_beside_the_components(run, people, tmp_path, ending, options, kept):
+    frame = people.astype({"height": float})
+    frame.loc[[3, 50], "height"] = np.nan
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    model = tmp_path / "fair.model"
+    words = ["--features", "age", "--features", "height", "--on-missing", "drop"]
+    run("fit", tmp_path / "rows.csv", "--group", "sex", *words, "-d", 1, "-o", model)
+    out = tmp_path / f"out.{ending}"
+    result = run(
+        "transform", model, tmp_path / "rows.csv", "-o", out, "--on-missing", "drop", *options
+    )
+    assert "(without 2 rows in which a feature is missing)" in result.out
+    read = {"csv": pd.read_csv, "parquet": pd.read_parquet, "feather": pd.read_feather}[ending]
+    written = read(out, dtype={"id": str}) if ending == "csv" else read(out)
+    expected = frame.drop(index=[3, 50])
+    assert list(written.columns) == [*kept, "fairpca0"]
+    for name in kept:
+        assert written[name].tolist() == expected[name].tolist()
+    reduced = fs.FairSubspace.load(model).transform(expected[["age", "height"]])
+    np.testing.assert_allclose(written[["fairpca0"]], reduced, atol=1e-9)
+
+
+def test_what_transform_refuses(refused, people, tmp_path, run):
+    people.to_csv(tmp_path / "rows.csv", index=False)
+    model = tmp_path / "fair.model"
+    run(
+        "fit",
+        tmp_path / "rows.csv",
+        "--group",
+        "sex",
+        "--features",
+        "[ah]*",
+        "-d",
+        1,
+        "-o",
+        model,
+        "--center",
+        "none",
+    )
+    command = ("transform", "{model}", "{data}", "-o", "{out}")
+    places = {"model": model, "data": tmp_path / "rows.csv"}
+    assert "no column 'nobody'" in refused(*command, "--keep", "nobody", **places)
+    assert "given twice" in refused(*command, "--keep", "id", "--keep", "id", **places)
+    assert "has no mean" in refused(*command, "--on-missing", "mean", **places)
+    people.assign(age="old").to_csv(tmp_path / "text.csv", index=False)
+    message = refused(*command, **places | {"data": tmp_path / "text.csv"})
+    assert "holds no numbers in 'age'" in message
+    assert "--exclude" not in message
+    people.rename(columns={"id": "fairpca0"}).to_csv(tmp_path / "taken.csv", index=False)
+    message = refused(*command, "--keep-all", **places | {"data": tmp_path / "taken.csv"})
+    assert "'fairpca0' would stand twice" in message
+
+
+def test_an_interrupted_pass_with_other_choices_is_not_gone_on_with(people, tmp_path):
+    from fairspan.rows.files.first_pass import filled_by_means
+    from fairspan.rows.resuming import Plan
+
+    path = tmp_path / "rows.csv"
+    people.to_csv(path, index=False, sep=";")
+    rows = FileRows.open(path, ["sex"], ["age", "height"])
+    plan = Plan.of(rows)
+    other = FileRows.open(path, ["sex"], ["age", "height"], csv={"delimiter": ";", "comment": "#"})
+    assert any("format" in each for each in plan.changes(Plan.of(other)))
+    assert any("filled" in each for each in plan.changes(Plan.of(filled_by_means(rows))))
+    assert not list(plan.changes(Plan.of(FileRows.open(path, ["sex"], ["age", "height"]))))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"delimiter": "ab"},
+        {"delimiter": "é"},
+        {"decimal": ";"},
+        {"delimiter": ",", "decimal": ","},
+        {"encoding": "klingon"},
+        {"comment": ""},
+        {"quote": "'"},
+    ],
+)
+def test_formats_that_cannot_be(wrong, tmp_path):
+    (tmp_path / "rows.csv").write_text("a,g\n1,x\n")
+    with pytest.raises(InvalidParameter):
+        FileRows.open(tmp_path / "rows.csv", ["g"], csv=wrong)
