@@ -293,7 +293,9 @@ def test_the_command_line(table, database, tmp_path):
     sound = (
         (
             *("fit", data, "--group", "group", "-d", "2", "-o", model, "--json"),
-            *("--criterion", "largest_share_lost"),
+            *("--criterion", "largest_share_lost", "--restriction", "first_features"),
+            *("--restriction-param", "count=4", "--solver", "weight_grid"),
+            *("--solver-param", "n_weights=41"),
         ),
         (*report, "group_scree"),
         ("verify", model, data, "--group", "group"),
@@ -327,7 +329,12 @@ def test_the_command_line(table, database, tmp_path):
         assert status == 0, error
     assert [status for status, _, _ in told[len(sound) :]] == [2] * len(mistaken)
     (_, fitted, _), (_, shown, _) = told[:2]
-    assert "largest_share_lost" in json.dumps(json.loads(fitted))
+    certificate = json.loads(fitted)["certificate"]
+    assert certificate["criterion"] == "largest_share_lost"
+    assert certificate["restriction"] == "FirstFeatures(count=4)"
+    # Of the first four features, as the restriction says; the solver looks at each weight once.
+    assert not fs.FairSubspace.load(model).components[:, 4:].any()
+    assert certificate["n_eigenproblems"] == 41
     assert json.loads(shown)["displays"][0]["data"]["component"] == [1, 2]
     assert "does not exist" in told[-1][2]
     loaded = fs.FairSubspace.load(of_source)

@@ -9,7 +9,7 @@ import pytest
 import fairspan as fs
 from cli.command_lines import FIT
 from fairspan import registry
-from fairspan.cli import inputs
+from fairspan.cli import fitting, inputs
 from fairspan.cli.output import certificate_in_words
 from fairspan.cli.parameters import BY_GROUP, FLAGS, GROUPS, NUMBERS, parameters_of
 from fairspan.estimator.fitting import fit_subspace
@@ -240,7 +240,7 @@ def test_a_bound_that_is_not_known_is_not_called_infinite(run, data, tmp_path, m
         unknown = {"lower_bound": -np.inf, "status": fs.Status.OPEN_GAP, "theorem_3_2": False}
         return replace(fit, solution=replace(fit.solution, **unknown))
 
-    monkeypatch.setattr(inputs, "fit_subspace", without_bound)
+    monkeypatch.setattr(fitting, "fit_subspace", without_bound)
     command = ("fit", data, "--group", "age", "-d", 2, "-o", tmp_path / "m")
     words = run(*command).out
     certificate = unwrapped(words[words.index("Certificate") :])

@@ -29,7 +29,7 @@ with atheris.instrument_imports(include=["fairspan"]):
     from targets import CRITERIA, Honest
 
     import fairspan as fs
-    from fairspan.cli.inputs import with_labels
+    from fairspan.cli.fitting import with_labels
     from fairspan.cli.parameters import parameters_of
     from fairspan.errors import FairspanError
     from fairspan.moments.accumulate import MomentsFold

@@ -162,6 +162,7 @@ def picture_of(
         high=_table([[g.error.high for g in m.groups] for m in models]) if has_intervals else None,
         plain=plain_models,
         quantity=quantity,
+        level=level,
     )
 
 

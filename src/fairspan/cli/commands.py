@@ -10,6 +10,8 @@ import click
 from click.core import ParameterSource
 
 from fairspan.cli import fitting_options, options
+from fairspan.cli.fitting_options import Fitting
+from fairspan.cli.help_pages import command, judged_option, output_option
 from fairspan.cli.output_names import refuse_text
 from fairspan.cli.parameters import Value
 from fairspan.cli.reading import Reading
@@ -21,8 +23,11 @@ from fairspan.report.outputs import refuse_overwriting
 _DOES_NOT_HOLD, _INTERNAL_FAILURE = 1, 3
 
 
-@click.command(short_help="Show on real data what PCA does to two groups.")
-@click.option(
+@command(
+    short_help="Show on real data what PCA does to two groups.",
+    examples=("fairspan demo", "fairspan demo -o breast-cancer.html"),
+)
+@output_option(
     "-o",
     "--output",
     "page",
@@ -52,18 +57,23 @@ def demo(page: Path, as_json: bool) -> None:
     click.echo(output.in_json(facts) if as_json else words)
 
 
-@click.command()
+@command(
+    examples=(
+        "fairspan audit patients.csv --group sex --standardize -d 2",
+        "fairspan audit patients.csv --group sex --by-dimension --level 0.9",
+    )
+)
 @options.DATA
 @options.reads_rows
 @options.chooses_dimension
-@click.option(
+@judged_option(
     "--model",
     "models",
     multiple=True,
     type=FILE,
     help="Audit a model that fit wrote, in place of plain PCA (repeatable).",
 )
-@click.option(
+@judged_option(
     "--by-dimension",
     is_flag=True,
     help="Show what each group loses on new rows at each of several numbers of dimensions.",
@@ -97,11 +107,9 @@ def audit(
         raise click.UsageError("A saved model has its own dimensions: no --by-dimension.")
     if by_dimension and n_components is not None:
         raise click.UsageError("--by-dimension looks at several numbers of dimensions: no -d.")
-    if not folds and (by_dimension or clusters):
-        option = "--by-dimension" if by_dimension else "--clusters"
-        raise click.UsageError(f"{option} is about what new rows would show: no --folds none.")
+    options.refuse_without_folds(folds, clusters, by_dimension=by_dimension)
     table = inputs.open_input(data, reading, clusters)
-    wanted = inputs.wanted_estimates(table, folds, level, material)
+    wanted = inputs.wanted_estimates(folds, level, material, by_cluster=clusters is not None)
     if by_dimension:
         from fairspan.cli import by_dimension as curve
         from fairspan.cli.terminal import width_of
@@ -122,14 +130,19 @@ def audit(
     click.echo(output.in_json(result.to_dict()) if as_json else output.audit_in_words(result))
 
 
-@click.command(short_help="Fit fair PCA to DATA, save it, and compare it with PCA.")
+@command(
+    short_help="Fit fair PCA to DATA, save it, and compare it with PCA.",
+    examples=(
+        "fairspan fit patients.csv --group sex -o patients.model",
+        "fairspan fit patients.csv --group sex -d 3 --nested -o nested.model",
+    ),
+)
 @options.DATA
-@click.option("-o", "--output", "model", type=OUT, required=True, help="Where to save the model.")
+@output_option("-o", "--output", "model", type=OUT, required=True, help="Where to save the model.")
 @options.reads_rows
 @options.chooses_dimension
 @fitting_options.fits
-@fitting_options.restricts
-@fitting_options.NESTED
+@options.estimates
 @options.JSON
 def fit(
     data: Path | str,
@@ -138,32 +151,25 @@ def fit(
     n_components: int | float | None,
     center: str,
     standardize: bool,
-    criterion: str,
-    parameters: dict[str, Value],
-    restriction: str | None,
-    of_restriction: dict[str, Any],
-    nested: bool,
+    fitting: Fitting,
+    folds: int,
+    clusters: str | None,
+    level: float,
+    material: float,
     as_json: bool,
 ) -> None:
     """Fit fair PCA to DATA and save it; print PCA beside it, and the proof of optimality."""
     from fairspan.cli import inputs, output
+    from fairspan.cli.fitting import fair_models
     from fairspan.storage import writing
 
     refuse_overwriting(model, data)
     refuse_text(model, "A model is")
-    table = inputs.open_input(data, reading)
-    fitted, audited = inputs.fair_models(
-        table,
-        n_components,
-        center,
-        standardize,
-        criterion,
-        parameters,
-        restriction,
-        of_restriction,
-        nested=nested,
-    )
-    result = inputs.audited_table(table, audited)
+    options.refuse_without_folds(folds, clusters)
+    table = inputs.open_input(data, reading, clusters)
+    wanted = inputs.wanted_estimates(folds, level, material, by_cluster=clusters is not None)
+    fitted, audited = fair_models(table, n_components, center, standardize, fitting)
+    result = inputs.audited_table(table, audited, wanted)
     with writing(model):
         fitted.subspace.save(model)
     certificate = {"certificate": output.certificate_facts(fitted)}
@@ -173,17 +179,22 @@ def fit(
     click.echo(output.in_json(facts) if as_json else words)
 
 
-@click.command()
+@command(
+    examples=(
+        "fairspan transform patients.model new.csv -o reduced.parquet",
+        "fairspan transform patients.model --as sql",
+    )
+)
 @click.argument("model", type=FILE)
 @options.MAYBE_DATA
-@click.option(
+@output_option(
     "-o",
     "--output",
     "out",
     type=OUT,
     help="CSV, Parquet or Arrow file by its ending; - writes CSV to standard output.",
 )
-@click.option(
+@output_option(
     "--as",
     "language",
     type=click.Choice(["sql"]),
@@ -225,13 +236,19 @@ def transform(
         click.echo(output.in_json(facts) if as_json else words)
 
 
-@click.command(short_help="Write a page on what PCA does to each group of DATA.")
+@command(
+    short_help="Write a page on what PCA does to each group of DATA.",
+    examples=(
+        "fairspan report patients.csv --group sex -d 2 -o patients.html",
+        "fairspan report patients.csv --group sex --model patients.model --json",
+    ),
+)
 @options.DATA
-@click.option("-o", "--output", "page", type=OUT, help="Where to write the page, as HTML.")
+@output_option("-o", "--output", "page", type=OUT, help="Where to write the page, as HTML.")
 @options.reads_rows
 @options.chooses_dimension
-@fitting_options.fits
-@click.option(
+@fitting_options.chooses_criterion
+@output_option(
     "--display",
     "displays",
     multiple=True,
@@ -239,14 +256,24 @@ def transform(
     metavar="NAME",
     help="A picture beside those of every page, such as loadings (repeatable).",
 )
-@click.option(
+@judged_option(
     "--model",
     "models",
     multiple=True,
     type=FILE,
     help="A saved model, which has a section of the page (repeatable).",
 )
-@click.option("--test", type=FILE, help="Held-out rows that judge the models.")
+@output_option(
+    "--compare",
+    "criteria",
+    multiple=True,
+    type=Named("criterion"),
+    metavar="NAME",
+    help="A criterion beside the main one (repeatable); by default all.",
+)
+@judged_option("--test", type=FILE, help="Held-out rows that judge the models.")
+@options.estimates_of_page
+@output_option("--title", metavar="TEXT", help="Title of the page.")
 @options.JSON
 def report(
     data: Path | str,
@@ -256,6 +283,10 @@ def report(
     parameters: dict[str, Value],
     models: tuple[Path, ...],
     test: Path | None,
+    folds: int,
+    level: float,
+    material: float,
+    title: str | None,
     as_json: bool,
     **settings: Any,
 ) -> None:
@@ -271,17 +302,25 @@ def report(
     if page is not None:
         refuse_overwriting(page, data, *models, *([] if test is None else [test]))
         refuse_text(page, "A page is", ".html", ".htm")
-    from fairspan.cli import output, reporting
+    from fairspan.cli import inputs, output, reporting
 
     settings["scale"] = settings.pop("standardize")
+    settings["criteria"] = settings["criteria"] or None
+    settings["estimates"] = inputs.wanted_estimates(folds, level, material)
     typed = click.get_current_context().find_root().obj or ()
     facts = reporting.report_of_file(
-        data, page, reading, criterion, parameters, settings, typed, models, test
+        data, page, reading, criterion, parameters, settings, typed, models, test, title
     )
     click.echo(output.in_json(facts) if as_json else reporting.summary(facts, page))
 
 
-@click.command(short_help="Work out anew what a model's certificate claims.")
+@command(
+    short_help="Work out anew what a model's certificate claims.",
+    examples=(
+        "fairspan verify patients.model patients.csv --group sex",
+        "fairspan verify patients.model patients.csv --group sex --json",
+    ),
+)
 @click.argument("model", type=FILE)
 @options.DATA
 @options.reads_rows
@@ -310,11 +349,17 @@ def verify(model: Path, data: Path | str, reading: Reading, as_json: bool) -> No
         raise click.exceptions.Exit(_DOES_NOT_HOLD)
 
 
-@click.command(short_help="Make the moments of DATA, all that a fit needs.")
+@command(
+    short_help="Make the moments of DATA, all that a fit needs.",
+    examples=(
+        "fairspan moments north.csv --group sex -o north.moments",
+        "fairspan moments south.csv --group sex --min-group-size 5 -o south.moments",
+    ),
+)
 @options.DATA
-@click.option("-o", "--output", "out", type=OUT, required=True, help="Where to save the moments.")
+@output_option("-o", "--output", "out", type=OUT, required=True, help="Where to save the moments.")
 @options.reads_rows
-@click.option(
+@output_option(
     "--min-group-size",
     type=click.IntRange(min=1),
     default=1,
@@ -346,9 +391,15 @@ def moments(
     click.echo(f"Saved to {out}")
 
 
-@click.command(short_help="Merge files of moments: the moments of all their rows.")
+@command(
+    short_help="Merge files of moments: the moments of all their rows.",
+    examples=(
+        "fairspan merge north.moments south.moments -o both.moments",
+        "fairspan merge north.moments south.moments -o both.moments --json",
+    ),
+)
 @click.argument("files", nargs=-1, required=True, type=FILE)
-@click.option("-o", "--output", "out", type=OUT, required=True, help="Where to save the moments.")
+@output_option("-o", "--output", "out", type=OUT, required=True, help="Where to save the moments.")
 @options.JSON
 def merge(files: tuple[Path, ...], out: Path, as_json: bool) -> None:
     """Merge FILES of moments of different rows into the moments of all of them.

@@ -1,66 +1,88 @@
-"""Options of what is fitted: the criterion, the restriction, and how components are chosen."""
+"""Options of what is fitted: the criterion, the restriction, the solver, and how far it goes."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import wraps
 from typing import Any
 
 import click
 
+from fairspan.cli.help_pages import fitted_option
 from fairspan.cli.options import Command, with_options
-from fairspan.cli.parameters import Value, parameters_of, restriction_parameters_of
+from fairspan.cli.parameters import Value, parameters_of, plain_parameters_of
 from fairspan.cli.value_types import Named
 from fairspan.registry import names_of
 
 
-def _parsed_of_restriction(
-    context: click.Context, option: click.Parameter, values: tuple[str, ...]
-) -> dict[str, Any]:
-    if values and context.params.get("restriction") is None:
-        raise click.BadParameter("Name the restriction with --restriction.")
-    return restriction_parameters_of(values)
+@dataclass(frozen=True)
+class Fitting:
+    """What is to be fitted, as it was typed: parts by their names, with their parameters.
+
+    Attributes
+    ----------
+    criterion : str
+    parameters : mapping
+        Of the criterion; texts name groups.
+    restriction : str or None
+    of_restriction : mapping
+    solver : str
+    of_solver : mapping
+    tol : float
+        Largest gap to call optimal, as a share of the objective.
+    allow_extra : bool
+    nested : bool
+    """
+
+    criterion: str = "minimax_loss"
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+    restriction: str | None = None
+    of_restriction: Mapping[str, Any] = field(default_factory=dict)
+    solver: str = "auto"
+    of_solver: Mapping[str, Any] = field(default_factory=dict)
+    tol: float = 1e-9
+    allow_extra: bool = False
+    nested: bool = False
 
 
-def _parsed(
+def chooses_criterion(command: Command) -> Command:
+    """Add the options of commands that take a criterion."""
+    return with_options(command, _CRITERION)
+
+
+def fits(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of commands that fit; they come as one `fitting`."""
+    names = [each.name for each in fields(Fitting)]
+
+    @wraps(command)
+    def with_fitting(*arguments: Any, **values: Any) -> Any:
+        fitting = Fitting(**{name: values.pop(name) for name in names})
+        return command(*arguments, fitting=fitting, **values)
+
+    return with_options(with_fitting, (*_CRITERION, *_RESTRICTION, *_SOLVING))
+
+
+def _of_criterion(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, Value]:
     return parameters_of(context.params["criterion"], values)
 
 
-def restricts(command: Command) -> Command:
-    """Add the options of commands that hide the group."""
-    return with_options(command, _HIDING)
+def _of_restriction(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> dict[str, Any]:
+    if values and context.params.get("restriction") is None:
+        raise click.BadParameter("Name the restriction with --restriction.")
+    return plain_parameters_of(values)
 
 
-def fits(command: Command) -> Command:
-    """Add the options of commands that fit."""
-    return with_options(command, _FITTING)
+def _of_solver(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> dict[str, Any]:
+    return plain_parameters_of(values)
 
 
-_HIDING = (
-    click.option(
-        "--restriction",
-        type=Named("restriction"),
-        is_eager=True,
-        metavar="NAME",
-        help=f"What hides the group: {', '.join(names_of('restriction'))}.",
-    ),
-    click.option(
-        "--restriction-param",
-        "of_restriction",
-        multiple=True,
-        metavar="KEY=VALUE",
-        callback=_parsed_of_restriction,
-        help="A parameter of the restriction, such as oblique=yes, attributes=marginal or "
-        "given_labels=all (repeatable).",
-    ),
-)
-
-NESTED = click.option(
-    "--nested",
-    is_flag=True,
-    help="Choose components one after the other: the first ones answer fewer dimensions.",
-)
-
-_FITTING = (
-    click.option(
+_CRITERION = (
+    fitted_option(
         "--criterion",
         type=Named("criterion"),
         default="minimax_loss",
@@ -68,13 +90,68 @@ _FITTING = (
         metavar="NAME",  # all of them in one word would be wider than a terminal
         help=f"What to minimise: {', '.join(names_of('criterion'))}.",
     ),
-    click.option(
+    fitted_option(
         "--param",
         "parameters",
         multiple=True,
         metavar="KEY=VALUE",
-        callback=_parsed,
+        callback=_of_criterion,
         help="A parameter of the criterion, such as penalty=2, relative=yes, protected=GROUP or "
         "radius.GROUP=0.1 (repeatable).",
+    ),
+)
+
+_RESTRICTION = (
+    fitted_option(
+        "--restriction",
+        type=Named("restriction"),
+        is_eager=True,
+        metavar="NAME",
+        help=f"What hides the group: {', '.join(names_of('restriction'))}.",
+    ),
+    fitted_option(
+        "--restriction-param",
+        "of_restriction",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_of_restriction,
+        help="A parameter of the restriction, such as oblique=yes, attributes=marginal or "
+        "given_labels=all (repeatable).",
+    ),
+)
+
+_SOLVING = (
+    fitted_option(
+        "--solver",
+        type=Named("solver"),
+        default="auto",
+        metavar="NAME",
+        help=f"How to minimise: {', '.join(names_of('solver'))}. Random starts have the seed 0.",
+    ),
+    fitted_option(
+        "--solver-param",
+        "of_solver",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_of_solver,
+        help="A parameter of the solver, such as max_iter=500 (repeatable).",
+    ),
+    fitted_option(
+        "--tol",
+        type=click.FloatRange(0, 1, max_open=True),
+        default=1e-9,
+        metavar="SHARE",
+        help="Largest gap that is called optimal, as a share of the objective.",
+    ),
+    fitted_option(
+        "--allow-extra",
+        is_flag=True,
+        help="Of three groups or more: allow more components than dimensions, each scaled down, "
+        "where only these reach the optimum.",
+    ),
+    fitted_option(
+        "--nested",
+        is_flag=True,
+        help="Choose components one after the other: the first ones answer fewer dimensions.",
     ),
 )

@@ -1,34 +1,28 @@
 """What the commands read: rows or moments, saved models, and models fitted on the way."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import click
 
 from fairspan.auditing.audit import Audit, audit_moments, audit_rows
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
-from fairspan.auditing.models import Audited, audited_pca, models_of, read_model
+from fairspan.auditing.models import Audited, audited_pca, models_of
 from fairspan.certificates.verification import Verification, not_verified, verify
-from fairspan.cli.parameters import Value
 from fairspan.cli.progress import telling
 from fairspan.cli.reading import Reading
 from fairspan.cli.table_options import check_numeric
-from fairspan.errors import Incompatible, InvalidInput, UnknownGroup
-from fairspan.estimator.fitting import Fit, check_dimension, dimension_keeping, fit_subspace
-from fairspan.formatting.names import spoken
+from fairspan.errors import Incompatible, InvalidInput
+from fairspan.estimator.fitting import check_dimension, dimension_keeping
 from fairspan.formatting.numbers import count, in_ascii, percent
 from fairspan.moments.folds import fold_moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
-from fairspan.problem.criteria import declares
-from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
-from fairspan.rows.groups import Label, listed, spelled
 from fairspan.rows.protocol import Rows, RowSource
 from fairspan.rows.sampling import SampledRows, sampled
 from fairspan.storage import is_archive
@@ -36,7 +30,6 @@ from fairspan.subspace import FairSubspace
 
 # Without -d, the dimension that keeps this share of the pooled variance.
 SHARE_KEPT = 0.9
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -130,9 +123,11 @@ def open_input(path: Path | str, reading: Reading, clusters: str | None = None) 
     )
 
 
-def wanted_estimates(table: Table, folds: int, level: float, material: float) -> Expectations:
+def wanted_estimates(
+    folds: int, level: float, material: float, *, by_cluster: bool = False
+) -> Expectations:
     """How what new rows would show is estimated; 0 folds for not at all."""
-    return expectations(folds or None, level, material, 0, by_cluster=table.has_clusters)
+    return expectations(folds or None, level, material, 0, by_cluster=by_cluster)
 
 
 def plain_model(
@@ -159,43 +154,6 @@ def tell_dimension(
         f"{in_ascii(percent(share))} of every group's variance{why}.",
         err=True,
     )
-
-
-def fair_models(
-    table: Table,
-    n_components: int | float | None,
-    center: Any,
-    standardize: bool,
-    criterion: str,
-    parameters: Mapping[str, Value],
-    restriction: str | None = None,
-    of_restriction: Mapping[str, Any] = _NOTHING,
-    *,
-    nested: bool = False,
-) -> tuple[Fit, list[Audited]]:
-    """The fair fit, and what to audit: ordinary PCA beside it."""
-    criterion_of(criterion, **parameters)  # before the rows are read
-    asked = restriction_of(restriction, **of_restriction)
-    if declares(asked, "needs_labels") and table.source is not None and not table.has_labels:
-        raise click.UsageError(f"{asked!r} holds in classes of y: name its column, --label COL.")
-    dimension = table.check_dimension(n_components)
-    moments = table.moments
-    chosen = criterion_of(criterion, **with_labels(parameters, moments.labels))
-    hide = restriction_of(restriction, **with_classes(of_restriction, moments))
-    fit = fit_subspace(
-        moments,
-        dimension,
-        criterion=chosen,
-        restriction=hide,
-        center=center,
-        scale=standardize,
-        nested=nested,
-    )
-    d = fit.problem.n_components
-    tell_dimension(n_components, d, moments.n_features, spoken(fit.problem.criterion.name))
-    plain = audited_pca(moments, d, center, scale=standardize)
-    fair = read_model("fair", fit.subspace)
-    return fit, [plain, replace(fair, baseline=plain.name)]
 
 
 def saved_models(
@@ -248,48 +206,3 @@ def verified_model(model: Path, data: Path | str, reading: Reading) -> Verificat
             return not_verified(f"The data lack the model's feature {missing[0]!r}.")
         table = table.selected(names)
     return verify(subspace, table.moments)
-
-
-def with_labels(parameters: Mapping[str, Value], labels: Sequence[Label]) -> dict[str, Any]:
-    """The same parameters, with labels in place of the texts that name groups.
-
-    Raises
-    ------
-    UnknownGroup
-    """
-    by_text: dict[str, list[Label]] = {}
-    for label in labels:
-        by_text.setdefault(spelled(label), []).append(label)
-
-    def label_of(key: str, text: str) -> Label:
-        matching = by_text.get(text, [])
-        if len(matching) == 1:
-            return matching[0]
-        raise UnknownGroup(
-            f"--param {key} names the group {text!r}"
-            + (f", which stands for {listed(matching)}" if matching else ""),
-            f"Allowed are the groups {listed(list(by_text))}",
-            "Give groups names that differ when printed" if matching else "Name one of them",
-        )
-
-    named: dict[str, Any] = {}
-    for key, value in parameters.items():
-        if isinstance(value, str):
-            named[key] = label_of(key, value)
-        elif isinstance(value, dict):
-            named[key] = {label_of(key, text): number for text, number in value.items()}
-        else:
-            named[key] = value
-    return named
-
-
-def with_classes(parameters: Mapping[str, Any], moments: GroupMoments) -> dict[str, Any]:
-    """The same parameters of a restriction, with classes of y in place of the texts naming them.
-
-    Texts that name none stay: the restriction says which classes there are.
-    """
-    given, by_label = parameters.get("given_labels"), moments.by_label
-    if not isinstance(given, list) or by_label is None:
-        return dict(parameters)
-    by_text = {spelled(pair[-1]): pair[-1] for pair in by_label.labels if isinstance(pair, tuple)}
-    return {**parameters, "given_labels": [by_text.get(text, text) for text in given]}

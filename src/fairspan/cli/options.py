@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from fairspan.cli import table_options
+from fairspan.cli.help_pages import fitted_option, judged_option, output_option
 from fairspan.cli.reading import Reading
 from fairspan.cli.value_types import DATA_PATH, FoldsOrNone, NumberOrShare, Size
 
@@ -15,7 +16,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 DATA = click.argument("data", type=DATA_PATH)
 MAYBE_DATA = click.argument("data", type=DATA_PATH, required=False)
-JSON = click.option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
+JSON = output_option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
 
 
 def each_once(
@@ -53,6 +54,18 @@ def chooses_dimension(command: Command) -> Command:
 def estimates(command: Command) -> Command:
     """Add the options of what new rows would show."""
     return with_options(command, _ESTIMATING)
+
+
+def estimates_of_page(command: Command) -> Command:
+    """Add those of a page, which knows no clusters."""
+    return with_options(command, [each for each in _ESTIMATING if each is not _CLUSTERS])
+
+
+def refuse_without_folds(folds: int, clusters: str | None, *, by_dimension: bool = False) -> None:
+    """Raise a usage error where no folds are wanted, and something that is about new rows is."""
+    if not folds and (by_dimension or clusters is not None):
+        option = "--by-dimension" if by_dimension else "--clusters"
+        raise click.UsageError(f"{option} is about what new rows would show: no --folds none.")
 
 
 def with_options(command: Command, options: Sequence[Callable[[Any], Any]]) -> Command:
@@ -138,14 +151,14 @@ _READING = (
 )
 
 _TRANSFORMING = (
-    click.option(
+    output_option(
         "--keep",
         multiple=True,
         callback=each_once,
         metavar="COL",
         help="Write this column of DATA beside the reduced rows (repeatable).",
     ),
-    click.option("--keep-all", is_flag=True, help="Write all columns of DATA beside them."),
+    output_option("--keep-all", is_flag=True, help="Write all columns of DATA beside them."),
     click.option(
         "--on-missing",
         type=click.Choice(["error", "drop", "mean"]),
@@ -161,7 +174,7 @@ _TRANSFORMING = (
 )
 
 _DIMENSION = (
-    click.option(
+    fitted_option(
         "-d",
         "--dimensions",
         "n_components",
@@ -170,40 +183,42 @@ _DIMENSION = (
         help="Dimensions to keep; or a share, such as 0.9: the fewest dimensions that keep so much "
         "of every group's variance. Without it -d 0.9.",
     ),
-    click.option(
+    fitted_option(
         "--center",
         type=click.Choice(["global", "group", "none"]),
         default="global",
         help="Measure errors about the mean of all rows, of each group, or the origin.",
     ),
-    click.option(
+    fitted_option(
         "--standardize",
         is_flag=True,
         help="Divide each feature by its standard deviation (in Python: scale=True).",
     ),
 )
 
+_CLUSTERS = judged_option(
+    "--clusters",
+    metavar="COL",
+    help="Column that says which rows belong together, such as those of one person.",
+)
+
 _ESTIMATING = (
-    click.option(
+    judged_option(
         "--folds",
         type=FoldsOrNone(),
         default="10",
         metavar="K",
         help="Parts of the rows, each of which stands for new rows; none for no estimates.",
     ),
-    click.option(
-        "--clusters",
-        metavar="COL",
-        help="Column that says which rows belong together, such as those of one person.",
-    ),
-    click.option(
+    _CLUSTERS,
+    judged_option(
         "--level",
         type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
         default=0.95,
         metavar="P",
         help="Level of the intervals.",
     ),
-    click.option(
+    judged_option(
         "--material",
         type=click.FloatRange(0, 1, max_open=True),
         default=0.01,

@@ -117,8 +117,8 @@ def _unknown(criterion: str, key: str) -> str:
     )
 
 
-def restriction_parameters_of(arguments: Sequence[str]) -> dict[str, Any]:
-    """What KEY=VALUE arguments say of a restriction: numbers, yes and no, words, and classes.
+def plain_parameters_of(arguments: Sequence[str]) -> dict[str, Any]:
+    """What KEY=VALUE arguments say of a restriction or solver: numbers, yes and no, words, classes.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def restriction_parameters_of(arguments: Sequence[str]) -> dict[str, Any]:
 
     Examples
     --------
-    >>> restriction_parameters_of(["oblique=yes", "given_labels=hired,refused"])
+    >>> plain_parameters_of(["oblique=yes", "given_labels=hired,refused"])
     {'oblique': True, 'given_labels': ['hired', 'refused']}
     """
     values: dict[str, Any] = {}

@@ -1,5 +1,6 @@
 """How the command line says which rows are read, and where."""
 
+import os
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -10,6 +11,7 @@ from fairspan.cli.table_options import csv_format, prepared
 
 if TYPE_CHECKING:
     from fairspan.rows.engines import Engine
+    from fairspan.rows.files.file_rows import FileRows
     from fairspan.rows.group_limit import GroupLimit
     from fairspan.rows.protocol import Rows, RowSource
 
@@ -141,7 +143,7 @@ class Reading:
             one_hot=self.one_hot,
             fills=self.on_missing == "mean",
         )
-        return replace(rows, engine=self._engine())
+        return replace(rows, engine=self._engine(rows))
 
     def _chosen(self, rows: "Rows") -> "RowSource":
         """Rows of another package's source, with the features that were asked for."""
@@ -156,7 +158,7 @@ class Reading:
             return rows.selected(chosen.features)
         return rows
 
-    def _engine(self) -> "Engine":
+    def _engine(self, rows: "FileRows") -> "Engine":
         if self.engine == "dask":
             from fairspan.rows.dask.engine import OnDask
 
@@ -165,10 +167,26 @@ class Reading:
             from fairspan.rows.spark.engine import OnSpark
 
             return OnSpark(self.scheduler)
-        if (self.jobs or 1) > 1:
+        jobs = 1 if self.jobs in (None, 1) else self._useful_jobs(len(rows.parts))
+        if jobs > 1:
             from fairspan.rows.engines import Processes
 
-            return Processes(self.jobs or 1)
+            return Processes(jobs)
         from fairspan.rows.engines import InThisProcess
 
         return InThisProcess()
+
+    def _useful_jobs(self, n_parts: int) -> int:
+        """As many processes as were asked for, but no more than there are parts or cores."""
+        asked, n_cores = self.jobs or 1, os.cpu_count() or 1
+        useful = min(asked, max(n_parts, 1), n_cores)
+        if useful < asked:
+            from fairspan.formatting.numbers import count, in_ascii
+
+            limit = count(n_cores, "core") if n_cores < n_parts else count(n_parts, "part")
+            where = "this machine has" if n_cores < n_parts else "the files have"
+            used = count(useful, "process", "processes")
+            verb = "reads" if useful == 1 else "read"
+            said = f"{used} {verb} the rows, as {where} {limit}."
+            click.echo(f"fairspan: --jobs {asked}: {in_ascii(said)}", err=True)
+        return useful

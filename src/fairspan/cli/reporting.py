@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.auditing.views import finding_lines
-from fairspan.cli.inputs import open_input, with_labels
+from fairspan.cli.fitting import with_labels
+from fairspan.cli.inputs import open_input
 from fairspan.cli.parameters import Value
 from fairspan.cli.reading import Reading
 from fairspan.cli.terminal import paint_on, width_of
@@ -40,6 +41,7 @@ def report_of_file(
     typed: Iterable[str],
     models: Sequence[Path] = (),
     test: Path | None = None,
+    title: str | None = None,
 ) -> dict[str, Any]:
     """Write the page of a file, if it has a name; return its facts.
 
@@ -60,6 +62,7 @@ def report_of_file(
         Saved models, which have a section of the page.
     test : Path or None
         Held-out rows that judge them.
+    title : str or None
 
     Raises
     ------
@@ -71,12 +74,12 @@ def report_of_file(
     given = read_files(models)
     table = open_input(path, reading)
     table = table.selected(next((each.feature_names for each in given.values()), None))
-    asked = ReportSettings.of(criterion_of(criterion, **parameters), None, **settings)
+    asked = ReportSettings.of(criterion_of(criterion, **parameters), **settings)
     if table.source is not None:
         check_size(table.source.n_features, asked)
     moments = table.moments
     chosen = criterion_of(criterion, **with_labels(parameters, moments.labels))
-    asked = ReportSettings.of(chosen, None, **settings)
+    asked = ReportSettings.of(chosen, **settings)
     if table.source is None:
         fingerprint: str | None = of_files(Path(path), ())
         line, rows = f"moments = GroupMoments.load({without_folders(str(path))!r})", None
@@ -88,7 +91,7 @@ def report_of_file(
         )
         line = f'# {making} -o moments.npz\nmoments = GroupMoments.load("moments.npz")'
     command, name = shell_text(["fairspan", *map(without_folders, typed)]), Path(path).name
-    origin = Origin(name, title_of(name), fingerprint, command, line)
+    origin = Origin(name, title or title_of(name), fingerprint, command, line)
     audited = read_models(given, moments) if given else []
     if audited and asked.n_components is None:
         asked = replace(asked, n_components=audited[0].subspace.dimension)

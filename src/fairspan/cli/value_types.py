@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from fairspan.registry import factory_of, names_of, registered
 
@@ -90,7 +91,7 @@ class FoldsOrNone(click.ParamType):  # type: ignore[type-arg]
 
 
 class Named(click.ParamType):  # type: ignore[type-arg]
-    """The name of a criterion or a display, built in or of another package."""
+    """The name of a criterion or another part, built in or of another package."""
 
     def __init__(self, kind: str) -> None:
         self.name = kind
@@ -103,3 +104,11 @@ class Named(click.ParamType):  # type: ignore[type-arg]
         raise click.BadParameter(
             f"{value!r} is not one of {', '.join(map(repr, names_of(self.name)))}."
         )
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The names that begin like this, those of other packages among them."""
+        registered(self.name)
+        names = names_of(self.name)
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]

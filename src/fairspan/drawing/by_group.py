@@ -24,7 +24,7 @@ from fairspan.drawing.labels import (
 from fairspan.drawing.layout import plain_numbers, set_shares
 from fairspan.drawing.picture import Picture
 from fairspan.formatting.names import label_of, spoken
-from fairspan.formatting.numbers import count
+from fairspan.formatting.numbers import count, percent
 from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -58,10 +58,12 @@ class AuditPicture(Picture):
     values : (m, k) array
         NaN where there is none.
     low, high : (m, k) arrays or None
-        Ends of the 95 % intervals; NaN where there is none.
+        Ends of the intervals; NaN where there is none.
     plain : tuple of int
         Positions of the models that are ordinary PCA.
     quantity : {"expected loss", "error", "loss", "variance kept"}
+    level : float
+        Of the intervals.
     """
 
     groups: tuple[str, ...]
@@ -71,6 +73,7 @@ class AuditPicture(Picture):
     high: FloatArray | None = None
     plain: tuple[int, ...] = ()
     quantity: AuditQuantity = "error"
+    level: float = 0.95
 
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
@@ -99,7 +102,7 @@ class AuditPicture(Picture):
         axes.set_xlabel(_LABELS[self.quantity])
         beside = set_rows(axes, self.groups)
         labels = labels_within(axes, self.models, width_of(axes) / 2.5, 10)
-        note = "" if self.low is None else "Lines are 95 % confidence intervals."
+        note = "" if self.low is None else f"Lines are {percent(self.level)} confidence intervals."
         head(axes, _TITLES[self.quantity], handles, labels, note=note, beside=beside)
         return (axes,)
 

@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from fairspan.auditing.expected_losses import expectations
+from fairspan.auditing.intervals import LEVEL
 from fairspan.drawing.picture import Display
 from fairspan.errors import (
     FairspanWarning,
@@ -53,6 +55,9 @@ def write_report(
     name: str | None = None,
     title: str | None = None,
     displays: Sequence[Any] | None = None,
+    folds: int | None = 10,
+    level: float = LEVEL,
+    material: float = 0.01,
 ) -> dict[str, Any]:
     """Write a web page: what PCA does to each group, and what fair criteria change and cost.
 
@@ -100,6 +105,13 @@ def write_report(
     displays : sequence of str or Display, optional
         Pictures beside those of every page, such as "loadings", of the main answer; or displays
         that were made already. `frame()` of each is among the facts.
+    folds : int or None
+        Parts of the rows, each of which stands for new rows, as in :func:`fairspan.audit`; None for
+        figures on the rows alone.
+    level : float
+        Of the intervals, above 0.5 and below 1.
+    material : float
+        The least loss that matters, as a share of a group's variance, from 0 to below 1.
 
     Returns
     -------
@@ -136,7 +148,8 @@ def write_report(
     """
     chosen = (n_components, center, scale)
     asked = (n_components, "global" if center is None else center, bool(scale))
-    settings = ReportSettings.of(criterion, criteria, *asked, displays)
+    estimates = expectations(folds, level, material, 0, by_cluster=False)
+    settings = ReportSettings.of(criterion, criteria, *asked, displays, estimates)
     _check_test(models, test)
     _check_names(name, title)
     limit = GroupLimit(max_groups)
@@ -167,11 +180,14 @@ def write_report(
         scale=scale,
         name=name,
         title=title,
+        folds=folds,
+        level=level,
+        material=material,
     )
     given = () if models is None else read_models(models, moments)
     if given:
         asked = like_the_first(given[0], *chosen)
-        settings = ReportSettings.of(criterion, criteria, *asked, displays)
+        settings = ReportSettings.of(criterion, criteria, *asked, displays, estimates)
         check_size(moments.n_features, settings)
     held_out = None if test is None else rows_beside(*test, {})
     facts = facts_of(moments, rows, settings, origin, models=given, test=held_out)

@@ -45,13 +45,13 @@ class Auto:
         return able.solve(problem, tol, random_state)
 
 
-def solver_of(solver: object) -> Solver:
-    """A solver from its name, or the object itself.
+def solver_of(solver: object, **parameters: Any) -> Solver:
+    """A solver from its name and parameters, or the object itself.
 
     Raises
     ------
     InvalidParameter
-        An unknown name.
+        An unknown name or parameter, or a parameter out of range.
     InvalidType
         Neither a name nor a solver.
 
@@ -60,7 +60,7 @@ def solver_of(solver: object) -> Solver:
     >>> solver_of("boundary")
     BoundarySearch(eigen='auto')
     """
-    return cast(Solver, object_of("solver", solver, Solver))
+    return cast(Solver, object_of("solver", solver, Solver, parameters))
 
 
 def check_accepted(solver: Solver, problem: Problem) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fairspan import registry
+from fairspan.auditing.expected_losses import USUAL, Expectations
 from fairspan.auditing.models import Audited, read_model
 from fairspan.drawing.picture import Display
 from fairspan.errors import FairspanError, Incompatible, InvalidInput, InvalidType, kind_of
@@ -47,6 +48,8 @@ class ReportSettings:
     scale : bool
     displays : tuple of str or Display
         Pictures beside those of every page.
+    estimates : Expectations
+        How what new rows would show is estimated.
     """
 
     criterion: Criterion
@@ -56,6 +59,7 @@ class ReportSettings:
     center: Center
     scale: bool
     displays: tuple[str | Display, ...] = ()
+    estimates: Expectations = USUAL
 
     @classmethod
     def of(
@@ -66,6 +70,7 @@ class ReportSettings:
         center: Any,
         scale: Any,
         displays: Sequence[object] | None = None,
+        estimates: Expectations = USUAL,
     ) -> "ReportSettings":
         """Read and check settings.
 
@@ -102,7 +107,8 @@ class ReportSettings:
         if center != "group":  # there it is not what everybody calls PCA, but one more criterion
             chosen = [each for each in chosen if each.name != PLAIN]
         are_chosen = criteria is not None
-        return cls(main, tuple(chosen), are_chosen, n_components, center, scale, tuple(wanted))
+        told = (n_components, center, scale, tuple(wanted), estimates)
+        return cls(main, tuple(chosen), are_chosen, *told)
 
     @property
     def is_plain(self) -> bool:

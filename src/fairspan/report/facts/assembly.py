@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.auditing.audit import Audit
+from fairspan.auditing.expected_losses import Expectations
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import group_name
 from fairspan.errors import InvalidInput, running_out_told
@@ -95,7 +96,7 @@ def facts_of(
             scale=asked.scale,
         )
         answers = answers_of(moments, asked, d)
-    audit, folds = audit_of(answers, rows, moments, max_memory)
+    audit, folds = audit_of(answers, rows, moments, asked.estimates, max_memory)
     settings = _settings_facts(answers, asked, d)
     # Hundreds of small eigenproblems: where cores are shared, threads would wait for each other.
     with threads_of(None):
@@ -110,7 +111,7 @@ def facts_of(
             "models": models_facts(answers, audit),
             "unavailable": [{"name": name, "why": why} for name, why in answers.without],
             **curves,
-            "given": _given_facts(models, rows, test, moments, max_memory),
+            "given": _given_facts(models, rows, test, moments, asked.estimates, max_memory),
             "downstream": downstream_facts(rows, moments, answers, asked, models, audit.level),
             "displays": [],
             "findings": findings_facts(answers, audit),
@@ -127,13 +128,19 @@ def _given_facts(
     rows: Rows | None,
     test: Rows | None,
     moments: GroupMoments,
+    estimates: Expectations,
     max_memory: int | None,
 ) -> dict[str, Any] | None:
     if not models:
         return None
     held_out = test is not None
     return given_facts(
-        models, test if held_out else rows, moments, held_out=held_out, max_memory=max_memory
+        models,
+        test if held_out else rows,
+        moments,
+        held_out=held_out,
+        estimates=estimates,
+        max_memory=max_memory,
     )
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairspan.auditing.audit import Audit, audit_in_folds, audit_moments, audit_rows
-from fairspan.auditing.expected_losses import USUAL
+from fairspan.auditing.expected_losses import USUAL, Expectations
 from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
 from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
 from fairspan.moments.folds import FoldMoments
@@ -28,7 +28,11 @@ _FIGURES = (
 
 
 def audit_of(
-    answers: Answers, rows: Rows | None, moments: GroupMoments, max_memory: int | None = None
+    answers: Answers,
+    rows: Rows | None,
+    moments: GroupMoments,
+    estimates: Expectations = USUAL,
+    max_memory: int | None = None,
 ) -> tuple[Audit, FoldMoments | None]:
     """The audit of all answers, and moments by fold; of many groups, not all have estimates."""
     audited = answers.audited
@@ -41,7 +45,7 @@ def audit_of(
         for each, answer in zip(audited, answers, strict=True)
         if is_refitted(answer, moments.n_groups)
     ]
-    options = replace(USUAL, has_labels=moments.by_label is not None, max_memory=max_memory)
+    options = replace(estimates, has_labels=moments.by_label is not None, max_memory=max_memory)
     some, folds = audit_in_folds(chosen, rows, moments, options=options)
     if len(chosen) == len(audited):
         return some, folds

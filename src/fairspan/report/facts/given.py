@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairspan.auditing.audit import Audit, audit_moments, audit_rows
-from fairspan.auditing.expected_losses import USUAL
+from fairspan.auditing.expected_losses import USUAL, Expectations
 from fairspan.auditing.models import Audited, audited_pca, models_of
 from fairspan.auditing.results import ModelAudit, group_name
 from fairspan.formatting.names import spoken
@@ -56,6 +56,7 @@ def given_facts(
     moments: GroupMoments,
     *,
     held_out: bool,
+    estimates: Expectations = USUAL,
     max_memory: int | None = None,
 ) -> dict[str, Any]:
     """What the models do to each group.
@@ -69,6 +70,7 @@ def given_facts(
         Of the rows of the page.
     held_out : bool
         Whether the rows are others than those of the page.
+    estimates : Expectations
     max_memory : int, optional
     """
     if rows is None:
@@ -76,7 +78,7 @@ def given_facts(
     else:
         known = None if held_out else moments
         has_labels = not held_out and moments.by_label is not None
-        options = replace(USUAL, has_labels=has_labels, max_memory=max_memory)
+        options = replace(estimates, has_labels=has_labels, max_memory=max_memory)
         audit = audit_rows(audited, rows, known, options=options)
     by_name = {each.name: each for each in audited}
     return {

@@ -15,7 +15,15 @@ from fairspan.version import __version__
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn")
 # What write_report takes where nothing is said.
-_DEFAULTS = ("'minimax_loss'", "'global'", "False", "None")
+_DEFAULTS = {
+    "criterion": ("'minimax_loss'",),
+    "center": ("None", "'global'"),
+    "scale": ("None", "False"),
+    "folds": ("10",),
+    "level": ("0.95",),
+    "material": ("0.01",),
+}
+_NOTHING = ("None",)
 
 
 @dataclass(frozen=True)
@@ -107,7 +115,9 @@ def origin_of_call(
         given = ", ".join(words)
         moments = f"moments = GroupMoments.from_rows({given})"
     told = {key: _spelled(value) for key, value in settings.items()}
-    chosen = [f"{key}={text}" for key, text in told.items() if text not in _DEFAULTS]
+    chosen = [
+        f"{key}={text}" for key, text in told.items() if text not in _DEFAULTS.get(key, _NOTHING)
+    ]
     name, title = settings["name"], settings["title"]
     if name is None:
         name = Path(X).name if _is_path(X) else "these rows"

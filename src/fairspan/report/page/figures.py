@@ -14,7 +14,7 @@ from fairspan.drawing.expected_losses import ExpectedLossPicture
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.group_losses import GroupLossPicture
 from fairspan.formatting.names import called, spoken
-from fairspan.formatting.numbers import interval, number
+from fairspan.formatting.numbers import interval, number, percent
 from fairspan.report.page.inline_figures import Drawn, Point, draw
 from fairspan.report.page.lookups import Facts, has_estimates, main_of, plain_of
 from fairspan.typing import FloatArray
@@ -35,14 +35,16 @@ def of_plain(facts: Facts) -> Drawn:
         low=_values(model, "error_low")[None, drawn] if has_intervals else None,
         high=_values(model, "error_high")[None, drawn] if has_intervals else None,
         plain=(0,),
+        level=facts["level"],
     )
     told = [
         f"{called(group['group'])} {number(group['error'])}"
         + (f" ({interval(group['error_low'], group['error_high'])})" if has_intervals else "")
         for group in groups
     ]
-    whose = _whose(facts, drawn)
-    caption = f"Error of {whose} under PCA" + (", with its 95 % interval." * has_intervals or ".")
+    level = percent(facts["level"])
+    with_interval = f", with its {level} interval." if has_intervals else "."
+    caption = f"Error of {_whose(facts, drawn)} under PCA{with_interval}"
     return draw(picture, "p", caption, f"Errors under PCA: {'; '.join(told)}.")
 
 
