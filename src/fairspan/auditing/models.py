@@ -198,7 +198,7 @@ def _moments_of(read: ReadModel) -> Moments | None:
 
 def _with_plain_beside(audited: Sequence[Audited]) -> list[Audited]:
     """Add one ordinary PCA for each dimension, centre, scaling and set of training rows."""
-    plain: dict[_Kind, str] = {_kind_of(m): m.name for m in audited if m.moments and m.is_plain_pca}
+    plain: dict[_Kind, str] = {_kind_of(m): m.name for m in audited if m.is_plain_pca}
     wanted = {_kind_of(m): m for m in audited if m.moments and _kind_of(m) not in plain}
     taken = {each.name for each in audited}
     added = []
@@ -224,8 +224,9 @@ _Kind = tuple[int, str, bool, bytes]
 
 def _kind_of(each: Audited) -> _Kind:
     scaled = each.subspace.scale is not None
-    # The same rows give the same bytes; other rows other means.
-    rows = b"" if each.moments is None else each.moments.means.tobytes()
+    # The same rows give the same bytes; other rows other means. A saved model has one of all rows.
+    own = each.subspace.mean if each.moments is None else each.moments.means
+    rows = b"" if own is None else own.tobytes()
     return each.subspace.dimension, each.subspace.center, scaled, rows
 
 

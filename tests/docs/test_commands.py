@@ -1,0 +1,105 @@
+"""Every command line in README and docs runs as it stands, on tables that have what it names."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairspan import FairPCA, GroupMoments, cli
+from real_data import path_of
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_BLOCK = re.compile(
+    r"^```(?:text)?\n(fairspan .*?)^```\n(?:\n+```text\n(Verdict.*?)^```)?", re.S | re.M
+)
+# What wants a cluster is tested with one: tests/rows/test_on_dask.py and test_spark_engine.py.
+NEEDS_A_CLUSTER = "--scheduler"
+TEXTS = ("sex", "old", "progressed", "recovered", "tumour")
+# The table of the census, as it is published; its columns here stand beside the encoded ones.
+CENSUS = ("age", "education_num", "capital_gain", "capital_loss", "hours_per_week")
+TEXTS_OF_CENSUS = ("workclass", "education", "marital_status", "occupation", "relationship")
+TEXTS_OF_CENSUS += ("race", "sex", "native_country", "fnlwgt")
+
+
+def blocks_of(page):
+    """The commands of each block, and what the page shows of the last one."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        ([line for line in block.replace("\\\n", " ").splitlines() if line], shown)
+        for block, shown in _BLOCK.findall(text)
+    ]
+
+
+def people(words):
+    """A table with the columns of text that a command names."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(240, 11)), columns=[f"x{i}" for i in range(11)])
+    frame.insert(0, "id", np.arange(240))
+    frame["x0"] *= np.where(np.arange(240) % 2, 1, 3)
+    for name in TEXTS:
+        if name in words:
+            frame[name] = np.where(rng.random(240) < 0.4, "yes", "no")
+    if {"--one-hot", "--unseen"}.intersection(words):
+        frame["job"] = rng.choice(["clerk", "smith"], 240)
+        frame.loc[3, "x1"] = np.nan
+    return frame
+
+
+def census(name):
+    frame = pd.read_parquet(path_of(f"{name}.parquet"))
+    raw = frame[[*CENSUS]].copy()
+    for column in TEXTS_OF_CENSUS:
+        raw[column] = frame[f"meta__{column}"]
+    return raw.assign(income=frame["label__income_gt_50k"])
+
+
+def provide(word, words):
+    """What a command reads, unless an earlier one has written it."""
+    path = Path(word)
+    if path.stem.startswith("adult_") and not path.exists():
+        census(path.stem).to_csv(path, index=False)
+    elif path.stem.startswith("adult_"):
+        return
+    elif path.suffix == ".csv":
+        people(words).to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        people(words).to_parquet(path)
+    elif word == "people/":
+        path.mkdir(exist_ok=True)
+        for part in range(3):
+            people(words).iloc[part::3].to_parquet(path / f"{part}.parquet")
+    elif path.suffix == ".moments" and not path.exists():
+        GroupMoments.from_rows(people(["sex"]), "sex").save(path)
+    elif path.suffix == ".model" and not path.exists():
+        moments = GroupMoments.from_rows(people(["sex"]), "sex")
+        FairPCA(2).fit_moments(moments).subspace_.save(path)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks_of(page)], ids=lambda page: page.stem
+)
+def test_every_command_runs(page, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    for lines, shown in blocks_of(page):
+        for line in lines:
+            words = shlex.split(line, comments=True)[1:]
+            if NEEDS_A_CLUSTER in words:
+                continue
+            written = words[words.index("-o") + 1] if "-o" in words else None
+            for word in words[1:]:
+                if word != written:
+                    provide(word, words)
+            capfd.readouterr()
+            assert cli.run(words) == 0, (line, capfd.readouterr().err)
+        if shown:
+            assert shown in capfd.readouterr().out, lines
+
+
+def test_commands_are_found():
+    commands = {line.split()[1] for page in PAGES for lines, _ in blocks_of(page) for line in lines}
+    assert commands == set(cli.fairspan.commands)
+    assert sum(bool(shown) for page in PAGES for _, shown in blocks_of(page)) >= 3
