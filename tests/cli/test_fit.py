@@ -135,7 +135,7 @@ def test_the_same_data_give_the_same_bytes(run, data, tmp_path):
 
 def test_an_earlier_model_is_replaced_and_nothing_else_is_left(run, data, model, tmp_path):
     before = model.read_bytes()
-    run("fit", data, "--group", "age", "-d", 3, "-o", model)
+    run("fit", data, "--group", "age", "-d", 3, "-o", model, "--force")
     assert model.read_bytes() != before
     assert {path.name for path in tmp_path.iterdir()} == {"data.csv", "fair.model"}
 
@@ -181,3 +181,39 @@ def test_labels_that_the_terminal_cannot_show_stop_nothing(installed, table, fea
     facts = installed("audit", path, "--group", "age", "--json", env=settings).facts
     labels = [group["group"] for group in facts["models"][0]["groups"]]
     assert labels == sorted(pd.unique(named["age"]))
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (["-d", 3], "dimensions: 2, now 3"),
+        (["-d", 2, "--standardize"], "standardize: False, now True"),
+        (["-d", 2, "--center", "group"], "center: global, now group"),
+        (["-d", 2, "--criterion", "total_error"], "criterion: minimax_loss, now total_error"),
+    ],
+)
+def test_a_model_of_other_settings_is_replaced_by_force_alone(run, data, tmp_path, other, said):
+    model = tmp_path / "fair.model"
+    first = ("fit", data, "--group", "age", "-o", model)
+    assert run(*first, "-d", 2).status == 0
+    before = model.read_bytes()
+    assert run(*first, "-d", 2).status == 0  # the same again
+    refused = run(*first, *other)
+    assert refused.status == 2
+    assert said in refused.err
+    assert model.read_bytes() == before
+    assert run(*first, *other, "--force").status == 0
+    assert model.read_bytes() != before
+
+
+def test_a_file_that_is_no_model_is_replaced_by_force_alone(run, data, tmp_path):
+    path = tmp_path / "notes"
+    path.write_text("do not lose this")
+    command = ("fit", data, "--group", "age", "-d", 2, "-o", path)
+    assert "is no model" in run(*command).err
+    assert path.read_text() == "do not lose this"
+    moments = tmp_path / "age.moments"
+    run("moments", data, "--group", "age", "-o", moments)
+    assert "no model that can be read" in run(*command[:-1], moments).err
+    assert run(*command, "--force").status == 0
+    assert fs.FairSubspace.load(path).n_components == 2

@@ -75,7 +75,7 @@ def test_the_command_line_knows_every_parameter_and_no_other(name):
 def test_it_is_what_python_fits(run, data, table, features, tmp_path, arguments, criterion, shown):
     options = [f"--param={each}" for each in arguments[1:]]
     options += ["--criterion", *arguments[:1]] if arguments else []
-    command = ("fit", data, "--group", "age", "-d", 2, *options, "-o", tmp_path / "m")
+    command = ("fit", data, "--group", "age", "-d", 2, *options, "--force", "-o", tmp_path / "m")
     certificate = run(*command, "--json").facts["certificate"]
     in_python = fs.FairPCA(2, criterion=criterion).fit(
         table[features], sensitive_features=table["age"]
@@ -129,7 +129,7 @@ def test_groups_are_named_as_tables_print_them(run, table, tmp_path, columns, na
     path = tmp_path / "t.parquet"
     frame.to_parquet(path)
     groups = [word for name in columns for word in ("--group", name)]
-    command = ("fit", path, *groups, "-d", 1, "-o", tmp_path / "m")
+    command = ("fit", path, *groups, "-d", 1, "--force", "-o", tmp_path / "m")
     for protected, text in enumerate(["old", "young"]):
         facts = run(
             *(*command, "--json", "--criterion", "disparity", "--param"),
@@ -218,7 +218,7 @@ def test_groups_that_print_alike_are_told_apart_by_nothing(refused, table, featu
 
 
 def test_the_order_of_the_options_does_not_matter(run, data, tmp_path):
-    command = ("fit", data, "--group", "age", "-d", 2, "--json", "-o", tmp_path / "m")
+    command = ("fit", data, "--group", "age", "-d", 2, "--json", "--force", "-o", tmp_path / "m")
     options = ("--criterion", "error_gap"), ("--param", "penalty=3")
     one = run(*command, *options[0], *options[1]).facts
     assert run(*command, *options[1], *options[0]).facts == one
@@ -241,7 +241,7 @@ def test_a_bound_that_is_not_known_is_not_called_infinite(run, data, tmp_path, m
         return replace(fit, solution=replace(fit.solution, **unknown))
 
     monkeypatch.setattr(fitting, "fit_subspace", without_bound)
-    command = ("fit", data, "--group", "age", "-d", 2, "-o", tmp_path / "m")
+    command = ("fit", data, "--group", "age", "-d", 2, "--force", "-o", tmp_path / "m")
     words = run(*command).out
     certificate = unwrapped(words[words.index("Certificate") :])
     assert "no bound is known" in certificate
@@ -275,7 +275,19 @@ def test_numbers_as_texts_stay_texts():
 def test_four_groups_of_two_attributes(run, table, features, tmp_path):
     path = tmp_path / "t.csv"
     table.to_csv(path, index=False)
-    command = ("fit", path, "--group", "age", "--group", "sex", "-d", 2, "-o", tmp_path / "m")
+    command = (
+        "fit",
+        path,
+        "--group",
+        "age",
+        "--group",
+        "sex",
+        "-d",
+        2,
+        "--force",
+        "-o",
+        tmp_path / "m",
+    )
     facts = run(*command, "--criterion", "error_gap", "--param", "penalty=0.3", "--json").facts
     fair = facts["models"][1]
     labels = list(zip(table["age"], table["sex"], strict=True))

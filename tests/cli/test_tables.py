@@ -107,7 +107,7 @@ def test_categories_become_indicators_as_in_sklearn(run, people, tmp_path, endin
     path = tmp_path / f"rows.{ending}"
     people = people.drop(columns="id")
     getattr(people, f"to_{ending}")(path, index=False)
-    model = tmp_path / "fair.model"
+    model = tmp_path / "m"
     run("fit", path, "--group", "sex", "--one-hot", "-d", 2, "-o", model)
     encoder, names = one_hot_by_sklearn(people)
     X = np.hstack([people[["age", "height"]], encoder.transform(people[["job"]])])
@@ -127,7 +127,7 @@ def test_categories_become_indicators_as_in_sklearn(run, people, tmp_path, endin
 
 def test_a_category_that_the_model_does_not_know(run, refused, people, tmp_path):
     people.drop(columns="id").to_csv(tmp_path / "rows.csv", index=False)
-    model = tmp_path / "fair.model"
+    model = tmp_path / "m"
     run("fit", tmp_path / "rows.csv", "--group", "sex", "--one-hot", "-d", 2, "-o", model)
     new = people[["age", "height", "job"]][:5].copy()
     new.loc[3, "job"] = "pilot"
@@ -161,7 +161,7 @@ def test_missing_numbers_take_the_mean(run, people, tmp_path, weight):
     frame.loc[rng.random(90) < 0.2, "age"] = np.nan
     frame.loc[rng.random(90) < 0.1, "height"] = np.nan
     frame.to_csv(tmp_path / "rows.csv", index=False)
-    model = tmp_path / "fair.model"
+    model = tmp_path / "m"
     words = ["--group", "sex", "-d", 1, "--on-missing", "mean", "-o", model]
     words += ["--weight", "w"] if weight else ["--exclude", "w"]
     run("fit", tmp_path / "rows.csv", *words)
@@ -196,7 +196,7 @@ def test_columns_are_kept_beside_the_components(run, people, tmp_path, ending, o
     frame = people.astype({"height": float})
     frame.loc[[3, 50], "height"] = np.nan
     frame.to_csv(tmp_path / "rows.csv", index=False)
-    model = tmp_path / "fair.model"
+    model = tmp_path / "m"
     words = ["--features", "age", "--features", "height", "--on-missing", "drop"]
     run("fit", tmp_path / "rows.csv", "--group", "sex", *words, "-d", 1, "-o", model)
     out = tmp_path / f"out.{ending}"
@@ -216,7 +216,7 @@ def test_columns_are_kept_beside_the_components(run, people, tmp_path, ending, o
 
 def test_what_transform_refuses(refused, people, tmp_path, run):
     people.to_csv(tmp_path / "rows.csv", index=False)
-    model = tmp_path / "fair.model"
+    model = tmp_path / "m"
     run(
         "fit",
         tmp_path / "rows.csv",

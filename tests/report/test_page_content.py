@@ -390,3 +390,11 @@ def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to
     assert all(f"group {g:02d}" in box.text for box in boxes for g in range(18))
     chosen = facts_by(X, labels, 2, criteria=["error_gap"])
     assert [each["name"] for each in chosen["models"]] == ["PCA", "minimax_loss", "error_gap"]
+
+
+def test_a_page_of_so_few_rows_that_nothing_can_be_expected():
+    rng = np.random.default_rng(0)
+    facts = facts_by(rng.normal(size=(6, 4)), [*"aaabbb"], 2)
+    page = tree_of(page_of(facts))
+    assert facts["verdict"]["kind"] == "cannot tell"
+    assert facts["verdict"]["sentence"] in " ".join(page.with_id("summary").text.split())

@@ -139,6 +139,7 @@ def audit(
 )
 @options.DATA
 @output_option("-o", "--output", "model", type=OUT, required=True, help="Where to save the model.")
+@output_option("--force", is_flag=True, help="Replace a file that is no model of these settings.")
 @options.reads_rows
 @options.chooses_dimension
 @fitting_options.fits
@@ -147,6 +148,7 @@ def audit(
 def fit(
     data: Path | str,
     model: Path,
+    force: bool,
     reading: Reading,
     n_components: int | float | None,
     center: str,
@@ -160,11 +162,13 @@ def fit(
 ) -> None:
     """Fit fair PCA to DATA and save it; print PCA beside it, and the proof of optimality."""
     from fairspan.cli import inputs, output
-    from fairspan.cli.fitting import fair_models
+    from fairspan.cli.fitting import fair_models, refuse_replacing
     from fairspan.storage import writing
 
     refuse_overwriting(model, data)
     refuse_text(model, "A model is")
+    if not force:
+        refuse_replacing(model, n_components, center, standardize, fitting)
     options.refuse_without_folds(folds, clusters)
     table = inputs.open_input(data, reading, clusters)
     wanted = inputs.wanted_estimates(folds, level, material, by_cluster=clusters is not None)

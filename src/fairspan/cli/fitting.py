@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ from fairspan.auditing.models import Audited, audited_pca, read_model
 from fairspan.cli.fitting_options import Fitting
 from fairspan.cli.inputs import Table, tell_dimension
 from fairspan.cli.parameters import Value
-from fairspan.errors import UnknownGroup
+from fairspan.errors import CorruptFile, UnknownGroup
 from fairspan.estimator.fitting import Fit, fit_subspace
 from fairspan.formatting.names import spoken
 from fairspan.moments.group_moments import GroupMoments
@@ -18,6 +19,8 @@ from fairspan.problem.criteria import declares
 from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.rows.groups import Label, listed, spelled
 from fairspan.solvers.choose import solver_of
+from fairspan.storage import is_archive
+from fairspan.subspace import FairSubspace
 
 # Of solvers that start anywhere: the same command gives the same model.
 _SEED = 0
@@ -55,6 +58,36 @@ def fair_models(
     plain = audited_pca(moments, d, center, scale=standardize)
     fair = read_model("fair", fit.subspace)
     return fit, [plain, replace(fair, baseline=plain.name)]
+
+
+def refuse_replacing(
+    path: Path, n_components: int | float | None, center: str, standardize: bool, asked: Fitting
+) -> None:
+    """Raise a usage error where a file would be replaced that is no model of these settings."""
+    if not path.is_file() or path.stat().st_size == 0:
+        return
+    if not is_archive(path):
+        raise click.UsageError(f"{path} is no model; replace it with --force, or name another.")
+    try:
+        old = FairSubspace.load(path)
+    except CorruptFile:
+        raise click.UsageError(
+            f"{path} is no model that can be read; replace it with --force, or name another."
+        ) from None
+    provenance = old.provenance
+    settings: dict[str, tuple[object, object]] = {
+        "criterion": (None if provenance is None else provenance.criterion, asked.criterion),
+        "center": (old.center, center),
+        "standardize": (old.scale is not None, standardize),
+    }
+    if isinstance(n_components, int):
+        settings["dimensions"] = (old.n_components, n_components)
+    for name, (before, now) in settings.items():
+        if before != now:
+            raise click.UsageError(
+                f"{path} holds a model of other settings ({name}: {before}, now {now}); replace "
+                "it with --force, or name another."
+            )
 
 
 def with_labels(parameters: Mapping[str, Value], labels: Sequence[Label]) -> dict[str, Any]:

@@ -190,5 +190,8 @@ def _options_of(reading: Reading) -> Iterator[str]:
         if value == each.default or each.name in _OF_NO_ROWS:
             continue
         option = "--group" if each.name == "groups" else f"--{each.name.replace('_', '-')}"
+        if value is True:
+            yield option
+            continue
         for text in value if isinstance(value, tuple) else (value,):
             yield from (option, str(text))

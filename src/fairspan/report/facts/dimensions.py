@@ -14,14 +14,13 @@ from fairspan.certificates.solution import Solution
 from fairspan.errors import Incompatible
 from fairspan.moments.folds import FoldMoments, SummedFolds
 from fairspan.problem.problem import Problem
-from fairspan.report.facts.answers import MANY_GROUPS, Answers
+from fairspan.report.facts.answers import Answers
 from fairspan.solvers.choose import Auto
 from fairspan.typing import FloatArray
 
 MOST = 40
-# Beyond so many features, or with many groups, each dimension takes its time; with more than two
-# groups, some.
-_MANY_FEATURES, _MOST_OF_MANY, _MOST_OF_SEVERAL = 300, 16, 24
+# Of many features, or of more than two groups, each dimension takes its time.
+_MANY_FEATURES, _MOST_OF_MANY = 300, 16
 # As a share of the objective, as fits have it by default.
 _TOLERANCE = 1e-9
 
@@ -51,12 +50,11 @@ class AtDimension:
 
 
 def along_dimensions(answers: Answers) -> list[AtDimension]:
-    """Solve for 40 dimensions at most, 24 of three groups or more, that asked for among them."""
+    """Solve for 40 dimensions at most, 16 of three groups or more, that asked for among them."""
     main, pca = answers.main.fit, answers.plain.fit
     judged = main.problem
-    most = MOST if len(judged.labels) <= 2 else _MOST_OF_SEVERAL
-    if judged.n_features > _MANY_FEATURES or len(judged.labels) > MANY_GROUPS:
-        most = _MOST_OF_MANY
+    is_quick = len(judged.labels) <= 2 and judged.n_features <= _MANY_FEATURES
+    most = MOST if is_quick else _MOST_OF_MANY
     dimensions = chosen_dimensions(judged.n_features, main.subspace.dimension, most)
     found = []
     for d in dimensions:

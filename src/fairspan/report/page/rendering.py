@@ -139,8 +139,9 @@ def said(name: str, facts: Facts) -> Markup:
 
 def _sentences_of(facts: Facts) -> tuple[str, ...]:
     """Those that the facts have figures for."""
-    verdict = () if facts["verdict"] is None else ("verdict",)
-    return (*_SENTENCES, *verdict, *(_ON_NEW_ROWS if has_estimates(facts) else ()))
+    verdict = () if facts["verdict"] is None else ("verdict", "certainty", "not_estimated")
+    found = (*_SENTENCES, *verdict, *(_ON_NEW_ROWS if has_estimates(facts) else ()))
+    return tuple(dict.fromkeys(found))
 
 
 def _each_given(given: Facts) -> list[Table]:
