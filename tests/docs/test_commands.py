@@ -79,9 +79,15 @@ def provide(word, words):
         FairPCA(2).fit_moments(moments).subspace_.save(path)
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks_of(page)], ids=lambda page: page.stem
-)
+WITH_COMMANDS = [
+    # Two pages of 32,561 rows take their time.
+    pytest.param(page, id=page.stem, marks=[pytest.mark.long] if page.stem == "decide" else [])
+    for page in PAGES
+    if blocks_of(page)
+]
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS)
 def test_every_command_runs(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     for lines, shown in blocks_of(page):
