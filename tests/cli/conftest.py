@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from cli.json_schema import check_printed
 from fairspan import cli
 
 
@@ -36,8 +37,10 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
 
     def run_with(*arguments: object) -> Outcome:
         capfd.readouterr()
-        status = cli.run([str(each) for each in arguments])
-        return Outcome(status, *capfd.readouterr())
+        words = [str(each) for each in arguments]
+        done = Outcome(cli.run(words), *capfd.readouterr())
+        check_printed(words, done.status, done.out)
+        return done
 
     return run_with
 
@@ -56,6 +59,8 @@ def installed(tmp_path: Path) -> Run:
             cwd=tmp_path,
             **{"encoding": "utf-8", "timeout": 60, **keywords},
         )
+        if keywords.get("encoding", "utf-8") is not None:
+            check_printed([str(each) for each in arguments], done.returncode, done.stdout)
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     return run_with
