@@ -45,7 +45,8 @@ def of_plain(facts: Facts) -> Drawn:
     level = percent(facts["level"])
     with_interval = f", with its {level} interval." if has_intervals else "."
     caption = f"Error of {_whose(facts, drawn)} under PCA{with_interval}"
-    return draw(picture, "p", caption, f"Errors under PCA: {'; '.join(told)}.")
+    alternative = f"Errors under PCA: {'; '.join(told)}."
+    return draw(picture, "p", caption, alternative, is_narrow=True)
 
 
 def of_expected(facts: Facts, models: Sequence[Facts], key: str) -> Drawn:
@@ -68,7 +69,8 @@ def of_expected(facts: Facts, models: Sequence[Facts], key: str) -> Drawn:
     ]
     whose = _whose(facts, drawn)
     caption = f"Loss of {whose} to expect on new rows under {' and '.join(names)}."
-    return draw(picture, key, caption, f"Expected losses under {'. '.join(told)}.")
+    alternative = f"Expected losses under {'. '.join(told)}."
+    return draw(picture, key, caption, alternative, is_narrow=True)
 
 
 def _expectation(group: Facts) -> str:
@@ -99,7 +101,8 @@ def of_losses(facts: Facts) -> Drawn:
     ]
     whose = _whose(facts, drawn)
     caption = f"Excess loss of {whose} on these rows, under PCA and under {name}."
-    return draw(picture, "l", caption, f"Losses under PCA and {name}: {'; '.join(told)}.")
+    alternative = f"Losses under PCA and {name}: {'; '.join(told)}."
+    return draw(picture, "l", caption, alternative, is_narrow=True)
 
 
 def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
@@ -197,7 +200,7 @@ def of_frontier(facts: Facts) -> Drawn:
     if picture.outside():
         caption += " An arrow points to an answer outside the picture, whose errors are beside it."
     points: list[list[Point]] = [[(0, *point["errors"])] for point in steps["points"]]
-    return draw(picture, "f", caption, alternative, points, steps["start"])
+    return draw(picture, "f", caption, alternative, points, steps["start"], is_narrow=True)
 
 
 def of_displays(displays: Sequence[tuple[str, Any]]) -> list[Drawn]:

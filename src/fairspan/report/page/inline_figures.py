@@ -28,6 +28,8 @@ _MOST_MARKERS = 20
 _SIZE = (6.4, 4.6)
 # In points.
 _NARROW = 480
+# In inches: with it letters can be read in the window of a telephone.
+_NARROW_SCREEN = 4.4
 # Colours that the page sets, so that they can be light or dark.
 _VARIABLES = {
     labels.INK: "--ink",
@@ -96,6 +98,7 @@ def draw(
     start: int = 0,
     *,
     keeps_title: bool = False,
+    is_narrow: bool = False,
 ) -> Drawn:
     """Draw a picture, with a mark at each of the points of one step.
 
@@ -113,13 +116,16 @@ def draw(
         The step that is shown first.
     keeps_title : bool
         Whether the caption does not say what the title says.
+    is_narrow : bool
+        Whether it is drawn as narrow as the window of a telephone; wider pictures scroll there.
     """
     from matplotlib import rc_context, style
 
     # The same bytes, whatever style the reader has chosen for his own figures.
     with style.context("default"), reproducible(key):
         figure = empty_figure("the audit page")
-        figure.set_size_inches(*(picture.size() if hasattr(picture, "size") else _SIZE))
+        width, height = picture.size() if hasattr(picture, "size") else _SIZE
+        figure.set_size_inches(min(width, _NARROW_SCREEN) if is_narrow else width, height)
         with rc_context(labels.STYLE):
             axes = figure.add_subplot()
         picture.plot(ax=axes)
