@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from threading import Event, Thread
 from typing import Any, TextIO
 
@@ -78,8 +79,7 @@ def in_notebook() -> Callable[[str], None] | None:
     """What rewrites a line under a cell; None where no notebook runs."""
     if "ipykernel" not in sys.modules:
         return None
-    from IPython.display import display
-
+    display = import_module("IPython.display").display
     shown: Any = None
 
     def show(text: str) -> None:
