@@ -191,6 +191,17 @@ def test_nothing_is_shown_where_no_terminal_is(rows, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("at_once")
+def test_a_program_that_imports_what_notebooks_are_made_of_is_none(rows, capfd):
+    import ipykernel.kernelapp  # noqa: F401  (it brings IPython, and no shell)
+
+    X, groups = rows
+    with fs.show_progress():
+        fs.FairPCA(2).fit(X, sensitive_features=groups)
+    assert capfd.readouterr() == ("", "")
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True

@@ -77,7 +77,9 @@ def on_terminal(stream: TextIO) -> Callable[[str], None] | None:
 
 def in_notebook() -> Callable[[str], None] | None:
     """What rewrites a line under a cell; None where no notebook runs."""
-    if "ipykernel" not in sys.modules:
+    ipython: Any = sys.modules.get("IPython")
+    # Other programs import IPython too; a notebook has a shell of it with a kernel.
+    if ipython is None or not hasattr(ipython.get_ipython(), "kernel"):
         return None
     display = import_module("IPython.display").display
     shown: Any = None
