@@ -11,9 +11,8 @@ import click
 
 from fairspan import cli
 from fairspan.cli import options
-from fairspan.cli.progress_line import duration
-from fairspan.cli.terminal import width_of
-from fairspan.formatting.terminal_text import wrapped
+from fairspan.formatting.terminal_text import width_of, wrapped
+from fairspan.progress.line import duration
 from reproduction.registry import EXPERIMENTS, experiment_of
 
 if TYPE_CHECKING:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         TotalError,
     )
     from fairspan.problem.restrictions import CovarianceParity, MeanParity
+    from fairspan.progress.showing import show_progress
     from fairspan.report.writing import write_report
     from fairspan.rows.files.file_rows import FileRows
     from fairspan.solvers.many_groups.dual_newton import DualNewton
@@ -72,6 +73,7 @@ _HOMES = {
     "Verification": "fairspan.certificates.verification",
     "audit": "fairspan.auditing.audit",
     "frontier": "fairspan.trade_off.tracing",
+    "show_progress": "fairspan.progress.showing",
     "verify": "fairspan.certificates.verification",
     "write_report": "fairspan.report.writing",
 }
@@ -112,6 +114,7 @@ __all__ = [
     "metrics",
     "regression",
     "selection",
+    "show_progress",
     "verify",
     "write_report",
 ]

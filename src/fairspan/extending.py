@@ -15,6 +15,7 @@ from fairspan.problem.criteria import Criterion
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Limit, Problem
 from fairspan.problem.restrictions import Restriction
+from fairspan.progress.stages import Stage
 from fairspan.registry import register
 from fairspan.rows.checks import row_block
 from fairspan.rows.groups import CodedLabels
@@ -33,6 +34,7 @@ __all__ = [
     "RowOpener",
     "RowSource",
     "Solver",
+    "Stage",
     "TracePoint",
     "block_rows",
     "certified",

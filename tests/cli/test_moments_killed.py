@@ -225,8 +225,8 @@ def children_of(process):
 @pytest.mark.parametrize(
     ("engine", "seconds"),
     [
-        (["--jobs", "3"], 0.0),
-        (["--jobs", "3"], 0.3),
+        (["--jobs", "2"], 0.0),
+        (["--jobs", "2"], 0.3),
         (["--engine", "dask"], 0.1),
     ],
 )

@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fairspan.cli import progress_line
 from fairspan.cli.progress import estimated_rows, telling
-from fairspan.cli.progress_line import ProgressLine
 from fairspan.moments.of_rows import accumulate
+from fairspan.progress import line as progress_line
+from fairspan.progress.line import ProgressLine
+from fairspan.progress.showing import on_terminal
+from fairspan.progress.stages import Stage, listening
 from fairspan.rows.engines import InThisProcess, Processes
 from fairspan.rows.files.file_rows import FileRows
 
@@ -28,6 +30,11 @@ class Terminal(io.StringIO):
 def clock_in_steps_of(seconds):
     ticks = count()
     return lambda: next(ticks) * seconds
+
+
+def shown_on(terminal, clock, columns=80):
+    """Inside, a terminal shows how far things have come."""
+    return listening(ProgressLine(on_terminal(terminal), lambda: columns, clock))
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +56,17 @@ def read(source):
 
 def test_nothing_is_written_in_the_first_two_seconds(rows):
     terminal = Terminal()
-    # One reading of the clock at the start, and one after each of the blocks.
+    # Two readings of the clock at the start, and one after each of the blocks.
     n_blocks = len(list(rows.blocks()))
-    read(telling(rows, "reading", terminal, clock_in_steps_of(1.99 / n_blocks)))
+    with shown_on(terminal, clock_in_steps_of(1.99 / (n_blocks + 1))):
+        read(telling(rows, "reading"))
     assert terminal.getvalue() == ""
 
 
 def test_later_the_line_counts_rows_and_is_cleared_at_the_end(rows):
     terminal = Terminal()
-    values = read(telling(rows, "reading", terminal, clock_in_steps_of(1.0)))
+    with shown_on(terminal, clock_in_steps_of(1.0)):
+        values = read(telling(rows, "reading"))
     assert len(values) == 10_000
     *lines, blank, after = terminal.getvalue().split("\r")[1:]
     assert len(lines) >= 2
@@ -75,8 +84,8 @@ def test_the_line_is_cleared_when_reading_fails(wide_table, tmp_path):
     pq.write_table(broken, tmp_path / "broken.parquet")
     rows = FileRows.open(tmp_path / "broken.parquet")
     terminal = Terminal()
-    with pytest.raises(ValueError, match="NaN"):
-        read(telling(rows, "reading", terminal, clock_in_steps_of(1.0)))
+    with pytest.raises(ValueError, match="NaN"), shown_on(terminal, clock_in_steps_of(1.0)):
+        read(telling(rows, "reading"))
     assert "rows" in terminal.getvalue()
     assert terminal.getvalue().endswith(" \r")
 
@@ -84,7 +93,8 @@ def test_the_line_is_cleared_when_reading_fails(wide_table, tmp_path):
 def test_the_line_is_not_rewritten_more_often_than_it_can_be_read(rows):
     terminal = Terminal()
     n_blocks = len(list(rows.blocks()))
-    read(telling(rows, "reading", terminal, clock_in_steps_of(6.0 / n_blocks)))
+    with shown_on(terminal, clock_in_steps_of(6.0 / n_blocks)):
+        read(telling(rows, "reading"))
     assert 1 <= terminal.getvalue().count("reading") <= 4.0 / 0.2
 
 
@@ -93,7 +103,8 @@ LINES = "1.25,2.5\n" * 150_000
 
 def auditing(path):
     terminal = Terminal()
-    read(telling(FileRows.open(path), "auditing", terminal, clock_in_steps_of(1.5)))
+    with shown_on(terminal, clock_in_steps_of(1.5)):
+        read(telling(FileRows.open(path), "auditing"))
     return terminal.getvalue()
 
 
@@ -141,27 +152,27 @@ def test_nothing_is_estimated_where_lines_do_not_show_it(tmp_path):
         (12, "reading: 50"),
     ],
 )
-def test_on_a_narrow_terminal_the_line_is_shorter_and_never_wraps(columns, shown, monkeypatch):
-    monkeypatch.setattr(progress_line, "width_of", lambda stream: columns)
+def test_on_a_narrow_terminal_the_line_is_shorter_and_never_wraps(columns, shown):
     terminal = Terminal()
-    with ProgressLine("reading", 40_000_000, terminal, iter([0, 20]).__next__) as line:
-        line.add(20_000_000)
+    clock = iter([0, 0, 20]).__next__
+    with shown_on(terminal, clock, columns), Stage("reading", 40_000_000, "rows") as stage:
+        stage.add(20_000_000)
     assert terminal.getvalue().split("\r")[1] == shown
     assert len(shown) < columns
 
 
 def test_the_rows_stay_what_they_are(rows):
-    wrapped = telling(rows, "reading", Terminal(), clock_in_steps_of(1.0))
+    wrapped = telling(rows, "reading")
     assert (wrapped.n_rows, wrapped.feature_names) == (10_000, rows.feature_names)
     np.testing.assert_array_equal(read(wrapped), read(rows))
 
 
 def test_the_line_tells_the_rate_and_the_time_left():
     terminal = Terminal()
-    seconds = iter([0, 1, 20, 40]).__next__
-    with ProgressLine("reading", 40_000_000, terminal, seconds) as line:
+    clock = iter([0, 0, 1, 20, 40]).__next__
+    with shown_on(terminal, clock), Stage("reading", 40_000_000, "rows") as stage:
         for _ in range(3):
-            line.add(10_000_000)
+            stage.add(10_000_000)
     _, first, second, blank, after = terminal.getvalue().split("\r")
     assert first == "reading: 20,000,000 of 40,000,000 rows (50 %), 1.0 M rows/s, 20 s left"
     assert second.rstrip() == (
@@ -172,9 +183,9 @@ def test_the_line_tells_the_rate_and_the_time_left():
 
 def test_rows_that_were_read_before_count_for_the_share_but_not_for_the_rate():
     terminal = Terminal()
-    seconds = iter([0, 10]).__next__
-    with ProgressLine("reading", 1000, terminal, seconds, done=600) as line:
-        line.add(200)
+    clock = iter([0, 0, 10]).__next__
+    with shown_on(terminal, clock), Stage("reading", 1000, "rows", done=600) as stage:
+        stage.add(200)
     assert "reading: 800 of 1,000 rows (80 %), 20 rows/s, 10 s left" in terminal.getvalue()
 
 
@@ -195,7 +206,8 @@ def folder(tmp_path):
 def test_parts_are_counted_wherever_they_are_read(folder, engine):
     rows = replace(FileRows.open(folder, ["g"]), engine=engine)
     terminal = Terminal()
-    found = accumulate(telling(rows, "reading", terminal, clock_in_steps_of(3.0)))
+    with shown_on(terminal, clock_in_steps_of(3.0)):
+        found = accumulate(telling(rows, "reading"))
     assert found.to_bytes() == accumulate(rows).to_bytes()
     done = re.findall(r"reading: ([\d,]+) of 1,000 rows", terminal.getvalue())
     assert done == ["200", "400", "550", "700", "850", "1,000"]
@@ -209,7 +221,8 @@ def test_parts_of_unknown_size_are_counted_themselves(folder):
         (folder / f"{number}.csv").write_text("x,g\n1,a\n2,b\n")
     rows = replace(FileRows.open(folder, ["g"]), engine=Processes(2))
     terminal = Terminal()
-    accumulate(telling(rows, "reading", terminal, clock_in_steps_of(3.0)))
+    with shown_on(terminal, clock_in_steps_of(3.0)):
+        accumulate(telling(rows, "reading"))
     done = re.findall(r"reading: (\d) of 3 parts", terminal.getvalue())
     assert done == ["1", "2", "3"]
     assert "reading: 1 of 3 parts (33 %), 20 parts/min, 6 s left" in terminal.getvalue()
@@ -226,8 +239,9 @@ def test_nothing_is_written_where_no_terminal_is(run, data, tmp_path, monkeypatc
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_a_real_terminal_shows_progress_and_is_left_clean(data):
     code = (
-        "import sys; from fairspan.cli import main, progress_line\n"
-        "progress_line._PATIENCE = progress_line._EVERY = -1.0\n"
+        "import sys; from fairspan.cli import main\n"
+        "from fairspan.progress import line\n"
+        "line._PATIENCE = line._EVERY = -1.0\n"
         "main(sys.argv[1:])"
     )
     ours, theirs = os.openpty()

@@ -11,9 +11,9 @@ from itertools import count
 import pytest
 
 from fairspan import cli
-from fairspan.cli import progress_line
-from fairspan.cli.terminal import paint_on, width_of
-from fairspan.formatting.terminal_text import terminal_width
+from fairspan.cli.terminal import paint_on
+from fairspan.formatting.terminal_text import terminal_width, width_of
+from fairspan.progress import line as progress_line
 from reproduction.command import _Line
 
 fcntl = pytest.importorskip("fcntl", reason="needs a pseudo-terminal")

@@ -17,6 +17,7 @@ from fairspan.moments.center import Center
 from fairspan.moments.folds import FoldMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import SecondMoments
+from fairspan.progress.stages import Stage
 from fairspan.projector import Projector
 from fairspan.subspace import FairSubspace
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
@@ -92,9 +93,12 @@ def cross_fitted(
                     again[-1] = refits.of(each)
                 except FairspanError as error:
                     failures[each.name] = str(error.args[0])
-        return _best_of(firsts, training, whole), again
+        found = _best_of(firsts, training, whole)
+        stage.add()
+        return found, again
 
-    parts = in_threads(without, range(n_folds))
+    with Stage("fitting again without each part", n_folds, "parts") as stage:
+        parts = in_threads(without, range(n_folds))
     others = list(zip(*(found for found, _ in parts), strict=True))
     refits = [
         [projector for projector in again if projector is not None]

@@ -14,6 +14,7 @@ from fairspan.auditing.intervals import LEVEL, Estimate
 from fairspan.errors import InvalidInput
 from fairspan.metrics import leakage, statistical_parity
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.progress.stages import told
 from fairspan.rows.groups import Label, label_array
 from fairspan.rows.protocol import Rows
 from fairspan.subspace import FairSubspace
@@ -172,7 +173,10 @@ def downstream(rows: LabelledRows, refits: Mapping[str, Refit], level: float = L
     level : float
     """
     folds = _folds(rows)
-    found = {name: _classified(rows, folds, refit, level) for name, refit in refits.items()}
+    found = {
+        name: _classified(rows, folds, refits[name], level)
+        for name in told("classifying reduced rows", list(refits), "models")
+    }
     names = list(found)
     before = found[names[0]][0]
     outcomes = []

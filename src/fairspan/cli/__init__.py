@@ -23,6 +23,7 @@ from fairspan.cli.commands import (
 )
 from fairspan.cli.terminal import JSON_VERSION, complain
 from fairspan.errors import FairspanError
+from fairspan.progress.showing import show_progress
 from fairspan.version import __version__
 
 _OUT_OF_MEMORY = (
@@ -75,7 +76,8 @@ def run(
         try:
             # A report tells the command that made it.
             typed = sys.argv[1:] if arguments is None else arguments
-            status = command.main(typed, prog_name=name, standalone_mode=False, obj=list(typed))
+            with show_progress():
+                status = command.main(typed, prog_name=name, standalone_mode=False, obj=list(typed))
         except click.ClickException as error:
             error.show()
             tell_in_json(typed, error.format_message(), error.exit_code)

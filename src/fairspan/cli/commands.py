@@ -112,7 +112,7 @@ def audit(
     wanted = inputs.wanted_estimates(folds, level, material, by_cluster=clusters is not None)
     if by_dimension:
         from fairspan.cli import by_dimension as curve
-        from fairspan.cli.terminal import width_of
+        from fairspan.formatting.terminal_text import width_of
 
         found = curve.audit_by_dimension(table, center, wanted, standardize=standardize)
         words = curve.table_by_dimension(found, width_of(sys.stdout))

@@ -1,13 +1,11 @@
-"""Rows of files that tell on a terminal how many of them have been read, here or by an engine."""
+"""Rows of files that tell how many of them have been read, here or by an engine."""
 
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from fairspan.cli.progress_line import ProgressLine
+from fairspan.progress.stages import Stage, is_listening
 from fairspan.rows.engines import Engine, InThisProcess, Part
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.protocol import Fold, RowBlock
@@ -18,12 +16,7 @@ Result = TypeVar("Result")
 _START, _DIGITS = 1 << 16, 2
 
 
-def telling(
-    rows: Any,
-    what: str,
-    stream: TextIO | None = None,
-    clock: Callable[[], float] = time.monotonic,
-) -> Any:
+def telling(rows: Any, what: str) -> Any:
     """The same rows, telling how many have been read of files; others tell nothing.
 
     Parameters
@@ -31,15 +24,10 @@ def telling(
     rows : RowSource
     what : str
         What is being done, such as "reading".
-    stream : text file, optional
-        Standard error by default.
-    clock : callable
-        Seconds that have passed.
     """
     if not isinstance(rows, FileRows):
         return rows
-    stream = sys.stderr if stream is None else stream
-    engine = EngineWithProgress(rows.engine, what, rows.n_rows, stream, clock)
+    engine = EngineWithProgress(rows.engine, what, rows.n_rows)
     return _TellingRows(rows.table, rows.chosen, engine)
 
 
@@ -49,21 +37,21 @@ class _TellingRows(FileRows):
 
     def blocks(self) -> Iterator[RowBlock]:
         telling = cast(EngineWithProgress, self.engine)
-        with telling.line(self.n_rows, [self]) as line:
-            yield from _CountedRows(self.table, self.chosen, line=line).blocks()
+        with telling.stage(self.n_rows, [self]) as stage:
+            yield from _CountedRows(self.table, self.chosen, stage=stage).blocks()
 
 
 @dataclass(frozen=True)
 class _CountedRows(FileRows):
     """Rows that are read here, counted block by block."""
 
-    line: ProgressLine | None = None
+    stage: Stage | None = None
 
     def blocks(self) -> Iterator[RowBlock]:
-        assert self.line is not None
+        assert self.stage is not None
         for block in super().blocks():
             yield block
-            self.line.add(len(block.values) + block.n_dropped)
+            self.stage.add(len(block.values) + block.n_dropped)
 
 
 @dataclass(frozen=True)
@@ -76,15 +64,11 @@ class EngineWithProgress:
     what : str
     n_rows : int or None
         Of all parts, of which some may have been read before.
-    stream : text file
-    clock : callable
     """
 
     engine: Engine
     what: str
     n_rows: int | None
-    stream: TextIO
-    clock: Callable[[], float]
 
     def results(
         self, fold: Fold[Result], parts: Sequence[Part]
@@ -93,29 +77,29 @@ class EngineWithProgress:
         files = cast(Sequence[FileRows], parts)
         known = [part.n_rows or 0 for part in parts]
         if isinstance(self.engine, InThisProcess):
-            with self.line(self.n_rows, files, sum(known)) as line:
-                counted = [_CountedRows(each.table, each.chosen, line=line) for each in files]
+            with self.stage(self.n_rows, files, sum(known)) as stage:
+                counted = [_CountedRows(each.table, each.chosen, stage=stage) for each in files]
                 yield from self.engine.results(fold, counted)
             return
         total, unit, done = self.n_rows, "rows", (self.n_rows or 0) - sum(known)
         if total is None:
             total, unit, done, known = len(parts), "parts", 0, [1] * len(parts)
         n_done = 0
-        with ProgressLine(self.what, total, self.stream, self.clock, unit, done) as line:
+        with Stage(self.what, total, unit, done) as stage:
             for count, result in self.engine.results(fold, parts):
-                line.add(sum(known[n_done : n_done + count]))
+                stage.add(sum(known[n_done : n_done + count]))
                 n_done += count
                 yield count, result
 
-    def line(
+    def stage(
         self, n_rows: int | None, parts: Iterable[FileRows], n_left: int | None = None
-    ) -> ProgressLine:
-        """The line that counts rows; about how many there are where files do not tell."""
+    ) -> Stage:
+        """The stage that counts rows; about how many there are where files do not tell."""
         done = 0 if n_rows is None or n_left is None else n_rows - n_left
-        line = ProgressLine(self.what, n_rows, self.stream, self.clock, done=done)
-        if n_rows is None and self.stream.isatty():
-            line.total, line.is_estimate = estimated_rows(parts), True
-        return line
+        stage = Stage(self.what, n_rows, "rows", done)
+        if n_rows is None and is_listening():
+            stage.total, stage.is_estimate = estimated_rows(parts), True
+        return stage
 
 
 def estimated_rows(sources: Iterable[FileRows]) -> int | None:

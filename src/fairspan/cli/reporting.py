@@ -13,9 +13,9 @@ from fairspan.cli.fitting import with_labels
 from fairspan.cli.inputs import open_input
 from fairspan.cli.parameters import Value
 from fairspan.cli.reading import Reading
-from fairspan.cli.terminal import paint_on, width_of
+from fairspan.cli.terminal import paint_on
 from fairspan.errors import InvalidInput
-from fairspan.formatting.terminal_text import wrapped
+from fairspan.formatting.terminal_text import width_of, wrapped
 from fairspan.problem.posing import criterion_of
 from fairspan.report.facts.answers import PCA, ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of

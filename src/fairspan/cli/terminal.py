@@ -1,4 +1,4 @@
-"""What the command line writes to: how wide it is, and whether it shows colours.
+"""What the command line writes to, and whether it shows colours.
 
 Colours are for terminals alone, and not where the environment has NO_COLOR (no-color.org) or a
 terminal that calls itself dumb. Text is the same with and without them.
@@ -11,11 +11,10 @@ from typing import Any, Literal, TextIO
 import click
 
 from fairspan.formatting.terminal_text import Paint, Role, plain
+from fairspan.progress.stages import make_place
 
 # Of what --json prints: raised when a name or a meaning changes, not when names are added.
 JSON_VERSION = 1
-# Text is wrapped here, and earlier on a narrower terminal.
-_WIDTH = 80
 _LOOKS: dict[Role, dict[str, Any]] = {
     "error": {"fg": "red", "bold": True},
     "warning": {"fg": "yellow", "bold": True},
@@ -31,19 +30,9 @@ def paint_on(stream: TextIO) -> Paint:
     return _coloured if wanted and stream.isatty() else plain
 
 
-def width_of(stream: TextIO) -> int:
-    """Columns for text: those of the terminal, but 80 at most, and 80 where none is."""
-    if not stream.isatty():
-        return _WIDTH
-    try:
-        columns = os.get_terminal_size(stream.fileno()).columns
-    except (OSError, ValueError):  # it has no size to tell, or is a terminal in name only
-        return _WIDTH
-    return min(columns, _WIDTH) if columns > 0 else _WIDTH
-
-
 def complain(kind: Literal["error", "warning"], message: str) -> None:
     """Say on standard error what is wrong."""
+    make_place()
     mark = paint_on(sys.stderr)(f"fairspan: {kind}:", kind)
     click.echo(f"{mark} {message}", err=True)
 

@@ -1,6 +1,5 @@
 """What moments and merge write: moments that survive an interruption."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ import click
 
 from fairspan.auditing.results import group_name
 from fairspan.cli.progress import telling
-from fairspan.cli.progress_line import ProgressLine
 from fairspan.cli.reading import Reading
 from fairspan.cli.table_options import check_numeric
 from fairspan.cli.terminal import complain
@@ -19,6 +17,7 @@ from fairspan.formatting.numbers import count, in_ascii
 from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
+from fairspan.progress.stages import Stage
 from fairspan.rows.engines import located
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.group_limit import GroupLimit
@@ -116,14 +115,14 @@ def merge_moments(files: Sequence[Path], out: Path) -> GroupMoments:
     if len(seen) < len(files):
         complain("warning", "The same file is given more than once: its rows count as often.")
     total = GroupMoments.load(files[0])
-    with ProgressLine("merging", len(files), sys.stderr, unit="files", done=1) as line:
+    with Stage("merging", len(files), "files", 1) as stage:
         for file in files[1:]:
             more = GroupMoments.load(file)
             # A sample cannot be merged with anything, so it is what came first that must go.
             at_fault = file if total.intake.sampled_from is None else files[0]
             with located(str(at_fault)):
                 total = total + more
-            line.add(1)
+            stage.add()
     write_whole(out, total.to_bytes())
     return total
 

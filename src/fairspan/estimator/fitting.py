@@ -11,6 +11,7 @@ import numpy as np
 from fairspan.certificates.claims import evidence_of, stored_settings
 from fairspan.certificates.solution import Solution, Status
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, running_out_told
+from fairspan.formatting.names import spoken
 from fairspan.linalg import with_positive_signs
 from fairspan.moments.center import Center
 from fairspan.moments.held_rows.frame import InCoordinates
@@ -27,6 +28,7 @@ from fairspan.problem.units import (
     unit_for,
     value_in_features,
 )
+from fairspan.progress.stages import Stage
 from fairspan.provenance import Claim, NestedStep, Provenance
 from fairspan.rows.groups import listed
 from fairspan.solvers.choose import Solved, Task, smallest_keeping, solver_of
@@ -148,7 +150,8 @@ def fit_subspace(
     unit = unit_for(moments, center, divisor)
     posed = settings.posed(moments, n_components, unit)
     task = Task(posed, solve_with, tol, random_state)
-    found = _solved(task, nested=bool(nested))
+    with Stage(f"fitting {spoken(chosen.name)}"):
+        found = _solved(task, nested=bool(nested))
     if unit != 1:
         found = [_in_unit(each, settings.posed(moments, n_components, 1.0), unit) for each in found]
     return _fit_of(found[-1], moments, settings, posed.coordinates, found[:-1])

@@ -3,11 +3,14 @@
 East Asian wide characters take two columns and combining marks none, so `len` does not tell.
 """
 
+import os
 import unicodedata
 from collections.abc import Callable, Sequence
 from textwrap import wrap
-from typing import Literal
+from typing import Literal, TextIO
 
+# Text is wrapped here, and earlier on a narrower terminal.
+_WIDTH = 80
 # What a part of a text means, for those who colour it.
 Role = Literal["warning", "error", "worst", "proven", "unproven"]
 Paint = Callable[[str, Role], str]
@@ -104,3 +107,14 @@ def _columns(char: str) -> int:
     if unicodedata.category(char) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def width_of(stream: TextIO) -> int:
+    """Columns for text: those of the terminal, but 80 at most, and 80 where none is."""
+    if not stream.isatty():
+        return _WIDTH
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):  # it has no size to tell, or is a terminal in name only
+        return _WIDTH
+    return min(columns, _WIDTH) if columns > 0 else _WIDTH

@@ -10,6 +10,7 @@ Such limits hold for the whole process. Only one thread at a time sets them, and
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
 from functools import cache
 from pathlib import Path
 from threading import RLock
@@ -46,7 +47,9 @@ def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> lis
             return [function(item) for item in items]
         stack.enter_context(libraries.limit(limits=1))
         pool = stack.enter_context(ThreadPoolExecutor(workers))
-        return list(pool.map(function, items))
+        # Each thread tells whoever listens to this one how far it has come.
+        contexts = [copy_context() for _ in items]
+        return list(pool.map(lambda context, item: context.run(function, item), contexts, items))
 
 
 @contextmanager

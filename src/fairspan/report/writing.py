@@ -21,6 +21,7 @@ from fairspan.errors import (
 from fairspan.formatting.plain_values import plain
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate, holds_matrices, not_moments
+from fairspan.progress.stages import Stage
 from fairspan.registry import object_of
 from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
@@ -242,7 +243,8 @@ def write_page(
     """
     from fairspan.report.page.rendering import page_of
 
-    page = page_of(facts, displays).encode()
+    with Stage("drawing the page"):
+        page = page_of(facts, displays).encode()
     write_whole(path, page)
 
 

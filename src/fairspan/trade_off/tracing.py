@@ -11,6 +11,7 @@ from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.moments.of_rows import is_moments, not_moments
 from fairspan.problem.parameters import check_flag, check_number
 from fairspan.problem.problem import check_n_components
+from fairspan.progress.stages import Stage
 from fairspan.solvers.two_groups.frontier import frontier_vertices
 from fairspan.trade_off.curve import Frontier
 
@@ -119,6 +120,13 @@ def frontier_to_look_at(
         A polygon that is nowhere further from the curve than a ten thousandth of its own extent,
         where float64 resolves that and the features are few.
     """
+    with Stage("tracing the trade-off"):
+        return _as_fine_as_seen(moments, n_components, center, scale=scale)
+
+
+def _as_fine_as_seen(
+    moments: GroupMoments | ThinMoments, n_components: int, center: Center, *, scale: bool
+) -> Frontier:
     curve = frontier(moments, n_components, center, scale=scale)
     extent = float(np.ptp(curve.errors, axis=0).max())
     share = _SEEN if moments.n_features <= _MANY_FEATURES else _SEEN_OF_MANY
