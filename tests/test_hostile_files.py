@@ -251,6 +251,7 @@ CLAIMS = {
     "restriction is a mapping": ("restriction", {}),
     "tol is text": ("tol", "small"),
     "settings are a list": ("settings", []),
+    "settings of the criterion are a truth value": ("settings", {"criterion": True}),
     "reason is a number": ("reason", 4),
 }
 

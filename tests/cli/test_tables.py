@@ -264,6 +264,7 @@ def test_an_interrupted_pass_with_other_choices_is_not_gone_on_with(people, tmp_
     [
         {"delimiter": "ab"},
         {"delimiter": "é"},
+        {"delimiter": "\ud800"},
         {"decimal": ";"},
         {"delimiter": ",", "decimal": ","},
         {"encoding": "klingon"},
@@ -275,3 +276,15 @@ def test_formats_that_cannot_be(wrong, tmp_path):
     (tmp_path / "rows.csv").write_text("a,g\n1,x\n")
     with pytest.raises(InvalidParameter):
         FileRows.open(tmp_path / "rows.csv", ["g"], csv=wrong)
+
+
+def test_a_file_that_is_not_in_the_encoding_named(refused, people, tmp_path):
+    people.to_csv(tmp_path / "rows.csv", index=False, encoding="latin-1")
+    command = ("audit", "{data}", "--group", "sex", "--one-hot", "--exclude", "id")
+    places = {"data": tmp_path / "rows.csv"}
+    line = 2 + people["job"].eq("été").idxmax()
+    told = refused(*command, **places)
+    assert f"is not written in utf-8: line {line} has the byte 0xe9" in told
+    assert "--encoding latin-1" in told
+    assert "is not written in utf-16" in refused(*command, "--encoding", "utf-16", **places)
+    assert "is not written in ascii" in refused(*command, "--encoding", "ascii", **places)

@@ -19,6 +19,7 @@ import fairspan as fs
 from fairspan import cli
 from fairspan.errors import FairspanError
 from fairspan.moments.accumulate import MomentsFold
+from fairspan.rows.files import first_pass
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.resuming import Plan, Record
 from fairspan.selection.checkpoint import Checkpoint
@@ -96,6 +97,25 @@ def table(honest, random, folder):
     fs.GroupMoments.from_rows(path, "g", on_missing=one_of(random, ["error", "drop"]))
 
 
+def csv_table(honest, random, folder):
+    """A spoilt CSV file, read as it may be written, with text encoded and gaps filled."""
+    path = folder / "rows.csv"
+    path.write_bytes(spoilt_bytes(random, honest.csv))
+    form = {
+        "delimiter": one_of(random, [",", ";", "\t", "a"]),
+        "decimal": one_of(random, [".", ","]),
+        "encoding": one_of(random, ["utf-8", "latin-1", "utf-16", "cp1252", "ascii"]),
+        "comment": one_of(random, ["#", "1", "g"]),
+    }
+    said = {name: form[name] for name in form if random.random() < 0.3}
+    rows = FileRows.open(path, ["g"], csv=said)
+    if random.random() < 0.5:
+        rows = first_pass.one_hot(rows)
+    if random.random() < 0.5:
+        rows = first_pass.filled_by_means(rows)
+    fs.GroupMoments.from_rows(rows, None)
+
+
 def sparse(honest, random, folder):
     kind = one_of(random, ["csr_array", "csc_array", "csr_matrix", "bsr_array", "coo_array"])
     matrix = getattr(scipy.sparse, kind)(honest.X * (honest.X > 0.5))
@@ -145,7 +165,11 @@ def words_of_command(honest, random, folder):
 
 OPTIONS = ["-d", "--group", "--criterion", "--param", "--features", "--exclude", "--center"]
 OPTIONS += ["--weight", "--on-missing", "--sample", "--seed", "--max-groups", "--json"]
+OPTIONS += ["--delimiter", "--decimal", "--encoding", "--comment", "--numeric-only", "--one-hot"]
+OPTIONS += ["--keep", "--keep-all", "--unseen", "--force", "--solver", "--tol", "--restriction"]
+OPTIONS += ["--nested", "--allow-extra", "--folds", "--clusters", "--level", "--label"]
 PLAUSIBLE = ["g", "w", "1", "2", "0.9", "minimax_loss", "error_gap", "penalty=0.5", "w*"]
+PLAUSIBLE += [",", ";", "latin-1", "utf-16", "#", "mean", "ignore", "mean_parity", "none", "1e-6"]
 PLAUSIBLE += ["trade_off=NaN", "penalty=[1,2]", "protected=b", '{"a":1}', "radius=1e400"]
 
 
@@ -182,7 +206,7 @@ def judged(words, status, said):
         raise FairspanError("refused", "", "")
 
 
-TARGETS = [model, moments, record, checkpoint, table, sparse, command]
+TARGETS = [model, moments, record, checkpoint, table, csv_table, sparse, command]
 # Starting one takes a hundred times as long as calling it, and longer on a busy machine.
 SLOW = [program]
 

@@ -11,16 +11,8 @@ from collections.abc import Sequence
 
 import click
 
-from fairspan.cli.commands import (
-    audit,
-    demo,
-    fit,
-    merge,
-    moments,
-    report,
-    transform,
-    verify,
-)
+from fairspan.cli.commands import audit, demo, fit, report, verify
+from fairspan.cli.file_commands import merge, moments, transform
 from fairspan.cli.terminal import JSON_VERSION, complain
 from fairspan.errors import FairspanError
 from fairspan.progress.showing import show_progress

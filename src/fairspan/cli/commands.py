@@ -1,8 +1,7 @@
-"""The commands: each parses, calls what does the work, and prints."""
+"""The commands that fit, audit and verify: each parses, calls what does the work, and prints."""
 
 import sys
 import traceback
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from fairspan.cli.parameters import Value
 from fairspan.cli.reading import Reading
 from fairspan.cli.value_types import FILE, OUT, Named
 from fairspan.errors import FairspanError
-from fairspan.formatting.numbers import count, in_ascii
 from fairspan.report.outputs import refuse_overwriting
 
 _DOES_NOT_HOLD, _INTERNAL_FAILURE = 1, 3
@@ -184,63 +182,6 @@ def fit(
 
 
 @command(
-    examples=(
-        "fairspan transform patients.model new.csv -o reduced.parquet",
-        "fairspan transform patients.model --as sql",
-    )
-)
-@click.argument("model", type=FILE)
-@options.MAYBE_DATA
-@output_option(
-    "-o",
-    "--output",
-    "out",
-    type=OUT,
-    help="CSV, Parquet or Arrow file by its ending; - writes CSV to standard output.",
-)
-@output_option(
-    "--as",
-    "language",
-    type=click.Choice(["sql"]),
-    help="Print the model as one SELECT ... FROM data, in place of reduced rows; takes no DATA.",
-)
-@options.transforms
-@options.JSON
-def transform(
-    model: Path,
-    data: Path | str | None,
-    out: Path | None,
-    language: str | None,
-    as_json: bool,
-    **chosen: Any,
-) -> None:
-    """Reduce DATA with a saved MODEL. Columns are matched by name; no group column is needed."""
-    from fairspan.cli import output, transforming
-    from fairspan.storage import is_archive
-
-    if language is not None:
-        if data is not None or out is not None or as_json:
-            raise click.UsageError("--as sql prints a query of MODEL alone: no DATA, -o or --json.")
-        click.echo(transforming.query_of_model(model))
-        return
-    if data is None or out is None:
-        raise click.UsageError("Name DATA, and the output with -o; or print a query, --as sql.")
-    refuse_overwriting(out, data, model)
-    if isinstance(data, Path) and data.is_file() and is_archive(data) and not is_archive(model):
-        raise click.UsageError(
-            f"{data} holds a model or moments, and {model} does not: the model comes first, as in "
-            f"fairspan transform {data} {model} -o {out}."
-        )
-    if as_json and str(out) == "-":
-        raise click.UsageError("--json and -o - would both write to standard output.")
-    written = transforming.transform_file(model, data, out, transforming.Transforming(**chosen))
-    facts = {"output": str(out), **asdict(written)}
-    words = f"Wrote {in_ascii(written.in_words())} to {out}"
-    if str(out) != "-":
-        click.echo(output.in_json(facts) if as_json else words)
-
-
-@command(
     short_help="Write a page on what PCA does to each group of DATA.",
     examples=(
         "fairspan report patients.csv --group sex -d 2 -o patients.html",
@@ -351,71 +292,3 @@ def verify(model: Path, data: Path | str, reading: Reading, as_json: bool) -> No
     click.echo(output.in_json(facts) if as_json else str(found))
     if not found.holds:
         raise click.exceptions.Exit(_DOES_NOT_HOLD)
-
-
-@command(
-    short_help="Make the moments of DATA, all that a fit needs.",
-    examples=(
-        "fairspan moments north.csv --group sex -o north.moments",
-        "fairspan moments south.csv --group sex --min-group-size 5 -o south.moments",
-    ),
-)
-@options.DATA
-@output_option("-o", "--output", "out", type=OUT, required=True, help="Where to save the moments.")
-@options.reads_rows
-@output_option(
-    "--min-group-size",
-    type=click.IntRange(min=1),
-    default=1,
-    metavar="N",
-    help="Leave out groups of fewer rows, so that none of their rows can be read off.",
-)
-@options.JSON
-def moments(
-    data: Path | str, out: Path, reading: Reading, min_group_size: int, as_json: bool
-) -> None:
-    """Make the moments of DATA: rows, weight, mean and covariance of each group, and no rows.
-
-    What was absorbed is recorded in OUTPUT.partial after each file and row group. After an
-    interruption the same command goes on where it stopped, and writes the same bytes.
-    """
-    refuse_overwriting(out, data)
-    refuse_text(out, "Moments are")
-    from fairspan.cli import output, writing
-
-    made, n_left_out = writing.make_moments(data, out, reading, min_group_size)
-    if as_json:
-        facts = {**writing.facts_of(made, out), "groups_left_out": n_left_out}
-        click.echo(output.in_json(facts))
-        return
-    click.echo(writing.in_words(made))
-    if n_left_out:
-        groups = in_ascii(count(n_left_out, "group"))
-        click.echo(f"Left out: {groups} of fewer than {min_group_size} rows")
-    click.echo(f"Saved to {out}")
-
-
-@command(
-    short_help="Merge files of moments: the moments of all their rows.",
-    examples=(
-        "fairspan merge north.moments south.moments -o both.moments",
-        "fairspan merge north.moments south.moments -o both.moments --json",
-    ),
-)
-@click.argument("files", nargs=-1, required=True, type=FILE)
-@output_option("-o", "--output", "out", type=OUT, required=True, help="Where to save the moments.")
-@options.JSON
-def merge(files: tuple[Path, ...], out: Path, as_json: bool) -> None:
-    """Merge FILES of moments of different rows into the moments of all of them.
-
-    The result is what one pass over all the rows would give: `fit` and `audit` take it as DATA.
-    """
-    refuse_overwriting(out, *files)
-    refuse_text(out, "Moments are")
-    from fairspan.cli import output, writing
-
-    merged = writing.merge_moments(files, out)
-    facts = {**writing.facts_of(merged, out), "files": list(map(str, files))}
-    counted = in_ascii(count(len(files), "file"))
-    words = f"{writing.in_words(merged)}\nMerged {counted} into {out}"
-    click.echo(output.in_json(facts) if as_json else words)

@@ -57,8 +57,13 @@ def check_numeric(rows: "Rows") -> None:
 def _refusal(rows: "FileRows", columns: tuple[str, ...]) -> InvalidInput:
     """What to raise of columns that are no numbers, with what most likely helps."""
     from fairspan.rows.encoding import is_text
+    from fairspan.rows.files.csv_files import CsvPart, unreadable
     from fairspan.rows.files.first_pass import first_text
 
+    part = rows.table.parts[0]
+    kinds = {str(rows.table.schema.field(name).type) for name in columns}
+    if isinstance(part, CsvPart) and "binary" in kinds:  # as what cannot be decoded is taken for
+        return unreadable(part.path, part.form, UnicodeError())
     column, which = columns[0], "the column" if len(columns) == 1 else "the columns"
     kind = rows.table.schema.field(column).type
     row, example = first_text(rows, column) if is_text(kind) else (0, None)

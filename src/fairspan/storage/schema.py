@@ -148,7 +148,10 @@ _PROVENANCE = Fields(
         "restriction": Maybe(Text()),
         "tol": Real(0),
         "resolution": Real(0, may_be_infinite=True),
-        "settings": Mapped(),
+        "settings": Fields(
+            {"criterion": Mapped(), "restriction": Maybe(Mapped())},
+            may_lack=frozenset({"criterion", "restriction"}),
+        ),
         "reason": Maybe(Text()),
         "steps": Listed(_STEP, "d"),
     },

@@ -60,7 +60,9 @@ class CsvFormat:
     comment: str | None = None
 
     def __post_init__(self) -> None:
-        if self.delimiter is not None and len(self.delimiter.encode()) != 1:
+        if self.delimiter is not None and not (
+            self.delimiter.isascii() and len(self.delimiter) == 1
+        ):
             raise InvalidParameter(
                 f"delimiter is {self.delimiter!r}", "Allowed is one ASCII letter", "Name one"
             )
@@ -135,7 +137,7 @@ class CsvPart(FilePart):
                 for batch in reader:
                     warn_of_rounding(dict(self._whole_columns(batch, columns, labels)))
                     yield batch
-        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        except (pa.ArrowInvalid, UnicodeError) as error:
             raise unreadable(self.path, self.form, error, columns) from error
 
     def _whole_columns(
@@ -170,7 +172,7 @@ def open_csv(path: Path, form: CsvFormat) -> tuple[Any, Callable[[Constants], tu
         form = replace(form, delimiter=form.delimiter or _delimiter_of(path, start))
         with opened_csv(path, form) as reader:
             schema = reader.schema
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+    except (pa.ArrowInvalid, UnicodeError) as error:
         raise unreadable(path, form, error) from error
     types = pa.types
     whole = frozenset(field.name for field in schema if types.is_integer(field.type))
@@ -212,7 +214,7 @@ def unreadable(
         Those that were read, in this order.
     """
     told = " ".join(str(error).split())
-    if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in told:
+    if isinstance(error, UnicodeError) or "invalid UTF8" in told:
         return InvalidInput(
             f"{path} is not written in {form.encoding}{_place_of_bytes(path, form)}",
             "Allowed is any encoding that Python knows, if it is named",
@@ -297,6 +299,8 @@ def _place_of_bytes(path: Path, form: CsvFormat) -> str:
                 line.decode(form.encoding)
             except UnicodeDecodeError as error:
                 return f": line {number} has the byte 0x{line[error.start]:02x}"
+            except UnicodeError as error:
+                return f": {error}"
     return ""
 
 
