@@ -91,7 +91,7 @@ def test_shares_of_weight_are_not_told_as_shares_of_rows():
     )
     even = np.where(labels == "group 00", 45.0, 40.0)
     facts = facts_by(X, labels, 1, criteria=[], weights=even)
-    assert _text(sentence("data", facts)).endswith("in 2 groups of one weight.")
+    assert _text(sentence("data", facts)).endswith("in 2 groups of equal weight.")
 
 
 def test_the_disparity_is_the_difference_that_is_told(of_minimax_loss):
