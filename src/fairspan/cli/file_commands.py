@@ -123,17 +123,31 @@ def moments(
 )
 @click.argument("files", nargs=-1, required=True, type=FILE)
 @output_option("-o", "--output", "out", type=OUT, required=True, help="Where to save the moments.")
+@output_option(
+    "--labels-as",
+    type=click.Choice(["they-are", "text"]),
+    default="they-are",
+    help="With text, the labels 1 and '1' are one group.",
+)
+@output_option(
+    "--relabel",
+    type=FILE,
+    help="A CSV file with the columns from and to: labels of groups, and their new names.",
+)
 @options.JSON
-def merge(files: tuple[Path, ...], out: Path, as_json: bool) -> None:
+def merge(
+    files: tuple[Path, ...], out: Path, labels_as: str, relabel: Path | None, as_json: bool
+) -> None:
     """Merge FILES of moments of different rows into the moments of all of them.
 
-    The result is what one pass over all the rows would give: `fit` and `audit` take it as DATA.
+    Features are matched by name. The result is what one pass over all the rows would give: `fit`
+    and `audit` take it as DATA.
     """
-    refuse_overwriting(out, *files)
+    refuse_overwriting(out, *files, *([] if relabel is None else [relabel]))
     refuse_text(out, "Moments are")
     from fairspan.cli import output, writing
 
-    merged = writing.merge_moments(files, out)
+    merged = writing.merge_moments(files, out, labels_as_text=labels_as == "text", relabel=relabel)
     facts = {**writing.facts_of(merged, out), "files": list(map(str, files))}
     counted = in_ascii(count(len(files), "file"))
     words = f"{writing.in_words(merged)}\nMerged {counted} into {out}"

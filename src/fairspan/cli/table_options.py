@@ -70,8 +70,12 @@ def _refusal(rows: "FileRows", columns: tuple[str, ...]) -> InvalidInput:
     held = f"no numbers ({kind})"
     if example is not None:
         held = f"text, such as {example!r} in row {row} of {column!r}"
+    elif is_text(kind):  # as numbers are with a decimal point where commas were named
+        held = "numbers with a decimal point"
     remedy = "Leave them out with --numeric-only or --exclude, or encode text with --one-hot"
-    if example is not None and _DECIMAL_COMMA.fullmatch(example):
+    if example is None and is_text(kind):
+        remedy = "Use one decimal mark in all columns, or leave out --decimal"
+    elif example is not None and _DECIMAL_COMMA.fullmatch(example):
         remedy = "Read decimal commas with --decimal ,"
     elif example is not None and _THOUSANDS.fullmatch(example):
         remedy = "Write numbers without commas between thousands"

@@ -9,6 +9,7 @@ import click
 from fairspan.auditing.results import group_name
 from fairspan.cli.progress import telling
 from fairspan.cli.reading import Reading
+from fairspan.cli.renaming import Renaming
 from fairspan.cli.table_options import check_numeric
 from fairspan.cli.terminal import complain
 from fairspan.errors import FairspanError, InvalidInput
@@ -17,10 +18,12 @@ from fairspan.formatting.numbers import count, in_ascii
 from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
+from fairspan.moments.relabelling import nearly_equal
 from fairspan.progress.stages import Stage
 from fairspan.rows.engines import located
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.groups import listed
 from fairspan.rows.resuming import recorded
 from fairspan.rows.sampling import sampled
 from fairspan.storage import HeldFile, is_archive, write_whole
@@ -103,8 +106,19 @@ def _written(complete: GroupMoments, kept: GroupMoments, out: Path) -> tuple[Gro
     return kept, complete.n_groups - kept.n_groups
 
 
-def merge_moments(files: Sequence[Path], out: Path) -> GroupMoments:
+def merge_moments(
+    files: Sequence[Path], out: Path, *, labels_as_text: bool = False, relabel: Path | None = None
+) -> GroupMoments:
     """Write the moments of all rows, and return them.
+
+    Parameters
+    ----------
+    files : sequence of Path
+    out : Path
+    labels_as_text : bool
+        Whether the labels 1 and "1" are one.
+    relabel : Path or None
+        A CSV file with the columns "from" and "to": labels, and what they are called instead.
 
     Raises
     ------
@@ -114,15 +128,23 @@ def merge_moments(files: Sequence[Path], out: Path) -> GroupMoments:
     seen = {file.resolve() for file in files}
     if len(seen) < len(files):
         complain("warning", "The same file is given more than once: its rows count as often.")
-    total = GroupMoments.load(files[0])
+    renaming = Renaming.read(relabel, labels_as_text)
+    total = renaming.of(GroupMoments.load(files[0]))
     with Stage("merging", len(files), "files", 1) as stage:
         for file in files[1:]:
-            more = GroupMoments.load(file)
+            more = renaming.of(GroupMoments.load(file))
             # A sample cannot be merged with anything, so it is what came first that must go.
             at_fault = file if total.intake.sampled_from is None else files[0]
             with located(str(at_fault)):
                 total = total + more
             stage.add()
+    renaming.check_used()
+    for alike in nearly_equal(total.labels):
+        complain(
+            "warning",
+            f"The groups {listed(alike)} differ by case or blanks alone, and stay apart; join "
+            "them with --relabel FILE if they are one.",
+        )
     write_whole(out, total.to_bytes())
     return total
 

@@ -246,7 +246,7 @@ class GroupMoments(GroupMeans):
     def __add__(self, other: object) -> "GroupMoments":
         if not isinstance(other, GroupMoments):
             return NotImplemented
-        return GroupMoments.of(self.statistics + other.statistics)
+        return GroupMoments.of(self.statistics + other.statistics.in_order_of(self.feature_names))
 
     def __radd__(self, other: object) -> "GroupMoments":
         # sum() starts from 0.

@@ -128,6 +128,18 @@ class GroupStatistics:
         intake = self.intake + other.intake
         return replace(self, groups=[*parts.values()], intake=intake)
 
+    def in_order_of(self, names: tuple[str, ...] | None) -> "GroupStatistics":
+        """The same moments with the features in this order, if they are the same ones."""
+        own = self.feature_names
+        if own is None or names is None or own == names or sorted(own) != sorted(names):
+            return self
+        places = [own.index(name) for name in names]
+        groups = [
+            replace(group, mean=group.mean[places], scatter=group.scatter[np.ix_(places, places)])
+            for group in self.groups
+        ]
+        return replace(self, groups=groups, feature_names=names)
+
     def without_labels(self) -> "GroupStatistics":
         """The moments of each group, whatever class its rows have in y."""
         parts: dict[Label, OneGroup] = {}
@@ -204,8 +216,8 @@ def check_mergeable(a: GroupStatistics, b: GroupStatistics) -> None:
     if differences:
         raise InvalidInput(
             "; ".join(differences),
-            "Allowed are moments of the same features in the same order, with labels of one type",
-            "Read both parts with the same columns in the same order",
+            "Allowed are moments of the same features, with labels of one type",
+            "Read both parts with the same columns; fairspan merge --labels-as text joins labels",
         )
 
 

@@ -1,0 +1,293 @@
+"""Tables as they come: each either gives the right numbers, or is refused with what helps."""
+
+import gzip
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.decomposition import PCA
+
+N = 60
+RNG = np.random.default_rng(12)
+CLEAN = pd.DataFrame(
+    {
+        "age": RNG.integers(18, 80, N),
+        "height": RNG.normal(170, 9, N).round(2),
+        "weight": RNG.normal(70, 12, N).round(2),
+        "sex": RNG.choice(["f", "m"], N),
+    }
+)
+FEATURES = ["age", "height", "weight"]
+HEADER = "age,height,weight,sex"
+LINES = CLEAN.to_csv(index=False).splitlines()[1:]
+
+
+def text(lines=LINES, header=HEADER, end="\n", last="\n"):
+    return end.join([header, *lines]) + last
+
+
+def with_column(name, values, place=None):
+    frame = CLEAN.copy()
+    frame.insert(len(frame.columns) if place is None else place, name, values)
+    return frame.to_csv(index=False)
+
+
+def changed(column, row, value):
+    frame = CLEAN.astype({column: object})
+    frame.loc[row, column] = value
+    return frame.to_csv(index=False)
+
+
+def error_of(frame, d=1):
+    X = frame.to_numpy(float)
+    model = PCA(d).fit(X)
+    return ((X - model.inverse_transform(model.transform(X))) ** 2).sum(axis=1).mean()
+
+
+WHOLE = error_of(CLEAN[FEATURES])
+WITHOUT_3 = error_of(CLEAN[FEATURES].drop(index=3))
+TEN = [f"x{i}" for i in range(10)]
+POINT = CLEAN[["height", "weight"]].astype(str)
+COMMAS = CLEAN.assign(**{name: POINT[name].str.replace(".", ",") for name in POINT})
+MIXED = CLEAN.assign(height=POINT["height"].str.replace(".", ","))
+UMLAUTS = CLEAN.assign(sex=CLEAN["sex"].map({"f": "Frau", "m": "Männer"}))
+DAY = pd.Timestamp("2024-02-29")
+FILLED = CLEAN[FEATURES].assign(
+    height=CLEAN["height"].where(CLEAN.index != 3, CLEAN["height"].drop(index=3).mean())
+)
+JOB = np.where(np.arange(N) % 3, "clerk", "smith")
+ENCODED = CLEAN[FEATURES].assign(clerk=(JOB == "clerk") * 1.0, smith=(JOB == "smith") * 1.0)
+
+# Content of a CSV file, options, and the error of PCA with one component on what should be read.
+READ = {
+    "as it should be": (text(), [], WHOLE),
+    "byte order mark": ("\ufeff" + text(), [], WHOLE),
+    "carriage returns and line feeds": (text(end="\r\n"), [], WHOLE),
+    "carriage returns alone": (text(end="\r"), [], WHOLE),
+    "no last line break": (text(last=""), [], WHOLE),
+    "blank lines at the end": (text(last="\n\n\n"), [], WHOLE),
+    "blank lines between": (text([*LINES[:9], "", *LINES[9:]]), [], WHOLE),
+    "semicolons": (text().replace(",", ";"), [], WHOLE),
+    "tabs": (text().replace(",", "\t"), [], WHOLE),
+    "bars": (text().replace(",", "|"), [], WHOLE),
+    "colons, named": (text().replace(",", ":"), ["--delimiter", ":"], WHOLE),
+    "decimal commas": (COMMAS.to_csv(index=False, sep=";"), ["--decimal", ","], WHOLE),
+    "everything quoted": (CLEAN.to_csv(index=False, quoting=1), [], WHOLE),
+    "line breaks in quotes": (
+        with_column("note", ['one\ntwo, "three"'] * N),
+        ["--numeric-only"],
+        WHOLE,
+    ),
+    "a delimiter in a quoted name": (
+        text(header='"age, in years",height,weight,sex'),
+        [],
+        WHOLE,
+    ),
+    "comments on top": ("# from the survey\n# of 2024\n" + text(), ["--comment", "#"], WHOLE),
+    "comments between": (
+        text([*LINES[:9], "#a,b", *LINES[9:]]),
+        ["--comment", "#"],
+        WHOLE,
+    ),
+    "latin-1": (
+        UMLAUTS.to_csv(index=False).encode("latin-1"),
+        ["--encoding", "latin-1"],
+        WHOLE,
+    ),
+    "utf-16": (text().encode("utf-16"), ["--encoding", "utf-16"], WHOLE),
+    "utf-32": (text().encode("utf-32"), ["--encoding", "utf-32"], WHOLE),
+    "groups that are no ASCII": (UMLAUTS.to_csv(index=False), [], WHOLE),
+    "other columns first": (CLEAN[["sex", *FEATURES]].to_csv(index=False), [], WHOLE),
+    "an index without a name": (CLEAN.to_csv(), [], WHOLE),
+    "identifiers of digits, left out": (
+        with_column("id", [f"{i:05d}" for i in range(N)]),
+        ["--exclude", "id"],
+        WHOLE,
+    ),
+    "text, left out": (with_column("note", "hello"), ["--numeric-only"], WHOLE),
+    "text, left out by name": (with_column("note", "hello"), ["--exclude", "note"], WHOLE),
+    "dates, left out": (with_column("when", DAY), ["--numeric-only"], WHOLE),
+    "categories": (with_column("job", JOB), ["--one-hot"], error_of(ENCODED)),
+    "truth values": (
+        with_column("old", CLEAN["age"] > 50),
+        [],
+        error_of(CLEAN[FEATURES].assign(old=(CLEAN["age"] > 50) * 1.0)),
+    ),
+    "a constant column": (
+        with_column("one", 1),
+        [],
+        error_of(CLEAN[FEATURES].assign(one=1.0)),
+    ),
+    "empty cell, dropped": (changed("height", 3, ""), ["--on-missing", "drop"], WITHOUT_3),
+    "empty cell, filled": (changed("height", 3, ""), ["--on-missing", "mean"], error_of(FILLED)),
+    "NA, dropped": (changed("height", 3, "NA"), ["--on-missing", "drop"], WITHOUT_3),
+    "null, dropped": (changed("height", 3, "null"), ["--on-missing", "drop"], WITHOUT_3),
+    "nan, dropped": (changed("height", 3, "nan"), ["--on-missing", "drop"], WITHOUT_3),
+    "N/A, dropped": (changed("height", 3, "N/A"), ["--on-missing", "drop"], WITHOUT_3),
+    "missing group, dropped": (changed("sex", 3, ""), ["--on-missing", "drop"], WITHOUT_3),
+    "exponents": (
+        CLEAN.assign(height=[f"{h:.4e}" for h in CLEAN["height"]]).to_csv(index=False),
+        [],
+        WHOLE,
+    ),
+    "fractions of nothing": (
+        CLEAN.assign(age=[f"{a}.0" for a in CLEAN["age"]]).to_csv(index=False),
+        [],
+        WHOLE,
+    ),
+    "a column of nothing, left out": (with_column("empty", ""), ["--exclude", "empty"], WHOLE),
+    "numbers of groups": (
+        CLEAN.assign(sex=CLEAN["sex"].map({"f": 1, "m": 2})).to_csv(index=False),
+        [],
+        WHOLE,
+    ),
+}
+
+# Content of a CSV file, options, and words that the error has to have.
+REFUSED = {
+    "nothing at all": ("", [], ["is empty", "header line"]),
+    "blanks alone": ("\n \n", [], ["is empty"]),
+    "a header alone": (HEADER + "\n", [], ["rows"]),
+    "one row": (text(LINES[:1]), [], ["group"]),
+    "two columns of one name": (
+        text(header="age,age,weight,sex"),
+        [],
+        ["several columns named 'age'"],
+    ),
+    "a row too long": (text([*LINES, "1,2,3,f,5"]), [], ["a row of 5 cells", "1,2,3,f,5"]),
+    "a row too short": (text([*LINES, "1,2"]), [], ["a row of 2 cells", "header of 4"]),
+    "text among the numbers": (
+        changed("height", 3, "tall"),
+        [],
+        ["'height'", "'tall' in row 4", "--one-hot", "--numeric-only"],
+    ),
+    "decimal commas, not named": (
+        COMMAS.to_csv(index=False, sep=";"),
+        [],
+        ["'height'", "in row 1", "--decimal ,"],
+    ),
+    "two decimal marks": (
+        MIXED.to_csv(index=False, sep=";"),
+        ["--decimal", ","],
+        ["'weight'", "a decimal point", "one decimal mark"],
+    ),
+    "thousands separated": (changed("height", 3, "1,170.5"), [], ["'1,170.5'", "thousands"]),
+    "per cent": (changed("height", 3, "17%"), [], ["'17%'", "per-cent sign"]),
+    "question marks": (changed("height", 3, "?"), [], ["'?' in row 4", "--on-missing"]),
+    "a dash for nothing": (changed("height", 3, "-"), [], ["'-' in row 4", "--on-missing"]),
+    "hexadecimal": (changed("age", 3, "0xff"), ["--exclude", "height"], ["'age'"]),
+    "an empty cell": (changed("height", 3, ""), [], ["NaN", "row 3", "'height'", "--on-missing"]),
+    "a missing group": (changed("sex", 3, ""), [], ["group label in row 3 is missing"]),
+    "infinity": (changed("height", 3, "inf"), [], ["infinity", "row 3", "'height'"]),
+    "beyond double precision": (changed("height", 3, "1e400"), [], ["infinity", "'height'"]),
+    "one group": (CLEAN.assign(sex="f").to_csv(index=False), [], ["one group", "ordinary PCA"]),
+    "no such group": (text(), ["--group", "gender"], ["'gender'", "columns are"]),
+    "a name nearly right": (text(), ["--weight", "wieght"], ["closest is 'weight'"]),
+    "dates": (with_column("when", DAY), [], ["'when'", "date", "--numeric-only"]),
+    "dates, encoded": (with_column("when", DAY), ["--one-hot"], ["'when'", "--numeric-only"]),
+    "names, encoded": (
+        "id,x,sex\n" + "".join(f"n{i},{i % 7},{'fm'[i % 2]}\n" for i in range(1500)),
+        ["--one-hot"],
+        ["'id'", "1,000 different texts", "--exclude"],
+    ),
+    "text alone": (CLEAN[["sex"]].assign(job=JOB).to_csv(index=False), ["--numeric-only"], ["num"]),
+    "groups alone": (CLEAN[["sex"]].to_csv(index=False), [], ["No column is left"]),
+    "latin-1, not named": (
+        UMLAUTS.to_csv(index=False).encode("latin-1"),
+        [],
+        ["is not written in utf-8: line", "0xe4", "--encoding latin-1"],
+    ),
+    "utf-16, not named": (text().encode("utf-16"), [], ["is not written in utf-8", "utf-16"]),
+    "an encoding that is none": (text(), ["--encoding", "utf-9"], ["'utf-9'", "latin-1"]),
+    "comments, not named": ("# 2024\n" + text(), [], ["--comment"]),
+    "another delimiter": (text(), ["--delimiter", ";"], ["'sex'"]),
+    "a column of nothing": (with_column("empty", ""), [], ["'empty'", "NaN"]),
+    "filled with nothing": (
+        with_column("empty", ""),
+        ["--on-missing", "mean"],
+        ["'empty'", "missing in every row", "--exclude"],
+    ),
+    "two ways for text": (text(), ["--one-hot", "--numeric-only"], ["--one-hot encodes text"]),
+    "zero bytes": (text().replace("f", "f\0", 1), ["--group", "age"], ["'sex'"]),
+}
+
+
+def written(folder, content, name="rows.csv"):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def arguments(path, options):
+    group = [] if "--group" in options else ["--group", "sex"]
+    return ["audit", path, *group, "-d", "1", "--folds", "none", *options]
+
+
+@pytest.mark.parametrize(("content", "options", "expected"), READ.values(), ids=READ)
+@pytest.mark.filterwarnings("ignore::fairspan.errors.FairspanWarning")
+def test_what_is_read(run, tmp_path, content, options, expected):
+    found = run(*arguments(written(tmp_path, content), options), "--json").facts
+    assert found["models"][0]["total_error"] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    REFUSED.values(),
+    ids=REFUSED,
+)
+def test_what_is_refused(refused, tmp_path, content, options, words):
+    message = refused(*arguments(written(tmp_path, content), options))
+    assert all(word in message for word in words), message
+
+
+@pytest.mark.parametrize("name", ["rows.csv.gz", "rows.txt.gz", "rows.tsv.gz"])
+def test_packed_files(run, tmp_path, name):
+    content = text().replace(",", "\t") if "tsv" in name else text()
+    path = written(tmp_path, gzip.compress(content.encode()), name)
+    found = run(*arguments(path, []), "--json").facts
+    assert found["models"][0]["total_error"] == pytest.approx(WHOLE, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("rows.csv.gz", text().encode(), ["cannot be read"]),
+        ("rows.xlsx", b"PK\x03\x04" + bytes(50), ["unknown kind", "CSV"]),
+        ("rows", text().encode(), ["unknown kind", "ending"]),
+        ("rows.parquet", text().encode(), ["cannot be read"]),
+        ("rows.json", b"[]", ["unknown kind"]),
+    ],
+)
+def test_files_that_are_something_else(refused, tmp_path, name, content, words):
+    message = refused(*arguments(written(tmp_path, content, name), []))
+    assert all(word in message for word in words), message
+
+
+def test_a_link_to_a_file_is_the_file(run, tmp_path):
+    (tmp_path / "link.csv").symlink_to(written(tmp_path, text()))
+    found = run(*arguments(tmp_path / "link.csv", []), "--json").facts
+    assert found["models"][0]["total_error"] == pytest.approx(WHOLE, rel=1e-9)
+
+
+def test_a_link_to_nothing(refused, tmp_path):
+    (tmp_path / "link.csv").symlink_to(tmp_path / "nowhere.csv")
+    assert "does not exist" in refused(*arguments(tmp_path / "link.csv", []))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
+@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root reads every file")
+def test_a_file_that_may_not_be_read(refused, tmp_path):
+    path = written(tmp_path, text())
+    path.chmod(0)
+    assert "cannot be read" in refused(*arguments(path, []))
+
+
+@pytest.mark.long
+def test_a_hundred_thousand_columns(refused, tmp_path):
+    names = ",".join(f"x{i}" for i in range(100_000))
+    lines = [",".join(["1"] * 100_000) + f",{group}" for group in "fmfm"]
+    path = written(tmp_path, "\n".join([f"{names},sex", *lines]) + "\n")
+    message = refused(*arguments(path, ["--max-memory", "2GB"]))
+    assert "100,000" in message
+    assert "features" in message
