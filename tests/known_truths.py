@@ -35,7 +35,7 @@ class Truth:
     kind: str
     groups: tuple[str, ...] = ()
     harmed: tuple[str, ...] = ()
-    action: str = "Use minimax loss, and say who pays"
+    action: str = "Use minimax loss, and state which groups pay"
     d: int = 2
     finding: str | None = None
 

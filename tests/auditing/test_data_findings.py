@@ -50,7 +50,7 @@ def real(name, code, d=2, without=(), **settings):
 def test_a_column_that_is_the_group_is_named(scale):
     rows = with_column(np.where(GROUPS == "a", 1.0, 2.0))
     [finding] = on_frame("FS401", rows, GROUPS, scale=scale)
-    assert finding.message.startswith("feature 'SEX' is the group")
+    assert finding.message.startswith("feature 'SEX' encodes the group")
     assert "--exclude" in finding.message
     assert finding.columns == ("SEX",)
     assert not on_frame("FS401", rows.drop(columns="SEX"), GROUPS, scale=scale)
@@ -59,7 +59,7 @@ def test_a_column_that_is_the_group_is_named(scale):
 def test_columns_without_names_are_numbered():
     rows = np.column_stack([X, GROUPS == "a", GROUPS == "b"]).astype(float)
     [finding] = found("FS401", PCA(1).fit(rows), rows, GROUPS)
-    assert finding.message.startswith("features x4, x5 are the group")
+    assert finding.message.startswith("features x4, x5 encode the group")
     assert finding.columns == ("x4", "x5")
 
 
@@ -127,7 +127,7 @@ def test_ordered_columns_are_named():
     assert not [each for each in find_in_data(models, moments) if each.code == "FS402"]
     [finding] = find_in_data(models, moments, ordered=(0, 3))
     assert (finding.code, finding.columns) == ("FS402", ("x0", "x3"))
-    assert finding.message.startswith("features x0, x3: values that only rise or only fall")
+    assert finding.message.startswith("features x0, x3: the values only rise or only fall")
 
 
 # One feature with nearly all variance

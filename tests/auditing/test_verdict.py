@@ -41,7 +41,7 @@ KINDS = [
         [group("a", "minor", 0.1, -0.9), group("b", "minor", 0.1, 0.3)],
         "harm, and repair helps",
         ["'a' (100 rows) is harmed by PCA", "8.0 % to 12.0 % more of its variance",
-         "'a' gets 8.0 % to 10.0 % of its variance back", "'b' (100 rows) pays for it, with 3.0 %"],
+         "'a' regains 8.0 % to 10.0 % of its variance", "'b' (100 rows) pays for it, with 3.0 %"],
     ),
     (
         [group("a", "harmed"), group("b", "not shown", 0.0)],
@@ -59,7 +59,7 @@ KINDS = [
         [group("a", "not shown", 0.0), group("b", "minor", 0.05)],
         [group("a", "harmed", 1.0, 1.0), group("b", "minor", 0.05, 0.0)],
         "harm, and repair moves it",
-        ["The harm is that of the repair: under fair, 'a' (100 rows) is harmed",
+        ["The repair itself does harm: under fair, 'a' (100 rows) is harmed",
          "while PCA is not shown to harm any group."],
     ),
     (
@@ -72,13 +72,14 @@ KINDS = [
         [group("a", "cannot tell", n=7), group("b", "not shown", 0.0)],
         [],
         "cannot tell",
-        ["These rows do not tell whether PCA harms 'a' (7 rows)."],
+        ["These rows are not enough to tell whether PCA harms 'a' (7 rows)."],
     ),
     (
         [group("a", "not shown", 0.0), group("b", "minor", 0.05)],
         [group("a", "not shown", 0.0, 0.0), group("b", "minor", 0.05, 0.0)],
         "no harm shown",
-        ["no group loses as much as matters under PCA", "What 'b' loses is real but too small"],
+        ["no group has a loss large enough to matter under PCA",
+         "The loss of 'b' is above zero but too small"],
     ),
 ]  # fmt: skip
 
@@ -103,7 +104,7 @@ def test_harm_that_the_repair_alone_does_is_said_to_be_its_own():
         )
         assert found.kind == "harm, and repair moves it"
         assert found.groups == ("b",)
-        assert found.sentence.startswith("The harm is that of the repair: under fair, 'b'")
+        assert found.sentence.startswith("The repair itself does harm: under fair, 'b'")
         assert found.action == "Do not use fair in place of PCA."
 
 

@@ -309,7 +309,7 @@ def test_summary_where_pca_costs_nothing():
         model["largest_loss"] = 0.0
         for group in model["groups"]:
             group["excess_loss"] = 0.0
-    assert said("summary", facts) == "PCA with 2\u00a0dimensions costs no group anything."
+    assert said("summary", facts) == "No group has a loss under PCA with 2\u00a0dimensions."
     page_of(facts)
 
 
@@ -330,10 +330,10 @@ def test_leads_where_groups_are_alike():
     for group in plain["groups"]:
         group |= {"error": 1.5, "excess_loss": 0.0}
     facts["steps"]["points"] = facts["steps"]["points"][:1]
-    assert said("data", facts).endswith("of one size.")
+    assert said("data", facts).endswith("of equal size.")
     assert said("pca", facts) == "PCA reconstructs every group with an error of 1.5."
     assert "nothing to repair" in said("criteria", facts)
-    assert said("walk", facts) == "The same dimensions are the best for both groups."
+    assert said("walk", facts) == "The same subspace is the best for both groups."
 
 
 @pytest.mark.parametrize(("change_of", "verb"), [(0.5, "cuts"), (1.0, "leaves"), (2.0, "raises")])

@@ -64,8 +64,8 @@ def test_what_is_largest_is_claimed_of_the_dimensions_that_were_looked_at():
     [
         (-1.0, 2.0, "do not show that the two differ"),
         (0.0, 2.0, "do not show that the two differ"),
-        (0.5, 2.0, "more than chance explains"),
-        (-2.0, -0.5, "more than chance explains"),
+        (0.5, 2.0, "larger than chance explains"),
+        (-2.0, -0.5, "larger than chance explains"),
         (None, None, ""),
     ],
 )
@@ -76,22 +76,22 @@ def test_chance_is_ruled_out_where_the_interval_leaves_zero_out_and_only_there(
     model_of(facts, "PCA")["disparity"] |= {"low": low, "high": high}
     text = _text(sentence("pca", facts))
     assert said in text
-    assert ("chance" in text) is (said == "more than chance explains")
+    assert ("chance" in text) is (said == "larger than chance explains")
 
 
 @pytest.mark.long
 def test_shares_of_weight_are_not_told_as_shares_of_rows():
     X, labels = made_rows(2, 3)  # 40 rows and 45
     rows = _text(sentence("data", facts_by(X, labels, 1, criteria=[])))
-    assert rows.endswith("; the smallest, '<bdi>group 00</bdi>', is 47.1 % of them.")
+    assert rows.endswith("; the smallest, '<bdi>group 00</bdi>', has 47.1 % of them.")
     weights = np.where(labels == "group 00", 9.0, 1.0)  # 360 against 45
     facts = facts_by(X, labels, 1, criteria=[], weights=weights)
     assert _text(sentence("data", facts)).endswith(
-        "; '<bdi>group 01</bdi>', of the least weight, has 11.1 % of it."
+        "; '<bdi>group 01</bdi>', with the least weight, has 11.1 % of it."
     )
     even = np.where(labels == "group 00", 45.0, 40.0)
     facts = facts_by(X, labels, 1, criteria=[], weights=even)
-    assert _text(sentence("data", facts)).endswith("in 2 groups of one weight.")
+    assert _text(sentence("data", facts)).endswith("in 2 groups of equal weight.")
 
 
 def test_the_disparity_is_the_difference_that_is_told(of_minimax_loss):

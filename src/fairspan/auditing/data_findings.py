@@ -102,10 +102,10 @@ def _columns_that_are_the_group(moments: Moments, columns: _Columns) -> Iterator
         yield Finding(
             "FS401",
             "warning",
-            f"{columns.listed(seen)} {'is' if len(seen) == 1 else 'are'} the group: (nearly) "
-            "constant within groups, different between them. Left in, this can hide what a "
-            "projection does to the groups, or turn it round. Leave it out (drop the column; "
-            "--exclude).",
+            f"{columns.listed(seen)} {'encodes' if len(seen) == 1 else 'encode'} the group: "
+            f"(nearly) "
+            "constant within groups, different between them. Such a feature can hide or reverse "
+            "the effect of a projection on the groups. Leave it out (drop the column; --exclude).",
             columns=columns.named(seen),
         )
 
@@ -116,10 +116,10 @@ def _ordered_columns(ordered: Sequence[int], columns: _Columns) -> Iterator[Find
         yield Finding(
             "FS402",
             "warning",
-            f"{columns.listed(ordered)}: values that only rise or only fall from row to row, "
-            "hardly one of them twice. That is a row number, an identifier, a time, or what the "
-            "table is sorted by. Unless it measures something of each row, leave it out (drop the "
-            "column; --exclude).",
+            f"{columns.listed(ordered)}: the values only rise or only fall from row to row, and "
+            "hardly any value repeats. This is typical of a row number, an identifier, a time, or "
+            "the column by which the table is sorted. Leave it out, unless it measures something "
+            "about each row (drop the column; --exclude).",
             columns=columns.named(ordered),
         )
 
@@ -150,7 +150,8 @@ def _a_column_with_most_of_the_variance(
             "FS403",
             "warning",
             f"{holds}, and {first_of(concerned)} {'does' if len(concerned) == 1 else 'do'} not "
-            "scale: the other features hardly count. Use scale=True (--standardize), or divide it "
+            "scale: the other features have little influence. Use scale=True (--standardize), or "
+            "divide it "
             "by its unit.",
             columns=columns.named(sorted(found)),
         )
@@ -178,7 +179,7 @@ def _components_of_rare_indicators(
         yield Finding(
             "FS404",
             "warning",
-            f"{first_of(made)}: made mostly of rare indicators (0 or 1, one of them in less "
+            f"{first_of(made)}: made mostly of rare indicators (0 or 1, one value in less "
             f"than 1 % of the rows): {columns.listed(seen)}. Scaling makes them as large as any "
             "other feature. Join such categories, leave them out (--exclude), or do not scale.",
             columns=columns.named(seen),
@@ -197,7 +198,7 @@ def _labels_spelled_differently(labels: Sequence[Label]) -> Iterator[Finding]:
             "FS405",
             "warning",
             f"Labels that differ only by case or blanks: {first_of(spelled)}. They count as "
-            "different groups. Spell them alike in the group column.",
+            "different groups. Use one spelling in the group column.",
             groups=tuple(label for spellings in several for label in spellings),
         )
 

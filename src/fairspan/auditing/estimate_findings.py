@@ -20,9 +20,10 @@ def _unstable(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Findi
         yield Finding(
             "FS108",
             "warning",
-            f"{names(found)}: the best subspace of the group, found on its own rows, does worse on "
-            f"rows that were left out, by {beyond} of its error. So what the group loses is known "
-            "only roughly; collect more rows, or use fewer dimensions.",
+            f"{names(found)}: the best subspace of the group has a larger error on rows that were "
+            f"left "
+            f"out than on the rows of its fit, by {beyond} of its error. The loss of the group is "
+            "therefore known only roughly; collect more rows, or use fewer dimensions.",
             groups=labels(found),
         )
 
@@ -34,8 +35,8 @@ def _heavy_tails(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Fi
         yield Finding(
             "FS109",
             "warning",
-            f"{names(found)}: a few rows decide the error, so intervals may miss the truth far "
-            "more often than they should. Look at the rows with the largest values; take "
+            f"{names(found)}: a few rows dominate the error, so intervals may miss the true value "
+            "far more often than their level says. Look at the rows with the largest values; take "
             "logarithms of columns with long tails, or cap them.",
             groups=labels(found),
         )
@@ -48,7 +49,7 @@ def _missing(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Findin
             yield Finding(
                 "FS110",
                 "warning",
-                f"{model.name}: there are no estimates for new rows, since "
+                f"{model.name}: there are no estimates for new rows, because "
                 f"{model.why_no_estimates}. Audit held-out rows, or use fewer features.",
                 model.name,
             )

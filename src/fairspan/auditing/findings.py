@@ -58,25 +58,26 @@ def _about_groups(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[F
         (
             "FS101",
             few,
-            f"{names(few)}: so few rows ({counts(few)}) for {in_ascii(count(d, 'dimension'))} that "
-            "chance makes their best error too small, and their excess loss too large. Do not "
-            "read it as harm; use fewer dimensions, or collect more rows.",
+            f"{names(few)}: too few rows ({counts(few)}) for {in_ascii(count(d, 'dimension'))}. "
+            "Chance makes their best error too small and their excess loss too large. Do not "
+            "read this loss as harm; use fewer dimensions, or collect more rows.",
         ),
         (
             "FS102",
             alone,
-            f"{names(alone)}: a single row, so there is no interval. Collect more rows.",
+            f"{names(alone)}: only one row, so no interval can be computed. Collect more rows.",
         ),
         (
             "FS103",
             small,
-            f"{names(small)}: below 5 % of the rows ({shares}), so ordinary PCA hardly sees them. "
-            "Check that they are sampled as they should be.",
+            f"{names(small)}: less than 5 % of the rows ({shares}), so ordinary PCA gives them "
+            f"little "
+            "weight. Check that they are sampled as intended.",
         ),
         (
             "FS104",
             flat,
-            f"{names(flat)}: no variance at all, so no share of it can be kept. Check these rows.",
+            f"{names(flat)}: no variance, so the share kept is not defined. Check these rows.",
         ),
     ):
         if seen:
@@ -89,8 +90,8 @@ def _no_intervals(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[F
         yield Finding(
             "FS106",
             "info",
-            "There are no intervals, since one set of moments does not tell how errors vary. Pass "
-            "the rows, or a list of moments of separate blocks.",
+            "There are no intervals: a single set of moments does not show how much errors vary. "
+            "Pass the rows, or a list of moments of separate blocks.",
         )
 
 
@@ -102,8 +103,9 @@ def _missing_groups(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
         yield Finding(
             "FS107",
             "warning",
-            f"{model.name}: was fitted on groups that these rows do not hold: {listed(absent)}. "
-            "Nothing is said about them.",
+            f"{model.name}: was fitted on groups that are missing from these rows: "
+            f"{listed(absent)}. "
+            "The audit does not cover them.",
             model.name,
             tuple(absent),
         )
@@ -121,7 +123,7 @@ def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
             "FS201",
             "info",
             f"{model.name}: the interval of the difference in error between {between} "
-            f"({ends}) contains zero: these rows do not show that one is served worse.",
+            f"({ends}) contains zero: these rows do not show that either has the larger error.",
             model.name,
             model.pair,
         )
@@ -147,16 +149,16 @@ def _fitted_here(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Fi
         return
     named = ", ".join(model.name for model in fitted)
     were = "was" if len(fitted) == 1 else "were"
-    it, again = ("it", "it") if len(fitted) == 1 else ("they", "them")
+    their, they_are = ("Its", "it is") if len(fitted) == 1 else ("Their", "they are")
     if any(model.has_estimates for model in fitted):
         message = (
-            f"{named}: {were} fitted on these rows. What {it} would do to new rows is estimated by "
-            f"fitting {again} again with one part of the rows left out at a time."
+            f"{named}: {were} fitted on these rows. {their} errors on new rows are estimated by "
+            f"cross-fitting: {they_are} fitted again with one part of the rows left out at a time."
         )
     else:
         message = (
-            f"{named}: {were} fitted on these rows. The intervals hold for this projection; new "
-            "rows may fare worse. Audit held-out rows to see."
+            f"{named}: {were} fitted on these rows. The intervals hold for this projection; errors "
+            "on new rows may be larger. Audit held-out rows to find out."
         )
     yield Finding("FS203", "info", message, fitted[0].name if len(fitted) == 1 else None)
 
@@ -174,9 +176,10 @@ def _who_pays(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
     yield Finding(
         "FS205",
         "info",
-        f"{model.name}: costs {quoted(most.group)} the most. Its error is "
-        f"{figure(most.excess_loss)}{above} above what {_dimensions(model)} could do for it "
-        f"alone; for {quoted(least.group)} it is {figure(least.excess_loss)} above.",
+        f"{model.name}: {quoted(most.group)} has the largest loss. Its error is "
+        f"{figure(most.excess_loss)}{above} above the smallest error with {_dimensions(model)} "
+        f"for this group alone; for {quoted(least.group)} the loss is "
+        f"{figure(least.excess_loss)}.",
         model.name,
         (most.group, least.group),
     )
@@ -189,7 +192,7 @@ def _loses_nothing(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
             "FS206",
             "info",
             f"{model.name}: {_dimensions(model)} keep all variance of every group, up to rounding, "
-            "so there is nothing to lose. Ask for fewer dimensions (n_components, -d) to compare.",
+            "so no group has a loss. Use fewer dimensions (n_components, -d) for a comparison.",
             model.name,
         )
 
@@ -201,8 +204,8 @@ def _open_gap(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
     said = f"is not proven optimal ({model.status})."
     if model.is_nested and model.status == "open gap" and model.gap is not None:
         said = (
-            f"its components are nested, each chosen beside those before it. {_dimensions(model)} "
-            f"chosen together may be better, by at most {model.gap:.4g}."
+            f"its components are nested: each was chosen with those before it fixed. "
+            f"{_dimensions(model)} chosen jointly may be better, by at most {model.gap:.4g}."
         )
     if model.status == "unresolved":
         why = f": {model.reason}" if model.reason else ""
@@ -269,7 +272,9 @@ def _who_pays_for_repair(models: Sequence[ModelAudit]) -> Iterator[Finding]:
         ]
         together = sum(after.proportion for _, _, after in kept_less)
         n_rows = sum(after.n for _, _, after in kept_less)
-        in_all = "" if len(said) == 1 else f" In all {n_rows:,} rows, {in_ascii(share(together))}."
+        in_all = (
+            "" if len(said) == 1 else f" Together: {n_rows:,} rows, {in_ascii(share(together))}."
+        )
         yield Finding(
             "FS303",
             "info",

@@ -4,12 +4,12 @@ _REMEDIES = {
     "FS101": "Use fewer dimensions, collect more rows, join the group with another one, or choose "
     'a criterion of errors ("minimax_error", "error_gap") in place of losses.',
     "FS102": "Collect more rows, or leave the group out and say so.",
-    "FS103": "Check that the group is sampled as it should be. A fair criterion does not need a "
+    "FS103": "Check that the group is sampled as intended. A fair criterion does not need a "
     "large group, but few rows mean wide intervals.",
-    "FS104": "Look at these rows. Often a column that holds the group's data is missing, or filled "
+    "FS104": "Look at these rows. Often a column with the group's data is missing or was filled "
     "in.",
-    "FS105": "Check the group column: a filter, a join or a misspelled name may have taken the "
-    "others.",
+    "FS105": "Check the group column: a filter, a join or a misspelled name may have "
+    "removed the others.",
     "FS106": "Pass the rows, or moments of separate blocks of them.",
     "FS107": "Audit rows that hold all groups, or check how the labels are spelled.",
     "FS108": "Collect more rows of the group, join it with another one, or use fewer dimensions.",
@@ -17,20 +17,23 @@ _REMEDIES = {
     "tails make the intervals trustworthy.",
     "FS110": "Audit rows that were held out, or choose fewer features so that moments by fold fit "
     "into memory.",
-    "FS201": "Read the ends of the interval as what may still be true. More rows narrow it.",
-    "FS202": 'Decide whether equal errors are what you want; then "error_gap" or "equal_error". If '
-    "the group that is served better would only be served worse for it, say so instead.",
-    "FS203": "Nothing, if the estimates for new rows are what you report; otherwise audit rows "
-    "that were held out.",
+    "FS201": "The ends of the interval show which differences remain possible. More rows narrow "
+    "it.",
+    "FS202": 'Decide whether you want equal errors; if so, use "error_gap" or "equal_error". If '
+    "that "
+    "only raises the smaller error, report the difference instead.",
+    "FS203": "Nothing, if you report the estimates for new rows; otherwise audit rows that were "
+    "held out.",
     "FS204": "Look at the gap: it may be far below what matters to you. If it is open, use the "
     "default solver and tolerance, or with more than two groups allow_extra=True. If it is "
     "unresolved, divide the column of very large numbers by its unit, or use scale=True or "
     'center="global".',
     "FS205": "Compare with what a fair criterion reaches.",
-    "FS206": "Ask for fewer dimensions to compare.",
+    "FS206": "Use fewer dimensions for a comparison.",
     "FS301": "Compare each model with its own best error, or fit them with the same settings.",
     "FS302": "Decide whether the repair is worth its price.",
-    "FS303": "Decide whether these groups can bear it. A criterion that weighs all rows, or more "
+    "FS303": "Decide whether this cost is acceptable for these groups. A criterion that weighs "
+    "all rows, or more "
     "dimensions, costs them less.",
     "FS401": "Leave the feature out: drop the column, or --exclude.",
     "FS402": "Leave the feature out (drop the column, or --exclude), unless it measures something.",
@@ -48,6 +51,6 @@ def remedy_of(code: str) -> str:
     Examples
     --------
     >>> remedy_of("FS206")
-    'Ask for fewer dimensions to compare.'
+    'Use fewer dimensions for a comparison.'
     """
     return _REMEDIES[code]

@@ -105,7 +105,7 @@ def _compared(fair: ModelAudit, plain: ModelAudit, level: float) -> Verdict:
             # Of all kinds this alone says that somebody becomes harmed, whom to warn of.
             return Verdict(
                 "harm, and repair moves it",
-                f"The harm is that of the repair: under {fair.name}, {_with_rows(newly)} "
+                f"The repair itself does harm: under {fair.name}, {_with_rows(newly)} "
                 f"{_are(newly)} harmed, while {plain.name} is not shown to harm any group.",
                 f"Do not use {fair.name} in place of {plain.name}.",
                 fair.name,
@@ -124,7 +124,7 @@ def _compared(fair: ModelAudit, plain: ModelAudit, level: float) -> Verdict:
             "harm, and repair moves it",
             f"{said} Under {fair.name}, {_with_rows(newly)} {_are(newly)} harmed, whom "
             f"{plain.name} does not harm beyond chance.",
-            "Choose another criterion or more dimensions, or say who pays and why.",
+            "Choose another criterion or more dimensions, or state which groups pay and why.",
             fair.name,
             tuple(group.group for group in newly),
         )
@@ -132,15 +132,18 @@ def _compared(fair: ModelAudit, plain: ModelAudit, level: float) -> Verdict:
         back = _of_variance(-(change.high or 0.0), -(change.low or 0.0), worst)
         return Verdict(
             "harm, and repair helps",
-            f"{said} Under {fair.name} {names([worst])} gets {back} of its variance back on new "
+            f"{said} Under {fair.name}, {names([worst])} regains {back} of its variance on new "
             f"rows, and no other group becomes harmed.{_payers(fair)}",
-            f"Use {fair.name}, and say who pays." if _payers(fair) else f"Use {fair.name}.",
+            f"Use {fair.name}, and state which groups pay."
+            if _payers(fair)
+            else f"Use {fair.name}.",
             fair.name,
             groups,
         )
     return Verdict(
         "harm, and repair does not help",
-        f"{said} Under {fair.name} the error of {names([worst])} is not shown to fall on new rows.",
+        f"{said} Under {fair.name}, the error of {names([worst])} is not shown to fall on new "
+        f"rows.",
         "Choose another criterion or more dimensions.",
         fair.name,
         groups,
@@ -153,19 +156,20 @@ def _no_harm(plain: ModelAudit, name: str, level: float) -> Verdict:
         why = "" if plain.why_no_estimates is None else f" ({plain.why_no_estimates})"
         return Verdict(
             "cannot tell",
-            f"These rows do not tell whether {plain.name} harms {_with_rows(unknown)}{why}.",
+            f"These rows are not enough to tell whether {plain.name} harms "
+            f"{_with_rows(unknown)}{why}.",
             "Collect more rows of them, or use fewer dimensions; until then claim neither harm nor "
             "fairness.",
             name,
             tuple(group.group for group in unknown),
         )
     minor = [group for group in plain.groups if group.state == "minor"]
-    verb = "loses" if len(minor) == 1 else "lose"
-    but = f" What {names(minor)} {verb} is real but too small to matter." if minor else ""
+    loss, verb = ("The loss", "is") if len(minor) == 1 else ("The losses", "are")
+    but = f" {loss} of {names(minor)} {verb} above zero but too small to matter." if minor else ""
     return Verdict(
         "no harm shown",
-        f"At {percent(level)} confidence no group loses as much as matters under {plain.name} on "
-        f"new rows.{but}",
+        f"At {percent(level)} confidence, no group has a loss large enough to matter under "
+        f"{plain.name} on new rows.{but}",
         f"Use {plain.name}.",
         name,
     )
