@@ -1,9 +1,10 @@
 """
-A small trade-off overshoots: then the other group is served worse
-==================================================================
+A small trade-off overshoots: the other group then has the larger error
+=======================================================================
 
 The disparity criterion weighs the error over everyone against a signed gap, in one eigenproblem.
-As the gap has a sign, the dial does not stop at zero. Look before you turn it.
+As the gap has a sign, its smallest values leave a gap of the other sign. Audit the result before
+you change the trade-off.
 """
 
 import matplotlib.pyplot as plt

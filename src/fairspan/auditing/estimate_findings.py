@@ -21,9 +21,8 @@ def _unstable(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Findi
             "FS108",
             "warning",
             f"{names(found)}: the best subspace of the group has a larger error on rows that were "
-            f"left "
-            f"out than on the rows of its fit, by {beyond} of its error. The loss of the group is "
-            "therefore known only roughly; collect more rows, or use fewer dimensions.",
+            f"left out than on the rows of its fit, by {beyond} of its error. The loss of the "
+            "group is therefore known only roughly; collect more rows, or use fewer dimensions.",
             groups=labels(found),
         )
 

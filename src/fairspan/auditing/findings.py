@@ -71,8 +71,7 @@ def _about_groups(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[F
             "FS103",
             small,
             f"{names(small)}: less than 5 % of the rows ({shares}), so ordinary PCA gives them "
-            f"little "
-            "weight. Check that they are sampled as intended.",
+            "little weight. Check that they are sampled as intended.",
         ),
         (
             "FS104",

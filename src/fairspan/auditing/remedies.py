@@ -17,11 +17,10 @@ _REMEDIES = {
     "tails make the intervals trustworthy.",
     "FS110": "Audit rows that were held out, or choose fewer features so that moments by fold fit "
     "into memory.",
-    "FS201": "The ends of the interval show which differences remain possible. More rows narrow "
-    "it.",
+    "FS201": "The ends of the interval show which differences remain possible. With more rows it "
+    "is narrower.",
     "FS202": 'Decide whether you want equal errors; if so, use "error_gap" or "equal_error". If '
-    "that "
-    "only raises the smaller error, report the difference instead.",
+    "that only raises the smaller error, report the difference instead.",
     "FS203": "Nothing, if you report the estimates for new rows; otherwise audit rows that were "
     "held out.",
     "FS204": "Look at the gap: it may be far below what matters to you. If it is open, use the "
