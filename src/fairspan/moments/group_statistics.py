@@ -107,7 +107,9 @@ class GroupStatistics:
     def __post_init__(self) -> None:
         in_order = tuple(sorted(self.groups, key=lambda group: group.label))
         object.__setattr__(self, "groups", in_order)
-        sizes = [size for group in in_order for size in _sizes(group)]
+        sizes = [np.abs(group.mean) for group in in_order]
+        # Off the diagonal nothing is larger than on it.
+        sizes += [np.sqrt(np.diag(group.scatter) / group.weight) for group in in_order]
         check_sizes([group.weight for group in in_order], sizes)
 
     @property
@@ -194,11 +196,6 @@ def check_sizes(weights: Sequence[float], sizes: Sequence[FloatArray]) -> None:
             f"Allowed are numbers up to about {_LARGEST:.0e}",
             "Rescale the columns, for example to unit variance",
         )
-
-
-def _sizes(group: OneGroup) -> tuple[FloatArray, FloatArray]:
-    # Off the diagonal nothing is larger than on it.
-    return np.abs(group.mean), np.sqrt(np.diag(group.scatter) / group.weight)
 
 
 def check_mergeable(a: GroupStatistics, b: GroupStatistics) -> None:

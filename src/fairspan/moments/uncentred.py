@@ -150,7 +150,9 @@ class _Part:
         each = [_Sums.zero(self.rows.n_features, pilot) for _ in range(self.n_groups)]
         for values, codes in self._blocks():
             for code, index in self._places(codes):
-                own = self._rows_at(values, index)
+                # By position, which is twice as fast as by a mask; and without a check of these.
+                room = self.room[: len(index)]
+                own = np.take(values, index, axis=0, out=room, mode="clip")
                 if pilot is not None:
                     own -= pilot
                 each[code].add(own)
@@ -188,11 +190,6 @@ class _Part:
 
     def _places_of(self, code: int) -> IndexArray:
         return self.start + np.flatnonzero(self.codes == code)
-
-    def _rows_at(self, values: FloatArray, index: IndexArray) -> FloatArray:
-        """Some rows, in the same memory each time."""
-        # By position, which is twice as fast as by a mask; and without a check of positions.
-        return np.take(values, index, axis=0, out=self.room[: len(index)], mode="clip")
 
     def _blocks(self) -> Iterator[tuple[FloatArray, Codes]]:
         size = len(self.room)
