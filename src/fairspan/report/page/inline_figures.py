@@ -57,8 +57,14 @@ _NO_ROTATION = re.compile(r' transform="rotate\(-?0(?: [^"]*)?\)"')
 _FAMILIES = re.compile(r"""font-family: [^;"]*; |(?<=style="font: )([^;"']*)'[^;"]*""")
 # Of groups of elements, which nothing refers to; two figures may have the same.
 _GROUP_IDENTIFIERS = re.compile(r'<g id="[^"]*"')
+# Ticks repeat the style of the line that they use.
+_TICKS = re.compile(r'(<use [^>]*?) style="fill: ([^;"]*); stroke: \2; stroke-width: 0.8"/>')
 # A group of one element, of which the group says nothing.
 _ALONE = re.compile(r"<g>(<(?:use|path)\b[^>]*/>|<text\b[^>]*>[^<]*</text>)</g>")
+# Markers of one line repeat their style, which their group can tell once.
+_MARKERS = re.compile(
+    r'<g (clip-path="[^"]*")>((?:<use [^>]*?) style="([^"]*)"/>(?:<use [^>]*? style="\3"/>)*)</g>'
+)
 
 
 @dataclass(frozen=True)
@@ -182,10 +188,11 @@ def compact(svg: str) -> str:
     >>> compact('<g>\n  <path d="M 1.23456 2.5 \nL 3 4"/>\n <text>0.98765</text></g>')
     '<g><path d="M 1.23 2.5 L 3 4"/><text>0.98765</text></g>'
     """
-    svg, n_removed = _BETWEEN_TAGS.sub("><", _TAG.sub(lambda tag: _shorter(tag[0]), svg)), 1
+    svg = _TAG.sub(lambda tag: _shorter(tag[0]), svg)
+    svg, n_removed = _TICKS.sub(r"\1/>", _BETWEEN_TAGS.sub("><", svg)), 1
     while n_removed:
         svg, n_removed = _ALONE.subn(r"\1", svg)
-    return svg
+    return _MARKERS.sub(_with_one_style, svg)
 
 
 def _lay_out_once(figure: Figure) -> None:
@@ -209,3 +216,8 @@ def _shorter(tag: str) -> str:
     tag = _GROUP_IDENTIFIERS.sub("<g", tag)
     tag = _NO_ROTATION.sub("", tag)
     return _COORDINATES.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), tag)
+
+
+def _with_one_style(group: re.Match[str]) -> str:
+    markers = group[2].replace(f' style="{group[3]}"', "")
+    return f'<g {group[1]} style="{group[3]}">{markers}</g>'
