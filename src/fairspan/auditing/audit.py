@@ -8,7 +8,7 @@ from fairspan.auditing.comparing import ComparesGroups
 from fairspan.auditing.controls import Controls, taken_out, without_estimates
 from fairspan.auditing.data_findings import find_in_data
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
-from fairspan.auditing.finding import Finding, warnings_first
+from fairspan.auditing.finding import Finding
 from fairspan.auditing.findings import find
 from fairspan.auditing.intervals import LEVEL
 from fairspan.auditing.judging import Judged, judged_on_moments, judged_on_rows
@@ -228,11 +228,8 @@ class Audit(ComparesGroups):
             self.models, self.findings, self.rows, width, paint, self.verdicts, self.level
         )
 
-    def __str__(self) -> str:
-        return self.in_words()
-
     def __repr__(self) -> str:
-        return str(self)
+        return self.in_words()
 
     def _repr_html_(self) -> str:
         return audit_html(self.models, self.findings, self.rows, self.verdicts, self.level)
@@ -462,9 +459,10 @@ def _finished(
         moments.intake.sampled_from,
     )
     estimated = options.folds is not None and has_intervals
+    findings = [*find_in_data(audited, moments, judged.ordered), *find(results, rows)]
     return Audit(
         tuple(results),
-        warnings_first([*find_in_data(audited, moments, judged.ordered), *find(results, rows)]),
+        tuple(sorted(findings, key=lambda each: each.severity != "warning")),
         rows,
         verdicts_of(results, options.level) if estimated else (),
         options.level,

@@ -1,7 +1,6 @@
 """What blocks of moments say of projections, each block in place of a fold of the rows."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -40,7 +39,7 @@ def block_figures(
         for i, label in enumerate(block.labels):
             group = list(labels).index(label)
             weights[fold, group] = block.weights[i]
-            alone = _group(block, i)
+            alone = block.of_groups(np.arange(block.n_groups) == i)
             errors = partial(_error, alone, group)
             values[fold, :, :, group] = measured_by(
                 errors, cross.benchmarks, cross.projections, group, fold, len(blocks)
@@ -63,18 +62,6 @@ def _error(
     if benchmark.scale is not None:
         alone, point = alone.divided_by(benchmark.scale), point / benchmark.scale
     return projector.errors(alone.operator_about(point))
-
-
-def _group(block: GroupMoments, index: int) -> GroupMoments:
-    own = slice(index, index + 1)
-    return replace(
-        block,
-        groups=block.groups[own],
-        counts=block.counts[own],
-        weights=block.weights[own],
-        means=block.means[own],
-        scatters=block.scatters[own],
-    )
 
 
 def errors_without_each(

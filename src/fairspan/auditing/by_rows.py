@@ -34,15 +34,6 @@ def check_projections(audited: Sequence[Audited]) -> None:
             )
 
 
-def clusters_refused(each: Audited) -> Incompatible:
-    """Errors by rows have no intervals by cluster."""
-    return Incompatible(
-        f"clusters was given, and the model {each.name} is no projection",
-        "Allowed with clusters are projections, which are judged by fold",
-        "Leave clusters out, or leave out that model",
-    )
-
-
 def figures_by_rows(
     audited: Sequence[Audited], rows: Rows, moments: Moments, *, has_labels: bool
 ) -> tuple[list[GroupFigures], RowFigures]:

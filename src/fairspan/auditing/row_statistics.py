@@ -15,8 +15,8 @@ from fairspan.projector import Projector
 from fairspan.rows.engines import folded
 from fairspan.rows.folds import FoldedLabels, Folds, first_position
 from fairspan.rows.groups import CodedLabels, Label, LabelCoder, side_by_side
-from fairspan.rows.protocol import RowBlock, Rows, RowSource
-from fairspan.typing import FloatArray, IndexArray, IntegerArray
+from fairspan.rows.protocol import Rows, RowSource
+from fairspan.typing import FloatArray, IntegerArray
 
 # Up to so many features products are bound by memory.
 _FEW = 128
@@ -206,7 +206,7 @@ class RowStatistics:
             for code, place in places:
                 chosen = kept[order[place]]
                 group, fold = divmod(code, n_folds)
-                weights = _weights_of(block, chosen)
+                weights = np.ones(len(chosen)) if block.weights is None else block.weights[chosen]
                 measured = self._measured(block.values[chosen], group, fold)
                 measured = (measured - references[:, :, group, None]) / units
                 clusters = None if known.clusters is None else known.clusters[chosen]
@@ -406,7 +406,3 @@ def _add(
         key = (group, repr(clusters.distinct[code]))
         more = flat[:, order[own]].sum(axis=1)
         sums.clusters[key] = sums.clusters[key] + more if key in sums.clusters else more
-
-
-def _weights_of(block: RowBlock, chosen: IndexArray) -> FloatArray:
-    return np.ones(len(chosen)) if block.weights is None else block.weights[chosen]

@@ -110,7 +110,22 @@ class _Largest(OfErrors):
 
 
 @dataclass(frozen=True, repr=False)
-class MinimaxLoss(_Largest):
+class _MaybeRelative(_Largest):
+    """What is the largest of the groups may be divided by their variances."""
+
+    relative: bool = False
+
+    def __post_init__(self) -> None:
+        check_flag("relative", self.relative)
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether it is a share of the groups' variances."""
+        return self.relative
+
+
+@dataclass(frozen=True, repr=False)
+class MinimaxLoss(_MaybeRelative):
     """Largest excess loss of a group, max_g (e_g - e*_g): Samadi et al. (2018), equation (1).
 
     Each group is measured against what the same number of dimensions could do for it alone, so a
@@ -145,17 +160,8 @@ class MinimaxLoss(_Largest):
     (array([3.   , 1.333]), 0.333)
     """
 
-    relative: bool = False
     name: ClassVar[str] = "minimax_loss"
     measures_losses: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_flag("relative", self.relative)
-
-    @property
-    def is_relative(self) -> bool:
-        """Whether losses are shares of the groups' variances."""
-        return self.relative
 
     @property
     def is_largest_loss(self) -> bool:
@@ -176,9 +182,7 @@ class MinimaxLoss(_Largest):
     @property
     def formula(self) -> Formula:
         """How a reader computes it."""
-        if self.relative:
-            return _RELATIVE_LOSS
-        return _LOSS
+        return _RELATIVE_LOSS if self.relative else _LOSS
 
     def offsets(self, problem: "Problem") -> FloatArray:
         """The groups' own optima e*_g."""
@@ -193,7 +197,7 @@ class MinimaxLoss(_Largest):
 
 
 @dataclass(frozen=True, repr=False)
-class MinimaxError(_Largest):
+class MinimaxError(_MaybeRelative):
     """Largest error of a group, max_g e_g: an alternative of Samadi et al. (2018).
 
     A group with more variance than the others can keep the larger error at the optimum: then its
@@ -228,16 +232,7 @@ class MinimaxError(_Largest):
     array([0.333, 0.333])
     """
 
-    relative: bool = False
     name: ClassVar[str] = "minimax_error"
-
-    def __post_init__(self) -> None:
-        check_flag("relative", self.relative)
-
-    @property
-    def is_relative(self) -> bool:
-        """Whether errors are shares of the groups' variances."""
-        return self.relative
 
     @property
     def sentence(self) -> str:

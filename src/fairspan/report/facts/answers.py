@@ -230,13 +230,11 @@ def names_of(criteria: Sequence[Criterion]) -> list[str]:
         f"relative_{each.name}" if declares(each, "is_relative") else each.name for each in criteria
     ]
     return [
-        name if names.count(name) == 1 else f"{name} ({_settings(each)})"
+        name
+        if names.count(name) == 1
+        else f"{name} ({printable(spelled_settings(field_values(each)))})"
         for name, each in zip(names, criteria, strict=True)
     ]
-
-
-def _settings(criterion: Criterion) -> str:
-    return printable(spelled_settings(field_values(criterion)))
 
 
 def _reason(error: FairspanError) -> str:

@@ -83,8 +83,8 @@ def verdicts_facts(answers: Answers, audit: Audit) -> dict[str, Any]:
         for each in changes_of(audit.models)
     ]
     return {
-        "verdict": None if of_main is None else _verdict_facts(of_main, names),
-        "verdicts": [_verdict_facts(each, names) for each in verdicts],
+        "verdict": None if of_main is None else verdict_facts(of_main, names[of_main.model]),
+        "verdicts": [verdict_facts(each, names[each.model]) for each in verdicts],
         "changes": changes,
         "level": audit.level,
         "material": audit.material,
@@ -106,11 +106,12 @@ def expected_facts(group: GroupAudit, model: ModelAudit) -> dict[str, Any]:
     }
 
 
-def _verdict_facts(verdict: Verdict, names: dict[str, str]) -> dict[str, Any]:
+def verdict_facts(verdict: Verdict, model: str) -> dict[str, Any]:
+    """The verdict on a model of this name."""
     return {
         "kind": verdict.kind,
         "sentence": verdict.sentence,
         "action": verdict.action,
-        "model": names[verdict.model],
+        "model": model,
         "groups": [group_name(label) for label in verdict.groups],
     }
