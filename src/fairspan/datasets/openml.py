@@ -127,7 +127,7 @@ def _dataset(
 ) -> Dataset:
     if group not in spell:
         raise InvalidParameter(
-            f"group is {group!r}", f"Allowed are {listed(list(spell))}", "Choose one of these"
+            f"group is {group!r}", f"Allowed: {listed(list(spell))}", "Choose one of these"
         )
     if label not in columns:
         raise _unexpected(number, list(columns), f"a column {label!r}")

@@ -181,7 +181,7 @@ def _opened(path: str | os.PathLike[str]) -> IO[bytes]:
     if not stat.S_ISREG(Path(path).stat().st_mode):
         raise CorruptFile(
             f"{path} cannot be read, as it is a folder, a pipe or a device",
-            "Allowed is an ordinary file",
+            "Allowed: an ordinary file",
             "Name the file itself",
         )
     return Path(path).open("rb")

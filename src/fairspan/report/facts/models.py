@@ -13,7 +13,7 @@ from fairspan.report.facts.answers import Answer, Answers
 from fairspan.report.facts.expected import expected_facts
 from fairspan.rows.groups import printable
 
-_OF_ANOTHER_PACKAGE = "What this criterion asks for is told by the package that it comes from."
+_OF_ANOTHER_PACKAGE = "The package of this criterion describes what it minimises."
 
 
 def models_facts(answers: Answers, audit: Audit) -> list[dict[str, Any]]:

@@ -53,7 +53,7 @@ class RobustSearch(Search):
     def run(self) -> None:
         """Descend, then shrink the box of errors until the gap is closed.
 
-        If that leaves a gap, descend from random starts too, and go on from what they find.
+        If that leaves a gap, descend from random starts too, and continue from their results.
         """
         first = self.problem.pooled_optimum.vectors
         for start in (first, *(optimum.vectors for optimum in self.problem.group_optima)):
