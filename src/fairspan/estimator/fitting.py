@@ -18,7 +18,8 @@ from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion, declares
 from fairspan.problem.nesting import check_nested
-from fairspan.problem.posing import Posed, criterion_of, deviations_of, pose, restriction_of
+from fairspan.problem.posed import Posed
+from fairspan.problem.posing import criterion_of, deviations_of, pose, restriction_of
 from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.restrictions import Restriction
 from fairspan.problem.units import (
