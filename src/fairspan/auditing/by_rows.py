@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from fairspan.auditing.models import Audited
-from fairspan.auditing.row_statistics import Benchmark, Projection, RowFigures, row_figures
+from fairspan.auditing.quantities import Benchmark, Projection
+from fairspan.auditing.row_statistics import RowFigures, row_figures
 from fairspan.errors import Incompatible
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.of_rows import Moments

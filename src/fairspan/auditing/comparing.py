@@ -8,7 +8,7 @@ from fairspan.formatting.data_frames import data_frame
 from fairspan.rows.groups import Label
 
 if TYPE_CHECKING:
-    from fairspan.auditing.audit import Audit
+    from fairspan.auditing.audit_result import Audit
 
 Method = Literal["between_groups", "to_overall"]
 _FIGURES = (

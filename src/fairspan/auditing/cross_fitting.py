@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fairspan.auditing.models import Audited
-from fairspan.auditing.row_statistics import Benchmark, Projection
+from fairspan.auditing.quantities import Benchmark, Projection
 from fairspan.errors import FairspanError, Incompatible
 from fairspan.estimator.refitting import fit_again
 from fairspan.linalg.threads import in_threads

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from fairspan.auditing.audit import Audit, audit_moments, audit_rows
+from fairspan.auditing.audit import audit_moments, audit_rows
+from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
 from fairspan.auditing.models import Audited, audited_pca, models_of
 from fairspan.certificates.verification import Verification, not_verified, verify

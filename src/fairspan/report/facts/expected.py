@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from fairspan.auditing.audit import Audit, audit_in_folds, audit_moments, audit_rows
+from fairspan.auditing.audit import audit_in_folds, audit_moments, audit_rows
+from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.expected_losses import USUAL, Expectations
 from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
 from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
