@@ -108,7 +108,7 @@ def with_labels(parameters: Mapping[str, Value], labels: Sequence[Label]) -> dic
             return matching[0]
         raise UnknownGroup(
             f"--param {key} names the group {text!r}"
-            + (f", which stands for {listed(matching)}" if matching else ""),
+            + (f", which matches {listed(matching)}" if matching else ""),
             f"Allowed: the groups {listed(list(by_text))}",
             "Give groups names that differ when printed" if matching else "Name one of them",
         )

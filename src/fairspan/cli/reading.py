@@ -108,8 +108,8 @@ class Reading:
     def opened(self, path: Path | str, clusters: str | None = None) -> "RowSource":
         """The rows of a file or folder, or of what a source of another package takes.
 
-        The last columns of their labels are the class in y and the cluster, where these were asked
-        for.
+        The last columns of their labels are the class in y and the cluster, where these were
+        requested.
         """
         from dataclasses import replace
 

@@ -94,7 +94,7 @@ def _resumable(
         if partial.exists():
             complain(
                 "warning",
-                f"{partial} keeps what was absorbed; the same command goes on from there.",
+                f"{partial} keeps what was read; the same command continues from there.",
             )
         raise
 

@@ -83,7 +83,7 @@ def factored(
     if still.any():
         raise InvalidInput(
             f"These do not vary: {_joined(names, np.flatnonzero(still))}",
-            "Allowed: features that vary; the intercept stands for a constant",
+            "Allowed: features that vary; the intercept is the constant",
             "Leave them out",
         )
     deviations = np.sqrt(variances)

@@ -103,7 +103,7 @@ def archive_of_bytes(contents: bytes, schema: Schema) -> Contents:
 
 @running_out_told()
 def read_document(path: str | os.PathLike[str], schema: Schema) -> dict[str, Any]:
-    """Read a file that is nothing but a JSON document; raises as :func:`read_archive` does."""
+    """Read a file that is only a JSON document; raises as :func:`read_archive` does."""
     with _opened(path) as file:
         try:
             document = _document_of(file.read(), schema, str(path))
@@ -118,7 +118,7 @@ def read_document(path: str | os.PathLike[str], schema: Schema) -> dict[str, Any
 def write_document(
     path: str | os.PathLike[str], schema: Schema, document: Mapping[str, Any]
 ) -> None:
-    """Write a file that is nothing but a JSON document."""
+    """Write a file that is only a JSON document."""
     whole = {**_standard(schema.kind), **document}
     with replacing(path) as file:
         file.write(json.dumps(whole, allow_nan=False).encode())

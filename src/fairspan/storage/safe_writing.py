@@ -1,9 +1,9 @@
 """Files that are complete or absent: written under a random name, then renamed into place.
 
 The temporary file stands in the folder of the final one, is created by us alone, never through a
-link, and is locked by the kernel while it is written. Its lock ends with the process, so that
-whoever writes the same file next knows which temporary files were abandoned. Where there are no
-such locks (Windows, some network file systems), abandoned files stay and nothing is held.
+link, and is locked by the kernel while it is written. Its lock ends with the process, so that the
+next process that writes the same file knows which temporary files were abandoned. Where there are
+no such locks (Windows, some network file systems), abandoned files stay and nothing is held.
 """
 
 import errno
@@ -116,9 +116,9 @@ def write_whole(path: str | os.PathLike[str], contents: bytes) -> None:
 class HeldFile:
     """A file that one run at a time may replace, by a lock of the kernel on that very file.
 
-    As a context it stands there, at first empty, and is locked; it may be entered again by whoever
-    has entered it. The lock ends with the process, however that ends. An empty file is removed at
-    the end. The file is never a link.
+    As a context it stands there, at first empty, and is locked; the process that has entered it
+    may enter it again. The lock ends with the process, however that ends. An empty file is removed
+    at the end. The file is never a link.
 
     Parameters
     ----------

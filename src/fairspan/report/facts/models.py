@@ -106,7 +106,7 @@ def group_facts(group: GroupAudit, model: ModelAudit) -> dict[str, Any]:
 
 
 def _without_rounding(value: float | None, model: ModelAudit) -> float | None:
-    """Zero for what is nothing but rounding."""
+    """Zero for a value that is only rounding."""
     return 0.0 if value is not None and abs(value) <= model.rounding else value
 
 
