@@ -18,7 +18,7 @@ from fairspan.problem.restrictions import Restriction
 from fairspan.progress.stages import Stage
 from fairspan.registry import register
 from fairspan.rows.checks import row_block
-from fairspan.rows.groups import CodedLabels
+from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.protocol import RowBlock, RowOpener, RowSource, block_rows
 from fairspan.solvers.protocol import Solver
 

@@ -117,10 +117,6 @@ class Projector:
         left = self.residuals(rows)
         return np.asarray(np.einsum("ij,ij->i", left, left))
 
-    def left_over(self) -> FloatArray:
-        """I - D E, shape (p, p)."""
-        return np.eye(self.encoder.shape[1]) - self.decoder @ self.encoder
-
     def errors(self, second: "SecondMoments") -> FloatArray:
         """tr((I - DE) S_g (I - DE)') of each group, shape (k,)."""
         errors, tilt = second.residual_variances(self.basis), self.tilt

@@ -93,7 +93,10 @@ def test_without_folds_there_are_figures_on_the_rows_alone(run, data, none):
         (["--level", "0.5"], ["'--level'", "0.5 is not in the range"]),
         (["--material", "1"], ["'--material'", "1.0 is not in the range"]),
         (["--clusters", "who"], ["no column 'who'"]),
-        (["--clusters", "limit", "--folds", "none"], ["--clusters concerns estimates for new rows"]),
+        (
+            ["--clusters", "limit", "--folds", "none"],
+            ["--clusters concerns estimates for new rows"],
+        ),
         (["--by-dimension", "--folds", "none"], ["--by-dimension concerns estimates for new rows"]),
     ],
 )

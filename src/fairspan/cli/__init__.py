@@ -80,16 +80,13 @@ def run(
         except BrokenPipeError:  # the reader of our output has had enough, which is no failure
             sys.stderr.close()
             return 0
-        except (FairspanError, OSError) as error:
+        except (FairspanError, OSError, MemoryError) as error:
             from fairspan.rows.groups import printable  # takes its time
 
+            message = _OUT_OF_MEMORY if isinstance(error, MemoryError) else str(error)
             # Names of files may hold what a terminal would obey.
-            complain("error", printable(str(error)))
-            tell_in_json(typed, str(error), _BAD_INPUT)
-            return _BAD_INPUT
-        except MemoryError:
-            complain("error", _OUT_OF_MEMORY)
-            tell_in_json(typed, _OUT_OF_MEMORY, _BAD_INPUT)
+            complain("error", printable(message))
+            tell_in_json(typed, message, _BAD_INPUT)
             return _BAD_INPUT
         # A status that a command exits with is what click returns.
         return status if isinstance(status, int) else 0

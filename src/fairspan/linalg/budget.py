@@ -28,20 +28,11 @@ def bytes_of_moments(n_groups: int, n_features: int) -> int:
     return _AT_ONCE * _BYTES_OF_A_NUMBER * n_groups * n_features**2
 
 
-def seconds_of_products(n_rows: int, n_features: int) -> float:
-    """Roughly how long all products of two features take over so many rows, on one core.
-
-    Examples
-    --------
-    >>> seconds_of_products(1_000_000, 1000)
-    100.0
-    """
-    return 2.0 * n_rows * float(n_features) ** 2 / _STEPS_A_SECOND
-
-
 def tell_if_long(n_rows: int | None, n_features: int) -> None:
     """Warn beforehand where a machine like this makes the moments of rows for over a minute."""
-    seconds = seconds_of_products(n_rows or 0, n_features) / (os.cpu_count() or 1)
+    # n p^2 multiplications and as many additions, shared by all cores.
+    n_steps = 2.0 * (n_rows or 0) * float(n_features) ** 2
+    seconds = n_steps / _STEPS_A_SECOND / (os.cpu_count() or 1)
     if seconds > _LONG_SECONDS:
         warn(
             f"Moments of {n_rows:,} rows and {n_features:,} features take a machine like this "

@@ -7,15 +7,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.groups import (
-    CodedLabels,
-    Label,
-    LabelCoder,
-    Scalar,
-    in_order,
-    listed,
-    plain_labels,
-)
+from fairspan.rows.coded_labels import CodedLabels, LabelCoder, in_order
+from fairspan.rows.groups import Label, Scalar, listed, plain_labels
 from fairspan.rows.labels import check_index, labels_of
 from fairspan.typing import IntegerArray
 

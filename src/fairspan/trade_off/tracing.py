@@ -121,16 +121,10 @@ def frontier_to_look_at(
         where float64 resolves that and the features are few.
     """
     with Stage("tracing the trade-off"):
-        return _as_fine_as_seen(moments, n_components, center, scale=scale)
-
-
-def _as_fine_as_seen(
-    moments: GroupMoments | ThinMoments, n_components: int, center: Center, *, scale: bool
-) -> Frontier:
-    curve = frontier(moments, n_components, center, scale=scale)
-    extent = float(np.ptp(curve.errors, axis=0).max())
-    share = _SEEN if moments.n_features <= _MANY_FEATURES else _SEEN_OF_MANY
-    if curve.largest_height <= max(share * extent, _LEAST_TOLERANCE * curve.total_variance):
-        return curve
-    finer = max(share * extent / curve.total_variance, _LEAST_TOLERANCE)
-    return frontier(moments, n_components, center, scale=scale, tol=finer)
+        curve = frontier(moments, n_components, center, scale=scale)
+        extent = float(np.ptp(curve.errors, axis=0).max())
+        share = _SEEN if moments.n_features <= _MANY_FEATURES else _SEEN_OF_MANY
+        if curve.largest_height <= max(share * extent, _LEAST_TOLERANCE * curve.total_variance):
+            return curve
+        finer = max(share * extent / curve.total_variance, _LEAST_TOLERANCE)
+        return frontier(moments, n_components, center, scale=scale, tol=finer)

@@ -102,7 +102,10 @@ class PiecewiseSearch(Search):
         descend_from_each(self, around, patience)
         if not thoroughly:
             return
-        for further in further_starts(self.problem, self._values_at):
+        pieces = self.pieces
+        for further in further_starts(
+            self.problem, lambda errors: pieces.blocks.largest(pieces.at(errors)).sum(axis=1)
+        ):
             if self.closed:
                 return
             self.descend_from(further)
@@ -120,12 +123,6 @@ class PiecewiseSearch(Search):
     def improved(self, local: LocalOptimum) -> None:
         """Take the bound of its multipliers."""
         self.relaxation.take(self.dual.at(local.multipliers))
-
-    def _values_at(self, errors: FloatArray) -> FloatArray:
-        """Of (n, k) errors, shape (n,)."""
-        pieces = self.pieces
-        values = errors @ pieces.coefficients.T - pieces.offsets
-        return np.asarray(pieces.blocks.largest(values).sum(axis=1))
 
     def _take_atom(self) -> None:
         """Take the relaxation's best subspace, without a descent."""
