@@ -33,7 +33,7 @@ class ErrorGap(OfErrors):
     """Total error plus a penalty on the largest error gap: Vu et al. (2022), equation (3).
 
     Minimises sum_g q_g e_g + penalty * max_(a, b) (e_a - e_b); with two groups,
-    ``|e_1 - e_2|``. From some penalty on, the errors are equal where they can be
+    ``|e_1 - e_2|``. Above some penalty, the errors are equal if equal errors are achievable
     (:class:`EqualError`).
 
     Parameters
@@ -246,7 +246,7 @@ class RobustErrorGap(OfErrors):
     def gap(
         self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
     ) -> float:
-        """That of the error gap, and what the radii add; of one group, what the excess is worth."""
+        """That of the error gap, and the contribution of the radii; with one group, the excess."""
         if problem.n_groups == 1:
             least = np.maximum(errors - excess, 0.0)
             return self.value(errors, problem) - self.value(least, problem)
