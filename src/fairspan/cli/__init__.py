@@ -19,7 +19,7 @@ from fairspan.progress.showing import show_progress
 from fairspan.version import __version__
 
 _OUT_OF_MEMORY = (
-    "Memory ran out. Allowed are tables whose matrices, of k groups and p features, fit into it: "
+    "Memory ran out. Allowed: tables whose matrices, of k groups and p features, fit into it: "
     "about 24 k p^2 bytes. Choose fewer features or groups."
 )
 _BAD_INPUT, _INTERRUPTED = 2, 130
@@ -93,7 +93,7 @@ def run(
 
 
 def tell_in_json(typed: Sequence[str], message: str, status: int) -> None:
-    """Print an error as JSON, too, where results were asked for in JSON."""
+    """Print an error as JSON, too, where results were requested in JSON."""
     if "--json" in typed:
         told = {"version": JSON_VERSION, "error": {"message": message, "exit_status": status}}
         click.echo(json.dumps(told, indent=2))

@@ -1,4 +1,4 @@
-"""What the matrices of groups take, told from their shape before any of them is made."""
+"""The memory of the groups' matrices, computed from their shape before any of them is made."""
 
 import os
 from contextlib import suppress
@@ -77,7 +77,7 @@ def check_memory(n_groups: int, n_features: int, max_memory: int | None = None) 
         f"Matrices of {n_groups:,} group(s) and {n_features:,} features take about "
         f"{in_units(needed)} while they are made, and one eigenproblem of that size takes a core "
         f"about {_in_time(seconds)}",
-        f"Allowed is {in_units(most)}: "
+        f"Allowed: {in_units(most)}: "
         + ("what this machine has" if max_memory is None else "max_memory"),
         "Choose fewer features or groups; or fit the rows themselves, sparse or fewer than 0.8 p, "
         "which needs no matrices; or allow more with GroupMoments.from_rows(max_memory=BYTES) "

@@ -78,8 +78,8 @@ def frontier(
         raise not_moments(moments)
     if moments.n_groups != 2:
         raise Incompatible(
-            f"A frontier was asked for {moments.n_groups} groups",
-            "Allowed are exactly two groups: it is a curve in the plane of their errors",
+            f"A frontier received {moments.n_groups} groups",
+            "Allowed: exactly two groups: it is a curve in the plane of their errors",
             "Join groups until two are left, or compare criteria with audit",
         )
     check_number("tol", tol, _LEAST_TOLERANCE)

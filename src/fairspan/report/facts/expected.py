@@ -17,9 +17,9 @@ from fairspan.rows.protocol import Rows
 _FEW_GROUPS = 2
 _NOT_REFITTED = (
     "not fitted again without each part of the rows, which takes its time with more than {} "
-    "groups. Ask for it as the criterion"
+    "groups. Request it as the criterion"
 )
-_IN_ONE_PART = "moments alone do not tell what new rows would show"
+_IN_ONE_PART = "moments alone give no estimates for new rows"
 
 
 def audit_of(

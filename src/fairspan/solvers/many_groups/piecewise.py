@@ -173,7 +173,7 @@ def solve_equal_error(problem: Problem, tol: float, solver: str) -> Solution:
     Raises
     ------
     Incompatible
-        No subspace with equal errors was found; tells the least gap found, and the bound on it.
+        No subspace with equal errors was found; states the least gap found, and the bound on it.
     """
     # Errors are seldom equal in any subspace, and then that is soon proven.
     gap = PiecewiseSearch(problem, Pieces.total_and_gap(np.zeros(problem.n_groups), 1.0), tol)
@@ -224,10 +224,10 @@ def solve_equal_error(problem: Problem, tol: float, solver: str) -> Solution:
     if proven <= equal and _is_equal(problem, start, tol):
         return judged_at(start)
     raise Incompatible(
-        f"The criterion 'equal_error' was asked for, but no subspace of {problem.n_components} "
+        f"The criterion 'equal_error' was requested, but no subspace of {problem.n_components} "
         f"dimensions with the same error for all {problem.n_groups} groups was found: the least "
         f"gap found is {gap.upper:.6g}, and none is below {max(proven, 0.0):.6g}",
-        "Allowed are tables for which equal errors are achievable",
+        "Allowed: tables for which equal errors are achievable",
         "Use 'error_gap' with a large penalty, another n_components, or another center",
     )
 
