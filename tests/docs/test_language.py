@@ -74,19 +74,21 @@ def _literal(node: ast.AST) -> str | None:
 
 @cache
 def literals() -> tuple[list[Text], list[Text]]:
-    """Docstrings of the library, and its other literals of three words or more."""
+    """Docstrings of the library, and its other literals, of three words or more each."""
     docstrings, others = [], []
     for path in SOURCE:
         inside: set[ast.AST] = set()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            where = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
-            if isinstance(node, ast.Expr) and (text := _literal(node.value)) is not None:
-                inside.add(node.value)
-                docstrings.append(Text(where, text))
-            elif node not in inside and (text := _literal(node)) is not None:
-                inside.update(ast.walk(node))
-                if len(text.split()) > 2:
-                    others.append(Text(where, text))
+            # The value of a statement comes after the statement, and parts after the whole.
+            if not isinstance(node, ast.Expr | ast.JoinedStr | ast.Constant) or node in inside:
+                continue
+            of_statement = isinstance(node, ast.Expr)
+            text = _literal(node.value if of_statement else node)
+            if text is None or len(text.split()) < 3:
+                continue
+            inside.update(ast.walk(node))
+            where = f"{path.relative_to(ROOT)}:{node.lineno}"
+            (docstrings if of_statement else others).append(Text(where, text))
     return docstrings, others
 
 
