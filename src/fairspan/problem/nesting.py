@@ -54,7 +54,7 @@ def check_nested(
     if allow_extra:
         raise Incompatible(
             "nested=True was requested with allow_extra=True",
-            "Allowed with nested components is allow_extra=False: each of them is one direction",
+            "Allowed with nested components: allow_extra=False, as each of them is one direction",
             "Leave out one of the two",
         )
 

@@ -62,8 +62,8 @@ class ErrorGap(OfErrors):
     penalty: float = 0.5
     name: ClassVar[str] = "error_gap"
     sentence: ClassVar[str] = (
-        "The error over all rows, plus a penalty for the largest difference in error between "
-        "two groups, is as small as it can be."
+        "This criterion minimises the error over all rows, plus a penalty for the largest "
+        "difference in error between two groups."
     )
     formula: ClassVar[Formula] = Formula.of_errors(
         "the error over all rows, plus the penalty times the largest difference in error.",
@@ -161,9 +161,7 @@ class RobustErrorGap(OfErrors):
     name: ClassVar[str] = "robust_error_gap"
     powers_of_unit: ClassVar[dict[str, int]] = {"radius": 2}
     has_concave_scores: ClassVar[bool] = True
-    sentence: ClassVar[str] = (
-        "The same as of the error gap, for the worst rows near those that were seen."
-    )
+    sentence: ClassVar[str] = "The same as the error gap, for the worst distribution near the rows."
     formula: ClassVar[Formula] = Formula(
         "the error over all rows plus the penalty times the largest difference in error, for the "
         "worst rows within a radius of each group's.",

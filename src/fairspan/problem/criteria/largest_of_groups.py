@@ -176,8 +176,8 @@ class MinimaxLoss(_MaybeRelative):
         if self.relative:
             asked += ", as a share of the group's variance,"
         return (
-            f"{asked} is as small as it can be. A group's excess loss is its error above what as "
-            "many dimensions could do for that group alone."
+            f"{asked} is minimised. The excess loss of a group is its error minus the smallest "
+            "error that any subspace of the same dimension has on that group."
         )
 
     @property
@@ -241,7 +241,7 @@ class MinimaxError(_MaybeRelative):
         asked = "The largest error of a group"
         if self.relative:
             asked += ", as a share of the group's variance,"
-        return f"{asked} is as small as it can be."
+        return f"{asked} is minimised."
 
     @property
     def formula(self) -> Formula:
@@ -273,7 +273,7 @@ class LeastVariance(_Largest):
     name: ClassVar[str] = "least_variance"
     is_never_negative: ClassVar[bool] = False
     counts_kept_variance: ClassVar[bool] = True
-    sentence: ClassVar[str] = "The least variance that a group keeps is as large as it can be."
+    sentence: ClassVar[str] = "This criterion maximises the least variance that a group keeps."
     formula: ClassVar[Formula] = Formula(
         "minus the least variance that a group keeps.",
         KY_FAN + "So no subspace has a weighted mean of kept variances above tr M - L(M), and the "

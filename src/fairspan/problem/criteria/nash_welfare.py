@@ -36,7 +36,7 @@ class NashWelfare(OfErrors):
 
     name: ClassVar[str] = "nash_welfare"
     sentence: ClassVar[str] = (
-        "The product of the variances that the groups keep is as large as it can be."
+        "This criterion maximises the product of the variances that the groups keep."
     )
     formula: ClassVar[Formula] = Formula(
         "minus the mean logarithm of the variances that the groups keep.",

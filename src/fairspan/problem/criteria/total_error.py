@@ -68,7 +68,9 @@ class TotalError(_Linear):
 
     name: ClassVar[str] = "total_error"
     can_be_nested: ClassVar[bool] = True
-    sentence: ClassVar[str] = "The least error over all rows together, whichever group they are of."
+    sentence: ClassVar[str] = (
+        "This criterion minimises the error over all rows, regardless of their groups."
+    )
     formula: ClassVar[Formula] = Formula.of_errors("the error over all rows.", "float(q @ errors)")
 
 
@@ -113,8 +115,8 @@ class Disparity(_Linear):
     name: ClassVar[str] = "disparity"
     is_never_negative: ClassVar[bool] = False
     sentence: ClassVar[str] = (
-        "A mixture of the error over all rows and the protected group's error minus the "
-        "other's is as small as it can be; it does not stop where the two are equal."
+        "This criterion minimises a weighted sum of the error over all rows and of the error of "
+        "the protected group minus that of the other. The difference can become negative."
     )
     formula: ClassVar[Formula] = Formula.of_errors(
         "trade_off times the error over all rows, plus 1 - trade_off times the difference in "
@@ -147,7 +149,7 @@ class Disparity(_Linear):
             raise UnknownGroup(
                 f"protected is {self.protected!r}",
                 f"Allowed: the groups {listed(labels)}",
-                "Name one of them, or leave it out: then it is the group that PCA serves worse",
+                "Name one of them, or leave it out: then it is the group with the larger error under PCA",
             )
 
     def own_weights(self, problem: "Problem") -> FloatArray:
@@ -189,8 +191,8 @@ class EqualError(OfErrors):
 
     name: ClassVar[str] = "equal_error"
     sentence: ClassVar[str] = (
-        "All groups have the same error; among such projections the error over all rows is "
-        "the least."
+        "All groups have the same error. Among such projections, this criterion minimises the "
+        "error over all rows."
     )
     formula: ClassVar[Formula] = Formula(
         "the error over all rows, where all groups have the same error.",

@@ -208,7 +208,7 @@ def open_folder(folder: Path, form: CsvFormat | None = None) -> TableFile:
     if files and len(files) < len(found):
         others = [path.name for path in found if path not in files]
         warn(
-            f"{folder}: files are passed over whose names end like no file of rows: "
+            f"{folder}: files with other endings are skipped: "
             f"{listed(others)}. Rename them if they hold rows."
         )
     kinds = sorted({str(kind_by_name(path)) for path in files})

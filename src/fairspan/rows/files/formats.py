@@ -79,7 +79,7 @@ def open_file(
         kind = kind or _kind(path)
         if form is not None and kind != "csv":
             raise InvalidInput(
-                f"{path} is a {kind} file, which says itself how it is written",
+                f"{path} is a {kind} file, whose format has no options",
                 "Allowed with delimiter, decimal, encoding and comment: CSV files",
                 "Leave them out",
             )
