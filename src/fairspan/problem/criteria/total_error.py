@@ -149,7 +149,7 @@ class Disparity(_Linear):
             raise UnknownGroup(
                 f"protected is {self.protected!r}",
                 f"Allowed: the groups {listed(labels)}",
-                "Name one of them, or leave it out: then it is the group with the larger error under PCA",
+                "Name one of them, or leave it out for the group with the larger error under PCA",
             )
 
     def own_weights(self, problem: "Problem") -> FloatArray:
