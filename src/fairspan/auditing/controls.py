@@ -9,9 +9,9 @@ import numpy as np
 from fairspan.auditing.results import ModelAudit
 from fairspan.errors import InvalidInput
 from fairspan.rows.frames import frame_of
-from fairspan.rows.groups import Label
+from fairspan.rows.groups import Label, in_order
 from fairspan.rows.labels import Labels, labels_of, named_columns
-from fairspan.rows.protocol import RowBlock, Rows, RowSource
+from fairspan.rows.protocol import RowBlock, Rows, RowSource, WrappedRows
 from fairspan.typing import BoolArray, IntegerArray
 
 PART = "it was fitted on the rows of all levels, and was not fitted again within one"
@@ -42,7 +42,7 @@ class Controls:
 
 
 @dataclass(frozen=True, eq=False)
-class RowsWithin:
+class RowsWithin(WrappedRows):
     """Some of the rows of a source.
 
     Attributes
@@ -51,27 +51,12 @@ class RowsWithin:
     kept : (n,) array of bool
     """
 
-    rows: RowSource
     kept: BoolArray
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, if they have any."""
-        return self.rows.feature_names
-
-    @property
-    def n_features(self) -> int:
-        """p."""
-        return self.rows.n_features
 
     @property
     def n_rows(self) -> int:
         """Rows that are kept."""
         return int(self.kept.sum())
-
-    def selected(self, names: tuple[str, ...]) -> "RowsWithin":
-        """The same rows with these features, in this order."""
-        return replace(self, rows=self.rows.selected(names))
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read the rows that are kept from the beginning."""
@@ -118,14 +103,11 @@ def taken_out(X: Any, control_features: Any) -> tuple[Any, Controls | None]:
             "Allowed is one value for each row",
             "Drop these rows",
         )
-    order = sorted(range(len(coded.distinct)), key=lambda place: coded.distinct[place])
-    position = np.empty(len(order), dtype=np.int64)
-    position[order] = np.arange(len(order))
-    levels = tuple(coded.distinct[place] for place in order)
+    levels, codes = in_order(coded)
     width = len(levels[0]) if isinstance(levels[0], tuple) else 1
     if len(names) != width:
         names = tuple(f"control_feature_{place}" for place in range(width))
-    return X, Controls(names, levels, position[coded.codes])
+    return X, Controls(names, levels, codes)
 
 
 def without_estimates(model: ModelAudit) -> ModelAudit:

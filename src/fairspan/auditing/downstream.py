@@ -5,7 +5,7 @@ the judged rows vary. They do not cover the choice of the classifier, nor what o
 would have given.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from fairspan.errors import InvalidInput
 from fairspan.metrics import leakage, statistical_parity
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.progress.stages import told
-from fairspan.rows.groups import Label, label_array
+from fairspan.rows.groups import CodedLabels, Label, in_order, label_array
 from fairspan.rows.protocol import Rows
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray, IntegerArray
@@ -144,8 +144,8 @@ def labelled_rows(rows: Rows, n_rows: int) -> LabelledRows:
         seen += block.labels[inside].to_list()
         start = stop
     pairs = [(label[0] if len(label) == 2 else label[:-1], label[-1]) for label in seen]
-    group_labels, groups = _coded([group for group, _ in pairs])
-    class_labels, classes = _coded([each for _, each in pairs])
+    group_labels, groups = in_order(CodedLabels.of([group for group, _ in pairs]))
+    class_labels, classes = in_order(CodedLabels.of([each for _, each in pairs]))
     if not 2 <= len(class_labels) <= _MOST_CLASSES:
         raise _refused(
             f"the labels have {len(class_labels)} different values",
@@ -287,12 +287,6 @@ def _folds(rows: LabelledRows) -> IntegerArray:
     folds = np.empty(n, dtype=np.int64)
     folds[order] = np.arange(n) % N_FOLDS
     return folds
-
-
-def _coded(labels: Sequence[Label]) -> tuple[tuple[Label, ...], IntegerArray]:
-    distinct = sorted(set(labels))
-    places = {label: place for place, label in enumerate(distinct)}
-    return tuple(distinct), np.array([places[label] for label in labels], dtype=np.int64)
 
 
 def _refused(received: str, allowed: str) -> InvalidInput:

@@ -7,7 +7,15 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.groups import Label, LabelCoder, Scalar, listed, plain_labels
+from fairspan.rows.groups import (
+    CodedLabels,
+    Label,
+    LabelCoder,
+    Scalar,
+    in_order,
+    listed,
+    plain_labels,
+)
 from fairspan.rows.labels import check_index, labels_of
 from fairspan.typing import IntegerArray
 
@@ -70,7 +78,7 @@ def coded_groups(
         ) from error
     coder = LabelCoder()
     codes = coder.encode(labels_of(groups, n_rows, None).between(0, n_rows))
-    return _in_order(coder.labels, codes)
+    return in_order(CodedLabels(coder.labels, codes))
 
 
 def coded_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], IntegerArray]:
@@ -108,7 +116,8 @@ def coded_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], IntegerA
     is_text = {_is_text(value, name, values) for value in met}
     if len(is_text) > 1:
         raise InvalidInput(f"{name} mixes text with numbers", _ALLOWED, "Convert it to one type")
-    return _in_order(list(met), np.fromiter(map(met.__getitem__, values), np.int64, len(values)))
+    codes = np.fromiter(map(met.__getitem__, values), np.intp, len(values))
+    return in_order(CodedLabels(list(met), codes))
 
 
 def _crossed(columns: Mapping[Any, Any], name: str) -> list[tuple[Any, ...]]:
@@ -164,10 +173,3 @@ def _is_text(value: Any, name: str, values: list[Any]) -> bool:
             "Convert it, for example with astype(str)",
         )
     return isinstance(value, str)
-
-
-def _in_order(met: list[Any], codes: IntegerArray) -> tuple[tuple[Any, ...], IntegerArray]:
-    order = sorted(range(len(met)), key=met.__getitem__)
-    position = np.empty(len(met), dtype=np.int64)
-    position[order] = np.arange(len(met))
-    return tuple(met[i] for i in order), position[codes]

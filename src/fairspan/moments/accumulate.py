@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from fairspan.errors import InvalidInput, running_out_told
 from fairspan.linalg.budget import bytes_of_moments, tell_if_long
 from fairspan.moments.device.kernels import device_statistics
@@ -11,17 +9,16 @@ from fairspan.moments.group_statistics import (
     EVERY_ROW,
     GroupStatistics,
     Intake,
-    OneGroup,
     from_bytes,
     to_bytes,
 )
 from fairspan.moments.held_rows.sparse_group import sparse_groups
 from fairspan.moments.running_group import RunningMoments
-from fairspan.moments.uncentred import MOST_AT_ONCE, uncentred_folds, uncentred_groups
+from fairspan.moments.uncentred import MOST_AT_ONCE, uncentred_groups
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.device.arrays import DeviceRows
 from fairspan.rows.engines import folded
-from fairspan.rows.folds import Folds
+from fairspan.rows.folds import Folds, first_position
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import without_last_attribute
 from fairspan.rows.protocol import Rows, RowSource
@@ -118,19 +115,14 @@ class MomentsFold:
         if isinstance(rows, SparseRows) and rows.density <= _SPARSE_UP_TO:
             groups, intake = sparse_groups(rows, self.limit)
             self.limit.check_memory(len(groups), rows.n_features)
-            return _unless_empty([group.scattered() for group in groups], rows, intake)
+            if not groups and not intake.n_dropped:
+                return None
+            scattered = [group.scattered() for group in groups]
+            return GroupStatistics(scattered, rows.n_features, None, intake)
         if isinstance(rows, ArrayRows) and rows.is_plain:
             self._check_labels(rows)
-            at_once = _at_once(rows, self.limit)
-            if at_once is not None:
-                return GroupStatistics(at_once, rows.n_features)
-        running = RunningMoments(rows.n_features, self.limit)
-        for block in rows.blocks():
-            running.absorb(block)
-        intake = Intake(running.n_dropped)
-        if isinstance(rows, SampledRows):
-            intake = Intake(rows.n_dropped, rows.drawn_from)
-        return _unless_empty(running.finished(), rows, intake)
+        found = statistics_by_fold(rows, self.limit)
+        return None if found is None else found[0]
 
     def _check_labels(self, rows: ArrayRows) -> None:
         """The same check with the number of groups, which is looked at only where it may matter."""
@@ -157,35 +149,44 @@ class MomentsFold:
         return from_bytes(contents)
 
 
-def _unless_empty(
-    groups: list[OneGroup], rows: RowSource, intake: Intake
-) -> GroupStatistics | None:
-    """The statistics; None where no row was read, of no group where all of them were left out."""
-    if not groups and not intake.n_dropped:
-        return None
-    return GroupStatistics(groups, rows.n_features, rows.feature_names, intake)
+def statistics_by_fold(
+    rows: RowSource, limit: GroupLimit, folds: Folds | None = None
+) -> list[GroupStatistics] | None:
+    """Moments of rows that are read in blocks, or at once where they are in memory.
 
+    Parameters
+    ----------
+    rows : RowSource
+    limit : GroupLimit
+        How many groups there may be.
+    folds : Folds, optional
+        Without it all rows are one fold.
 
-def _at_once(rows: ArrayRows, limit: GroupLimit) -> list[OneGroup] | None:
-    """Moments at the speed of one matrix product; None where rows must be looked at in order.
-
-    That finds the first mistake, whether in a label or in a number.
+    Returns
+    -------
+    list of K GroupStatistics, or None
+        Of each fold, of no group where it has no rows; None where no row was read.
     """
-    try:
-        groups = uncentred_groups(rows, limit.max_groups)
-    except InvalidInput:
+    if isinstance(rows, ArrayRows) and rows.is_plain:
+        at_once = uncentred_groups(rows, folds, limit.max_groups)
+        if at_once is not None:
+            return [GroupStatistics(part, rows.n_features) for part in at_once]
+    running = RunningMoments(rows.n_features, limit, 1 if folds is None else folds.n_folds)
+    before = first_position(rows)
+    for block in rows.blocks():
+        if folds is None or block.labels is None:
+            running.absorb(block)  # which says what is missing
+            continue
+        labels = folds.of_rows(block.labels, before + block.first_row)
+        running.absorb(replace(block, labels=labels.groups), labels.folds)
+    parts = running.finished()
+    intake = Intake(running.n_dropped)
+    if isinstance(rows, SampledRows):
+        intake = Intake(rows.n_dropped, rows.drawn_from)
+    if not any(parts) and not intake.n_dropped:
         return None
-    return None if groups is None or not _are_finite(groups) else groups
-
-
-def folds_at_once(rows: ArrayRows, folds: Folds, limit: GroupLimit) -> list[list[OneGroup]] | None:
-    """The same of each group's rows in each fold."""
-    try:
-        parts = uncentred_folds(rows, folds, limit.max_groups)
-    except InvalidInput:
-        return None
-    return None if parts is None or not all(map(_are_finite, parts)) else parts
-
-
-def _are_finite(groups: list[OneGroup]) -> bool:
-    return all(np.isfinite(np.diagonal(group.scatter)).all() for group in groups)
+    # What was left out is in no fold: the first one tells of it.
+    return [
+        GroupStatistics(part, rows.n_features, rows.feature_names, EVERY_ROW if number else intake)
+        for number, part in enumerate(parts)
+    ]

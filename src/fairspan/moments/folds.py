@@ -3,34 +3,31 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 
 from fairspan.errors import running_out_told
 from fairspan.linalg.budget import bytes_of_moments
-from fairspan.moments.accumulate import folds_at_once, no_rows
+from fairspan.moments.accumulate import no_rows, statistics_by_fold
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.group_statistics import (
     EVERY_ROW,
     GroupStatistics,
     Intake,
-    OneGroup,
     check_mergeable,
     from_bytes,
+    joined,
     to_bytes,
 )
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.running_group import RunningMoments
-from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.engines import folded
-from fairspan.rows.folds import FoldedLabels, Folds, first_position
+from fairspan.rows.folds import FoldedLabels, Folds
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
-from fairspan.rows.groups import Label
 from fairspan.rows.labels import Labels
 from fairspan.rows.protocol import Rows, RowSource
-from fairspan.rows.sampling import SampledRows
 from fairspan.rows.sparse import SparseRows
 
 # Numbers (2 GB) that the matrices of all groups in all folds may take.
@@ -138,18 +135,15 @@ def fold_moments(
     limit, wanted = limit.over(rows), limit
     if has_labels:  # a limit that was set is one of groups, not of their classes
         limit = replace(limit, max_groups=None)
-    pass_over_rows = FoldMomentsFold(folds, replace(limit, in_parts=True))
-    found = folded(rows, pass_over_rows)
-    if found is None or not any(part is not None and part.groups for part in found):
-        intake = EVERY_ROW if found is None else _intake(found)
+    found = folded(rows, FoldMomentsFold(folds, replace(limit, in_parts=True)))
+    intake = EVERY_ROW if found is None else found[0].intake
+    if found is None or not any(part.groups for part in found):
         raise no_rows(intake)
     parts = tuple(
-        None
-        if part is None or not part.groups
-        else GroupMoments.of(replace(part, has_labels=has_labels))
+        GroupMoments.of(replace(part, has_labels=has_labels)) if part.groups else None
         for part in found
     )
-    summed = SummedFolds(parts, _intake(found))
+    summed = SummedFolds(parts, intake)
     counts = summed.whole.counts
     replace(wanted, in_parts=False).check(len(counts), int(counts.sum()), rows.n_features)
     return summed
@@ -203,91 +197,36 @@ class FoldMomentsFold:
     limit: GroupLimit
 
     @running_out_told()
-    def over(self, rows: RowSource) -> list[GroupStatistics | None] | None:
+    def over(self, rows: RowSource) -> list[GroupStatistics] | None:
         """Moments of some rows, by fold; None if there are none."""
-        if isinstance(rows, ArrayRows) and rows.is_plain:
-            at_once = folds_at_once(rows, self.folds, self.limit)
-            if at_once is not None:
-                return [GroupStatistics(part, rows.n_features) for part in at_once]
-        running = RunningMoments(rows.n_features, self.limit, self.folds.n_folds)
-        before = first_position(rows)
-        for block in rows.blocks():
-            if block.labels is None:
-                running.absorb(block)  # which says what is missing
-                continue
-            labels = self.folds.of_rows(block.labels, before + block.first_row)
-            running.absorb(replace(block, labels=labels.groups), labels.folds)
-        parts = running.finished_by_fold()
-        intake = Intake(running.n_dropped)
-        if isinstance(rows, SampledRows):
-            intake = Intake(rows.n_dropped, rows.drawn_from)
-        if not any(parts) and not intake.n_dropped:
-            return None
-        # What was left out is in no fold: the first one tells of it.
-        intakes = [intake, *[EVERY_ROW] * (len(parts) - 1)]
-        return [
-            GroupStatistics(part, rows.n_features, rows.feature_names, left_out)
-            for part, left_out in zip(parts, intakes, strict=True)
-        ]
+        return statistics_by_fold(rows, self.limit, self.folds)
 
     def merged(
-        self, left: list[GroupStatistics | None], right: list[GroupStatistics | None]
-    ) -> list[GroupStatistics | None]:
+        self, left: list[GroupStatistics], right: list[GroupStatistics]
+    ) -> list[GroupStatistics]:
         """Moments of both parts."""
-        return [
-            one if other is None else other if one is None else one + other
-            for one, other in zip(left, right, strict=True)
-        ]
+        return [one + other for one, other in zip(left, right, strict=True)]
 
-    def to_bytes(self, result: list[GroupStatistics | None]) -> bytes:
+    def to_bytes(self, result: list[GroupStatistics]) -> bytes:
         """Moments as bytes: the length of each part's, and then these."""
-        parts = [b"" if part is None else to_bytes(part) for part in result]
+        parts = list(map(to_bytes, result))
         lengths = np.array([len(part) for part in parts], dtype="<i8")
         return lengths.tobytes() + b"".join(parts)
 
-    def from_bytes(self, contents: bytes) -> list[GroupStatistics | None]:
+    def from_bytes(self, contents: bytes) -> list[GroupStatistics]:
         """The moments again."""
         size = 8 * self.folds.n_folds
         ends = size + np.cumsum(np.frombuffer(contents[:size], dtype="<i8"))
-        starts = [size, *ends.tolist()]
-        return [
-            from_bytes(contents[start:end]) if end > start else None
-            for start, end in zip(starts, ends.tolist(), strict=False)
-        ]
-
-
-def _intake(parts: Sequence[GroupStatistics | None]) -> Intake:
-    first = parts[0]
-    return EVERY_ROW if first is None else first.intake
+        return [from_bytes(contents[start:end]) for start, end in pairwise([size, *ends.tolist()])]
 
 
 def _sum(parts: Sequence[GroupStatistics | None]) -> GroupMoments:
     """Moments of all parts, in one step: many sums of large matrices in turn take far longer."""
-    statistics = [part for part in parts if part is not None]
-    by_label: dict[Label, list[OneGroup]] = {}
-    for group in (group for each in statistics for group in each.groups):
-        by_label.setdefault(group.label, []).append(group)
-    first = statistics[0]
-    for each in statistics[1:]:
-        check_mergeable(first, each)
-    groups = [_merged(label, parts_of) for label, parts_of in by_label.items()]
-    whole = GroupStatistics(
-        groups, first.n_features, first.feature_names, has_labels=first.has_labels
-    )
-    return GroupMoments.of(whole)
-
-
-def _merged(label: Label, parts: Sequence[OneGroup]) -> OneGroup:
-    """One group of several parts, with means about that of the first, so that nothing cancels."""
-    weights = np.array([part.weight for part in parts])
-    offsets = np.array([part.mean for part in parts]) - parts[0].mean
-    offset = weights @ offsets / weights.sum()
-    between = (offsets - offset) * np.sqrt(weights)[:, None]
-    scatter = between.T @ between
-    for part in parts:
-        scatter += part.scatter
-    count = sum(part.count for part in parts)
-    return OneGroup(label, count, float(weights.sum()), parts[0].mean + offset, scatter)
+    first, *others = (part for part in parts if part is not None)
+    for other in others:
+        check_mergeable(first, other)
+    groups = joined(group for part in (first, *others) for group in part.groups)
+    return GroupMoments.of(replace(first, groups=groups, intake=EVERY_ROW))
 
 
 def _some(rows: SparseRows, labels: FoldedLabels, chosen: np.ndarray) -> SparseRows:

@@ -3,7 +3,7 @@
 Of each scatter only the lower triangle is stored, as it is symmetric.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -107,7 +107,9 @@ class GroupStatistics:
     def __post_init__(self) -> None:
         in_order = tuple(sorted(self.groups, key=lambda group: group.label))
         object.__setattr__(self, "groups", in_order)
-        sizes = [size for group in in_order for size in _sizes(group)]
+        sizes = [np.abs(group.mean) for group in in_order]
+        # Off the diagonal nothing is larger than on it.
+        sizes += [np.sqrt(np.diag(group.scatter) / group.weight) for group in in_order]
         check_sizes([group.weight for group in in_order], sizes)
 
     @property
@@ -122,11 +124,8 @@ class GroupStatistics:
 
     def __add__(self, other: "GroupStatistics") -> "GroupStatistics":
         check_mergeable(self, other)
-        parts = {group.label: group for group in self.groups}
-        for group in other.groups:
-            parts[group.label] = merged(parts.get(group.label), group)
-        intake = self.intake + other.intake
-        return replace(self, groups=[*parts.values()], intake=intake)
+        groups = joined([*self.groups, *other.groups])
+        return replace(self, groups=groups, intake=self.intake + other.intake)
 
     def in_order_of(self, names: tuple[str, ...] | None) -> "GroupStatistics":
         """The same moments with the features in this order, if they are the same ones."""
@@ -142,25 +141,38 @@ class GroupStatistics:
 
     def without_labels(self) -> "GroupStatistics":
         """The moments of each group, whatever class its rows have in y."""
-        parts: dict[Label, OneGroup] = {}
-        for pair in self.groups:
-            label = without_last_attribute(pair.label)
-            parts[label] = merged(parts.get(label), replace(pair, label=label))
-        return replace(self, groups=[*parts.values()], has_labels=False)
+        groups = joined(
+            replace(pair, label=without_last_attribute(pair.label)) for pair in self.groups
+        )
+        return replace(self, groups=groups, has_labels=False)
 
 
-def merged(a: OneGroup | None, b: OneGroup) -> OneGroup:
-    """Chan, Golub and LeVeque (1979): the moments of both parts of a group together."""
-    if a is None:
-        return b
-    weight = a.weight + b.weight
-    delta = b.mean - a.mean
-    # The quotient first: the product of two tiny or huge weights leaves float64's range.
+def joined(groups: Iterable[OneGroup]) -> list[OneGroup]:
+    """The moments of each group, of which several parts may be given."""
+    parts: dict[Label, list[OneGroup]] = {}
+    for group in groups:
+        parts.setdefault(group.label, []).append(group)
+    return [_merged(of_group) for of_group in parts.values()]
+
+
+def _merged(parts: Sequence[OneGroup]) -> OneGroup:
+    """Chan, Golub and LeVeque (1979): the moments of all parts of a group together."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    weights = np.array([part.weight for part in parts])
+    weight = float(weights.sum())
     with np.errstate(over="ignore", invalid="ignore"):  # found by check_sizes
-        between = (a.weight * (b.weight / weight)) * np.outer(delta, delta)
-        scatter = a.scatter + b.scatter + between
-    mean = a.mean + (b.weight / weight) * delta
-    return OneGroup(a.label, a.count + b.count, weight, mean, scatter)
+        # About the mean of the first part, so that nothing cancels. The quotient of weights first:
+        # tiny or huge ones would leave float64's range.
+        offsets = np.array([part.mean - first.mean for part in parts])
+        offset = (weights / weight) @ offsets
+        between = (offsets - offset) * np.sqrt(weights)[:, None]
+        scatter = between.T @ between
+        for part in parts:
+            scatter += part.scatter
+        mean = first.mean + offset
+    return OneGroup(first.label, sum(part.count for part in parts), weight, mean, scatter)
 
 
 def check_sizes(weights: Sequence[float], sizes: Sequence[FloatArray]) -> None:
@@ -184,11 +196,6 @@ def check_sizes(weights: Sequence[float], sizes: Sequence[FloatArray]) -> None:
             f"Allowed are numbers up to about {_LARGEST:.0e}",
             "Rescale the columns, for example to unit variance",
         )
-
-
-def _sizes(group: OneGroup) -> tuple[FloatArray, FloatArray]:
-    # Off the diagonal nothing is larger than on it.
-    return np.abs(group.mean), np.sqrt(np.diag(group.scatter) / group.weight)
 
 
 def check_mergeable(a: GroupStatistics, b: GroupStatistics) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.group_statistics import OneGroup, merged
+from fairspan.moments.group_statistics import joined
 from fairspan.rows.groups import Label
 
 
@@ -25,11 +25,10 @@ def relabelled(moments: GroupMoments, change: Callable[[Any], Any]) -> GroupMome
     array([2, 2])
     """
     statistics = moments.statistics
-    groups: dict[Label, OneGroup] = {}
-    for group in statistics.groups:
-        label = _changed(group.label, change)
-        groups[label] = merged(groups.get(label), replace(group, label=label))
-    return GroupMoments.of(replace(statistics, groups=[*groups.values()]))
+    groups = joined(
+        replace(group, label=_changed(group.label, change)) for group in statistics.groups
+    )
+    return GroupMoments.of(replace(statistics, groups=groups))
 
 
 def _changed(label: Label, change: Callable[[Any], Any]) -> Label:

@@ -123,17 +123,7 @@ class RunningMoments:
         self._waiting.clear()
         self._n_waiting = 0
 
-    def finished(self) -> list[OneGroup]:
-        """The moments of each group that has rows.
-
-        Raises
-        ------
-        InvalidInput
-            Too many groups.
-        """
-        return [group for part in self.finished_by_fold() for group in part]
-
-    def finished_by_fold(self) -> list[list[OneGroup]]:
+    def finished(self) -> list[list[OneGroup]]:
         """The moments of each group that has rows in a fold, for all folds.
 
         Raises

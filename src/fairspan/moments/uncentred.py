@@ -15,8 +15,9 @@ from itertools import pairwise
 import numpy as np
 from scipy.linalg import blas
 
+from fairspan.errors import InvalidInput
 from fairspan.linalg.threads import in_threads, threads_of
-from fairspan.moments.group_statistics import OneGroup, merged
+from fairspan.moments.group_statistics import OneGroup, joined
 from fairspan.moments.running_group import RunningGroup, mirrored
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.folds import Folds
@@ -38,37 +39,38 @@ _GLANCE = 64
 _FAR = 0.5
 
 
-def uncentred_groups(rows: ArrayRows, most_groups: int | None = None) -> list[OneGroup] | None:
-    """Moments of each group, not finite where a number is not; None with too many groups to gain.
+def uncentred_groups(
+    rows: ArrayRows, folds: Folds | None = None, most_groups: int | None = None
+) -> list[list[OneGroup]] | None:
+    """Moments of each group's rows in each fold; None where rows are to be read in blocks.
+
+    That is so with too many groups to gain by it. It is also so where a label or a number is wrong,
+    as reading in order finds the first mistake.
 
     Parameters
     ----------
     rows : ArrayRows
+    folds : Folds, optional
+        Without it all rows are one fold.
     most_groups : int, optional
         No more groups than that are added up, if it is fewer than what gains.
-
-    Raises
-    ------
-    InvalidInput
-        A label is missing or of another type than others.
     """
-    found = _groups_by_fold(rows, None, most_groups)
-    return None if found is None else [group for _, group in found]
-
-
-def uncentred_folds(
-    rows: ArrayRows, folds: Folds, most_groups: int | None = None
-) -> list[list[OneGroup]] | None:
-    """The same of each group's rows in each fold."""
-    found = _groups_by_fold(rows, folds, most_groups)
-    if found is None:
+    try:
+        found = _groups_by_fold(rows, folds, most_groups)
+    except InvalidInput:
         return None
-    return [[group for own, group in found if own == fold] for fold in range(folds.n_folds)]
+    if found is None or not all(
+        np.isfinite(np.diagonal(group.scatter)).all() for _, group in found
+    ):
+        return None
+    n_folds = 1 if folds is None else folds.n_folds
+    return [joined(group for own, group in found if own == fold) for fold in range(n_folds)]
 
 
 def _groups_by_fold(
     rows: ArrayRows, folds: Folds | None, most_groups: int | None
 ) -> list[tuple[int, OneGroup]] | None:
+    """Moments of each group in each part of the rows, with the number of their fold."""
     n, p = rows.n_rows, rows.n_features
     most = min(most_groups or MOST_AT_ONCE, MOST_AT_ONCE)
     # Products of many features use the threads themselves.
@@ -76,7 +78,7 @@ def _groups_by_fold(
     if folds is not None:
         size *= folds.n_folds  # each part needs sums of its own for every fold
     cuts = [*range(0, max(n - size // 2, 1), size), n]
-    found: dict[tuple[int, Label], OneGroup] = {}
+    found: list[tuple[int, OneGroup]] = []
     # A single small part is done before a second thread is awake.
     alone = threads_of(None) if p <= _FEW and len(cuts) == 2 else nullcontext()
 
@@ -87,10 +89,8 @@ def _groups_by_fold(
         for part in in_threads(of_part, list(pairwise(cuts))):
             if part is None:
                 return None
-            for fold, group in part:
-                key = (fold, group.label)
-                found[key] = merged(found.get(key), group)
-    return [(fold, group) for (fold, _), group in found.items()]
+            found += part
+    return found
 
 
 def _groups_of(
@@ -107,7 +107,8 @@ def _groups_of(
     n_folds = 1
     if of_rows is not None and folds is not None:
         codes, n_folds = of_rows.folds * k + codes, folds.n_folds
-    size = min(block_rows(rows.n_features) * _blocks_of(n_folds), stop - start)
+    # With several folds more blocks are read at once, so that products have rows enough.
+    size = min(block_rows(rows.n_features) * max(n_folds // 2, 1), stop - start)
     room = np.empty((size, rows.n_features))
     part = _Part(rows, start, stop, codes, k * n_folds, room)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -116,11 +117,6 @@ def _groups_of(
             for code, each in enumerate(part.sums())
             if each.count
         ]
-
-
-def _blocks_of(n_folds: int) -> int:
-    """Blocks that are read at once, so that products have rows enough."""
-    return max(n_folds // 2, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +150,9 @@ class _Part:
         each = [_Sums.zero(self.rows.n_features, pilot) for _ in range(self.n_groups)]
         for values, codes in self._blocks():
             for code, index in self._places(codes):
-                own = self._rows_at(values, index)
+                # By position, which is twice as fast as by a mask; and without a check of these.
+                room = self.room[: len(index)]
+                own = np.take(values, index, axis=0, out=room, mode="clip")
                 if pilot is not None:
                     own -= pilot
                 each[code].add(own)
@@ -192,11 +190,6 @@ class _Part:
 
     def _places_of(self, code: int) -> IndexArray:
         return self.start + np.flatnonzero(self.codes == code)
-
-    def _rows_at(self, values: FloatArray, index: IndexArray) -> FloatArray:
-        """Some rows, in the same memory each time."""
-        # By position, which is twice as fast as by a mask; and without a check of positions.
-        return np.take(values, index, axis=0, out=self.room[: len(index)], mode="clip")
 
     def _blocks(self) -> Iterator[tuple[FloatArray, Codes]]:
         size = len(self.room)

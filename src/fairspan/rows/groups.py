@@ -224,6 +224,20 @@ def side_by_side(codes: Codes) -> tuple[Codes, list[tuple[int, slice]]]:
     return order, list(zip(present.tolist(), places, strict=False))
 
 
+def in_order(labels: CodedLabels) -> tuple[tuple[Any, ...], Codes]:
+    """Distinct labels in sorted order, and the code of each row among these.
+
+    Examples
+    --------
+    >>> in_order(CodedLabels.of(["b", "a", "b"]))
+    (('a', 'b'), array([1, 0, 1]))
+    """
+    order = sorted(range(len(labels.distinct)), key=labels.distinct.__getitem__)
+    position = np.empty(len(order), dtype=np.intp)
+    position[order] = np.arange(len(order))
+    return tuple(labels.distinct[place] for place in order), position[labels.codes]
+
+
 def without_last_attribute(label: Any) -> Any:
     """A label of several attributes without the last; a plain one where a single one is left."""
     return label[0] if len(label) == 2 else label[:-1]

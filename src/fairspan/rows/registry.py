@@ -22,6 +22,7 @@ from fairspan.rows.protocol import (
     RowOpener,
     Rows,
     RowSource,
+    WrappedRows,
 )
 from fairspan.typing import FloatArray
 
@@ -175,27 +176,11 @@ def _rows_of_everyone(
     return _OneGroup(rows, everyone.label) if isinstance(rows, RowSource) else rows
 
 
-@dataclass(frozen=True)
-class _OneGroup:
+@dataclass(frozen=True, eq=False)
+class _OneGroup(WrappedRows):
     """Rows that carry no labels, all of one group."""
 
-    rows: RowSource
     label: str
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        return self.rows.feature_names
-
-    @property
-    def n_features(self) -> int:
-        return self.rows.n_features
-
-    @property
-    def n_rows(self) -> int | None:
-        return self.rows.n_rows
-
-    def selected(self, names: tuple[str, ...]) -> "_OneGroup":
-        return replace(self, rows=self.rows.selected(names))
 
     def blocks(self) -> Iterator[RowBlock]:
         for block in self.rows.blocks():

@@ -13,13 +13,15 @@ its gradient, for two the angle at which they agree.
 
 from heapq import heappop, heappush
 from itertools import count, pairwise
-from math import atan2, isfinite, sqrt
+from math import sqrt
+from typing import Any
 
 import numpy as np
 
 from fairspan.certificates.optimality import goal, rounding_at
 from fairspan.certificates.solution import TracePoint
 from fairspan.certificates.supporting_polygon import least_of_largest
+from fairspan.problem.criteria.error_gap import worst_case, worst_case_slope
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.frontier import (
     BoundaryPoint,
@@ -28,12 +30,15 @@ from fairspan.solvers.two_groups.frontier import (
     points_at,
     sectors_through,
 )
-from fairspan.solvers.two_groups.robust_scores import Point, RobustScores
 from fairspan.typing import FloatArray
+
+Point = tuple[float, float]
 
 _QUARTER, _EIGHTH = np.pi / 2, np.pi / 4
 _TIE_SHARE = 1 / 16
 _MAX_STEPS = 400
+# As a share of the sector's width.
+_NEAR_AN_END = 0.25
 
 
 class BranchAndBound:
@@ -61,8 +66,9 @@ class BranchAndBound:
         self.upper = self.goal = np.inf
         self.n_eigenproblems, self.supporting_weights = 0, list[FloatArray]()
         self.trace: list[TracePoint] = []
-        self._scores = RobustScores(problem)
-        self._splitting = Splitting(self._scores)
+        criterion = problem.robust
+        self._weights, self._radii = criterion.pair_weights(problem), criterion.radii(problem)
+        self._far: BoundaryPoint | None = None
         self._open: list[tuple[float, int, Sector]] = []
         self._order = count()
 
@@ -113,12 +119,12 @@ class BranchAndBound:
         """
         if not np.isfinite(self.upper):
             return 0.0
-        slopes = (self._scores.gradient(errors_of(self.best), which) for which in (0, 1))
-        steepest = max(abs(first) + abs(second) for first, second in slopes)
+        slopes = worst_case_slope(self._weights, self.best.errors, self._radii)
+        steepest = float(np.abs(slopes).sum(axis=1).max())
         return _TIE_SHARE * self.goal / (self.problem.n_components * steepest)
 
     def _try(self, point: BoundaryPoint) -> None:
-        value = max(self._scores.at(errors_of(point)))
+        value = max(self._scores(point.errors))
         if value < self.upper:
             self.upper, self.best = value, point
             wanted = goal(self.problem, point.errors, self.tolerance)
@@ -133,7 +139,7 @@ class BranchAndBound:
             self._try(point)
             return [Sector(first, point, None), Sector(point, last, None)]
         gap = self.upper - bound
-        contact = self._touch(self._splitting.angle(sector, self.best, gap, self.goal))
+        contact = self._touch(self._angle(sector, gap))
         return sectors_through([(first, first), contact, (last, last)])
 
     def _add(self, sectors: list[Sector]) -> None:
@@ -141,13 +147,67 @@ class BranchAndBound:
             heappush(self._open, (self._bound(sector), next(self._order), sector))
         self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
 
+    def _scores(self, errors: FloatArray) -> Any:
+        """Both scores at one point, or a row of them for each of several."""
+        return worst_case(self._weights, errors[..., None, :], self._radii).sum(axis=-1).tolist()
+
+    def _angle(self, sector: Sector, gap: float) -> float:
+        """Where to split: an angle strictly inside the sector."""
+        low, high = sector.first.angle, sector.last.angle
+        # Bounds of narrow sectors miss by the square of their width.
+        share = min(sqrt(self.goal / (2 * gap)), 0.5) if gap > 0 else 0.5
+        angle = self._where_scores_agree(sector)
+        if angle is None:
+            angle = self._where_least()
+        if not low <= angle <= high:
+            return sector.chord_angle
+        angle = self._past(sector, angle, share)
+        return angle if low < angle < high else sector.chord_angle
+
+    def _past(self, sector: Sector, angle: float, share: float) -> float:
+        """Past a point near an end, so that it is soon enclosed from both sides.
+
+        Where that did not enclose it the last time, it is a kink, which the chord finds.
+        """
+        low, high = sector.first.angle, sector.last.angle
+        near_end, far = angle - low, sector.last
+        if high - angle < near_end:
+            near_end, far = high - angle, sector.first
+        if near_end >= _NEAR_AN_END * (high - low):
+            return angle
+        if far is self._far:
+            self._far = None
+            return sector.chord_angle
+        self._far = far
+        step = max(2 * near_end, share * (high - low))
+        return low + step if far is sector.last else high - step
+
+    def _where_scores_agree(self, sector: Sector) -> float | None:
+        """Where the other score becomes the larger one, if it does."""
+        first, last = self._scores(sector.first.errors), self._scores(sector.last.errors)
+        before, after = first[0] - first[1], last[0] - last[1]
+        if before * after >= 0:
+            return None
+        width = sector.last.angle - sector.first.angle
+        return float(sector.first.angle + width * before / (before - after))
+
+    def _where_least(self) -> float:
+        """Where the larger score is least, if it is replaced by its tangent at the best point.
+
+        Where a slope is infinite, so that there is no tangent, it is no angle.
+        """
+        errors = self.best.errors
+        larger = int(np.argmax(self._scores(errors)))
+        first, second = worst_case_slope(self._weights, errors, self._radii)[larger]
+        return float(np.arctan2(second, first)) if np.isfinite([first, second]).all() else np.nan
+
     def _bound(self, sector: Sector) -> float:
         """Lower bound of the largest score on a sector."""
         feet = [sector.first.foot, sector.last.foot]
         if sector.corner is not None:
             feet.insert(1, sector.corner)
         corners = [(float(x), float(y)) for x, y in feet]
-        scores = [self._scores.at(corner) for corner in clipped_to_positive(corners)]
+        scores = self._scores(np.array(clipped_to_positive(corners)))
         if len(scores) < 3:
             return least_of_largest(scores)
         parts = ([scores[0], *pair] for pair in pairwise(scores[1:]))
@@ -175,75 +235,3 @@ def clipped_to_positive(polygon: list[Point]) -> list[Point]:
             return [(max(x, 0.0), max(y, 0.0)) for x, y in whole]
         polygon = kept
     return polygon
-
-
-# As a share of the sector's width.
-_NEAR_AN_END = 0.25
-
-
-def errors_of(point: BoundaryPoint) -> Point:
-    """In plain floats."""
-    first, second = point.errors.tolist()
-    return first, second
-
-
-class Splitting:
-    """Chooses angles, one after the other.
-
-    Parameters
-    ----------
-    scores : RobustScores
-    """
-
-    def __init__(self, scores: RobustScores) -> None:
-        self._scores = scores
-        self._far: BoundaryPoint | None = None
-
-    def angle(self, sector: Sector, best: BoundaryPoint, gap: float, goal: float) -> float:
-        """An angle strictly inside the sector."""
-        low, high = sector.first.angle, sector.last.angle
-        # Bounds of narrow sectors miss by the square of their width.
-        share = min(sqrt(goal / (2 * gap)), 0.5) if gap > 0 else 0.5
-        angle = _where_scores_agree(sector, self._scores)
-        if angle is None:
-            angle = _where_least(best, self._scores)
-        if angle is None or not low <= angle <= high:
-            return sector.chord_angle
-        angle = self._past(sector, angle, share)
-        return angle if low < angle < high else sector.chord_angle
-
-    def _past(self, sector: Sector, angle: float, share: float) -> float:
-        """Past a point near an end, so that it is soon enclosed from both sides.
-
-        Where that did not enclose it the last time, it is a kink, which the chord finds.
-        """
-        low, high = sector.first.angle, sector.last.angle
-        near_end, far = angle - low, sector.last
-        if high - angle < near_end:
-            near_end, far = high - angle, sector.first
-        if near_end >= _NEAR_AN_END * (high - low):
-            return angle
-        if far is self._far:
-            self._far = None
-            return sector.chord_angle
-        self._far = far
-        step = max(2 * near_end, share * (high - low))
-        return low + step if far is sector.last else high - step
-
-
-def _where_scores_agree(sector: Sector, scores: RobustScores) -> float | None:
-    """Where the other score becomes the larger one, if it does."""
-    first, last = scores.at(errors_of(sector.first)), scores.at(errors_of(sector.last))
-    before, after = first[0] - first[1], last[0] - last[1]
-    if before * after >= 0:
-        return None
-    width = sector.last.angle - sector.first.angle
-    return sector.first.angle + width * before / (before - after)
-
-
-def _where_least(best: BoundaryPoint, scores: RobustScores) -> float | None:
-    """Where the larger score is least, if it is replaced by its tangent at the best point."""
-    errors = errors_of(best)
-    here = scores.at(errors)
-    gradient = scores.gradient(errors, int(here[1] > here[0]))
-    return atan2(gradient[1], gradient[0]) if all(map(isfinite, gradient)) else None
