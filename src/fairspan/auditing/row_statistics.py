@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Protocol
@@ -10,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from fairspan.auditing.ordered_columns import OrderedColumns
-from fairspan.linalg.threads import threads_of
+from fairspan.linalg.threads import threads_for
 from fairspan.projector import Projector
 from fairspan.rows.engines import folded
 from fairspan.rows.folds import FoldedLabels, Folds, first_position
@@ -18,8 +17,6 @@ from fairspan.rows.groups import CodedLabels, Label, LabelCoder, side_by_side
 from fairspan.rows.protocol import RowBlock, Rows, RowSource
 from fairspan.typing import FloatArray, IndexArray, IntegerArray
 
-# Up to so many features products are bound by memory.
-_FEW = 128
 QUANTITIES = ("error", "new_error", "cross_fitted_loss", "corrected_loss", "change")
 """What is measured of each row; without folds the first alone.
 
@@ -145,7 +142,7 @@ def row_figures(
     """
     seen = RowStatistics(tuple(labels), tuple(benchmarks), tuple(projections), folds, has_labels)
     # Products of few features are done before a second thread is awake.
-    with threads_of(None) if rows.n_features <= _FEW else nullcontext():
+    with threads_for(rows.n_features):
         sums = folded(rows, seen)
     assert sums is not None
     return seen.figures(sums)

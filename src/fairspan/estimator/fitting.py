@@ -13,6 +13,7 @@ from fairspan.certificates.solution import Solution, Status
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, running_out_told
 from fairspan.formatting.names import spoken
 from fairspan.linalg import with_positive_signs
+from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
@@ -73,6 +74,7 @@ class Fit:
 
 
 @running_out_told()
+@threads_of(None)  # only the largest steps should use threads; they say so themselves
 def fit_subspace(
     moments: Moments,
     n_components: int | float,
