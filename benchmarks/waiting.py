@@ -29,10 +29,9 @@ _IMPORTS = "import numpy, scipy.linalg, pyarrow"
 _CRITERIA = ("minimax_loss", "minimax_error", "error_gap", "total_error", "nash_welfare")
 _FITS = 8
 # 81 features, standardised, five groups.
-_ADULT = (
-    "--group meta__race --exclude meta__* --exclude group__* --exclude label__* "
-    "--standardize -d 10"
-).split()
+_OTHERS = ("meta__*", "group__*", "label__*")
+_ADULT = ["--group", "meta__race", "--standardize", "-d", "10"]
+_ADULT += [word for pattern in _OTHERS for word in ("--exclude", pattern)]
 
 
 @dataclass(frozen=True)
