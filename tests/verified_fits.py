@@ -67,4 +67,4 @@ def is_known(subspace: FairSubspace) -> bool:
 
 
 def note_fits(notes: NotedFits) -> None:
-    fitting._fit_of = notes.noting(fitting._fit_of)
+    fitting.fit_of = notes.noting(fitting.fit_of)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
         regression,
         selection,
     )
-    from fairspan.auditing.audit import Audit, audit
+    from fairspan.auditing.audit import audit
+    from fairspan.auditing.audit_result import Audit
     from fairspan.certificates.solution import Solution, Status
     from fairspan.certificates.verification import Verification, verify
     from fairspan.estimator.fair_pca import FairPCA
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 # Public names and where they live. Importing fairspan stays fast: nothing is loaded before use.
 _HOMES = {
-    "Audit": "fairspan.auditing.audit",
+    "Audit": "fairspan.auditing.audit_result",
     "FairPCA": "fairspan.estimator.fair_pca",
     "FairSubspace": "fairspan.subspace",
     "GroupMoments": "fairspan.moments.group_moments",

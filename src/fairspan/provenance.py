@@ -1,15 +1,19 @@
 """What is known of a fitted subspace: where it comes from, and what was proven about it."""
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from fairspan.rows.groups import Label, plain_labels
+from fairspan.formatting.html_table import Row, first_and_last, html_table
+from fairspan.rows.groups import Label, plain_labels, printable, spelled
 from fairspan.typing import FloatArray
 
 # Arrays of the evidence are saved under their names after this.
 EVIDENCE = "evidence_"
+# Groups that a notebook shows.
+_MOST_GROUPS = 20
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,25 @@ class Provenance:
             status=last.together.status,
             reason=last.together.reason,
             steps=steps,
+        )
+
+    def table(self, caption: str) -> str:
+        """What a notebook shows: the groups, and what was proven."""
+        rows: list[Row] = [
+            (printable(spelled(group)), f"{count:,}", f"{error:.4g}", f"{loss:.4g}")
+            for group, count, error, loss in zip(
+                self.groups, self.counts, self.errors, self.losses, strict=True
+            )
+        ]
+        bound = f"{self.lower_bound:.6g}" if math.isfinite(self.lower_bound) else "none is known"
+        return html_table(
+            caption,
+            ("group", "rows", "error", "loss"),
+            [("", first_and_last(rows, _MOST_GROUPS, "groups"))],
+            [
+                f"{self.status}: {self.criterion} is {self.objective:.6g}, lower bound: {bound} "
+                f"(by {self.solver}, fairspan {self.version})"
+            ],
         )
 
 

@@ -1,32 +1,27 @@
 """FairSubspace: a fitted projection, free of the rows, the groups and scikit-learn."""
 
-import math
 import numbers
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
+from fairspan.errors import Incompatible, InvalidParameter, InvalidType
 from fairspan.exporting.sql import select_of
-from fairspan.formatting.html_table import Row, first_and_last, html_table
 from fairspan.models.affine import affine_map_of
 from fairspan.models.by_rows import RowModel
 from fairspan.models.parts import ALLOWED_MODELS, Part, part_of
 from fairspan.projector import Projector
-from fairspan.provenance import EVIDENCE, Evidence, Provenance, read_evidence, read_provenance
+from fairspan.provenance import Evidence, Provenance
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width
-from fairspan.rows.frames import FrameRows, frame_of, precision_of
-from fairspan.rows.groups import printable, spelled
+from fairspan.rows.frames import feature_values, precision_of
 from fairspan.rows.registry import restored_there, transformed_there
 from fairspan.soft_projection import check_orthonormal, is_soft, soft_dimension
-from fairspan.storage import SUBSPACE, NotAllowed, read_archive, write_archive, write_whole
+from fairspan.storage import write_whole
+from fairspan.stored_subspace import read_subspace, write_subspace
 from fairspan.typing import FloatArray
-
-# Groups that a notebook shows.
-_MOST_GROUPS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,32 +318,7 @@ class FairSubspace:
 
         The file appears only when it is complete.
         """
-        names = None if self.feature_names is None else list(self.feature_names)
-        provenance = None if self.provenance is None else asdict(self.provenance)
-        if provenance is not None and not self.is_nested:
-            del provenance["steps"]
-        optional = {
-            "mean": self.mean,
-            "scale": self.scale,
-            "oblique_decoder": self.oblique_decoder,
-            "whitening": self.whitening,
-        }
-        arrays = {name: array for name, array in optional.items() if array is not None}
-        kind = None
-        if self.evidence is not None:
-            kind = self.evidence.kind
-            arrays |= {EVIDENCE + name: each for name, each in self.evidence.arrays.items()}
-        write_archive(
-            path,
-            SUBSPACE.kind,
-            {
-                "center": self.center,
-                "feature_names": names,
-                "provenance": provenance,
-                "evidence": kind,
-            },
-            {"components": self.components, **arrays},
-        )
+        write_subspace(path, vars(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "FairSubspace":
@@ -361,29 +331,7 @@ class FairSubspace:
         CorruptFile
             The file is truncated, altered or of another kind.
         """
-        header, arrays = read_archive(path, SUBSPACE)
-        names, kind = header["feature_names"], header.get("evidence")
-        decoder = arrays.get("oblique_decoder")
-        try:
-            Projector(arrays["components"], decoder).check()
-        except InvalidInput as error:
-            wrong = NotAllowed(
-                "components",
-                f"cannot be used ({error.args[0]})",
-                error.args[1].removeprefix("Allowed are "),
-            )
-            raise SUBSPACE.refusal(str(path), wrong) from error
-        return cls(
-            arrays["components"],
-            arrays.get("mean"),
-            arrays.get("scale"),
-            header["center"],
-            None if names is None else tuple(names),
-            read_provenance(header["provenance"]),
-            None if kind is None else read_evidence(kind, arrays),
-            decoder,
-            arrays.get("whitening"),
-        )
+        return cls(**read_subspace(path))
 
     def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float64") -> None:
         """Write :meth:`transform` as an ONNX graph; needs the extra `onnx`.
@@ -463,25 +411,7 @@ class FairSubspace:
 
     def _repr_html_(self) -> str | None:
         """Where it comes from as a table in a notebook; None (plain text) if that is unknown."""
-        made = self.provenance
-        if made is None:
-            return None
-        rows: list[Row] = [
-            (printable(spelled(group)), f"{count:,}", f"{error:.4g}", f"{loss:.4g}")
-            for group, count, error, loss in zip(
-                made.groups, made.counts, made.errors, made.losses, strict=True
-            )
-        ]
-        bound = f"{made.lower_bound:.6g}" if math.isfinite(made.lower_bound) else "none is known"
-        return html_table(
-            repr(self)[1:-1],
-            ("group", "rows", "error", "loss"),
-            [("", first_and_last(rows, _MOST_GROUPS, "groups"))],
-            [
-                f"{made.status}: {made.criterion} is {made.objective:.6g}, lower bound: {bound} "
-                f"(by {made.solver}, fairspan {made.version})"
-            ],
-        )
+        return None if self.provenance is None else self.provenance.table(repr(self)[1:-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -560,12 +490,3 @@ def _loaded(path: str | os.PathLike[str]) -> FairSubspace:
             ALLOWED_MODELS,
             "Check the name, or pass the model itself",
         ) from error
-
-
-def feature_values(X: Any, names: tuple[str, ...] | None) -> FloatArray:
-    """Checked values of an array or frame; columns of a frame by their names, where given."""
-    frame = frame_of(X)
-    if frame is None:
-        return ArrayRows(X).values()
-    rows = FrameRows(frame)
-    return (rows if names is None else rows.selected(names)).values()

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from cli.row_folders import made_rows, write_folder
-from fairspan.auditing.row_statistics import Benchmark, Projection, RowStatistics
+from fairspan.auditing.quantities import Benchmark, Projection
+from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.moments.accumulate import MomentsFold
 from fairspan.moments.of_rows import accumulate

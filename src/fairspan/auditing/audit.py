@@ -1,241 +1,29 @@
 """Audit one or several projections: what they do to each group."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fairspan.auditing.comparing import ComparesGroups
 from fairspan.auditing.controls import Controls, taken_out, without_estimates
 from fairspan.auditing.data_findings import find_in_data
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
-from fairspan.auditing.finding import Finding, warnings_first
 from fairspan.auditing.findings import find
 from fairspan.auditing.intervals import LEVEL
 from fairspan.auditing.judging import Judged, judged_on_moments, judged_on_rows
 from fairspan.auditing.models import Audited, models_of
-from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
-from fairspan.auditing.table import WIDTH
-from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
-from fairspan.auditing.views import audit_html, audit_table, audit_text, picture_of
-from fairspan.drawing.by_group import AuditPicture, AuditQuantity
+from fairspan.auditing.results import AuditedRows
+from fairspan.auditing.verdict import verdicts_of
 from fairspan.errors import InvalidInput, InvalidType, running_out_told
-from fairspan.formatting.data_frames import data_frame
-from fairspan.formatting.terminal_text import Paint, plain
 from fairspan.moments.folds import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, holds_matrices
 from fairspan.rows.beside import rows_beside
 from fairspan.rows.group_limit import GroupLimit
-from fairspan.rows.groups import Label
 from fairspan.rows.protocol import Rows
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
-@dataclass(frozen=True)
-class Audit(ComparesGroups):
-    """The result of :func:`audit`. Printing it shows the verdict, a table and the findings.
-
-    Attributes
-    ----------
-    models : tuple of ModelAudit
-        All figures, in the order of the models.
-    findings : tuple of Finding
-        What there is to know, in words, with stable codes.
-    rows : AuditedRows
-    verdicts : tuple of Verdict
-        One for each model that is compared with ordinary PCA; of PCA alone if there is none.
-    level : float
-        Of the intervals.
-    material : float
-        The least loss that matters, as a share of a group's variance.
-    levels : tuple of (level, Audit)
-        Of the rows of each level of the control features, if there are any.
-    control_names, attributes : tuples of str
-        Names of the control features and of the sensitive features, where they have names.
-    """
-
-    models: tuple[ModelAudit, ...]
-    findings: tuple[Finding, ...]
-    rows: AuditedRows
-    verdicts: tuple[Verdict, ...] = ()
-    level: float = LEVEL
-    material: float = 0.01
-    levels: tuple[tuple[Label, "Audit"], ...] = ()
-    control_names: tuple[str, ...] = ()
-    attributes: tuple[str, ...] = ()
-
-    @property
-    def within(self) -> dict[Label, "Audit"]:
-        """The audit of the rows of each level of the control features; empty without them."""
-        return dict(self.levels)
-
-    @property
-    def _audit(self) -> "Audit":
-        return self
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether ordinary PCA harms anybody on new rows, and whether the first model helps.
-
-        Raises
-        ------
-        InvalidInput
-            The audit was made without folds, or of moments that are not blocks.
-        """
-        if not self.verdicts:
-            raise InvalidInput(
-                "This audit holds no estimates for new rows, so there is no verdict",
-                "Allowed are audits of rows with folds, or of several blocks of moments",
-                "Leave folds at its default, 10",
-            )
-        return self.verdicts[0]
-
-    def changes(self) -> Any:
-        """By how much each group's expected error changes from ordinary PCA to a fair model.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: model, group, rows, share (of all rows), change (in expected error; below zero
-            the group gains), change_low and change_high, which hold for all groups at once.
-
-        Raises
-        ------
-        MissingDependency
-            pandas is not installed.
-        """
-        return data_frame(changes_of(self.models), "Audit.changes()")
-
-    def records(self) -> list[dict[str, Any]]:
-        """One flat dictionary for each group of each model; None where there is no figure."""
-        return [
-            {
-                "model": model.name,
-                "group": group.group,
-                "n": group.n,
-                "proportion": group.proportion,
-                "total_variance": group.total_variance,
-                "reconstruction_error": group.error.value,
-                "error_low": group.error.low,
-                "error_high": group.error.high,
-                "best_error": group.best_error,
-                "excess_loss": group.excess_loss,
-                "captured_variance_ratio": group.variance_kept,
-                **_expected_columns(group),
-                "disparity": model.disparity.value,
-                "disparity_low": model.disparity.low,
-                "disparity_high": model.disparity.high,
-                "n_components": model.n_components,
-                "center": model.center,
-            }
-            for model in self.models
-            for group in model.groups
-        ]
-
-    def frame(self) -> Any:
-        """The data as a pandas DataFrame: one row for each group of each model.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: model, group, n, proportion, total_variance, reconstruction_error with
-            error_low and error_high, best_error, excess_loss, captured_variance_ratio,
-            expected_error and expected_loss on new rows with _low and _high, cross_fitted_loss,
-            state ("harmed", "minor", "not shown", "cannot tell"), disparity of the model with
-            disparity_low and disparity_high, n_components, center.
-
-        Raises
-        ------
-        MissingDependency
-            pandas is not installed.
-        """
-        return data_frame(self.records(), "Audit.frame()")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, ready for JSON."""
-        return {
-            "verdict": asdict(self.verdicts[0]) if self.verdicts else None,
-            "verdicts": [asdict(verdict) for verdict in self.verdicts],
-            "changes": changes_of(self.models),
-            "level": self.level,
-            "material": self.material,
-            "rows": asdict(self.rows),
-            "models": [
-                {**asdict(model), "total_error": model.total_error} for model in self.models
-            ],
-            "findings": [asdict(finding) for finding in self.findings],
-        }
-
-    def picture(self, quantity: AuditQuantity | None = None) -> AuditPicture:
-        """A figure of every group under every model.
-
-        Parameters
-        ----------
-        quantity : {"expected loss", "error", "loss", "variance kept"}, optional
-            The loss on new rows with its interval, which is shown by default where it is known; on
-            these rows, e_g with its interval, e_g - e*_g, or 1 - e_g / tr S_g. The last two have
-            no intervals.
-
-        Returns
-        -------
-        AuditPicture
-            Not drawn yet.
-
-        Raises
-        ------
-        InvalidParameter
-            Another quantity.
-        InvalidInput
-            Expected losses of an audit that has none.
-        """
-        return picture_of(self.models, quantity, self.level)
-
-    def plot(
-        self, ax: "Axes | None" = None, *, quantity: AuditQuantity | None = None
-    ) -> AuditPicture:
-        """Draw a figure of every group under every model; needs the extra `plot`.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; without it, a new figure is made with pyplot.
-        quantity : {"expected loss", "error", "loss", "variance kept"}, optional
-            As for :meth:`picture`.
-
-        Returns
-        -------
-        AuditPicture
-            With `ax_`, `figure_` and `frame()`, as scikit-learn's displays.
-        """
-        return self.picture(quantity).plot(ax)
-
-    def table(self) -> str:
-        """The figures as one text table, under a line that says which rows are not in."""
-        return audit_table(self.models, self.rows, level=self.level)
-
-    def in_words(self, width: int = WIDTH, paint: Paint = plain) -> str:
-        """The verdict, the table and the findings, in lines of at most `width` columns.
-
-        Parameters
-        ----------
-        width : int
-        paint : callable
-            Colours words; by default none.
-        """
-        return audit_text(
-            self.models, self.findings, self.rows, width, paint, self.verdicts, self.level
-        )
-
-    def __str__(self) -> str:
-        return self.in_words()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return audit_html(self.models, self.findings, self.rows, self.verdicts, self.level)
+    pass
+from fairspan.auditing.audit_result import Audit
 
 
 def audit(
@@ -462,25 +250,12 @@ def _finished(
         moments.intake.sampled_from,
     )
     estimated = options.folds is not None and has_intervals
+    findings = [*find_in_data(audited, moments, judged.ordered), *find(results, rows)]
     return Audit(
         tuple(results),
-        warnings_first([*find_in_data(audited, moments, judged.ordered), *find(results, rows)]),
+        tuple(sorted(findings, key=lambda each: each.severity != "warning")),
         rows,
         verdicts_of(results, options.level) if estimated else (),
         options.level,
         options.material,
     )
-
-
-def _expected_columns(group: GroupAudit) -> dict[str, Any]:
-    found = group.expected
-    return {
-        "expected_error": None if found is None else found.error.value,
-        "expected_error_low": None if found is None else found.error.low,
-        "expected_error_high": None if found is None else found.error.high,
-        "expected_loss": None if found is None else found.loss.value,
-        "expected_loss_low": None if found is None else found.loss.low,
-        "expected_loss_high": None if found is None else found.loss.high,
-        "cross_fitted_loss": None if found is None else found.cross_fitted_loss,
-        "state": group.state,
-    }

@@ -1,13 +1,13 @@
 """What blocks of moments say of projections, each block in place of a fold of the rows."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from fairspan.auditing.cross_fitting import CrossFitted
-from fairspan.auditing.row_statistics import QUANTITIES, Benchmark, RowFigures, measured_by
+from fairspan.auditing.quantities import QUANTITIES, Benchmark, measured_by
+from fairspan.auditing.row_statistics import RowFigures
 from fairspan.errors import InvalidInput
 from fairspan.metrics.reconstruction import reference_point
 from fairspan.moments.group_moments import GroupMoments
@@ -40,7 +40,7 @@ def block_figures(
         for i, label in enumerate(block.labels):
             group = list(labels).index(label)
             weights[fold, group] = block.weights[i]
-            alone = _group(block, i)
+            alone = block.of_groups(np.arange(block.n_groups) == i)
             errors = partial(_error, alone, group)
             values[fold, :, :, group] = measured_by(
                 errors, cross.benchmarks, cross.projections, group, fold, len(blocks)
@@ -63,18 +63,6 @@ def _error(
     if benchmark.scale is not None:
         alone, point = alone.divided_by(benchmark.scale), point / benchmark.scale
     return projector.errors(alone.operator_about(point))
-
-
-def _group(block: GroupMoments, index: int) -> GroupMoments:
-    own = slice(index, index + 1)
-    return replace(
-        block,
-        groups=block.groups[own],
-        counts=block.counts[own],
-        weights=block.weights[own],
-        means=block.means[own],
-        scatters=block.scatters[own],
-    )
 
 
 def errors_without_each(

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from fairspan.auditing.models import Audited
-from fairspan.auditing.row_statistics import Benchmark, Projection, RowFigures, row_figures
+from fairspan.auditing.quantities import Benchmark, Projection
+from fairspan.auditing.row_statistics import RowFigures, row_figures
 from fairspan.errors import Incompatible
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.of_rows import Moments
@@ -32,15 +33,6 @@ def check_projections(audited: Sequence[Audited]) -> None:
                 "Allowed beside moments are projections, whose errors moments tell",
                 "Pass rows: X and sensitive_features",
             )
-
-
-def clusters_refused(each: Audited) -> Incompatible:
-    """Errors by rows have no intervals by cluster."""
-    return Incompatible(
-        f"clusters was given, and the model {each.name} is no projection",
-        "Allowed with clusters are projections, which are judged by fold",
-        "Leave clusters out, or leave out that model",
-    )
 
 
 def figures_by_rows(

@@ -8,7 +8,7 @@ from fairspan.formatting.data_frames import data_frame
 from fairspan.rows.groups import Label
 
 if TYPE_CHECKING:
-    from fairspan.auditing.audit import Audit
+    from fairspan.auditing.audit_result import Audit
 
 Method = Literal["between_groups", "to_overall"]
 _FIGURES = (
@@ -50,7 +50,13 @@ class ComparesGroups:
     @property
     def sensitive_levels(self) -> list[str]:
         """Names of the sensitive features."""
-        return self._sensitive_names()
+        first = self._audit.models[0].groups[0].group
+        width = len(first) if isinstance(first, tuple) else 1
+        given = self._audit.attributes[:width]
+        names = [str(name) for name in given if name is not None]
+        if len(names) == width and len(set(names)) == width:
+            return names
+        return [f"sensitive_feature_{place}" for place in range(width)]
 
     def group_min(self) -> Any:
         """The least figure of a group, of each model and level: a pandas DataFrame."""
@@ -114,15 +120,6 @@ class ComparesGroups:
     def _audit(self) -> "Audit":
         raise NotImplementedError
 
-    def _sensitive_names(self) -> list[str]:
-        first = self._audit.models[0].groups[0].group
-        width = len(first) if isinstance(first, tuple) else 1
-        given = self._audit.attributes[:width]
-        names = [str(name) for name in given if name is not None]
-        if len(names) == width and len(set(names)) == width:
-            return names
-        return [f"sensitive_feature_{place}" for place in range(width)]
-
     def _parts(self) -> list[tuple[tuple[Any, ...], "Audit"]]:
         audit = self._audit
         if not audit.levels:
@@ -130,7 +127,7 @@ class ComparesGroups:
         return [(_parts_of(level), part) for level, part in audit.levels]
 
     def _frame(self, rows_of: Any) -> Any:
-        audit, sensitive = self._audit, self._sensitive_names()
+        audit, sensitive = self._audit, self.sensitive_levels
         groups = [group.group for group in audit.models[0].groups]
         names = ["model", *audit.control_names]
         if rows_of is _group_rows:

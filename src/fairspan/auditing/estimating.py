@@ -7,7 +7,8 @@ from fairspan.auditing.block_statistics import block_figures
 from fairspan.auditing.cross_fitting import CrossFitted, cross_fitted, points_of
 from fairspan.auditing.expected_losses import UNSTABLE, Expectations, instabilities
 from fairspan.auditing.models import Audited
-from fairspan.auditing.row_statistics import Benchmark, Projection, RowFigures, row_figures
+from fairspan.auditing.quantities import Benchmark, Projection
+from fairspan.auditing.row_statistics import RowFigures, row_figures
 from fairspan.auditing.thin_rows import in_coordinates
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.linalg.budget import bytes_of_moments, in_units

@@ -1,6 +1,5 @@
 """One finding of an audit."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,8 +35,3 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.code} {self.message}"
-
-
-def warnings_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Warnings before notes, each in the order that they have."""
-    return tuple(sorted(findings, key=lambda each: each.severity != "warning"))

@@ -9,7 +9,6 @@ from fairspan.auditing.block_statistics import block_figures, errors_without_eac
 from fairspan.auditing.by_rows import (
     NO_PROJECTION,
     check_projections,
-    clusters_refused,
     figures_by_rows,
 )
 from fairspan.auditing.cross_fitting import CrossFitted, cross_fitted
@@ -30,6 +29,7 @@ from fairspan.auditing.intervals import (
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import GroupAudit, ModelAudit
 from fairspan.auditing.row_statistics import RowFigures
+from fairspan.errors import Incompatible
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.folds import FEWEST_FOLDS, FoldMoments, SummedFolds
 from fairspan.moments.group_moments import GroupMoments
@@ -72,7 +72,11 @@ def judged_on_rows(
     linear = [each for each in audited if each.by_rows is None]
     others = [each for each in audited if each.by_rows is not None]
     if others and options.by_cluster:
-        raise clusters_refused(others[0])
+        raise Incompatible(
+            f"clusters was given, and the model {others[0].name} is no projection",
+            "Allowed with clusters are projections, which are judged by fold",
+            "Leave clusters out, or leave out that model",
+        )
     if not linear:
         options = replace(options, folds=None)
     moments, folded, why = read_rows(linear, rows, moments, limit, options)

@@ -20,6 +20,10 @@ _ABOUT = {
 }
 
 
+# The column of intervals.
+_INTERVAL = 4
+
+
 @dataclass(frozen=True)
 class Columns:
     """Which figures the table has: those of new rows where these are known.
@@ -45,11 +49,6 @@ class Columns:
         """One for each column."""
         names = _ON_NEW_ROWS if self.expected else _ON_ROWS
         return tuple(name.format(percent(self.level)) for name in names)
-
-    @property
-    def interval(self) -> int:
-        """The column of intervals."""
-        return 4
 
     @property
     def loss(self) -> int:
@@ -206,7 +205,7 @@ class _Line:
         lines.append(_laid_out(self.cells, widths, columns, own))
         if self.below:
             # It ends where the figure ends to which it belongs.
-            before = columns.interval
+            before = _INTERVAL
             lines.append(self.below.rjust(sum(widths[:before]) + before - 1))
         return lines
 
@@ -247,7 +246,7 @@ def _line(
     is_worst: bool = False,
 ) -> _Line:
     cells = (f"  {name}", *figures)
-    ends = cells[columns.interval]
+    ends = cells[_INTERVAL]
     has_below = layout.interval_below and ends != "-"
     below = f"{percent(columns.level)}: {ends}" if has_below else ""
     return _Line(above, _in_columns(cells, layout, columns), below, is_worst)
@@ -255,7 +254,7 @@ def _line(
 
 def _in_columns(cells: Sequence[str], layout: _Layout, columns: Columns) -> tuple[str, ...]:
     if layout.interval_below:
-        return (*cells[: columns.interval], *cells[columns.interval + 1 :])
+        return (*cells[:_INTERVAL], *cells[_INTERVAL + 1 :])
     return tuple(cells)
 
 
@@ -268,7 +267,7 @@ def _laid_out(
         for cell, width in zip(cells, widths, strict=True)
     )
     loss = columns.loss
-    if len(cells) < len(columns.headings) and loss > columns.interval:
+    if len(cells) < len(columns.headings) and loss > _INTERVAL:
         loss -= 1
     padded = [
         pad + (paint(cell, "worst") if index == loss else cell)

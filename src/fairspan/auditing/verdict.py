@@ -115,9 +115,7 @@ def _compared(fair: ModelAudit, plain: ModelAudit, level: float) -> Verdict:
     worst = before[0]
     found = next(group for group in fair.groups if group.group == worst.group)
     groups = tuple(group.group for group in before)
-    fell = found.expected is not None and found.expected.change is not None
-    change = found.expected.change if found.expected is not None else None
-    helps = fell and change is not None and change.high is not None and change.high < 0
+    change = None if found.expected is None else found.expected.change
     said = _harm(plain, before)
     if newly:
         return Verdict(
@@ -128,8 +126,8 @@ def _compared(fair: ModelAudit, plain: ModelAudit, level: float) -> Verdict:
             fair.name,
             tuple(group.group for group in newly),
         )
-    if helps and change is not None:
-        back = _of_variance(-(change.high or 0.0), -(change.low or 0.0), worst)
+    if change is not None and change.high is not None and change.high < 0:
+        back = _of_variance(-change.high, -(change.low or 0.0), worst)
         return Verdict(
             "harm, and repair helps",
             f"{said} Under {fair.name}, {names([worst])} regains {back} of its variance on new "

@@ -9,7 +9,7 @@ from fairspan.certificates.claims import of_figures
 from fairspan.certificates.optimality import judged
 from fairspan.certificates.proof import Proof
 from fairspan.problem.nesting import left_beside
-from fairspan.problem.posing import Posed
+from fairspan.problem.posed import Posed
 from fairspan.provenance import Provenance
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray

@@ -21,7 +21,8 @@ from fairspan.errors import FairspanError, running_out_told
 from fairspan.moments.center import Center
 from fairspan.moments.of_rows import Moments, holds_matrices, is_moments, moments_of
 from fairspan.problem.oblique import Encoding
-from fairspan.problem.posing import Posed, Restricted, pose
+from fairspan.problem.posed import Posed, Restricted
+from fairspan.problem.posing import pose
 from fairspan.problem.units import in_units, unit_for, value_in_features
 from fairspan.projector import Projector
 from fairspan.provenance import Provenance

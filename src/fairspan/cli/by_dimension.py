@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fairspan.auditing.audit import Audit
+from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.by_dimension import chosen_dimensions, pca_by_dimension
 from fairspan.auditing.expected_losses import Expectations
 from fairspan.auditing.results import GroupAudit, group_name

@@ -4,14 +4,16 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from fairspan.auditing.audit import Audit, audit
+from fairspan.auditing.audit import audit
+from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.views import audit_table
 from fairspan.cli.output import certificate_in_words
 from fairspan.cli.terminal import paint_on
 from fairspan.datasets import Dataset, tumours_by_diagnosis
 from fairspan.errors import MissingDependency
 from fairspan.estimator.fair_pca import FairPCA
-from fairspan.estimator.fitting import Fit, fit_subspace
+from fairspan.estimator.fit import Fit
+from fairspan.estimator.fitting import fit_subspace
 from fairspan.formatting.numbers import figure, in_ascii, relative
 from fairspan.formatting.terminal_text import width_of, wrapped
 from fairspan.moments.group_moments import GroupMoments

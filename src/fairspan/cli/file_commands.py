@@ -49,11 +49,12 @@ def transform(
     """Reduce DATA with a saved MODEL. Columns are matched by name; no group column is needed."""
     from fairspan.cli import output, transforming
     from fairspan.storage import is_archive
+    from fairspan.subspace import FairSubspace
 
     if language is not None:
         if data is not None or out is not None or as_json:
             raise click.UsageError("--as sql prints a query of MODEL alone: no DATA, -o or --json.")
-        click.echo(transforming.query_of_model(model))
+        click.echo(FairSubspace.load(model).to_sql())
         return
     if data is None or out is None:
         raise click.UsageError("Name DATA, and the output with -o; or print a query, --as sql.")

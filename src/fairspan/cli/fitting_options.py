@@ -1,14 +1,14 @@
 """Options of what is fitted: the criterion, the restriction, the solver, and how far it goes."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from functools import wraps
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import click
 
 from fairspan.cli.help_pages import fitted_option
-from fairspan.cli.options import Command, with_options
+from fairspan.cli.options import bundled, with_options
 from fairspan.cli.parameters import Value, parameters_of, plain_parameters_of
 from fairspan.cli.value_types import Named
 from fairspan.registry import names_of
@@ -42,23 +42,6 @@ class Fitting:
     tol: float = 1e-9
     allow_extra: bool = False
     nested: bool = False
-
-
-def chooses_criterion(command: Command) -> Command:
-    """Add the options of commands that take a criterion."""
-    return with_options(command, _CRITERION)
-
-
-def fits(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of commands that fit; they come as one `fitting`."""
-    names = [each.name for each in fields(Fitting)]
-
-    @wraps(command)
-    def with_fitting(*arguments: Any, **values: Any) -> Any:
-        fitting = Fitting(**{name: values.pop(name) for name in names})
-        return command(*arguments, fitting=fitting, **values)
-
-    return with_options(with_fitting, (*_CRITERION, *_RESTRICTION, *_SOLVING))
 
 
 def _of_criterion(
@@ -155,3 +138,7 @@ _SOLVING = (
         help="Choose components one after the other: the first ones answer fewer dimensions.",
     ),
 )
+
+# Of commands that take a criterion; and of those that fit, as one `fitting`.
+chooses_criterion = partial(with_options, options=_CRITERION)
+fits = bundled("fitting", Fitting, (*_CRITERION, *_RESTRICTION, *_SOLVING))

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from fairspan.auditing.audit import Audit, audit_moments, audit_rows
+from fairspan.auditing.audit import audit_moments, audit_rows
+from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
 from fairspan.auditing.models import Audited, audited_pca, models_of
 from fairspan.certificates.verification import Verification, not_verified, verify
@@ -166,10 +167,7 @@ def saved_models(
     Incompatible
         A setting that was asked for is not that of a model.
     """
-    by_name = {path.name: path for path in paths}
-    if len(by_name) < len(paths):
-        by_name = {str(path): path for path in paths}
-    models = {name: FairSubspace.load(path) for name, path in by_name.items()}
+    models = loaded(paths)
     for name, model in models.items():
         for option, asked, own in (
             ("-d", n_components, model.n_components),
@@ -185,6 +183,13 @@ def saved_models(
                     f"Leave out {option}, or fit another model",
                 )
     return models_of(models)
+
+
+def loaded(paths: Sequence[Path]) -> dict[str, FairSubspace]:
+    """Saved models by the names of their files, or by their paths where these are the same."""
+    short = {path.name: path for path in paths}
+    named = short if len(short) == len(paths) else {str(path): path for path in paths}
+    return {name: FairSubspace.load(path) for name, path in named.items()}
 
 
 def audited_table(table: Table, audited: Sequence[Audited], options: Expectations = USUAL) -> Audit:

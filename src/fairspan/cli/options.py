@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 import click
@@ -29,38 +29,6 @@ def each_once(
     return values
 
 
-def reads_rows(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of commands that read rows with groups; they come as one `reading`."""
-    names = [each.name for each in fields(Reading)]
-
-    @wraps(command)
-    def with_reading(*arguments: Any, **values: Any) -> Any:
-        reading = Reading(**{name: values.pop(name) for name in names})
-        return command(*arguments, reading=reading, **values)
-
-    return with_options(with_reading, _READING)
-
-
-def transforms(command: Command) -> Command:
-    """Add the options of how rows are read to be reduced."""
-    return with_options(command, (*_TRANSFORMING, *table_options.CSV))
-
-
-def chooses_dimension(command: Command) -> Command:
-    """Add the options of commands that reduce rows to some dimension."""
-    return with_options(command, _DIMENSION)
-
-
-def estimates(command: Command) -> Command:
-    """Add the options of what new rows would show."""
-    return with_options(command, _ESTIMATING)
-
-
-def estimates_of_page(command: Command) -> Command:
-    """Add those of a page, which knows no clusters."""
-    return with_options(command, [each for each in _ESTIMATING if each is not _CLUSTERS])
-
-
 def refuse_without_folds(folds: int, clusters: str | None, *, by_dimension: bool = False) -> None:
     """Raise a usage error where no folds are wanted, and something that is about new rows is."""
     if not folds and (by_dimension or clusters is not None):
@@ -73,6 +41,32 @@ def with_options(command: Command, options: Sequence[Callable[[Any], Any]]) -> C
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def bundled(
+    name: str, kind: type[Any], options: Sequence[Callable[[Any], Any]]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What adds options to a command that takes their values as one object.
+
+    Parameters
+    ----------
+    name : str
+        Of the object, as the command takes it.
+    kind : a dataclass
+        Its fields are the options.
+    options : sequence of click's options
+    """
+    names = [each.name for each in fields(kind)]
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_one(*arguments: Any, **values: Any) -> Any:
+            made = kind(**{field: values.pop(field) for field in names})
+            return command(*arguments, **{name: made}, **values)
+
+        return with_options(with_one, options)
+
+    return add
 
 
 _READING = (
@@ -225,4 +219,16 @@ _ESTIMATING = (
         metavar="SHARE",
         help="The least loss that matters, as a share of a group's variance.",
     ),
+)
+
+# Of commands that read rows with groups; they come as one `reading`.
+reads_rows = bundled("reading", Reading, _READING)
+# How rows are read to be reduced.
+transforms = partial(with_options, options=(*_TRANSFORMING, *table_options.CSV))
+# Of commands that reduce rows to some dimension.
+chooses_dimension = partial(with_options, options=_DIMENSION)
+# What new rows would show; a page knows no clusters.
+estimates = partial(with_options, options=_ESTIMATING)
+estimates_of_page = partial(
+    with_options, options=[each for each in _ESTIMATING if each is not _CLUSTERS]
 )

@@ -16,9 +16,9 @@ from fairspan.problem.parameters import used_parameters
 from fairspan.rows.groups import printable
 
 if TYPE_CHECKING:
-    from fairspan.auditing.audit import Audit
+    from fairspan.auditing.audit_result import Audit
     from fairspan.certificates.solution import Solution
-    from fairspan.estimator.fitting import Fit
+    from fairspan.estimator.fit import Fit
 
 
 def in_json(facts: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fairspan.auditing.views import finding_lines
 from fairspan.cli.fitting import with_labels
-from fairspan.cli.inputs import open_input
+from fairspan.cli.inputs import loaded, open_input
 from fairspan.cli.parameters import Value
 from fairspan.cli.reading import Reading
 from fairspan.cli.terminal import paint_on
@@ -25,7 +25,6 @@ from fairspan.report.writing import check_can_write, with_displays, write_page
 from fairspan.rows.fingerprint import fingerprint_of, of_files
 from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
-from fairspan.subspace import FairSubspace
 
 # Options that choose neither rows nor columns.
 _OF_NO_ROWS = ("jobs", "engine", "scheduler", "max_memory")
@@ -71,7 +70,7 @@ def report_of_file(
     """
     if page is not None:
         check_can_write(page)
-    given = read_files(models)
+    given = loaded(models)
     table = open_input(path, reading)
     table = table.selected(next((each.feature_names for each in given.values()), None))
     asked = ReportSettings.of(criterion_of(criterion, **parameters), **settings)
@@ -108,13 +107,6 @@ def report_of_file(
     if page is not None:
         write_page(page, facts, displays)
     return facts
-
-
-def read_files(paths: Sequence[Path]) -> dict[str, FairSubspace]:
-    """Saved models by the names of their files."""
-    short = {path.name: path for path in paths}
-    named = short if len(short) == len(paths) else {str(path): path for path in paths}
-    return {name: FairSubspace.load(path) for name, path in named.items()}
 
 
 def held_out_rows(path: Path, reading: Reading, names: tuple[str, ...] | None) -> Rows:

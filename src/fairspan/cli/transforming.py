@@ -118,11 +118,6 @@ def transform_file(model: Path, data: Path | str, out: Path, options: Transformi
     return Written(n_rows, n_dropped, len(names), schema.names)
 
 
-def query_of_model(model: Path) -> str:
-    """What `transform` does, as one SELECT from a table named data."""
-    return FairSubspace.load(model).to_sql()
-
-
 def _opened(data: Path | str, subspace: FairSubspace, options: Transforming) -> RowSource:
     """Rows without groups, of a file or of what a source of another package takes."""
     names = subspace.feature_names

@@ -10,7 +10,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
 from fairspan.errors import InvalidInput, warn
 from fairspan.estimator.covariances import ModelsCovariances, check_orthogonal
-from fairspan.estimator.fitting import Fit, check_dimension, fit_subspace
+from fairspan.estimator.fit import Fit
+from fairspan.estimator.fitting import check_dimension, fit_subspace
 from fairspan.estimator.projecting import ProjectsRows, set_features, take_features
 from fairspan.estimator.settings import changed_settings, check_settings, nested_settings
 from fairspan.moments.of_rows import Moments, accumulate, is_moments, moments_of, not_moments

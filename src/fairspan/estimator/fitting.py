@@ -1,76 +1,31 @@
 """From moments to a certified subspace: the road that estimator, audit and command line share."""
 
 import numbers
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from fairspan.certificates.claims import evidence_of, stored_settings
-from fairspan.certificates.solution import Solution, Status
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, running_out_told
+from fairspan.estimator.fit import Fit, Settings, fit_of
 from fairspan.formatting.names import spoken
-from fairspan.linalg import with_positive_signs
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
-from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion, declares
 from fairspan.problem.nesting import check_nested
-from fairspan.problem.posing import Posed, criterion_of, deviations_of, pose, restriction_of
-from fairspan.problem.problem import Problem, check_n_components
+from fairspan.problem.posed import Posed
+from fairspan.problem.posing import criterion_of, deviations_of, restriction_of
+from fairspan.problem.problem import check_n_components
 from fairspan.problem.restrictions import Restriction
 from fairspan.problem.units import (
     check_squares,
-    in_units,
-    largest_column,
     unit_for,
     value_in_features,
 )
 from fairspan.progress.stages import Stage
-from fairspan.provenance import Claim, NestedStep, Provenance
 from fairspan.rows.groups import listed
 from fairspan.solvers.choose import Solved, Task, smallest_keeping, solver_of
 from fairspan.solvers.nested import nested_keeping, solve_nested
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace
-from fairspan.subspace import FairSubspace
-from fairspan.typing import FloatArray
-from fairspan.version import __version__
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """A solved problem: the subspace, its certificate, and each group's figures.
-
-    Attributes
-    ----------
-    problem : Problem
-        Without the restriction, if there is one; in coordinates, if it was solved in such.
-    solution : Solution
-    subspace : FairSubspace
-    errors, losses : (k,) arrays
-        e_g and l_g of each group, in squared (scaled) units of the features.
-    component_variances : (k, r) array
-        Variance of each group that each component keeps.
-    coordinates : InCoordinates or None
-        Those of the problem, where it was not solved in the features.
-    """
-
-    problem: Problem
-    solution: Solution
-    subspace: FairSubspace
-    errors: FloatArray
-    losses: FloatArray
-    component_variances: FloatArray
-    coordinates: InCoordinates | None = None
-
-    def in_features(self, basis: FloatArray) -> FloatArray:
-        """A basis of the problem as columns of the features, (p, r)."""
-        if self.coordinates is None:
-            return basis
-        return self.coordinates.in_features(basis, self.problem.n_components)
 
 
 @running_out_told()
@@ -148,7 +103,7 @@ def fit_subspace(
     divisor = deviations_of(moments) if scale else None
     if nested:
         check_nested(chosen, hide, allow_extra=bool(allow_extra))
-    settings = _Settings(chosen, hide, center, divisor, bool(allow_extra), tol, bool(nested))
+    settings = Settings(chosen, hide, center, divisor, bool(allow_extra), tol, bool(nested))
     unit = unit_for(moments, center, divisor)
     posed = settings.posed(moments, n_components, unit)
     task = Task(posed, solve_with, tol, random_state)
@@ -156,7 +111,7 @@ def fit_subspace(
         found = _solved(task, nested=bool(nested))
     if unit != 1:
         found = [_in_unit(each, settings.posed(moments, n_components, 1.0), unit) for each in found]
-    return _fit_of(found[-1], moments, settings, posed.coordinates, found[:-1])
+    return fit_of(found[-1], moments, settings, posed.coordinates, found[:-1])
 
 
 def _solved(task: Task, *, nested: bool) -> list[Solved]:
@@ -177,35 +132,6 @@ def _in_unit(solved: Solved, posed: Posed, unit: float) -> Solved:
         # The weights divide by variances, which are in squared units of the features.
         solution = replace(solution, weights=solution.weights / unit / unit)
     return replace(solved, problem=problem, solution=solution)
-
-
-@dataclass(frozen=True, eq=False)
-class _Settings:
-    """What is asked of the moments."""
-
-    criterion: Criterion
-    restriction: Restriction | None
-    center: Center
-    divisor: FloatArray | None
-    allow_extra: bool
-    tol: float
-    nested: bool
-
-    def posed(self, moments: Moments, n_components: int | float, unit: float) -> Posed:
-        """The problem, with features measured in a unit."""
-        divisor = self.divisor
-        if unit != 1:
-            divisor = np.full(moments.n_features, unit)
-        return pose(
-            moments,
-            n_components,
-            in_units(self.criterion, unit),
-            restriction=in_units(self.restriction, unit),
-            center=self.center,
-            divisor=divisor,
-            allow_extra=self.allow_extra,
-            nested=self.nested,
-        )
 
 
 def check_dimension(n_components: object, n_features: int) -> None:
@@ -264,135 +190,6 @@ def dimension_keeping(
         return int(n_components)
     kept = fit_subspace(moments, n_components, criterion=criterion, center=center, scale=scale)
     return kept.problem.n_components
-
-
-def _fit_of(
-    solved: Solved,
-    moments: Moments,
-    settings: _Settings,
-    coordinates: InCoordinates | None,
-    before: Sequence[Solved] = (),
-) -> Fit:
-    """The fit of an answer; of nested components, after those of fewer dimensions."""
-    problem, solution = solved.problem, solved.solution
-    errors, losses = _errors_and_losses(solved)
-    variances = solved.projector.kept_by_component(problem.second_moments)
-    reasons = partial(_with_reason, problem, moments=moments, settings=settings)
-    solution = reasons(replace(solution, steps=tuple(map(reasons, solution.steps))))
-    steps = [_step_of(replace(each, solution=reasons(each.solution))) for each in before]
-    if settings.nested:
-        steps.append(_step_of(replace(solved, solution=solution)))
-    if coordinates is not None:
-        columns = coordinates.in_features(solution.components.T, problem.n_components)
-        components = np.ascontiguousarray(columns.T)
-        rows = zip(solution.steps, components[:, None], strict=False)
-        inside = tuple(replace(step, components=row, eigen="thin") for step, row in rows)
-        solution = replace(solution, components=components, eigen="thin", steps=inside)
-        variances = np.pad(variances, ((0, 0), (0, len(components) - variances.shape[1])))
-    encoder, decoder = solution.components, None
-    if solved.encoder is not None:
-        encoder, decoder = _oblique(solved.encoder, solved.solution, solution, coordinates)
-        solution = replace(solution, components=np.ascontiguousarray(decoder.T))
-    center, hide = settings.center, settings.restriction
-    mean = np.zeros(moments.n_features) if center == "none" else moments.mean
-    provenance = Provenance(
-        criterion=problem.criterion.name,
-        solver=solution.solver,
-        status=str(solution.status),
-        groups=tuple(moments.labels),
-        counts=tuple(moments.counts.tolist()),
-        errors=tuple(errors.tolist()),
-        losses=tuple(losses.tolist()),
-        objective=solution.objective,
-        lower_bound=solution.lower_bound,
-        total_variance=problem.total_variance,
-        version=__version__,
-        restriction=None if hide is None else repr(hide),
-        tol=settings.tol,
-        resolution=solution.resolution,
-        settings=stored_settings(settings.criterion, hide),
-        reason=solution.reason,
-        steps=tuple(steps),
-    )
-    subspace = FairSubspace(
-        encoder,
-        mean,
-        settings.divisor,
-        center,
-        moments.feature_names,
-        provenance,
-        evidence_of(solution.proof),
-        decoder,
-    )
-    return Fit(problem, solution, subspace, errors, losses, np.array(variances), coordinates)
-
-
-def _errors_and_losses(solved: Solved) -> tuple[FloatArray, FloatArray]:
-    errors = solved.projector.errors(solved.problem.second_moments)
-    return errors, np.maximum(errors - solved.problem.best_errors, 0.0)
-
-
-def _step_of(solved: Solved) -> NestedStep:
-    """The last of nested components, and all of them."""
-    errors, losses = _errors_and_losses(solved)
-    together = solved.solution
-    return NestedStep(
-        _claim_of(together.steps[-1]),
-        _claim_of(together),
-        together.prices[-1].joint_objective,
-        tuple(errors.tolist()),
-        tuple(losses.tolist()),
-    )
-
-
-def _claim_of(solution: Solution) -> Claim:
-    return Claim(
-        solution.objective,
-        solution.lower_bound,
-        solution.resolution,
-        str(solution.status),
-        tuple(solution.weights.tolist()),
-        solution.reason,
-    )
-
-
-def _oblique(
-    encoder: FloatArray, solved: Solution, solution: Solution, coordinates: InCoordinates | None
-) -> tuple[FloatArray, FloatArray]:
-    """Encoder and decoder in the features, the largest loading of each component positive.
-
-    Parameters
-    ----------
-    encoder : (d, m) array
-    solved, solution : Solution
-        As it was solved, with the decoder's columns in the same coordinates as the encoder; and
-        with those in the features.
-    coordinates : InCoordinates or None
-    """
-    columns, decoder = encoder.T, solution.components.T
-    if coordinates is not None:
-        both = coordinates.frame.spread_out(np.hstack([solved.components.T, columns]))
-        turned, columns = np.hsplit(both, 2)
-        columns = columns * np.sign(np.einsum("ij,ij->j", turned, decoder))
-    signed = with_positive_signs(columns)
-    return np.ascontiguousarray(signed.T), decoder * np.sign(np.einsum("ij,ij->j", signed, columns))
-
-
-def _with_reason(
-    problem: Problem, solution: Solution, moments: Moments, settings: _Settings
-) -> Solution:
-    """With what leaves the gap unresolved: a column of large numbers, or hardly any objective."""
-    if solution.status is not Status.UNRESOLVED:
-        return solution
-    column = None if settings.divisor is not None else largest_column(moments, settings.center)
-    if column is not None:
-        return replace(solution, reason=column)
-    if getattr(problem.criterion, "is_logarithmic", False):
-        reason = "a group keeps so little of its variance that the logarithm is uncertain"
-        return replace(solution, reason=reason)
-    variance = float((problem.second_moments.traces / problem.divisors).max())
-    share = max(solution.scale, solution.resolution) / variance
-    return replace(solution, reason=f"the objective is no more than {share:.0e} of the variance")
 
 
 def _check_without_matrices(n_components: object, restriction: Restriction | None) -> None:

@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairspan.errors import InvalidInput
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
-from fairspan.rows.checks import check_width, checked_values
-from fairspan.rows.frames import FrameRows, frame_of, precision_of, without_columns
+from fairspan.rows.checks import check_width
+from fairspan.rows.frames import FrameRows, frame_of, without_columns
 from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import Rows
@@ -62,8 +62,8 @@ class ProjectsRows(TransformerMixin):  # type: ignore[misc]
         there = transformed_there(X, self.subspace_)
         if there is not None:
             return there
-        reduced = self._standardized(self._rows(X)) @ self.subspace_.encoder.T
-        return reduced.astype(precision_of(X, self.subspace_.feature_names), copy=False)
+        self._check_features(X)
+        return self.subspace_.transform(X)
 
     def inverse_transform(self, Z: Any) -> Any:
         """Rows in the original features from their coordinates.
@@ -96,9 +96,7 @@ class ProjectsRows(TransformerMixin):  # type: ignore[misc]
         if isinstance(rows, RowsInMemory):
             take_features(self, rows, reset=False)
         blocks = blocks_for(rows, self.subspace_)
-        centred = (self._standardized(block.values) for block in blocks)
-        projector = self.subspace_.projector
-        return -np.concatenate([projector.squared_residuals(each) for each in centred])
+        return np.concatenate([_row_scores(self.subspace_, block.values) for block in blocks])
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`: minus the mean squared reconstruction error, higher is better.
@@ -121,20 +119,10 @@ class ProjectsRows(TransformerMixin):  # type: ignore[misc]
         mean = self.score_samples(X).mean()
         return float(mean.compute() if hasattr(mean, "compute") else mean)
 
-    def _rows(self, X: Any) -> Any:
-        """Checked rows, in float32 or float64."""
-        if frame_of(X) is None:
-            array = ArrayRows(X).array
-            validate_data(self, array, reset=False, skip_check_array=True)
-            return checked_values(array, 0, None, keep_float32=True)
-        features = without_columns(X, self._group_columns)
-        validate_data(self, features, reset=False, skip_check_array=True)
-        return self.subspace_.rows(features)
-
-    def _standardized(self, rows: Any) -> FloatArray:
-        """Centred and scaled in float64: in single precision a large mean would cost digits."""
-        centred = rows - self.mean_
-        return np.asarray(centred if self.scale_ is None else centred / self.scale_)
+    def _check_features(self, X: Any) -> None:
+        """Raise scikit-learn's own error for other features than those of the fit."""
+        table = ArrayRows(X).array if frame_of(X) is None else X
+        validate_data(self, table, reset=False, skip_check_array=True)
 
 
 def take_features(estimator: Any, rows: Rows, *, reset: bool) -> None:

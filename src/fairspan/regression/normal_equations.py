@@ -8,6 +8,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from fairspan.errors import InvalidInput
+from fairspan.formatting.names import first_of
 from fairspan.rows.groups import printable
 from fairspan.typing import FloatArray, IntegerArray
 
@@ -115,6 +116,4 @@ def _dependent(
 
 
 def _joined(names: Sequence[str], columns: IntegerArray) -> str:
-    shown = ", ".join(printable(names[i]) for i in columns[:_MOST_NAMED].tolist())
-    more = len(columns) - _MOST_NAMED
-    return f"{shown} and {more} more" if more > 0 else shown
+    return first_of([printable(names[i]) for i in columns.tolist()])

@@ -10,8 +10,9 @@ import numpy as np
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import holds_matrices
+from fairspan.rows.frames import feature_values
 from fairspan.rows.groups import Label, listed
-from fairspan.subspace import FairSubspace, feature_values
+from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray, IntegerArray
 
 

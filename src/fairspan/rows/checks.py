@@ -74,8 +74,6 @@ def checked_values(
     values: AnyArray,
     first_row: int,
     feature_names: tuple[str, ...] | None,
-    *,
-    keep_float32: bool = False,
 ) -> FloatArray:
     """Convert a block to float64 and make sure that it is finite.
 
@@ -85,12 +83,10 @@ def checked_values(
     first_row : int
         Number of its first row in the table, for error messages.
     feature_names : tuple of str or None
-    keep_float32 : bool
-        Leave single precision as it is.
 
     Returns
     -------
-    (r, p) array of float64, or float32 where kept
+    (r, p) array of float64
         `values` themselves where nothing had to be converted.
 
     Raises
@@ -101,10 +97,9 @@ def checked_values(
         Other objects that are no numbers.
     """
     values = converted(values)
-    kept = keep_float32 and values.dtype == np.float32
     # Numbers beyond float64 become infinity, and the sum of large ones may; both are found below.
     with np.errstate(over="ignore", invalid="ignore"):
-        block = values if kept else values.astype(np.float64, copy=False)
+        block = values.astype(np.float64, copy=False)
         total = block.sum()
     # One sum over a block is cheaper than testing each number, and misses nothing.
     if not np.isfinite(total) and not np.isfinite(block).all():

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from fairspan.errors import InvalidInput
+from fairspan.formatting.names import first_of
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.frames import frame_of
 from fairspan.rows.groups import spelled
@@ -85,9 +86,7 @@ def differences(before: Mapping[str, FileState], now: Mapping[str, FileState]) -
         ([name for name in now if name not in before], "new"),
     ):
         if names:
-            shown = ", ".join(names[:_MOST_NAMED])
-            more = len(names) - _MOST_NAMED
-            yield f"{what}: {shown}" + (f" and {more} more" if more > 0 else "")
+            yield f"{what}: {first_of(names, _MOST_NAMED)}"
 
 
 def fingerprint_of(rows: Rows) -> str | None:

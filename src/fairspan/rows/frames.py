@@ -9,7 +9,13 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 
 from fairspan.errors import InvalidInput, imported
-from fairspan.rows.arrays import RowsInMemory, check_apart, checked_weights, weights_of_column
+from fairspan.rows.arrays import (
+    ArrayRows,
+    RowsInMemory,
+    check_apart,
+    checked_weights,
+    weights_of_column,
+)
 from fairspan.rows.checks import check_columns, check_shape, checked_values
 from fairspan.rows.columns import (
     ChosenColumns,
@@ -174,6 +180,15 @@ def precision_of(X: Any, names: tuple[str, ...] | None = None) -> np.dtype[Any]:
         counted = [kind for name, kind in frame.schema.items() if names is None or name in names]
         is_single = bool(counted) and all(kind == nw.Float32 for kind in counted)
     return np.dtype(np.float32 if is_single else np.float64)
+
+
+def feature_values(X: Any, names: tuple[str, ...] | None) -> FloatArray:
+    """Checked values of an array or frame; columns of a frame by their names, where given."""
+    frame = frame_of(X)
+    if frame is None:
+        return ArrayRows(X).values()
+    rows = FrameRows(frame)
+    return (rows if names is None else rows.selected(names)).values()
 
 
 def without_columns(X: Any, names: tuple[str, ...]) -> Any:

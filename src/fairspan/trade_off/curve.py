@@ -10,7 +10,7 @@ import numpy as np
 from fairspan.certificates.optimality import by_pooled_variance
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter
-from fairspan.estimator.fitting import Fit
+from fairspan.estimator.fit import Fit
 from fairspan.formatting.data_frames import data_frame
 from fairspan.formatting.html_table import html_table
 from fairspan.linalg.threads import threads_of

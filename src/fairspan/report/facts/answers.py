@@ -9,7 +9,8 @@ from fairspan.auditing.expected_losses import USUAL, Expectations
 from fairspan.auditing.models import Audited, read_model
 from fairspan.drawing.picture import Display
 from fairspan.errors import FairspanError, Incompatible, InvalidInput, InvalidType, kind_of
-from fairspan.estimator.fitting import Fit, fit_subspace
+from fairspan.estimator.fit import Fit
+from fairspan.estimator.fitting import fit_subspace
 from fairspan.formatting.names import settings as spelled_settings
 from fairspan.formatting.names import spoken
 from fairspan.moments.center import Center, check_center
@@ -230,13 +231,11 @@ def names_of(criteria: Sequence[Criterion]) -> list[str]:
         f"relative_{each.name}" if declares(each, "is_relative") else each.name for each in criteria
     ]
     return [
-        name if names.count(name) == 1 else f"{name} ({_settings(each)})"
+        name
+        if names.count(name) == 1
+        else f"{name} ({printable(spelled_settings(field_values(each)))})"
         for name, each in zip(names, criteria, strict=True)
     ]
-
-
-def _settings(criterion: Criterion) -> str:
-    return printable(spelled_settings(field_values(criterion)))
 
 
 def _reason(error: FairspanError) -> str:

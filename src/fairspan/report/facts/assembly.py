@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.auditing.audit import Audit
+from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.expected_losses import Expectations
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import group_name

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from fairspan.auditing.downstream import (
@@ -15,9 +16,9 @@ from fairspan.auditing.downstream import (
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.models import Audited, plain_pca
 from fairspan.auditing.results import group_name
-from fairspan.certificates.claims import settings_from
 from fairspan.errors import FairspanError
 from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.refitting import fit_again
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.report.facts.answers import PCA, Answers, ReportSettings
 from fairspan.rows.protocol import Rows
@@ -73,28 +74,9 @@ def _refits(answers: Answers, asked: ReportSettings, given: Sequence[Audited]) -
     for each in given:
         made = each.subspace.provenance
         if made is not None and not each.is_plain_pca:
-            refits[each.name] = _again(each.subspace)
+            is_scaled = each.subspace.scale is not None
+            refits[each.name] = partial(fit_again, each.subspace, scale=is_scaled)
     return refits
-
-
-def _again(subspace: FairSubspace) -> Refit:
-    made: Any = subspace.provenance
-    criterion, restriction = settings_from(made.criterion, made.settings)
-
-    def refit(moments: GroupMoments) -> FairSubspace:
-        return fit_subspace(
-            moments,
-            subspace.dimension,
-            criterion=criterion,
-            restriction=restriction,
-            center=subspace.center,  # type: ignore[arg-type]
-            scale=subspace.scale is not None,
-            tol=made.tol,
-            allow_extra=subspace.is_soft,
-            nested=subspace.is_nested,
-        ).subspace
-
-    return refit
 
 
 def _facts(found: Downstream) -> dict[str, Any]:

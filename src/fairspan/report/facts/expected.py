@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from fairspan.auditing.audit import Audit, audit_in_folds, audit_moments, audit_rows
+from fairspan.auditing.audit import audit_in_folds, audit_moments, audit_rows
+from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.expected_losses import USUAL, Expectations
 from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
 from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
@@ -83,8 +84,8 @@ def verdicts_facts(answers: Answers, audit: Audit) -> dict[str, Any]:
         for each in changes_of(audit.models)
     ]
     return {
-        "verdict": None if of_main is None else _verdict_facts(of_main, names),
-        "verdicts": [_verdict_facts(each, names) for each in verdicts],
+        "verdict": None if of_main is None else verdict_facts(of_main, names[of_main.model]),
+        "verdicts": [verdict_facts(each, names[each.model]) for each in verdicts],
         "changes": changes,
         "level": audit.level,
         "material": audit.material,
@@ -106,11 +107,12 @@ def expected_facts(group: GroupAudit, model: ModelAudit) -> dict[str, Any]:
     }
 
 
-def _verdict_facts(verdict: Verdict, names: dict[str, str]) -> dict[str, Any]:
+def verdict_facts(verdict: Verdict, model: str) -> dict[str, Any]:
+    """The verdict on a model of this name."""
     return {
         "kind": verdict.kind,
         "sentence": verdict.sentence,
         "action": verdict.action,
-        "model": names[verdict.model],
+        "model": model,
         "groups": [group_name(label) for label in verdict.groups],
     }

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from fairspan.auditing.audit import Audit, audit_moments, audit_rows
+from fairspan.auditing.audit import audit_moments, audit_rows
 from fairspan.auditing.expected_losses import USUAL, Expectations
 from fairspan.auditing.models import Audited, audited_pca, models_of
-from fairspan.auditing.results import ModelAudit, group_name
+from fairspan.auditing.results import ModelAudit
 from fairspan.formatting.names import spoken
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.problem import check_n_components
+from fairspan.report.facts.expected import verdict_facts
 from fairspan.report.facts.models import group_facts
 from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
@@ -85,7 +86,7 @@ def given_facts(
         "held_out": held_out,
         "n_rows": audit.rows.n,
         "models": [_model_facts(by_name[model.name], model) for model in audit.models],
-        "verdicts": _verdicts(audit),
+        "verdicts": [verdict_facts(each, printable(each.model)) for each in audit.verdicts],
     }
 
 
@@ -125,16 +126,3 @@ def _kind_of(each: Audited) -> str:
     if made is not None and made.restriction is not None:
         told.append(f"with {made.restriction}")
     return ", ".join(told) or "projection"
-
-
-def _verdicts(audit: Audit) -> list[dict[str, Any]]:
-    return [
-        {
-            "model": printable(verdict.model),
-            "kind": verdict.kind,
-            "sentence": verdict.sentence,
-            "action": verdict.action,
-            "groups": [group_name(label) for label in verdict.groups],
-        }
-        for verdict in audit.verdicts
-    ]

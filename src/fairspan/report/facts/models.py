@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from fairspan.auditing.audit import Audit
+from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.remedies import remedy_of
 from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
-from fairspan.estimator.fitting import Fit
+from fairspan.estimator.fit import Fit
 from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import used_parameters
 from fairspan.report.facts.answers import Answer, Answers

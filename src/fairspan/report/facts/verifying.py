@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.certificates.proof import LinesProof, Proof
-from fairspan.estimator.fitting import Fit
+from fairspan.estimator.fit import Fit
 from fairspan.problem.criteria import declares
 from fairspan.problem.proof_formulas import PiecewiseProof, proof_formula_of
 from fairspan.problem.verification_formulas import OF_PIECES, Formula

@@ -110,6 +110,14 @@ def figures_column(
     return Column(heading, cells, total=last)
 
 
+def estimates_column(
+    heading: str, parts: Sequence[Facts], what: str, *, total: float | None = None
+) -> Column:
+    """Figures, each with the interval below that the facts have beside it."""
+    ends = [(part[f"{what}_low"], part[f"{what}_high"]) for part in parts]
+    return figures_column(heading, each_of(parts, what), ends=ends, total=total)
+
+
 def shares_column(heading: str, values: Sequence[float | None]) -> Column:
     """Shares in percent."""
     return Column(heading, [Cell(share(value), value) for value in values])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from fairspan.drawing.expected_losses import CANNOT_TELL
@@ -15,6 +14,7 @@ from fairspan.report.page.columns import (
     changes_column,
     chosen_of,
     each_of,
+    estimates_column,
     figures_column,
     kept_columns,
     names_column,
@@ -33,13 +33,9 @@ def of_expected_plain(facts: Facts) -> Table:
         (
             names_column("group", each_of(groups, "group")),
             Column("rows", [Cell(whole(n), n) for n in each_of(facts["data"]["groups"], "n")]),
-            figures_column(
-                "expected loss", each_of(groups, "expected_loss"), ends=_ends(groups, "loss")
-            ),
+            estimates_column("expected loss", groups, "expected_loss"),
             Column("state", [_state(group) for group in groups], is_text=True),
-            figures_column(
-                "expected error", each_of(groups, "expected_error"), ends=_ends(groups, "error")
-            ),
+            estimates_column("expected error", groups, "expected_error"),
             replace(
                 figures_column("loss on these rows", each_of(groups, "excess_loss")), is_aside=True
             ),
@@ -156,13 +152,6 @@ def _with_state(group: Facts, decimals: int | None) -> Cell:
 def _state(group: Facts) -> Cell:
     """What may be said of a group's loss."""
     said = group["state"] or "not estimated"
-    return Cell(said, said, "too few rows" if said == CANNOT_TELL and _is_unknown(group) else "")
-
-
-def _is_unknown(group: Facts) -> bool:
-    return group["expected_loss"] is None
-
-
-def _ends(groups: Sequence[Facts], what: str) -> list[tuple[float | None, float | None]]:
-    """Both ends of the intervals of what is expected."""
-    return [(each[f"expected_{what}_low"], each[f"expected_{what}_high"]) for each in groups]
+    return Cell(
+        said, said, "too few rows" if said == CANNOT_TELL and group["expected_loss"] is None else ""
+    )

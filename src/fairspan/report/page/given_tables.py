@@ -12,6 +12,7 @@ from fairspan.report.page.columns import (
     Column,
     Table,
     each_of,
+    estimates_column,
     figures_column,
     names_column,
     shares_column,
@@ -43,17 +44,10 @@ def of_given_model(model: Facts) -> Table:
     """What a model does to each group."""
     groups = model["groups"]
     is_estimated = model["why_no_estimates"] is None
-    measured = [(each["error_low"], each["error_high"]) for each in groups]
     expected = [
         Column("state", [Cell(each["state"] or "cannot tell") for each in groups], is_text=True),
-        figures_column(
-            "expected loss", each_of(groups, "expected_loss"), ends=_ends(groups, "expected_loss")
-        ),
-        figures_column(
-            "expected error",
-            each_of(groups, "expected_error"),
-            ends=_ends(groups, "expected_error"),
-        ),
+        estimates_column("expected loss", groups, "expected_loss"),
+        estimates_column("expected error", groups, "expected_error"),
     ]
     return Table(
         f"{called(model['name'])} with {count(model['n_components'], 'dimension')}",
@@ -61,7 +55,7 @@ def of_given_model(model: Facts) -> Table:
             names_column("group", each_of(groups, "group")),
             Column("rows", [Cell(whole(n), n) for n in each_of(groups, "n")]),
             *(expected if is_estimated else ()),
-            figures_column("error on these rows", each_of(groups, "error"), ends=measured),
+            estimates_column("error on these rows", groups, "error"),
             figures_column("best possible", each_of(groups, "best_error")),
             shares_column("variance kept", each_of(groups, "variance_kept")),
         ),
@@ -100,21 +94,17 @@ def of_separation(facts: Facts) -> Table:
 def changed(facts: Facts) -> list[tuple[str, str, str]]:
     """Whose accuracy changes beyond its interval: the reduction, the group, and which way."""
     return [
-        (spoken(outcome["name"]), each["group"], _way(each["change"]))
+        (
+            spoken(outcome["name"]),
+            each["group"],
+            "rises" if each["change"]["value"] > 0 else "falls",
+        )
         for outcome in facts["downstream"]["outcomes"]
         for each in outcome["groups"]
         if each["change"] is not None and each["change"]["is_shown"]
     ]
 
 
-def _way(change: Facts) -> str:
-    return "rises" if change["value"] > 0 else "falls"
-
-
 def _estimates(heading: str, found: Sequence[Any]) -> Column:
     ends = [(each["low"], each["high"]) for each in found]
     return figures_column(heading, [each["value"] for each in found], ends=ends)
-
-
-def _ends(groups: Sequence[Facts], what: str) -> list[tuple[float | None, float | None]]:
-    return [(each[f"{what}_low"], each[f"{what}_high"]) for each in groups]

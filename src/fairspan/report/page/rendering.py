@@ -18,7 +18,6 @@ from fairspan.formatting import numbers
 from fairspan.formatting.names import called, parts, settings, spoken
 from fairspan.formatting.numbers import count
 from fairspan.report.page import figures, given_tables, tables
-from fairspan.report.page.columns import Table
 from fairspan.report.page.inline_figures import Drawn
 from fairspan.report.page.lookups import (
     ALIKE,
@@ -88,7 +87,7 @@ def page_of(facts: Facts, displays: Sequence[tuple[str, Any]] = ()) -> str:
         dimension_figure=by_dimension if along_frontier else None,
         displays=figures.of_displays(displays),
         given=None if given is None else given_tables.of_given(facts),
-        given_models=[] if given is None else _each_given(given),
+        given_models=list(map(given_tables.of_given_model, given["models"] if given else [])),
         accuracy=given_tables.of_accuracy(facts) if outcomes else None,
         separation=given_tables.of_separation(facts) if outcomes else None,
         changed=given_tables.changed(facts) if outcomes else [],
@@ -142,10 +141,6 @@ def _sentences_of(facts: Facts) -> tuple[str, ...]:
     verdict = () if facts["verdict"] is None else ("verdict", "certainty", "not_estimated")
     found = (*_SENTENCES, *verdict, *(_ON_NEW_ROWS if has_estimates(facts) else ()))
     return tuple(dict.fromkeys(found))
-
-
-def _each_given(given: Facts) -> list[Table]:
-    return [given_tables.of_given_model(each) for each in given["models"]]
 
 
 def _rounded(value: Any) -> Any:

@@ -13,6 +13,7 @@ from fairspan.report.page.columns import (
     changes_column,
     chosen_of,
     each_of,
+    estimates_column,
     figures_column,
     kept_columns,
     names_column,
@@ -80,14 +81,11 @@ def of_plain(facts: Facts) -> Table:
         group["excess_loss"] / group["best_error"] if group["best_error"] > 0 else None
         for group in groups
     ]
-    ends = [(group["error_low"], group["error_high"]) for group in groups]
     return Table(
         f"PCA with {count(facts['settings']['n_components'], 'dimension')}",
         (
             names_column("group", each_of(groups, "group"), total="all rows"),
-            figures_column(
-                "error", each_of(groups, "error"), ends=ends, total=model["total_error"]
-            ),
+            estimates_column("error", groups, "error", total=model["total_error"]),
             figures_column("best possible", each_of(groups, "best_error")),
             figures_column("excess loss", each_of(groups, "excess_loss")),
             Column("loss / best", [Cell(relative(each), each) for each in above]),

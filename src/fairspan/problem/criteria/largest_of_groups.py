@@ -1,4 +1,4 @@
-"""Welfare of the groups: the worst-case criteria, and Nash welfare.
+"""The largest of the groups: worst-case criteria of errors, losses and variances kept.
 
 The worst case is the largest (a_g - c_g(V)) / s_g of a group, c_g the variance that it keeps: with
 a_g = tr S_g its error, with a_g = t_d(S_g) its excess loss (Samadi et al. 2018), with a_g = 0 minus
@@ -21,6 +21,7 @@ from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from fairspan.problem.problem import Problem
+
 
 _EPSILON = float(np.finfo(np.float64).eps)
 
@@ -110,7 +111,22 @@ class _Largest(OfErrors):
 
 
 @dataclass(frozen=True, repr=False)
-class MinimaxLoss(_Largest):
+class _MaybeRelative(_Largest):
+    """What is the largest of the groups may be divided by their variances."""
+
+    relative: bool = False
+
+    def __post_init__(self) -> None:
+        check_flag("relative", self.relative)
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether it is a share of the groups' variances."""
+        return self.relative
+
+
+@dataclass(frozen=True, repr=False)
+class MinimaxLoss(_MaybeRelative):
     """Largest excess loss of a group, max_g (e_g - e*_g): Samadi et al. (2018), equation (1).
 
     Each group is measured against what the same number of dimensions could do for it alone, so a
@@ -145,17 +161,8 @@ class MinimaxLoss(_Largest):
     (array([3.   , 1.333]), 0.333)
     """
 
-    relative: bool = False
     name: ClassVar[str] = "minimax_loss"
     measures_losses: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_flag("relative", self.relative)
-
-    @property
-    def is_relative(self) -> bool:
-        """Whether losses are shares of the groups' variances."""
-        return self.relative
 
     @property
     def is_largest_loss(self) -> bool:
@@ -176,9 +183,7 @@ class MinimaxLoss(_Largest):
     @property
     def formula(self) -> Formula:
         """How a reader computes it."""
-        if self.relative:
-            return _RELATIVE_LOSS
-        return _LOSS
+        return _RELATIVE_LOSS if self.relative else _LOSS
 
     def offsets(self, problem: "Problem") -> FloatArray:
         """The groups' own optima e*_g."""
@@ -193,7 +198,7 @@ class MinimaxLoss(_Largest):
 
 
 @dataclass(frozen=True, repr=False)
-class MinimaxError(_Largest):
+class MinimaxError(_MaybeRelative):
     """Largest error of a group, max_g e_g: an alternative of Samadi et al. (2018).
 
     A group with more variance than the others can keep the larger error at the optimum: then its
@@ -228,16 +233,7 @@ class MinimaxError(_Largest):
     array([0.333, 0.333])
     """
 
-    relative: bool = False
     name: ClassVar[str] = "minimax_error"
-
-    def __post_init__(self) -> None:
-        check_flag("relative", self.relative)
-
-    @property
-    def is_relative(self) -> bool:
-        """Whether errors are shares of the groups' variances."""
-        return self.relative
 
     @property
     def sentence(self) -> str:
@@ -335,94 +331,3 @@ def _on_simplex(weights: FloatArray) -> FloatArray:
     if not total > 0:
         return np.full(len(weights), 1 / len(weights))
     return np.asarray(positive / total)
-
-
-@dataclass(frozen=True)
-class NashWelfare(OfErrors):
-    """Nash social welfare of the captured variances: Tantipongpipat et al. (2019).
-
-    Minimises minus the mean of log c_g, c_g = tr S_g - e_g the variance of group g that is kept:
-    the product of the c_g is largest. The units of the features add a constant only.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fairspan import FairPCA, NashWelfare
-    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
-    >>> groups = ["a", "a", "b", "b", "b", "b"]
-    >>> fair = FairPCA(1, criterion=NashWelfare()).fit(X, sensitive_features=groups)
-    >>> fair.group_errors_.round(3)
-    array([4.5, 3. ])
-    >>> fair.group_explained_variance_ratio_.sum(axis=1).round(3)
-    array([0.5 , 0.25])
-    """
-
-    name: ClassVar[str] = "nash_welfare"
-    sentence: ClassVar[str] = (
-        "The product of the variances that the groups keep is as large as it can be."
-    )
-    formula: ClassVar[Formula] = Formula(
-        "minus the mean logarithm of the variances that the groups keep.",
-        KY_FAN + "So no subspace has a weighted sum of kept variances c_g above tr M - L(M), and "
-        "of all variances with that sum those have the largest product whose w_g c_g are equal.",
-        "-float(np.log(traces - errors).mean())",
-        "float(np.log(weights * len(weights)).mean())\n"
-        "lower_bound -= float(np.log(np.trace(mixture) - least_left(mixture)))",
-    )
-    is_never_negative: ClassVar[bool] = False
-    is_logarithmic: ClassVar[bool] = True
-    counts_kept_variance: ClassVar[bool] = True
-
-    @property
-    def moves_with_errors(self) -> None:
-        """Not always by the same."""
-
-    def value(self, errors: FloatArray, problem: "Problem") -> float:
-        """-(1 / k) sum_g log(tr S_g - e_g); infinite where nothing of a group is kept."""
-        captured = problem.second_moments.traces - errors
-        with np.errstate(divide="ignore"):
-            return float(-np.log(np.maximum(captured, 0.0)).mean())
-
-    def scores(self, errors: FloatArray, problem: "Problem") -> FloatArray:
-        """The value as the largest of one smooth function, shape (1,)."""
-        return np.array([-np.log(self._captured(errors, problem)).mean()])
-
-    def gradients(self, errors: FloatArray, problem: "Problem") -> FloatArray:
-        """Its derivative in the (k,) errors, shape (1, k)."""
-        return (1 / (len(errors) * self._captured(errors, problem)))[None, :]
-
-    def _captured(self, errors: FloatArray, problem: "Problem") -> FloatArray:
-        """c_g, where nothing is kept as little as float64 can tell."""
-        traces = problem.second_moments.traces
-        return np.maximum(traces - errors, _EPSILON * traces)
-
-    def pieces(self, problem: "Problem") -> None:
-        """None: the logarithm is not piecewise linear."""
-
-    def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
-        """Positive ones: mean log c_g <= log(w.c) - mean log w_g - log k, and w.c <= t_d(M)."""
-        least = np.finfo(np.float64).eps * float(weights.max())
-        return np.maximum(weights, least) if least > 0 else 1 / problem.second_moments.traces
-
-    def gap(
-        self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
-    ) -> float:
-        """log(t_d(M) / w.c), and the inequality of arithmetic and geometric means of w_g c_g."""
-        captured = np.maximum(problem.second_moments.traces - errors, 0.0)
-        if not captured.all():
-            return float(np.inf)
-        kept = float(weights @ captured)
-        ratios = problem.n_groups * (weights * captured / kept)
-        return float(np.log1p(max(excess, 0.0) / kept) - np.log(ratios).mean())
-
-    def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
-        """1: a difference of logarithms is relative by itself."""
-        return 1.0
-
-    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
-        """The logarithm is steep where little is kept."""
-        traces = problem.second_moments.traces
-        captured = np.maximum(traces - errors, np.finfo(np.float64).tiny)
-        if problem.inner_rounding is not None:
-            traces = traces + problem.inner_rounding / _EPSILON
-        return 2 * problem.n_features * _EPSILON * (1 + float((traces / captured).mean()))

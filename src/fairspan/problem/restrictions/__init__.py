@@ -1,0 +1,16 @@
+"""Restrictions: subspaces in which the groups look alike, whatever criterion is minimised in them.
+
+A criterion serves the groups: it decides how much each of them may lose. A restriction hides the
+group instead: it removes from the projected rows what tells the groups apart (Olfat and Aswani
+2019; Kleindessner et al. 2023). The two goals differ, and a subspace that hides the group may well
+serve one group worse.
+
+Symbols: m_g is the mean of group g, C_g its covariance about that mean (divided by its weight), V
+the orthonormal (p, d) basis. All are in scaled units where the features are scaled.
+"""
+
+from fairspan.problem.restrictions.covariance_parity import CovarianceParity
+from fairspan.problem.restrictions.mean_parity import MeanParity
+from fairspan.problem.restrictions.restriction import Restriction
+
+__all__ = ["CovarianceParity", "MeanParity", "Restriction"]
