@@ -11,14 +11,20 @@ from fairspan import FairPCA
 from fairspan.linalg.threads import in_threads, threads_of
 
 
+def libraries():
+    return threadpoolctl.ThreadpoolController().select(user_api="blas")
+
+
 def counts():
     """How many threads each library of linear algebra may use now."""
-    libraries = threadpoolctl.ThreadpoolController().select(user_api="blas")
-    return [each["num_threads"] for each in libraries.info()]
+    return [each["num_threads"] for each in libraries().info()]
 
 
 @pytest.fixture(autouse=True)
 def _two_threads():
+    for library in libraries().lib_controllers:
+        # Tests before these may have left it to a thread of theirs to set limits.
+        getattr(library, "clear_controlling_thread", lambda *, force: None)(force=True)
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         if counts() != [2] * len(counts()):
             pytest.skip("the libraries of linear algebra have a single thread")
