@@ -2,9 +2,9 @@
 A fair projection does not hide the group, and hiding is not serving
 ====================================================================
 
-A criterion decides how well each group is described. A restriction takes away what tells the groups
-apart. Each does its own work and not the other's: measured by a classifier of the group on held-out
-rows, and by the largest loss.
+A criterion decides how well each group is described. A restriction takes away what distinguishes
+the groups apart. Each does its own work and not the other's: measured by a classifier of the group
+on held-out rows, and by the largest loss.
 """
 
 import matplotlib.pyplot as plt
@@ -33,7 +33,7 @@ assert leaks["fair"] > 0.5 > leaks["hidden"]
 assert losses["hidden"] > losses["fair"]
 
 # %%
-# The fair projection tells the groups apart at a glance.
+# The fair projection separates the groups visibly.
 
 fs.displays.ReducedRowsDisplay.from_estimator(models["fair"], test, g_test).plot()
 plt.show()

@@ -2,9 +2,9 @@
 Two groups never need an extra dimension
 ========================================
 
-The paper that introduced fair PCA allows two groups one dimension more than asked for. None is
-needed: with exactly d components a fit reaches the bound of the relaxation, which may use fractions
-of dimensions. Here at every d of five data sets; what is left is rounding.
+The paper that introduced fair PCA allows two groups one dimension more than requested. None is
+needed: with exactly d components a fit reaches the bound of the relaxation, which may use
+fractions of dimensions. Here at every d of five data sets; what is left is rounding.
 """
 
 import matplotlib.pyplot as plt
@@ -26,7 +26,7 @@ for rows, marker in zip(sets, "osD^v", strict=True):
     dimensions = np.arange(1, moments.n_features)
     fits = [fs.FairPCA(int(d), scale=True).fit_moments(moments) for d in dimensions]
     assert [len(fit.components_) for fit in fits] == list(dimensions)
-    # Unresolved where next to nothing is lost: double precision tells no share of that.
+    # Unresolved if the loss is nearly zero: double precision resolves no share of it.
     assert {fit.solution_.status for fit in fits} <= {"optimal", "unresolved"}
     # The total variance of scaled features is their number.
     gaps = np.array([fit.solution_.gap for fit in fits]) / moments.n_features

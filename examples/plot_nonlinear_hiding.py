@@ -21,7 +21,7 @@ import fairspan as fs
 train = fs.datasets.load("adult_train", group="sex").without("sex_male")
 test = fs.datasets.load("adult_test", group="sex").without("sex_male")
 women, new_women = (each.sensitive_features == "female" for each in (train, test))
-# Whoever looks for the group learns from half of the new rows, and is judged on the other half.
+# The classifiers learn the group from half of the new rows, and are tested on the other half.
 half = np.arange(len(new_women)) % 2 == 0
 seekers = {"linear": LogisticRegression(), "trees": HistGradientBoostingClassifier(random_state=0)}
 

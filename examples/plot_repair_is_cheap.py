@@ -28,7 +28,7 @@ axes.legend()
 plt.show()
 
 # %%
-# What is gained, who pays, and what it costs.
+# Who gains, who pays, and how the total error changes.
 
 (red, white), (red_fair, white_fair) = plain.groups, repaired.groups
 total_error = repaired.total_error / plain.total_error - 1

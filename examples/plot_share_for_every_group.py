@@ -1,5 +1,5 @@
 """
-A share of variance that is asked for is kept for every group
+A requested share of variance is kept for every group
 =============================================================
 
 PCA's usual rule, to keep 90 % of the variance, counts everyone together and can leave a group

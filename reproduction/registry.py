@@ -73,7 +73,7 @@ def experiment_of(name: str) -> "Experiment":
     if name not in EXPERIMENTS:
         raise InvalidParameter(
             f"There is no experiment {name!r}",
-            f"Allowed are {', '.join(EXPERIMENTS)}",
+            f"Allowed: {', '.join(EXPERIMENTS)}",
             "Choose one of these; ./run reproduce --help says what each shows",
         )
     module, _, attribute = EXPERIMENTS[name].home.partition(":")

@@ -110,7 +110,7 @@ class Store:
     def _open(self, path: Path, header: Any, tell: Callable[[str], None] | None) -> None:
         if not path.parent.is_dir():
             raise InvalidInput(
-                f"There is no folder {path.parent}", "Allowed is a folder that exists", "Make it"
+                f"There is no folder {path.parent}", "Allowed: a folder that exists", "Make it"
             )
         self._file = path.open("ab+")
         self._file.seek(0)

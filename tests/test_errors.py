@@ -22,10 +22,10 @@ CLASSES = [
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_errors_survive_the_way_to_another_process(kind):
-    error = kind("X has 3 rows", "Allowed are 4", "Add one")
+    error = kind("X has 3 rows", "Allowed: 4", "Add one")
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is kind
-    assert str(again) == "X has 3 rows. Allowed are 4. Add one."
+    assert str(again) == "X has 3 rows. Allowed: 4. Add one."
 
 
 @pytest.mark.parametrize("kind", CLASSES)

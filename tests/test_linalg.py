@@ -81,7 +81,7 @@ def test_sign_of_equal_loadings_does_not_hang_on_the_last_bit():
 
 @pytest.mark.parametrize("d", [0, -1, 4])
 def test_dimension_out_of_range(d):
-    with pytest.raises(InvalidParameter, match="Allowed is 1 to the number of features, 3"):
+    with pytest.raises(InvalidParameter, match="Allowed: 1 to the number of features, 3"):
         leading_subspace(np.eye(3), d)
 
 

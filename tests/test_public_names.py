@@ -56,5 +56,5 @@ def test_every_error_is_a_value_or_type_error_and_is_drawn_in_the_tree():
 
 
 def test_an_error_says_what_came_in_what_is_allowed_and_what_to_do():
-    error = errors.InvalidParameter("d is 0", "Allowed is 1 to 4", "Choose one of these")
-    assert str(error) == "d is 0. Allowed is 1 to 4. Choose one of these."
+    error = errors.InvalidParameter("d is 0", "Allowed: 1 to 4", "Choose one of these")
+    assert str(error) == "d is 0. Allowed: 1 to 4. Choose one of these."

@@ -142,7 +142,7 @@ def test_all_components_keep_all_variance_and_the_table_has_a_dash_without_an_an
     assert all(0 <= each <= 1 for each in astuple(found)[2:])
 
     def refuses(X, group, label, d):
-        raise Incompatible("too many", "Allowed are fewer", "Choose fewer")
+        raise Incompatible("too many", "Allowed: fewer", "Choose fewer")
 
     methods = {"PCA": hiders.plain, "none": refuses}
     with threadpool_limits(1):

@@ -325,7 +325,7 @@ def test_rows_in_place_of_moments():
 @pytest.mark.parametrize("i", [99, -99, "first", 0.5])
 def test_vertices_that_are_not_there(i):
     curve = curve_of(random_matrices(1), 1)
-    with pytest.raises(InvalidParameter, match="Allowed is a whole number from 0 to"):
+    with pytest.raises(InvalidParameter, match="Allowed: a whole number from 0 to"):
         curve.subspace(i)
 
 

@@ -129,7 +129,7 @@ def test_it_goes_on_from_its_state():
 @pytest.mark.parametrize("reward", [-0.001, 1.001, math.nan, math.inf, -math.inf, np.float32(2)])
 def test_a_reward_outside_its_range_changes_nothing(reward):
     policy = played([[0.5], []])
-    with pytest.raises(InvalidParameter, match=r"Allowed is a number from 0 to 1\. Divide"):
+    with pytest.raises(InvalidParameter, match=r"Allowed: a number from 0 to 1\. Divide"):
         policy.update(1, reward)
     assert policy.to_dict() == played([[0.5], []]).to_dict()
     assert policy.n_rounds == 1
@@ -148,7 +148,7 @@ def test_rewards_of_other_kinds():
 
 @pytest.mark.parametrize(("arm", "kind"), [(2, InvalidParameter), (-1, InvalidParameter)])
 def test_there_is_no_such_arm(arm, kind):
-    with pytest.raises(kind, match="Allowed are 0 to 1"):
+    with pytest.raises(kind, match="Allowed: 0 to 1"):
         UCB1(2).update(arm, 0.5)
     for other in (0.0, True, "0", None):
         with pytest.raises(InvalidType, match="Pass what select"):

@@ -431,7 +431,7 @@ UNUSABLE = {
     "all test rows": ({"test_size": 1}, InvalidParameter, "above 0 and below 1"),
     "test rows": ({"test_size": 20}, InvalidParameter, "test_size is 20"),
     "test share": ({"test_size": None}, InvalidType, "test_size is None"),
-    "scores": ({"scoring": ["r2", "max_error"]}, InvalidType, "Allowed is one score"),
+    "scores": ({"scoring": ["r2", "max_error"]}, InvalidType, "Allowed: one score"),
     "score": ({"scoring": "fairness"}, ValueError, "fairness"),
     "refit": ({"refit": "mean"}, InvalidParameter, "refit is 'mean'"),
     "seed": ({"random_state": -1}, InvalidParameter, "random_state"),

@@ -119,7 +119,7 @@ def running_out_told() -> collections.abc.Iterator[None]:
     except MemoryError as error:
         raise InvalidInput(
             f"Memory ran out ({' '.join(str(error).split()) or 'the system gave no more'})",
-            "Allowed are groups and features whose matrices fit: about 24 k p^2 bytes of memory",
+            "Allowed: groups and features whose matrices fit: about 24 k p^2 bytes of memory",
             "Choose fewer features or groups, or pass sparse rows",
         ) from error
 

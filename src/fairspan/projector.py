@@ -95,7 +95,7 @@ class Projector:
             raise InvalidInput(
                 f"The encoder has shape {self.encoder.shape}, the decoder "
                 f"{self.oblique_decoder.shape}",
-                "Allowed are (d, p) and (p, d) finite numbers",
+                "Allowed: (d, p) and (p, d) finite numbers",
                 "Use those of one fit",
             )
         check_orthonormal_or_soft(self.oblique_decoder.T)
@@ -104,7 +104,7 @@ class Projector:
         ):
             raise InvalidInput(
                 "The encoder does not undo the decoder",
-                "Allowed are an encoder and a decoder whose product is the identity",
+                "Allowed: an encoder and a decoder whose product is the identity",
                 "Use those of one fit",
             )
 
@@ -116,10 +116,6 @@ class Projector:
         """Squared distance of each centred row to its reconstruction, shape (n,)."""
         left = self.residuals(rows)
         return np.asarray(np.einsum("ij,ij->i", left, left))
-
-    def left_over(self) -> FloatArray:
-        """I - D E, shape (p, p)."""
-        return np.eye(self.encoder.shape[1]) - self.decoder @ self.encoder
 
     def errors(self, second: "SecondMoments") -> FloatArray:
         """tr((I - DE) S_g (I - DE)') of each group, shape (k,)."""

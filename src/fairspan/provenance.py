@@ -80,7 +80,7 @@ class Provenance:
     tol : float
         The gap that is called optimal, as a share of the objective.
     resolution : float
-        The gap that double precision cannot tell from zero.
+        The largest gap that double precision cannot distinguish from zero.
     settings : dict of str to value
         Those of criterion and restriction, as plain values.
     reason : str or None
@@ -151,7 +151,7 @@ class Provenance:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the lower bound can be worked out from anew: numbers by name.
+    """The numbers, by name, from which the lower bound can be computed again.
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ from fairspan.errors import InvalidType
 
 
 def generator_of(random_state: Any) -> np.random.Generator:
-    """The generator that a seed, a numpy Generator or RandomState, or None stands for.
+    """The generator for a seed, a numpy Generator or RandomState, or None.
 
     Raises
     ------
@@ -27,6 +27,6 @@ def generator_of(random_state: Any) -> np.random.Generator:
     except (TypeError, ValueError) as error:
         raise InvalidType(
             f"random_state is {random_state!r}",
-            "Allowed are a whole number of at least 0, a numpy Generator or RandomState, or None",
+            "Allowed: a whole number of at least 0, a numpy Generator or RandomState, or None",
             "Pass a seed",
         ) from error

@@ -76,7 +76,7 @@ def register(kind: str, name: str, factory: Factory) -> None:
         The name; registered again, it replaces what was registered before.
     factory : callable
         Makes the object; its parameters can be set by name, as ``criterion__penalty``. What makes
-        a source takes no parameters: the object tells which data it takes. What makes a display is
+        a source takes no parameters: the object says which data it takes. What makes a display is
         called with a fitted FairPCA, which holds the moments of its rows.
 
     Raises
@@ -98,19 +98,19 @@ def register(kind: str, name: str, factory: Factory) -> None:
     if kind not in _BUILT_IN:
         raise InvalidParameter(
             f"kind is {kind!r}",
-            f"Allowed are {', '.join(map(repr, _BUILT_IN))}",
+            f"Allowed: {', '.join(map(repr, _BUILT_IN))}",
             "Choose one of these",
         )
     if not isinstance(name, str) or not callable(factory):
         raise InvalidType(
             f"register received the name {name!r} and a factory of type {type(factory).__name__}",
-            "Allowed are a text and a callable",
+            "Allowed: a text and a callable",
             "Pass the class itself, such as register('criterion', 'my_name', MyCriterion)",
         )
     if name in _BUILT_IN[kind]:
         raise InvalidParameter(
             f"The name {name!r} was registered as a {kind}",
-            "Allowed are names that are not built in",
+            "Allowed: names that are not built in",
             "Choose another name",
         )
     _registered[kind][name] = factory
@@ -173,7 +173,7 @@ def object_of(
     parameters: Mapping[str, Any] | None = None,
     *arguments: Any,
 ) -> Any:
-    """The object that a name stands for, or the given object itself if it conforms.
+    """The object with a name, or the given object itself if it conforms.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def object_of(
     if unknown:
         raise InvalidParameter(
             f"The {kind} {given!r} received the parameter {unknown[0]!r}",
-            f"Allowed are {', '.join(known)}" if known else "It has no parameters",
+            f"Allowed: {', '.join(known)}" if known else "It has no parameters",
             f"Leave this parameter out or choose another {kind}",
         )
     made = factory(*arguments, **parameters)
@@ -221,7 +221,7 @@ def _check_conforms(kind: str, value: object, protocol: type) -> None:
 
 
 def _allowed(kind: str) -> str:
-    return f"Allowed is the name of a {kind}, or a {kind} object"
+    return f"Allowed: the name of a {kind}, or a {kind} object"
 
 
 def _remedy(kind: str, name: str = "") -> str:

@@ -86,13 +86,13 @@ def check_orthonormal(components: FloatArray) -> None:
     if components.ndim != 2 or not 1 <= len(components) <= components.shape[1]:
         raise InvalidInput(
             f"The components have shape {components.shape}",
-            "Allowed is (d, p) with 1 <= d <= p",
+            "Allowed: (d, p) with 1 <= d <= p",
             "Pass one row for each component",
         )
     if not np.allclose(components @ components.T, np.eye(len(components)), atol=_ORTHONORMAL):
         raise InvalidInput(
             "The components are not orthonormal",
-            "Allowed are rows of length one at right angles",
+            "Allowed: rows of length one at right angles",
             "Orthonormalise them, for example with numpy.linalg.qr(components.T)[0].T",
         )
 

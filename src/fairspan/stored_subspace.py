@@ -50,7 +50,7 @@ def read_subspace(path: str | os.PathLike[str]) -> dict[str, Any]:
         wrong = NotAllowed(
             "components",
             f"cannot be used ({error.args[0]})",
-            error.args[1].removeprefix("Allowed are "),
+            error.args[1].removeprefix("Allowed: "),
         )
         raise SUBSPACE.refusal(str(path), wrong) from error
     return {

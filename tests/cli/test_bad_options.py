@@ -11,9 +11,9 @@ from cli.command_lines import ALL, AUDIT, BOTH, FIT, replacing
         (["--features", "PAY*"], ["'PAY*' matches no column", "'pay_1'", "Correct the pattern"]),
         (["--exclude", "zzz"], ["'zzz' matches no column"]),
         (["--exclude", "*"], ["No column is left", "Loosen the patterns"]),
-        (["-d", "0"], ["'-d'", "0' is no number of dimensions"]),
+        (["-d", "0"], ["'-d'", "0' is not a number of dimensions"]),
         (["-d", "6"], ["n_components is 6", "from 1 to the number of features, 5"]),
-        (["-d", "two"], ["'-d'", "'two' is no number of dimensions", "such as 0.9"]),
+        (["-d", "two"], ["'-d'", "'two' is not a number of dimensions", "such as 0.9"]),
         (["--center", "median"], ["'median' is not one of 'global', 'group', 'none'"]),
         (["--group", "agee"], ["no column 'agee'", "the closest is 'age'"]),
         (["--group", "town"], ["no column 'town'", "Its columns are 'pay_1'"]),
@@ -81,10 +81,10 @@ def test_missing_files(refused, tmp_path, command):
     ("size", "said"),
     [
         ("100B", "while they are made, and one eigenproblem"),
-        ("0", "'0' is no size; write a number with a unit, such as 500MB or 8GB"),
-        ("much", "'much' is no size"),
-        ("-1GB", "'-1GB' is no size"),
-        ("1 PB", "'1 PB' is no size"),
+        ("0", "'0' is not a size; write a number with a unit, such as 500MB or 8GB"),
+        ("much", "'much' is not a size"),
+        ("-1GB", "'-1GB' is not a size"),
+        ("1 PB", "'1 PB' is not a size"),
     ],
 )
 def test_memory_that_is_allowed_is_a_size_and_kept_to(run, data, size, said):

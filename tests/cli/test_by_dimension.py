@@ -54,7 +54,7 @@ def test_moments_tell_nothing_of_new_rows(run, data, tmp_path):
     run("moments", data, "--group", "age", "-o", saved)
     result = run("audit", saved, "--by-dimension")
     assert result.status == 2
-    assert "--by-dimension was asked for of saved moments" in result.err
+    assert "--by-dimension received saved moments" in result.err
     assert result.out == ""
 
 

@@ -14,7 +14,7 @@ from fairspan.datasets import tumours_by_diagnosis
 from fairspan.moments.group_moments import GroupMoments
 
 REPORT = all(map(importlib.util.find_spec, ("jinja2", "matplotlib")))
-NEXT_STEP = "Now yours: fairspan audit DATA.csv --group COLUMN --standardize"
+NEXT_STEP = "Try it on your data: fairspan audit DATA.csv --group COLUMN --standardize"
 
 
 @pytest.fixture(autouse=True)

@@ -87,14 +87,17 @@ def test_without_folds_there_are_figures_on_the_rows_alone(run, data, none):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--folds", "1"], ["'--folds'", "'1' is no number of folds", "none for figures"]),
-        (["--folds", "many"], ["'--folds'", "'many' is no number of folds"]),
+        (["--folds", "1"], ["'--folds'", "'1' is not a number of folds", "none for figures"]),
+        (["--folds", "many"], ["'--folds'", "'many' is not a number of folds"]),
         (["--folds", "3"], ["folds is 3", "5 folds or more"]),
         (["--level", "0.5"], ["'--level'", "0.5 is not in the range"]),
         (["--material", "1"], ["'--material'", "1.0 is not in the range"]),
         (["--clusters", "who"], ["no column 'who'"]),
-        (["--clusters", "limit", "--folds", "none"], ["--clusters is about what new rows"]),
-        (["--by-dimension", "--folds", "none"], ["--by-dimension is about what new rows"]),
+        (
+            ["--clusters", "limit", "--folds", "none"],
+            ["--clusters concerns estimates for new rows"],
+        ),
+        (["--by-dimension", "--folds", "none"], ["--by-dimension concerns estimates for new rows"]),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(run, data, options, words):

@@ -210,10 +210,10 @@ def test_a_file_that_is_no_model_is_replaced_by_force_alone(run, data, tmp_path)
     path = tmp_path / "notes"
     path.write_text("do not lose this")
     command = ("fit", data, "--group", "age", "-d", 2, "-o", path)
-    assert "is no model" in run(*command).err
+    assert "is not a model" in run(*command).err
     assert path.read_text() == "do not lose this"
     moments = tmp_path / "age.moments"
     run("moments", data, "--group", "age", "-o", moments)
-    assert "no model that can be read" in run(*command[:-1], moments).err
+    assert "not a readable model" in run(*command[:-1], moments).err
     assert run(*command, "--force").status == 0
     assert fs.FairSubspace.load(path).n_components == 2

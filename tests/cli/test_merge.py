@@ -176,7 +176,7 @@ def test_labels_get_other_names(run, refused, tmp_path):
     names.write_text("from,to\nf,female\nm,male\n")
     words = ("merge", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "both", "--relabel", names)
     told = run(*words)
-    assert "'Male ', 'male' differ by case or blanks alone" in told.err
+    assert "'Male ', 'male' differ only by case or blanks" in told.err
     names.write_text('from,to\nf,female\nm,male\n"Male ",male\n')
     assert run(*words).err == ""
     merged = fs.GroupMoments.load(tmp_path / "both")

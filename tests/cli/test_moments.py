@@ -69,7 +69,7 @@ def test_one_row(run, frame, tmp_path):
     frame[["x", "sex"]][:1].to_parquet(tmp_path / "rows.parquet")
     result = run("moments", tmp_path / "rows.parquet", "--group", "sex", "-o", tmp_path / "m")
     assert result.out.splitlines()[-2] == "1 row, 1 feature"
-    assert "can be read off" in result.err
+    assert "can be recovered" in result.err
 
 
 @pytest.mark.parametrize("kind", ["csv", "feather", "parquet"])
@@ -95,7 +95,7 @@ def test_small_groups_are_left_out_and_counted_but_not_named(run, frame, tmp_pat
     arguments = ("moments", tmp_path / "rows.parquet", "--group", "sex", "-o", tmp_path / "m")
     whole = run(*arguments)
     assert whole.err.splitlines() == [
-        "fairspan: warning: Groups of 1 or 2 rows ('odd'): their rows can be read off these "
+        "fairspan: warning: Groups of 1 or 2 rows ('odd'): their rows can be recovered from these "
         "moments; use --min-group-size to leave such groups out."
     ]
     assert "odd" in whole.out

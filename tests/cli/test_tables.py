@@ -242,7 +242,7 @@ def test_what_transform_refuses(refused, people, tmp_path, run):
     assert "--exclude" not in message
     people.rename(columns={"id": "fairpca0"}).to_csv(tmp_path / "taken.csv", index=False)
     message = refused(*command, "--keep-all", **places | {"data": tmp_path / "taken.csv"})
-    assert "'fairpca0' would stand twice" in message
+    assert "'fairpca0' would appear twice" in message
 
 
 def test_an_interrupted_pass_with_other_choices_is_not_gone_on_with(people, tmp_path):

@@ -45,7 +45,7 @@ def test_dimensions_that_there_are_not(dimensions):
 
 
 def test_parameters_that_there_are_not():
-    with pytest.raises(InvalidParameter, match=r"numbers are.*tol"):
+    with pytest.raises(InvalidParameter, match=r"numeric parameters.*tol"):
         displays.DisparityPathDisplay.from_estimator(FAIR)
     with pytest.raises(InvalidParameter, match="'error', 'loss'"):
         displays.ErrorCurveDisplay.from_estimator(FAIR, quantity="variance")

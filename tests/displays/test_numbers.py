@@ -129,7 +129,7 @@ def test_rows_that_tell_nothing_show_the_figures_on_them_and_say_so():
     assert display.why_on_rows
     assert display.plain_interval is None
     display.plot()
-    with pytest.raises(InvalidInput, match="do not tell what new ones would show"):
+    with pytest.raises(InvalidInput, match="give no estimates for new rows"):
         GroupLossDisplay.from_estimator(FairPCA(4).fit(X, sensitive_features=GROUPS), few, groups)
 
 

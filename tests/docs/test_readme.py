@@ -72,10 +72,11 @@ def test_what_is_said_of_the_picture_is_what_the_audit_shows(audited, page):
     assert f"those with a benign tumour lose {low} to {high} more of their variance" in text
     change = benign_fair.expected.change
     least, most = shares(benign, -change.high, -change.low)
-    assert f"Fair PCA gives {least} to {most} back" in text
+    assert f"Fair PCA lowers this loss by {least} to {most} of the variance" in text
     change = malignant_fair.expected.change
     assert change.low > 0
-    assert f"pay for it with {shares(malignant, change.value)[0]} of theirs" in text
+    raised = shares(malignant, change.value)[0]
+    assert f"raises that of patients with a malignant tumour by {raised}" in text
 
 
 def test_what_is_said_of_the_rows_is_what_they_show(audited):

@@ -29,7 +29,7 @@ def test_what_matrices_take_is_told_from_the_shape(monkeypatch):
         InvalidInput, match=r"2 group\(s\) and 60,000 features take about 172\.8 GB"
     ):
         budget.check_memory(2, 60_000)
-    with pytest.raises(InvalidInput, match=r"1,000,000 group\(s\).*Allowed is 16\.0 GB: what this"):
+    with pytest.raises(InvalidInput, match=r"1,000,000 group\(s\).*Allowed: 16\.0 GB: what this"):
         budget.check_memory(10**6, 1000)
     budget.check_memory(10**6, 20)
     budget.check_memory(2, 10_000, 5 * GB)

@@ -139,7 +139,7 @@ def test_what_does_not_fit_together_is_refused(tmp_path):
     page = tmp_path / "page.html"
     with pytest.raises(InvalidInput, match="test was given without models"):
         fs.write_report(page, X, PEOPLE, test=(X, PEOPLE))
-    with pytest.raises(InvalidType, match="Allowed is a tuple"):
+    with pytest.raises(InvalidType, match="Allowed: a tuple"):
         fs.write_report(page, X, PEOPLE, models=MODELS["nested"], test=X)
     with pytest.raises(InvalidInput):
         fs.write_report(page, X[:, :3], PEOPLE, models=MODELS["nested"])

@@ -160,7 +160,7 @@ def test_moments_alone_have_no_verdict_and_the_page_says_so():
     assert {each["state"] for each in facts["models"][0]["groups"]} == {None}
     summary = text_in(page_of(facts), "summary")
     assert "There are no estimates for new rows" in summary
-    assert "moments alone do not tell" in summary
+    assert "moments alone give no estimates" in summary
 
 
 @pytest.mark.long

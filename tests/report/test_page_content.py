@@ -318,7 +318,7 @@ def test_summary_of_pca_itself():
     facts["models"] = facts["models"][:1]
     facts["models"][0]["is_main"] = True
     assert "leaves" in said("summary", facts)
-    assert said("criteria", facts) == "No fair criterion was asked for."
+    assert said("criteria", facts) == "No fair criterion was requested."
 
 
 def test_leads_where_groups_are_alike():

@@ -65,7 +65,7 @@ def test_without_matplotlib_the_figure_is_missing_and_the_rest_there(
 def test_an_unknown_name_lists_all(reproduce, written):
     result = reproduce("samadi")
     assert (result.status, result.out) == (2, "")
-    assert result.err.startswith("fairspan: error: There is no experiment 'samadi'. Allowed are")
+    assert result.err.startswith("fairspan: error: There is no experiment 'samadi'. Allowed: ")
     for name in EXPERIMENTS:
         assert name in result.err
     assert written() == {}

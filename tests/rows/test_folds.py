@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.folds import Folds
-from fairspan.rows.groups import CodedLabels
 
 
 def test_of_every_ten_consecutive_rows_one_is_in_each_fold():

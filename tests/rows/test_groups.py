@@ -4,15 +4,8 @@ import numpy as np
 import pytest
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
-from fairspan.rows.groups import (
-    CodedLabels,
-    LabelCoder,
-    label_array,
-    listed,
-    plain_labels,
-    same_kind,
-    spelled,
-)
+from fairspan.rows.coded_labels import CodedLabels, LabelCoder
+from fairspan.rows.groups import label_array, listed, plain_labels, same_kind, spelled
 
 KINDS = {
     "text": ["b", "a", "b", ""],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from fairspan.auditing.comparing import ComparesGroups
 from fairspan.auditing.finding import Finding
 from fairspan.auditing.intervals import LEVEL
-from fairspan.auditing.results import AuditedRows, GroupAudit, ModelAudit
+from fairspan.auditing.results import AuditedRows, ModelAudit
 from fairspan.auditing.table import WIDTH
 from fairspan.auditing.verdict import Verdict, changes_of
 from fairspan.auditing.views import audit_html, audit_table, audit_text, picture_of
@@ -110,7 +110,7 @@ class Audit(ComparesGroups):
                 "best_error": group.best_error,
                 "excess_loss": group.excess_loss,
                 "captured_variance_ratio": group.variance_kept,
-                **_expected_columns(group),
+                **group.expected_columns,
                 "disparity": model.disparity.value,
                 "disparity_low": model.disparity.low,
                 "disparity_high": model.disparity.high,
@@ -220,17 +220,3 @@ class Audit(ComparesGroups):
 
     def _repr_html_(self) -> str:
         return audit_html(self.models, self.findings, self.rows, self.verdicts, self.level)
-
-
-def _expected_columns(group: GroupAudit) -> dict[str, Any]:
-    found = group.expected
-    return {
-        "expected_error": None if found is None else found.error.value,
-        "expected_error_low": None if found is None else found.error.low,
-        "expected_error_high": None if found is None else found.error.high,
-        "expected_loss": None if found is None else found.loss.value,
-        "expected_loss_low": None if found is None else found.loss.low,
-        "expected_loss_high": None if found is None else found.loss.high,
-        "cross_fitted_loss": None if found is None else found.cross_fitted_loss,
-        "state": group.state,
-    }

@@ -127,5 +127,6 @@ def _residual_traces(scatters: FloatArray, subspace: FairSubspace) -> FloatArray
     if subspace.scale is not None:
         scatters = scatters / np.outer(subspace.scale, subspace.scale)
     # Both sides projected: the difference of two traces would cancel where little is left over.
-    outside = subspace.projector.left_over()
+    projector = subspace.projector
+    outside = np.eye(subspace.n_features) - projector.decoder @ projector.encoder
     return np.array([np.vdot(outside, outside @ scatter) for scatter in scatters])

@@ -8,8 +8,9 @@ import numpy as np
 
 from fairspan.auditing.results import ModelAudit
 from fairspan.errors import InvalidInput
+from fairspan.rows.coded_labels import in_order
 from fairspan.rows.frames import frame_of
-from fairspan.rows.groups import Label, in_order
+from fairspan.rows.groups import Label
 from fairspan.rows.labels import Labels, labels_of, named_columns
 from fairspan.rows.protocol import RowBlock, Rows, RowSource, WrappedRows
 from fairspan.typing import BoolArray, IntegerArray

@@ -143,7 +143,8 @@ def _a_column_with_most_of_the_variance(
             found[largest] = max(held, found.get(largest, 0.0))
     if found:
         holds = "; ".join(
-            f"{columns.listed([column])} holds {_at_most_all(held)} of the variance"
+            f"{columns.listed([column])} holds "
+            f"{'more than 99.9 %' if held > _NEARLY_ALL else in_ascii(share(held))} of the variance"
             for column, held in sorted(found.items())
         )
         yield Finding(
@@ -223,11 +224,6 @@ def _second_moments(moments: Moments, point: FloatArray | None) -> FloatArray:
     if point is not None:
         parts = parts + (moments.means - point) ** 2
     return np.asarray(moments.proportions @ parts)
-
-
-def _at_most_all(held: float) -> str:
-    """A share near to all, which must not be rounded to all."""
-    return "more than 99.9 %" if held > _NEARLY_ALL else in_ascii(share(held))
 
 
 def _rare_indicators(moments: Moments) -> IndexArray:

@@ -15,7 +15,8 @@ from fairspan.errors import InvalidInput
 from fairspan.metrics import leakage, statistical_parity
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.progress.stages import told
-from fairspan.rows.groups import CodedLabels, Label, in_order, label_array
+from fairspan.rows.coded_labels import CodedLabels, in_order
+from fairspan.rows.groups import Label, label_array
 from fairspan.rows.protocol import Rows
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray, IntegerArray

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fairspan.auditing.expected_losses import ExpectedFigures, State
 from fairspan.auditing.intervals import Estimate
@@ -54,6 +55,21 @@ class GroupAudit:
     def state(self) -> State:
         """What may be said of the group's loss on new rows."""
         return "cannot tell" if self.expected is None else self.expected.state
+
+    @property
+    def expected_columns(self) -> dict[str, Any]:
+        """What new rows would show, by the names of the columns of a table; None where unknown."""
+        found = self.expected
+        return {
+            "expected_error": None if found is None else found.error.value,
+            "expected_error_low": None if found is None else found.error.low,
+            "expected_error_high": None if found is None else found.error.high,
+            "expected_loss": None if found is None else found.loss.value,
+            "expected_loss_low": None if found is None else found.loss.low,
+            "expected_loss_high": None if found is None else found.loss.high,
+            "cross_fitted_loss": None if found is None else found.cross_fitted_loss,
+            "state": self.state,
+        }
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.labels import Labels
 from fairspan.rows.protocol import Rows
-from fairspan.typing import FloatArray
 
 
 def in_coordinates(
@@ -35,8 +35,10 @@ def in_coordinates(
     list of Audited, ArrayRows; or None
         None where the models are in different units, or have more dimensions than there are rows.
     """
-    scales = [each.subspace.scale for each in audited]
-    if not all(_same(scale, scales[0]) for scale in scales) or not isinstance(rows, RowsInMemory):
+    scales: list[Any] = [each.subspace.scale for each in audited]
+    if not all(np.array_equal(scale, scales[0]) for scale in scales) or not isinstance(
+        rows, RowsInMemory
+    ):
         return None
     scaled = thin if scales[0] is None else thin.divided_by(scales[0])
     unit = 1.0 if scales[0] is None else scales[0]
@@ -75,9 +77,3 @@ def in_coordinates(
         labels=Labels(len(chosen), lambda start, stop: labels[start:stop]),
         weights=thin.row_weights,
     )
-
-
-def _same(one: FloatArray | None, other: FloatArray | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return bool(np.array_equal(one, other))

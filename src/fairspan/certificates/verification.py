@@ -14,32 +14,20 @@ import numpy as np
 
 from fairspan.certificates import claims, nested_claims
 from fairspan.certificates.claims import proof_of, settings_from
-from fairspan.certificates.optimality import judged
-from fairspan.certificates.proof import Proof
+from fairspan.certificates.judging_components import Fails, judged_components
 from fairspan.certificates.solution import Judged
 from fairspan.errors import FairspanError, running_out_told
 from fairspan.moments.center import Center
 from fairspan.moments.of_rows import Moments, holds_matrices, is_moments, moments_of
-from fairspan.problem.oblique import Encoding
-from fairspan.problem.posed import Posed, Restricted
+from fairspan.problem.posed import Posed
 from fairspan.problem.posing import pose
 from fairspan.problem.units import in_units, unit_for, value_in_features
-from fairspan.projector import Projector
 from fairspan.provenance import Provenance
 from fairspan.rows.beside import rows_beside
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.labels import Everyone
 from fairspan.subspace import FairSubspace
-from fairspan.typing import FloatArray
 
-# Components lie in the directions that a restriction leaves up to this rounding.
-_INSIDE_OF = 1e-10
-# The best encoder of a decoder loses what it should, up to this share and to rounding.
-_LOST, _ROUNDED = 1e-9, 1e-13
-# Means of rows that were read in other blocks differ by a few roundings.
-_ROUNDINGS = 8
-# Columns of a basis shorter than this lie outside of the rows' coordinates.
-_INSIDE = 1e-6
 # Beyond so many numbers in the second moments they are not formed.
 _MOST_NUMBERS = 3e8
 # Up to so many features rows that are fewer are verified in the features themselves.
@@ -88,10 +76,6 @@ class Verification:
     def __str__(self) -> str:
         verdict = "The certificate holds." if self.holds else "The certificate does not hold."
         return "\n".join([verdict, *(f"- {message}" for message in self.messages)])
-
-
-class _Fails(Exception):
-    """What does not hold, in a sentence; never raised to users."""
 
 
 @running_out_told()
@@ -143,7 +127,7 @@ def verify(
             in_coordinates = replace(checks, by_matrices=False).run()
             found = in_coordinates if in_coordinates.holds else found
         return found
-    except _Fails as failure:
+    except Fails as failure:
         return not_verified(str(failure))
     except (FairspanError, LookupError, ValueError, TypeError, ArithmeticError) as error:
         return not_verified(f"The problem cannot be posed for these data: {error}")
@@ -188,7 +172,7 @@ class _Checks:
         """Check everything; what does not hold is said first."""
         made = self.subspace.provenance
         if made is None or not made.settings:
-            raise _Fails("The model does not say what it minimises: nothing can be verified.")
+            raise Fails("The model does not say what it minimises: nothing can be verified.")
         self._check_same_features(made.groups)
         failures = [*claims.of_estimator(self.model, self.subspace, made)]
         failures += [
@@ -198,7 +182,8 @@ class _Checks:
         posed, evidence = self._posed(made), self.subspace.evidence
         proof = None if evidence is None else proof_of(evidence)
         restricted = posed.at(int(posed.n_components))
-        found, unchecked = self._judged(posed, restricted, proof, made)
+        projector = self.subspace.projector
+        found, unchecked = judged_components(projector, posed, restricted, proof, made.tol)
         full, square = restricted.full, self._unit**2
         times, by = value_in_features(full.criterion, self._unit)
         found = found.rescaled(times, by, square)
@@ -233,12 +218,12 @@ class _Checks:
     def _check_same_features(self, groups: tuple[Label, ...]) -> None:
         p, given = self.subspace.n_features, self.moments.n_features
         if p != given:
-            raise _Fails(f"The model has {p} features, the data have {given}.")
+            raise Fails(f"The model has {p} features, the data have {given}.")
         names, known = self.subspace.feature_names, self.moments.feature_names
         if names is not None and known is not None and names != known:
-            raise _Fails("The data have other features than the model, or in another order.")
+            raise Fails("The data have other features than the model, or in another order.")
         if tuple(self.moments.labels) != tuple(groups):
-            raise _Fails(
+            raise Fails(
                 f"The model was fitted on the groups {listed(list(groups))}, the data have "
                 f"{listed(self.moments.labels)}."
             )
@@ -246,7 +231,7 @@ class _Checks:
     def _posed(self, made: Provenance) -> Posed:
         criterion, restriction = settings_from(made.criterion, made.settings)
         if made.restriction != (None if restriction is None else repr(restriction)):
-            raise _Fails(
+            raise Fails(
                 f"The model says that it is restricted by {made.restriction}, but it is not."
             )
         unit, divisor = self._unit, self.subspace.scale
@@ -278,34 +263,6 @@ class _Checks:
     def _unit(self) -> float:
         return unit_for(self.moments, cast(Center, self.subspace.center), self.subspace.scale)
 
-    def _judged(
-        self, posed: Posed, restricted: Restricted, proof: Proof | None, made: Provenance
-    ) -> tuple[Judged, str | None]:
-        """Value and bound; and what could not be checked, if anything."""
-        projector = self.subspace.projector
-        basis = projector.basis
-        if posed.coordinates is not None:
-            frame = posed.coordinates.frame
-            projector = projector.with_columns(frame.reduced(projector.columns))
-            basis = _inside(frame.reduced(basis))
-        errors = restricted.full.errors(basis)
-        if restricted.encoding is not None:
-            basis = projector.basis
-            errors = _moved(restricted, restricted.encoding, projector)
-        basis = _within(restricted, basis)
-        if proof is None or not restricted.problem.has_matrices:
-            why = "the model carries no proof" if proof is None else "the rows stay sparse"
-            weights = restricted.problem.proportions if proof is None else proof.weights
-            found = judged(restricted.problem, basis, Proof(weights), made.tol, -np.inf)
-            found = found.shifted(restricted.shift)._replace(errors=errors)
-            return found, f"The lower bound was not checked: {why}."
-        if restricted.directions is not None:
-            proof = proof.within(restricted.directions)
-        if not proof.fits(restricted.problem):
-            raise _Fails("The model carries a proof of another kind of problem.")
-        found = judged(restricted.problem, basis, proof, made.tol)
-        return found.shifted(restricted.shift)._replace(errors=errors), None
-
     def _said(self, found: Judged, made: Provenance, *, has_bound: bool) -> str:
         said = (
             f"{made.criterion} is {found.objective:.9g} at these components "
@@ -318,46 +275,3 @@ class _Checks:
             f"(the model says {made.lower_bound:.9g}). Double precision resolves "
             f"{found.resolution:.1e}."
         )
-
-
-def _inside(basis: FloatArray) -> FloatArray:
-    """The columns of a basis in coordinates that hold all rows, without those outside of them."""
-    left, lengths, _ = np.linalg.svd(basis, full_matrices=False)
-    kept = lengths > _INSIDE
-    # Beside a column of large numbers, coordinates are orthonormal to a few digits less.
-    lengths = np.where(lengths > 1 - _INSIDE, 1.0, lengths)
-    return np.asarray(left[:, kept] * lengths[kept])
-
-
-def _moved(restricted: Restricted, encoding: Encoding, projector: Projector) -> FloatArray:
-    """Errors of each group under an oblique projection, (k,), if it is the best of its decoder."""
-    # The means of the groups themselves are rounded.
-    rounded = np.abs(projector.encoder) @ restricted.full.dense.offset_rounding
-    apart = np.abs(projector.encoder @ encoding.forbidden)
-    allowed = np.abs(projector.encoder) @ np.abs(encoding.forbidden) * _INSIDE_OF
-    if not (apart <= allowed + _ROUNDINGS * rounded[:, None]).all():
-        share = float((apart / allowed).max() * _INSIDE_OF)
-        raise _Fails(f"The encoder does not hide the groups' means: {share:.1e} of them is left.")
-    errors = projector.errors(restricted.full.second_moments)
-    best = restricted.problem.value(projector.basis) + restricted.shift
-    lost = float(restricted.full.proportions @ errors) - best
-    if not lost <= _LOST * best + restricted.full.total_variance * _ROUNDED:
-        raise _Fails(f"The encoder loses {lost:.1e} more than the best one of its decoder.")
-    return errors
-
-
-def _within(restricted: Restricted, basis: FloatArray) -> FloatArray:
-    """A basis in the coordinates of the directions that a restriction leaves."""
-    directions, inside = restricted.directions, basis
-    if directions is not None:
-        inside = directions.T @ basis
-        outside = float(np.abs(basis - directions @ inside).max())
-    elif restricted.forbidden is not None:
-        outside = float(np.abs(restricted.forbidden.T @ basis).max(initial=0.0))
-    else:
-        return basis
-    if outside > _INSIDE_OF:
-        raise _Fails(
-            f"The components leave the directions that the restriction allows by {outside:.1e}."
-        )
-    return np.asarray(inside)

@@ -19,7 +19,7 @@ from fairspan.progress.showing import show_progress
 from fairspan.version import __version__
 
 _OUT_OF_MEMORY = (
-    "Memory ran out. Allowed are tables whose matrices, of k groups and p features, fit into it: "
+    "Memory ran out. Allowed: tables whose matrices, of k groups and p features, fit into it: "
     "about 24 k p^2 bytes. Choose fewer features or groups."
 )
 _BAD_INPUT, _INTERRUPTED = 2, 130
@@ -80,23 +80,20 @@ def run(
         except BrokenPipeError:  # the reader of our output has had enough, which is no failure
             sys.stderr.close()
             return 0
-        except (FairspanError, OSError) as error:
+        except (FairspanError, OSError, MemoryError) as error:
             from fairspan.rows.groups import printable  # takes its time
 
+            message = _OUT_OF_MEMORY if isinstance(error, MemoryError) else str(error)
             # Names of files may hold what a terminal would obey.
-            complain("error", printable(str(error)))
-            tell_in_json(typed, str(error), _BAD_INPUT)
-            return _BAD_INPUT
-        except MemoryError:
-            complain("error", _OUT_OF_MEMORY)
-            tell_in_json(typed, _OUT_OF_MEMORY, _BAD_INPUT)
+            complain("error", printable(message))
+            tell_in_json(typed, message, _BAD_INPUT)
             return _BAD_INPUT
         # A status that a command exits with is what click returns.
         return status if isinstance(status, int) else 0
 
 
 def tell_in_json(typed: Sequence[str], message: str, status: int) -> None:
-    """Print an error as JSON, too, where results were asked for in JSON."""
+    """Print an error as JSON, too, where results were requested in JSON."""
     if "--json" in typed:
         told = {"version": JSON_VERSION, "error": {"message": message, "exit_status": status}}
         click.echo(json.dumps(told, indent=2))

@@ -1,4 +1,4 @@
-"""What ordinary PCA costs each group on new rows at each number of dimensions, as a table."""
+"""The expected loss of each group under ordinary PCA for each number of dimensions, as a table."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,12 +28,12 @@ def audit_by_dimension(
     Raises
     ------
     Incompatible
-        The table is moments, which do not tell what new rows would show.
+        The table is moments, from which no estimates for new rows can be made.
     """
     if table.source is None:
         raise Incompatible(
-            "--by-dimension was asked for of saved moments",
-            "Allowed are rows, which tell what new rows would show",
+            "--by-dimension received saved moments",
+            "Allowed: rows, from which estimates for new rows can be made",
             "Name the file of the rows",
         )
     dimensions = chosen_dimensions(max(table.source.n_features - 1, 1), 1)

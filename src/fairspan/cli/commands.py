@@ -35,7 +35,7 @@ _DOES_NOT_HOLD, _INTERNAL_FAILURE = 1, 3
 )
 @options.JSON
 def demo(page: Path, as_json: bool) -> None:
-    """Show on real data what PCA does to two groups, and what it costs to repair that.
+    """Show on real data what PCA does to two groups, and what a repair changes.
 
     The whole audit is written as a page, where the extra `report` is installed.
     """
@@ -69,12 +69,12 @@ def demo(page: Path, as_json: bool) -> None:
     "models",
     multiple=True,
     type=FILE,
-    help="Audit a model that fit wrote, in place of plain PCA (repeatable).",
+    help="Audit a saved model instead of plain PCA (repeatable).",
 )
 @judged_option(
     "--by-dimension",
     is_flag=True,
-    help="Show what each group loses on new rows at each of several numbers of dimensions.",
+    help="Show the expected loss of each group for several numbers of dimensions.",
 )
 @options.estimates
 @options.JSON
@@ -117,7 +117,7 @@ def audit(
         click.echo(output.in_json(curve.facts_by_dimension(found)) if as_json else words)
         return
     if models:
-        # The default centre is not one that was asked for.
+        # The default centre is not one that was requested.
         asked = click.get_current_context().get_parameter_source("center")
         given = center if asked is ParameterSource.COMMANDLINE else None
         audited = inputs.saved_models(models, n_components, given, standardize)
@@ -137,7 +137,9 @@ def audit(
 )
 @options.DATA
 @output_option("-o", "--output", "model", type=OUT, required=True, help="Where to save the model.")
-@output_option("--force", is_flag=True, help="Replace a file that is no model of these settings.")
+@output_option(
+    "--force", is_flag=True, help="Replace a file that is not a model of these settings."
+)
 @options.reads_rows
 @options.chooses_dimension
 @fitting_options.fits
@@ -182,7 +184,7 @@ def fit(
 
 
 @command(
-    short_help="Write a page on what PCA does to each group of DATA.",
+    short_help="Write a page about the effect of PCA on each group of DATA.",
     examples=(
         "fairspan report patients.csv --group sex -d 2 -o patients.html",
         "fairspan report patients.csv --group sex --model patients.model --json",
@@ -206,7 +208,7 @@ def fit(
     "models",
     multiple=True,
     type=FILE,
-    help="A saved model, which has a section of the page (repeatable).",
+    help="A saved model, which gets a section of the page (repeatable).",
 )
 @output_option(
     "--compare",
@@ -216,7 +218,7 @@ def fit(
     metavar="NAME",
     help="A criterion beside the main one (repeatable); by default all.",
 )
-@judged_option("--test", type=FILE, help="Held-out rows that judge the models.")
+@judged_option("--test", type=FILE, help="Held-out rows on which the models are audited.")
 @options.estimates_of_page
 @output_option("--title", metavar="TEXT", help="Title of the page.")
 @options.JSON
@@ -237,8 +239,8 @@ def report(
 ) -> None:
     """Write one page on what PCA does to each group of DATA, and what fair criteria would change.
 
-    The page is one HTML file that asks for nothing outside itself; the same data and options give
-    the same bytes. --json prints all that it shows, and then needs no page.
+    The page is one HTML file that loads nothing else; the same data and options give an identical
+    file. --json prints all that it shows, and then needs no page.
     """
     if page is None and not as_json:
         raise click.UsageError("Name the page with -o, or print its facts with --json.")
@@ -260,7 +262,7 @@ def report(
 
 
 @command(
-    short_help="Work out anew what a model's certificate claims.",
+    short_help="Check the certificate of a model.",
     examples=(
         "fairspan verify patients.model patients.csv --group sex",
         "fairspan verify patients.model patients.csv --group sex --json",
@@ -271,7 +273,7 @@ def report(
 @options.reads_rows
 @options.JSON
 def verify(model: Path, data: Path | str, reading: Reading, as_json: bool) -> None:
-    """Work out anew what the certificate of a saved MODEL claims, from the rows in DATA.
+    """Check the certificate of a saved MODEL with the rows in DATA.
 
     DATA is what the model was fitted on, or moments of it. Errors, objective and lower bound are
     recomputed from second moments; no solver is used.

@@ -90,7 +90,7 @@ def demo_screen(fit: Fit, result: Audit, data: Dataset) -> str:
         audit_table(result.models, result.rows, width, paint_on(sys.stdout)),
         f"{_filled(conclusion, width)}\n{certificate_in_words(fit)}",
         # In one line, as it is copied.
-        "Now yours: fairspan audit DATA.csv --group COLUMN --standardize",
+        "Try it on your data: fairspan audit DATA.csv --group COLUMN --standardize",
     ]
     return "\n\n".join(parts)
 

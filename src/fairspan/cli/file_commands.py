@@ -74,7 +74,7 @@ def transform(
 
 
 @command(
-    short_help="Make the moments of DATA, all that a fit needs.",
+    short_help="Compute the moments of DATA, which are all that a fit needs.",
     examples=(
         "fairspan moments north.csv --group sex -o north.moments",
         "fairspan moments south.csv --group sex --min-group-size 5 -o south.moments",
@@ -88,7 +88,7 @@ def transform(
     type=click.IntRange(min=1),
     default=1,
     metavar="N",
-    help="Leave out groups of fewer rows, so that none of their rows can be read off.",
+    help="Leave out groups of fewer rows, so that none of their rows can be recovered.",
 )
 @options.JSON
 def moments(
@@ -97,7 +97,7 @@ def moments(
     """Make the moments of DATA: rows, weight, mean and covariance of each group, and no rows.
 
     What was absorbed is recorded in OUTPUT.partial after each file and row group. After an
-    interruption the same command goes on where it stopped, and writes the same bytes.
+    interruption the same command continues where it stopped, and writes an identical file.
     """
     refuse_overwriting(out, data)
     refuse_text(out, "Moments are")
@@ -116,7 +116,7 @@ def moments(
 
 
 @command(
-    short_help="Merge files of moments: the moments of all their rows.",
+    short_help="Merge files of moments into the moments of all their rows.",
     examples=(
         "fairspan merge north.moments south.moments -o both.moments",
         "fairspan merge north.moments south.moments -o both.moments --json",
@@ -128,7 +128,7 @@ def moments(
     "--labels-as",
     type=click.Choice(["they-are", "text"]),
     default="they-are",
-    help="With text, the labels 1 and '1' are one group.",
+    help="With text, the labels 1 and '1' are the same group.",
 )
 @output_option(
     "--relabel",

@@ -68,12 +68,12 @@ def refuse_replacing(
     if not path.is_file() or path.stat().st_size == 0:
         return
     if not is_archive(path):
-        raise click.UsageError(f"{path} is no model; replace it with --force, or name another.")
+        raise click.UsageError(f"{path} is not a model; replace it with --force, or name another.")
     try:
         old = FairSubspace.load(path)
     except CorruptFile:
         raise click.UsageError(
-            f"{path} is no model that can be read; replace it with --force, or name another."
+            f"{path} is not a readable model; replace it with --force, or name another."
         ) from None
     provenance = old.provenance
     settings: dict[str, tuple[object, object]] = {
@@ -108,8 +108,8 @@ def with_labels(parameters: Mapping[str, Value], labels: Sequence[Label]) -> dic
             return matching[0]
         raise UnknownGroup(
             f"--param {key} names the group {text!r}"
-            + (f", which stands for {listed(matching)}" if matching else ""),
-            f"Allowed are the groups {listed(list(by_text))}",
+            + (f", which matches {listed(matching)}" if matching else ""),
+            f"Allowed: the groups {listed(list(by_text))}",
             "Give groups names that differ when printed" if matching else "Name one of them",
         )
 

@@ -16,7 +16,7 @@ from fairspan.registry import names_of
 
 @dataclass(frozen=True)
 class Fitting:
-    """What is to be fitted, as it was typed: parts by their names, with their parameters.
+    """The options of a fit as they were typed: the names of parts, with their parameters.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ _SOLVING = (
         type=Named("solver"),
         default="auto",
         metavar="NAME",
-        help=f"How to minimise: {', '.join(names_of('solver'))}. Random starts have the seed 0.",
+        help=f"How to minimise: {', '.join(names_of('solver'))}. Random starts use the seed 0.",
     ),
     fitted_option(
         "--solver-param",
@@ -129,8 +129,8 @@ _SOLVING = (
     fitted_option(
         "--allow-extra",
         is_flag=True,
-        help="Of three groups or more: allow more components than dimensions, each scaled down, "
-        "where only these reach the optimum.",
+        help="With three groups or more: allow more components than dimensions, each scaled down, "
+        "if only these reach the optimum.",
     ),
     fitted_option(
         "--nested",

@@ -35,7 +35,7 @@ SHARE_KEPT = 0.9
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of a file, or moments that stand in for them.
+    """The rows of a file, or moments instead of rows.
 
     Attributes
     ----------
@@ -74,13 +74,13 @@ class Table:
         if moments.n_groups < 2:
             raise InvalidInput(
                 f"All rows are of one group ({moments.labels[0]!r})",
-                "Allowed are two groups or more",
+                "Allowed: two groups or more",
                 "Check the group column, or use ordinary PCA",
             )
         return moments
 
     def check_dimension(self, n_components: int | float | None) -> int | float:
-        """The number of dimensions, or share, that was asked for, checked before rows are read."""
+        """The number of dimensions, or share, that was requested, checked before rows are read."""
         if n_components is None:
             return SHARE_KEPT
         known = self.moments if self.source is None else self.source
@@ -165,7 +165,7 @@ def saved_models(
     Raises
     ------
     Incompatible
-        A setting that was asked for is not that of a model.
+        A setting that was requested is not that of a model.
     """
     models = loaded(paths)
     for name, model in models.items():
@@ -193,7 +193,7 @@ def loaded(paths: Sequence[Path]) -> dict[str, FairSubspace]:
 
 
 def audited_table(table: Table, audited: Sequence[Audited], options: Expectations = USUAL) -> Audit:
-    """The audit of models on rows, or on moments that stand in for them."""
+    """The audit of models on rows, or on moments instead of rows."""
     options = replace(options, has_labels=table.has_labels)
     if table.source is None:
         return audit_moments(audited, [table.moments], options)
@@ -202,7 +202,7 @@ def audited_table(table: Table, audited: Sequence[Audited], options: Expectation
 
 
 def verified_model(model: Path, data: Path | str, reading: Reading) -> Verification:
-    """What the certificate of a saved model claims, worked out anew."""
+    """The claims of a saved model's certificate, computed again."""
     subspace = FairSubspace.load(model)
     table, names = open_input(data, reading), subspace.feature_names
     if names is not None and table.source is not None:

@@ -33,7 +33,7 @@ def refuse_without_folds(folds: int, clusters: str | None, *, by_dimension: bool
     """Raise a usage error where no folds are wanted, and something that is about new rows is."""
     if not folds and (by_dimension or clusters is not None):
         option = "--by-dimension" if by_dimension else "--clusters"
-        raise click.UsageError(f"{option} is about what new rows would show: no --folds none.")
+        raise click.UsageError(f"{option} concerns estimates for new rows: no --folds none.")
 
 
 def with_options(command: Command, options: Sequence[Callable[[Any], Any]]) -> Command:
@@ -87,7 +87,7 @@ _READING = (
         "--features",
         multiple=True,
         metavar="PATTERN",
-        help="Take only columns that match, such as 'PAY_*' (repeatable).",
+        help="Use only columns that match, such as 'PAY_*' (repeatable).",
     ),
     click.option(
         "--exclude",
@@ -157,7 +157,7 @@ _TRANSFORMING = (
         "--on-missing",
         type=click.Choice(["error", "drop", "mean"]),
         default="error",
-        help="Where a feature is missing: an error, leave out the row, or take the model's mean.",
+        help="Where a feature is missing: an error, leave out the row, or use the model's mean.",
     ),
     click.option(
         "--unseen",
@@ -202,7 +202,7 @@ _ESTIMATING = (
         type=FoldsOrNone(),
         default="10",
         metavar="K",
-        help="Parts of the rows, each of which stands for new rows; none for no estimates.",
+        help="Number of folds for cross-fitting; none for no estimates.",
     ),
     _CLUSTERS,
     judged_option(

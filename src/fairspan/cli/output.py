@@ -115,7 +115,7 @@ def certificate_in_words(fit: "Fit") -> str:
 
 
 def _resolved(solution: "Solution") -> list[str]:
-    """How much of the gap double precision can tell, where that decides the status."""
+    """How much of the gap double precision resolves, if that decides the status."""
     if solution.status != "unresolved":
         return []
     return [

@@ -1,4 +1,4 @@
-"""Rows of files that tell how many of them have been read, here or by an engine."""
+"""Rows of files that report how many of them have been read, here or by an engine."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _START, _DIGITS = 1 << 16, 2
 
 
 def telling(rows: Any, what: str) -> Any:
-    """The same rows, telling how many have been read of files; others tell nothing.
+    """The same rows, with reports of how many have been read from files; other rows report nothing.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class _CountedRows(FileRows):
 
 @dataclass(frozen=True)
 class EngineWithProgress:
-    """An engine that tells how many rows have been read, or parts where rows are not known.
+    """An engine that reports how many rows have been read, or parts if rows are not known.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class EngineWithProgress:
     def stage(
         self, n_rows: int | None, parts: Iterable[FileRows], n_left: int | None = None
     ) -> Stage:
-        """The stage that counts rows; about how many there are where files do not tell."""
+        """The stage that counts rows; an estimate of their number if files do not store it."""
         done = 0 if n_rows is None or n_left is None else n_rows - n_left
         stage = Stage(self.what, n_rows, "rows", done)
         if n_rows is None and is_listening():
@@ -103,7 +103,7 @@ class EngineWithProgress:
 
 
 def estimated_rows(sources: Iterable[FileRows]) -> int | None:
-    """About how many rows there are, by the length of first lines; None where they do not tell."""
+    """About how many rows there are, by the length of first lines; None if this is not known."""
     total = 0.0
     for part in (part for source in sources for part in source.table.parts):
         n_rows = _of_lines(part.path) if part.n_rows is None else part.n_rows

@@ -94,7 +94,7 @@ class Reading:
         return GroupLimit(self.max_groups, max_memory=self.max_memory)
 
     def refuse_for_moments(self, path: Path) -> None:
-        """Raise a usage error if anything was asked for, as moments hold no rows."""
+        """Raise a usage error if anything was requested, as moments hold no rows."""
         asked = {each.name for each in fields(self) if getattr(self, each.name) != each.default}
         options = [f"--{name.replace('_', '-')}" for name in sorted(asked - _CHOICE_OF_COLUMNS)]
         if asked & _CHOICE_OF_COLUMNS:
@@ -108,8 +108,8 @@ class Reading:
     def opened(self, path: Path | str, clusters: str | None = None) -> "RowSource":
         """The rows of a file or folder, or of what a source of another package takes.
 
-        The last columns of their labels are the class in y and the cluster, where these were asked
-        for.
+        The last columns of their labels are the class in y and the cluster, where these were
+        requested.
         """
         from dataclasses import replace
 
@@ -146,7 +146,7 @@ class Reading:
         return replace(rows, engine=self._engine(rows))
 
     def _chosen(self, rows: "Rows") -> "RowSource":
-        """Rows of another package's source, with the features that were asked for."""
+        """Rows of another package's source, with the features that were requested."""
         from fairspan.rows.columns import ChosenColumns
         from fairspan.rows.protocol import RowSource
 
@@ -177,7 +177,7 @@ class Reading:
         return InThisProcess()
 
     def _useful_jobs(self, n_parts: int) -> int:
-        """As many processes as were asked for, but no more than there are parts or cores."""
+        """As many processes as were requested, but no more than there are parts or cores."""
         asked, n_cores = self.jobs or 1, os.cpu_count() or 1
         useful = min(asked, max(n_parts, 1), n_cores)
         if useful < asked:

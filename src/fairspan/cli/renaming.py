@@ -83,6 +83,6 @@ class Renaming:
 def _refusal(path: Path, what: str) -> InvalidInput:
     return InvalidInput(
         f"{path} {what}",
-        'Allowed is a CSV file with the columns "from" and "to": a label, and its new name',
+        'Allowed: a CSV file with the columns "from" and "to": a label, and its new name',
         "Correct the file",
     )

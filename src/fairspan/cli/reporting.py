@@ -119,7 +119,7 @@ def held_out_rows(path: Path, reading: Reading, names: tuple[str, ...] | None) -
     if table.source is None:
         raise InvalidInput(
             f"{path} holds moments, which hold no rows",
-            "Allowed as held-out rows is a file of rows",
+            "Allowed for held-out rows: a file of rows",
             "Name such a file with --test",
         )
     return table.selected(names).rows("auditing")

@@ -85,7 +85,7 @@ def _refusal(rows: "FileRows", columns: tuple[str, ...]) -> InvalidInput:
         remedy = "Write numbers without a per-cent sign"
     return InvalidInput(
         f"{rows.where}: {which} {_listed(columns)} hold{'s' * (len(columns) == 1)} {held}",
-        "Allowed are numbers and truth values; a group column is named with --group",
+        "Allowed: numbers and truth values; a group column is named with --group",
         remedy,
     )
 
@@ -115,7 +115,7 @@ CSV = (
     click.option(
         "--comment",
         metavar="TEXT",
-        help="Pass over lines of a CSV file that begin like this, such as '#'.",
+        help="Skip lines of a CSV file that begin with this text, such as '#'.",
     ),
 )
 

@@ -103,7 +103,7 @@ def transform_file(model: Path, data: Path | str, out: Path, options: Transformi
     # Standard output cannot be taken back, so nothing is written before rows are known to be good.
     first = next(blocks, None)
     if first is None:
-        raise InvalidInput(f"{data} holds no rows", "Allowed is at least one row", "Check the file")
+        raise InvalidInput(f"{data} holds no rows", "Allowed: at least one row", "Check the file")
     kept = [] if first.beside is None else list(first.beside.schema)
     schema = pa.schema([*kept, *((name, pa.float64()) for name in names)])
     with _writer(kind, out, schema) as writer:
@@ -143,7 +143,7 @@ def _opened_file(data: Path, subspace: FairSubspace, options: Transforming) -> F
     if others := not_numeric(rows):
         raise InvalidInput(
             f"{rows.where} holds no numbers in {listed(others)}",
-            "Allowed are numbers in every feature of the model",
+            "Allowed: numbers in every feature of the model",
             "Write them as in the rows that the model was fitted on",
         )
     if fills:
@@ -155,7 +155,7 @@ def _opened_file(data: Path, subspace: FairSubspace, options: Transforming) -> F
     keep = available if options.keep_all else options.keep
     check_columns(keep, available)
     if taken := set(keep).intersection(subspace.component_names):
-        raise click.UsageError(f"The column {min(taken)!r} would stand twice in the output.")
+        raise click.UsageError(f"The column {min(taken)!r} would appear twice in the output.")
     return replace(rows, chosen=replace(rows.chosen, beside=keep))
 
 
@@ -165,7 +165,7 @@ def _kind_of(out: Path) -> str:
     if out.suffix.lower() not in _WRITERS:
         raise InvalidParameter(
             f"The output {out} has the ending {out.suffix!r}",
-            f"Allowed are {', '.join(_WRITERS)}, or - for standard output",
+            f"Allowed: {', '.join(_WRITERS)}, or - for standard output",
             "Choose one of these endings",
         )
     return _WRITERS[out.suffix.lower()]

@@ -48,8 +48,8 @@ class NumberOrShare(click.ParamType):  # type: ignore[type-arg]
         share = float(text) if re.fullmatch(r"0?\.\d+", text) else 0.0
         if not 0 < share < 1:
             self.fail(
-                f"{value!r} is no number of dimensions; write a whole number from 1 on, or a share "
-                "of every group's variance, such as 0.9."
+                f"{value!r} is not a number of dimensions; write a whole number of at least 1, or "
+                "a share of every group's variance, such as 0.9."
             )
         return share
 
@@ -71,7 +71,7 @@ class Size(click.ParamType):  # type: ignore[type-arg]
         found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?B|)", str(value).strip().upper())
         n_bytes = round(float(found[1]) * self._UNITS[found[2]]) if found else 0
         if n_bytes < 1:
-            self.fail(f"{value!r} is no size; write a number with a unit, such as 500MB or 8GB.")
+            self.fail(f"{value!r} is not a size; write a number with a unit, such as 500MB or 8GB.")
         return n_bytes
 
 
@@ -85,7 +85,7 @@ class FoldsOrNone(click.ParamType):  # type: ignore[type-arg]
         text = "0" if str(value).lower() == "none" else str(value)
         if not text.isdecimal() or int(text) == 1:
             raise click.BadParameter(
-                f"{value!r} is no number of folds: 2 or more, or none for figures on these rows."
+                f"{value!r} is not a number of folds: 2 or more, or none for figures on these rows."
             )
         return int(text)
 

@@ -56,7 +56,7 @@ def make_moments(
         if partial.exists():
             raise InvalidInput(
                 f"{partial} is the record of an interrupted run, which read all rows",
-                "Allowed with --sample is an output of which no run was interrupted",
+                "Allowed: an output for which no run was interrupted",
                 f"Go on without --sample, or delete {partial}, or name another output",
             )
         drawn = sampled(telling(rows, "sampling"), reading.sample, reading.seed or 0)
@@ -77,7 +77,7 @@ def _resumable(
     *,
     has_labels: bool,
 ) -> tuple[GroupMoments, int]:
-    """Write the moments of files, and go on where an interrupted run left off."""
+    """Write the moments of files, and continue where an interrupted run stopped."""
     try:
         with HeldFile(partial) as file:
             recorded_rows = recorded(telling(rows, "reading"), file)
@@ -94,7 +94,7 @@ def _resumable(
         if partial.exists():
             complain(
                 "warning",
-                f"{partial} keeps what was absorbed; the same command goes on from there.",
+                f"{partial} keeps what was read; the same command continues from there.",
             )
         raise
 
@@ -127,7 +127,9 @@ def merge_moments(
     """
     seen = {file.resolve() for file in files}
     if len(seen) < len(files):
-        complain("warning", "The same file is given more than once: its rows count as often.")
+        complain(
+            "warning", "The same file is given more than once: its rows are counted each time."
+        )
     renaming = Renaming.read(relabel, labels_as_text)
     total = renaming.of(GroupMoments.load(files[0]))
     with Stage("merging", len(files), "files", 1) as stage:
@@ -142,7 +144,7 @@ def merge_moments(
     for alike in nearly_equal(total.labels):
         complain(
             "warning",
-            f"The groups {listed(alike)} differ by case or blanks alone, and stay apart; join "
+            f"The groups {listed(alike)} differ only by case or blanks, and stay separate; join "
             "them with --relabel FILE if they are one.",
         )
     write_whole(out, total.to_bytes())
@@ -202,6 +204,6 @@ def _warn_of_tiny_groups(moments: GroupMoments) -> None:
     named = first_of([f"'{name}'" for name in tiny], _MOST_NAMED)
     complain(
         "warning",
-        f"Groups of 1 or 2 rows ({named}): their rows can be read off these moments; "
+        f"Groups of 1 or 2 rows ({named}): their rows can be recovered from these moments; "
         "use --min-group-size to leave such groups out.",
     )

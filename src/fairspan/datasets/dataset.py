@@ -83,8 +83,8 @@ def balanced_rows(groups: AnyArray, n_per_group: int, seed: int | tuple[int, ...
         rows = np.flatnonzero(groups == label)
         if not 1 <= n_per_group <= len(rows):
             raise InvalidParameter(
-                f"{n_per_group} rows of each group are asked for",
-                f"Allowed is 1 to {len(rows)}, the number of rows of {label}",
+                f"{n_per_group} rows of each group are requested",
+                f"Allowed: 1 to {len(rows)}, the number of rows of {label}",
                 "Choose a number in that range",
             )
         drawn.append(generator.choice(rows, n_per_group, replace=False))

@@ -69,7 +69,7 @@ def data_file(name: str, data: str | os.PathLike[str] | None = None) -> DataFile
     if entry is None and name not in present:
         raise InvalidParameter(
             f"There is no data set {name!r} in {folder}",
-            f"Allowed are {listed(sorted({*present, *manifest}), most=40)}",
+            f"Allowed: {listed(sorted({*present, *manifest}), most=40)}",
             "Choose one of these, or another folder",
         )
     unlisted = (folder / f"{name}{ending}" for ending in _ENDINGS)
@@ -102,7 +102,7 @@ def _folder(data: str | os.PathLike[str] | None) -> Path:
     if not folder.is_dir():
         raise InvalidInput(
             f"There is no folder {folder}",
-            "Allowed is the folder that holds the data files",
+            "Allowed: the folder that holds the data files",
             f"Check the path (--data, or the environment variable {_VARIABLE})",
         )
     return folder
@@ -121,6 +121,6 @@ def _manifest(folder: Path) -> dict[str, dict[str, Any]]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptFile(
             f"{path} cannot be read ({type(error).__name__}: {error})",
-            "Allowed is a JSON object by name of data set, with file and sha256",
+            "Allowed: a JSON object by name of data set, with file and sha256",
             "Copy it again, or remove it to do without checksums",
         ) from error

@@ -81,7 +81,7 @@ def _group_column(name: str, asked: str, groups: list[str]) -> str:
     if column not in groups:
         raise InvalidParameter(
             f"{name} has no group column {asked!r}",
-            f"Allowed are {listed([each.removeprefix(_GROUP) for each in groups])}",
+            f"Allowed: {listed([each.removeprefix(_GROUP) for each in groups])}",
             "Choose one of these",
         )
     return column
@@ -96,7 +96,7 @@ def _columns(path: os.PathLike[str]) -> dict[str, AnyArray]:
     except (pa.ArrowException, OSError) as error:
         raise CorruptFile(
             f"{path} cannot be read as Parquet ({type(error).__name__}: {error})",
-            "Allowed is a complete Parquet file",
+            "Allowed: a complete Parquet file",
             "Copy the file again; this one is truncated or altered",
         ) from error
     return {name: column.to_numpy() for name, column in zip(table.column_names, table, strict=True)}
@@ -149,7 +149,7 @@ def load_faces(
     except Exception as error:
         raise CorruptFile(
             f"{path} cannot be read as faces ({type(error).__name__}: {error})",
-            "Allowed is an npz file with the arrays pixels and thirds (n, rows, columns) and male",
+            "Allowed: an npz file with the arrays pixels and thirds (n, rows, columns) and male",
             "Copy the file again",
         ) from error
     genders = np.where(male == 1, "male", "female")
@@ -181,7 +181,7 @@ def resized(images: FloatArray, shape: tuple[int, int]) -> FloatArray:
     """
     if min(shape) < 1:
         raise InvalidParameter(
-            f"shape is {shape}", "Allowed are one row and one column or more", "Pass such a shape"
+            f"shape is {shape}", "Allowed: one row and one column or more", "Pass such a shape"
         )
     down = _averages(images.shape[1], shape[0])
     across = _averages(images.shape[2], shape[1])

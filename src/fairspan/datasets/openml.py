@@ -39,7 +39,7 @@ def fetch_default_credit(
     Returns
     -------
     Dataset
-        30 000 rows, 22 features: the other columns in units of the source.
+        30,000 rows, 22 features: the other columns in units of the source.
 
     Raises
     ------
@@ -73,12 +73,12 @@ def fetch_adult(
     ----------
     group : {"sex", "race"}
     cache
-        As for :func:`fetch_default_credit`, and so are the errors raised.
+        As for :func:`fetch_default_credit`, with the same errors.
 
     Returns
     -------
     Dataset
-        48 842 rows. Columns of text become one feature for each value, all zero where it is
+        48,842 rows. Columns of text become one feature for each value, all zero where it is
         missing; the sampling weight fnlwgt is left out.
     """
     columns = _by_name(fetched(1590, cache), 1590)
@@ -98,7 +98,7 @@ def fetch_compas(
     group : {"race", "sex"}
         Sex as the source codes it.
     cache
-        As for :func:`fetch_default_credit`, and so are the errors raised.
+        As for :func:`fetch_default_credit`, with the same errors.
 
     Returns
     -------
@@ -127,7 +127,7 @@ def _dataset(
 ) -> Dataset:
     if group not in spell:
         raise InvalidParameter(
-            f"group is {group!r}", f"Allowed are {listed(list(spell))}", "Choose one of these"
+            f"group is {group!r}", f"Allowed: {listed(list(spell))}", "Choose one of these"
         )
     if label not in columns:
         raise _unexpected(number, list(columns), f"a column {label!r}")

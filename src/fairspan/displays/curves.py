@@ -34,7 +34,7 @@ _MOST = 20
 class ErrorCurveDisplay(ErrorCurvePicture):
     """Plot the loss of each group on new rows, or its error, against the number of dimensions.
 
-    Ordinary PCA stands beside the estimator's criterion, refitted at each d. Make it with
+    Ordinary PCA is shown beside the estimator's criterion, refitted at each d. Make it with
     :meth:`from_estimator`.
     """
 
@@ -190,7 +190,7 @@ def _dimensions(asked: Sequence[int] | None, own: int, n_features: int) -> npt.N
         if not len(asked):
             raise InvalidParameter(
                 "dimensions is empty",
-                f"Allowed are whole numbers from 1 to {n_features}",
+                f"Allowed: whole numbers from 1 to {n_features}",
                 "Leave it out to see the smallest",
             )
         for d in asked:

@@ -106,8 +106,8 @@ def _current(estimator: Any, parameter: str, purpose: str) -> float | None:
     if parameter not in parameters:
         numeric = [name for name, value in parameters.items() if _is_number(value)]
         raise InvalidParameter(
-            f"{purpose} was asked for {parameter!r}, which the estimator does not have",
-            f"Its parameters that are numbers are {', '.join(sorted(numeric))}",
+            f"{purpose} received parameter={parameter!r}, which the estimator does not have",
+            f"Allowed: its numeric parameters, {', '.join(sorted(numeric))}",
             "Choose one of these, or fit with a criterion that has this one, such as ErrorGap",
         )
     value = parameters[parameter]

@@ -191,13 +191,13 @@ class LoadingsDisplay(LoadingsPicture):
         if shape is not None and (len(shape) != 2 or shape[0] * shape[1] != p):
             raise InvalidParameter(
                 f"image_shape is {image_shape!r}",
-                f"Allowed are two whole numbers whose product is the number of features, {p}",
+                f"Allowed: two whole numbers whose product is the number of features, {p}",
                 "Pass the rows and columns of the images that the features are the pixels of",
             )
         if beside_pca and image_shape is None:
             raise Incompatible(
-                "beside_pca was asked for without image_shape",
-                "Allowed is PCA beside components that are shown as images",
+                "beside_pca was requested without image_shape",
+                "Allowed: PCA beside components that are shown as images",
                 "Pass image_shape, or make a second display of a FairPCA with criterion "
                 "'total_error'",
             )

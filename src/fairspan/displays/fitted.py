@@ -47,7 +47,7 @@ def moments_of_fit(estimator: Any, purpose: str) -> Any:
         f"{purpose} received a FairPCA that has not been fitted"
         if unfitted
         else f"{purpose} received {kind_of(estimator)}",
-        "Allowed is a fitted FairPCA, which holds the moments of its rows",
+        "Allowed: a fitted FairPCA, which holds the moments of its rows",
         "Call its fit first" if unfitted else "Fit one first",
     )
 
@@ -82,7 +82,7 @@ def refitted(estimator: Any, **settings: Any) -> Any:
 
 
 def status_of(fit: Any) -> str:
-    """How a fit ended; what stands for none."""
+    """The status of a fit, or a text if there is none."""
     return NONE if fit is None else str(fit.solution_.status)
 
 
@@ -131,7 +131,7 @@ def rows_for(estimator: Any, X: Any, sensitive_features: Any, purpose: str) -> R
         given = "sensitive_features without X" if X is None else "X without sensitive_features"
         raise InvalidInput(
             f"{purpose} received {given}",
-            "Allowed are rows with the group of each",
+            "Allowed: rows with the group of each",
             "Pass both X and sensitive_features",
         )
     rows, subspace = rows_of(X, sensitive_features), estimator.subspace_

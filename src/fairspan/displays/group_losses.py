@@ -107,8 +107,8 @@ def _expected_losses(estimator: Any, rows: Rows, *, on_rows: bool) -> dict[str, 
     if np.isnan(plain.values).all():
         why = audited[0][0].why_no_estimates or "every group has too few of them"
         raise InvalidInput(
-            f"The rows do not tell what new ones would show: {why}",
-            "Allowed are rows that do, or none, which shows the losses on the rows of the fit",
+            f"The rows give no estimates for new rows: {why}",
+            "Allowed: rows that do, or none, which shows the losses on the rows of the fit",
             "Leave out X",
         )
     return {

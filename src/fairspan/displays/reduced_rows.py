@@ -17,8 +17,9 @@ from fairspan.drawing.reduced_rows import ReducedRowsPicture
 from fairspan.errors import Incompatible, InvalidInput
 from fairspan.moments.of_rows import moments_of
 from fairspan.problem.parameters import check_count
+from fairspan.rows.coded_labels import LabelCoder
 from fairspan.rows.engines import folded
-from fairspan.rows.groups import Label, LabelCoder
+from fairspan.rows.groups import Label
 from fairspan.rows.protocol import RowBlock, RowSource
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
@@ -155,7 +156,7 @@ class PlaneRows:
         if block.labels is None:
             raise InvalidInput(
                 "The rows have no groups",
-                "Allowed are rows with the group of each",
+                "Allowed: rows with the group of each",
                 "Open them with the name of the group column",
             )
         keys = random.random(len(block.values))
@@ -253,7 +254,7 @@ class ReducedRowsDisplay(ReducedRowsPicture):
         if subspace.n_components < 2:
             raise Incompatible(
                 f"{cls.__name__} received an estimator of one component",
-                "Allowed are two components or more, whose first two make the plane",
+                "Allowed: two components or more, whose first two make the plane",
                 "Fit with n_components=2",
             )
         rows = rows_for(estimator, X, sensitive_features, cls.__name__)
@@ -264,7 +265,7 @@ class ReducedRowsDisplay(ReducedRowsPicture):
         fold = PlaneRows.of(subspace, labels, int(max_rows), int(random_state))
         seen = folded(rows, fold)
         if seen is None or not seen.weights.any():
-            raise InvalidInput("X has no rows", "Allowed is at least one", "Pass some rows")
+            raise InvalidInput("X has no rows", "Allowed: at least one", "Pass some rows")
         present, drawn = np.flatnonzero(seen.weights), seen.drawn(int(max_rows))
         return cls(
             points=seen.points[drawn],

@@ -179,7 +179,7 @@ class VarianceKeptPicture(Picture):
         axes.set_xlabel("share of the group's variance that is kept")
         set_shares(axes, np.concatenate([self.plain, self.fair, self.best]))
         beside = set_rows(axes, self.groups)
-        labels = ["PCA", label_of(spoken(self.name)), "best possible for the group alone"]
+        labels = ["PCA", label_of(spoken(self.name)), "the group's own best subspace"]
         dimensions = count(self.n_components, "dimension")
         title = f"The share of each group's variance that {dimensions} can keep"
         head(axes, title, for_legend([plain, fair, best]), labels, beside=beside)

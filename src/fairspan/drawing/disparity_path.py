@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class DisparityPathPicture(Picture):
-    """What more weight on fairness does to the disparity, and what it costs.
+    """How disparity and total error change with more weight on fairness.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class DisparityPathPicture(Picture):
         lower.set_ylabel("total error")
         name = label_of(spoken(self.parameter))
         label_bounds(axes, (upper, lower), name)
-        title = f"What the {name} does to the disparity, and what it costs"
+        title = f"Disparity and total error against the {name}"
         head(axes, title, handles, labels, note=self._note(axes))
         return upper, lower
 

@@ -36,10 +36,10 @@ _MOST_TOGETHER = 2
 # Beside what is known, the panels' common axis shows so little of what is not.
 _BEYOND = 0.3
 _TITLES = {
-    "error": "What is lost of each group, by number of dimensions",
-    "loss": "What each group loses against its own best subspace",
-    "expected error": "What is lost of each group on new rows, by number of dimensions",
-    "expected loss": "What each group loses on new rows, by number of dimensions",
+    "error": "Error of each group, by number of dimensions",
+    "loss": "Excess loss of each group, by number of dimensions",
+    "expected error": "Expected error of each group on new rows, by number of dimensions",
+    "expected loss": "Expected loss of each group on new rows, by number of dimensions",
 }
 _LABELS = {
     "error": "reconstruction error",
@@ -74,7 +74,7 @@ class ErrorCurvePicture(Picture):
     statuses : sequence of m str, or None
         How each fit of the criterion ended, "no answer" where there is none.
     plain_states, fair_states : m sequences of k str or None, optional
-        What may be said of expected losses; points of which the rows cannot tell are grey.
+        The state of expected losses; points with the state "cannot tell" are grey.
     plain_on_rows, fair_on_rows : (m, k) arrays or None
         The figures on the rows, beside those that are expected.
     level : float
@@ -206,7 +206,7 @@ class ErrorCurvePicture(Picture):
         return [g for g in range(len(self.groups)) if not known[:, g].any() and known.any()]
 
     def _limits(self) -> tuple[float, float | None]:
-        """Ends of the axis; an interval that tells nothing does not decide how far it goes."""
+        """Ends of the axis; an interval without information does not determine them."""
         if not self.is_expected:
             return 0.0, None
         ends: list[tuple[FloatArray, FloatArray, BoolArray]] = []

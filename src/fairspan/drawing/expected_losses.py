@@ -1,4 +1,4 @@
-"""Picture of what groups lose on new rows: intervals, and which groups the rows do not tell of."""
+"""Picture of the groups' expected losses: intervals, and the groups that are too uncertain."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BEYOND = 3.0
 class ExpectedLossPicture(AuditPicture):
     """The loss that each group has to expect on new rows, under every model.
 
-    Groups of which the rows cannot tell are grey, and their intervals may leave the axes.
+    Groups with the state "cannot tell" are grey, and their intervals may leave the axes.
 
     Attributes
     ----------
@@ -76,12 +76,12 @@ class ExpectedLossPicture(AuditPicture):
         axes.set_xlabel("expected loss on new rows")
         beside = set_rows(axes, self.groups)
         labels = labels_within(axes, names, width_of(axes) / 2.5, 10)
-        title = "What each group loses on new rows against its own best subspace"
+        title = "Expected loss of each group on new rows"
         head(axes, title, handles, labels, note=self._note(), beside=beside)
         return (axes,)
 
     def _draw_losses(self, axes: Axes, i: int, start: float, end: float) -> Any:
-        """Marks with intervals; an arrow at the edge where an interval goes on beyond it."""
+        """Marks with intervals; an arrow at the edge if an interval continues beyond it."""
         m, is_plain = len(self.models), i in self.plain
         own = PLAIN if is_plain else other_look(i - sum(each < i for each in self.plain))
         assert self.low is not None
@@ -102,7 +102,7 @@ class ExpectedLossPicture(AuditPicture):
         return _mark(axes, np.nan, np.nan, own.marker, own.colour, is_filled=not is_plain)
 
     def _limits(self) -> tuple[float, float]:
-        """Ends of the axis: all marks and intervals that tell something; of others little more."""
+        """Ends of the axis: all marks and informative intervals, and little more of the others."""
         assert self.low is not None
         assert self.high is not None
         told = np.array([[state != CANNOT_TELL for state in row] for row in self.states])
@@ -131,7 +131,7 @@ class ExpectedLossPicture(AuditPicture):
             lines += " Grey: too uncertain to tell."
         start, end = self._limits()
         if np.nanmin(self.low) < start or np.nanmax(self.high) > end:
-            lines += " Arrow: the interval goes on."
+            lines += " Arrow: the interval continues outside the picture."
         return lines
 
 
@@ -151,14 +151,14 @@ def _draw_on_rows(axes: Axes, values: FloatArray) -> Any:
 def shown_range(
     low: FloatArray, high: FloatArray, told: BoolArray, most_beyond: float = _BEYOND
 ) -> tuple[float, float]:
-    """Ends of an axis with zero: of all intervals that tell something, of others little more.
+    """Ends of an axis with zero: all informative intervals, and little more of the others.
 
     Parameters
     ----------
     low, high : (n,) arrays
         NaN where there is no interval.
     told : (n,) array of bool
-        Which of them tell something.
+        Which of them are informative.
     most_beyond : float
         How much more of others is shown, as a share of what these take.
     """

@@ -104,7 +104,7 @@ class FrontierPicture(Picture):
             handles += axes.fill(*self.region.T, color=FAINT, alpha=0.16, linewidth=0, gid="region")
             labels.append("achievable errors")
         dimensions = count(self.n_components, "dimension")
-        head(axes, f"What {dimensions} can do for the two groups", handles, labels)
+        head(axes, f"Achievable errors of the two groups with {dimensions}", handles, labels)
         write_beside(axes, self._named(axes), lines)
         return (axes,)
 
@@ -166,7 +166,7 @@ class FrontierPicture(Picture):
         ]
 
     def _n_inside(self, i: int) -> int:
-        """How many answers drawn later than the i-th lie at the same place; -1 stands for PCA."""
+        """How many answers drawn later than the i-th lie at the same place; -1 means PCA."""
         points = np.array([*self.answers.values()]).reshape(-1, 2)
         low, high = self._limits()
         place = self.plain if i < 0 else points[i]

@@ -32,7 +32,7 @@ class GroupLossPicture(Picture):
     groups : tuple of k str
     plain, fair : (k,) arrays
         Losses under ordinary PCA and under the criterion: those expected on new rows, or excess
-        losses on the rows of the fit. NaN where too few rows tell anything.
+        losses on the rows of the fit. NaN if there are too few rows.
     n_components : int
     name : str
         The criterion's.
@@ -116,7 +116,7 @@ class GroupLossPicture(Picture):
         plain_numbers((axes,), "x")
         d = self.n_components
         own = "its own best dimension" if d == 1 else f"its own best {d} dimensions"
-        title = f"What each group loses against {own}"
+        title = f"Loss of each group against {own}"
         head(axes, title, handles, labels, note=self._note(), beside=beside)
         return (axes,)
 
@@ -150,7 +150,7 @@ class GroupLossPicture(Picture):
         if self.status == "optimal":
             return f"Proven: no subspace has a smaller largest loss than that of {name}."
         if self.status == "estimated":
-            return "The lower bound is an estimate: it rests on eigenvectors found by iteration."
+            return "The lower bound is an estimate: it depends on eigenvectors found by iteration."
         if self.status == "unresolved":
             return "The gap to the lower bound is within the rounding error of these data."
         above = axis_number(float(f"{self.fair.max() - self.bound:.3g}"))

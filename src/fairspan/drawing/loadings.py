@@ -124,8 +124,8 @@ class LoadingsPicture(Picture):
         else:
             figure_of(axes).colorbar(image, ax=axes, label="loading")
         n_left = len(self.features) - len(values)
-        note = f"{n_left} features that take part less are left out." if n_left else ""
-        head(axes, "What the components are made of", note=note, beside=beside)
+        note = f"{n_left} features with smaller loadings are left out." if n_left else ""
+        head(axes, "Loadings of the components", note=note, beside=beside)
         return (axes,)
 
     def _draw_images(self, axes: Axes) -> Sequence[Axes]:

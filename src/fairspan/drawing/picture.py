@@ -95,7 +95,7 @@ def _are(number: int) -> str:
 class Display(Protocol):
     """A picture of a fitted model: what is drawn, as a table, and how it is drawn.
 
-    A display that can be asked for by name is made by a function that takes a fitted FairPCA, whose
+    A display that can be requested by name is made by a function that takes a fitted FairPCA, whose
     `moments_` are those of the rows that it was fitted on.
     """
 

@@ -29,7 +29,7 @@ def graph_bytes(projection: "Projection", dtype: str) -> bytes:
     """
     if dtype not in ("float64", "float32"):
         raise InvalidParameter(
-            f"dtype is {dtype!r}", "Allowed are 'float64' and 'float32'", "Use 'float64'"
+            f"dtype is {dtype!r}", "Allowed: 'float64' and 'float32'", "Use 'float64'"
         )
     onnx = imported("onnx", "onnx", "Writing a graph")
     helper, outside = onnx.helper, onnx.TensorProto.DOUBLE

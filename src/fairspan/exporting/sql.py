@@ -33,7 +33,7 @@ def select_of(projection: "Projection", table: str) -> str:
     if names is None:
         raise Incompatible(
             "The features of the model have no names, and SQL names columns",
-            "Allowed are models that were fitted on tables with named columns",
+            "Allowed: models that were fitted on tables with named columns",
             "Fit on a data frame or a file",
         )
     p = len(names)
@@ -54,7 +54,7 @@ def _quoted(name: str) -> str:
     if not isinstance(name, str) or not name or "\0" in name:
         raise InvalidParameter(
             f"{name!r} names a column or a table",
-            "Allowed in SQL are names of one letter or more, without the character NUL",
+            "Allowed in SQL: names of one letter or more, without the character NUL",
             "Rename it",
         )
     return '"' + name.replace('"', '""') + '"'

@@ -66,7 +66,7 @@ def html_table(
 
 
 def first_and_last(rows: Sequence[Row], most: int, what: str) -> list[Row]:
-    """All rows, or the first and last of them around a remark that tells how many there are.
+    """All rows, or the first and last of them around a remark that says how many there are.
 
     Examples
     --------

@@ -79,7 +79,7 @@ def spoken(name: str) -> str:
 
 
 def called(name: str) -> str:
-    """A name from the data, without its middle if it is very long; or what stands for none.
+    """A name from the data, without its middle if it is very long; or the text for a missing name.
 
     Examples
     --------

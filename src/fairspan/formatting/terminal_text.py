@@ -61,7 +61,7 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def cut_names(names: Sequence[str], width: int) -> list[str] | None:
-    """Names of at most `width` columns, cut at the end, or in the middle if that tells more apart.
+    """Names of at most `width` columns, cut at the end, or in the middle to keep more distinct.
 
     None if names that differ would look the same either way.
 

@@ -1,4 +1,4 @@
-"""What the matrices of groups take, told from their shape before any of them is made."""
+"""The memory of the groups' matrices, computed from their shape before any of them is made."""
 
 import os
 from contextlib import suppress
@@ -28,20 +28,11 @@ def bytes_of_moments(n_groups: int, n_features: int) -> int:
     return _AT_ONCE * _BYTES_OF_A_NUMBER * n_groups * n_features**2
 
 
-def seconds_of_products(n_rows: int, n_features: int) -> float:
-    """Roughly how long all products of two features take over so many rows, on one core.
-
-    Examples
-    --------
-    >>> seconds_of_products(1_000_000, 1000)
-    100.0
-    """
-    return 2.0 * n_rows * float(n_features) ** 2 / _STEPS_A_SECOND
-
-
 def tell_if_long(n_rows: int | None, n_features: int) -> None:
     """Warn beforehand where a machine like this makes the moments of rows for over a minute."""
-    seconds = seconds_of_products(n_rows or 0, n_features) / (os.cpu_count() or 1)
+    # n p^2 multiplications and as many additions, shared by all cores.
+    n_steps = 2.0 * (n_rows or 0) * float(n_features) ** 2
+    seconds = n_steps / _STEPS_A_SECOND / (os.cpu_count() or 1)
     if seconds > _LONG_SECONDS:
         warn(
             f"Moments of {n_rows:,} rows and {n_features:,} features take a machine like this "
@@ -86,7 +77,7 @@ def check_memory(n_groups: int, n_features: int, max_memory: int | None = None) 
         f"Matrices of {n_groups:,} group(s) and {n_features:,} features take about "
         f"{in_units(needed)} while they are made, and one eigenproblem of that size takes a core "
         f"about {_in_time(seconds)}",
-        f"Allowed is {in_units(most)}: "
+        f"Allowed: {in_units(most)}: "
         + ("what this machine has" if max_memory is None else "max_memory"),
         "Choose fewer features or groups; or fit the rows themselves, sparse or fewer than 0.8 p, "
         "which needs no matrices; or allow more with GroupMoments.from_rows(max_memory=BYTES) "

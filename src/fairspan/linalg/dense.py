@@ -79,7 +79,7 @@ class LeadingSubspace:
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """The whole decomposition of a symmetric matrix, which serves every number of components.
+    """The whole decomposition of a symmetric matrix, for every number of components.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ def leading_subspace(
     if not 1 <= n_components <= n_features:
         raise InvalidParameter(
             f"n_components is {n_components}",
-            f"Allowed is 1 to the number of features, {n_features}",
+            f"Allowed: 1 to the number of features, {n_features}",
             "Choose a number in that range",
         )
     few = n_components < _PARTIAL_UP_TO_SHARE * n_features
@@ -167,7 +167,7 @@ def leading_subspace(
         values, vectors = _largest(matrix, n_components + 1)
         size = float(np.abs(matrix).sum(axis=0).max())
         tolerance = max(tie_tolerance, TIE_TOLERANCE * size)
-        # On a near multiple of the identity LAPACK may return fewer than asked for.
+        # On a near multiple of the identity LAPACK may return fewer than requested.
         if len(values) > n_components and not is_graded(float(values[0]), float(values[-1])):
             found = LeadingSubspace.of(values, vectors, n_components, tolerance)
             if not found.is_tied:
@@ -204,13 +204,13 @@ def _checked(matrix: FloatArray) -> FloatArray:
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise InvalidInput(
             f"The matrix has shape {matrix.shape}",
-            "Allowed is a square symmetric matrix",
+            "Allowed: a square symmetric matrix",
             "Pass a second moment matrix of shape (p, p)",
         )
     if not np.isfinite(matrix).all():
         raise InvalidInput(
             "The matrix holds NaN or infinity",
-            "Allowed are finite numbers",
+            "Allowed: finite numbers",
             "Rescale the columns if their squares overflow (values beyond 1e150)",
         )
     return matrix

@@ -8,9 +8,9 @@ over the gap alone.
 
 The error that a subspace leaves is a sum of small eigenvalues. Taken as the trace less the sum of
 the largest ones it can be wrong by more than itself: by 400 % where one column is 1e8 times as
-large as the others. Here the largest s eigenvectors X are split off, and with U their complement,
-N = U'MU, R = X'MU and theta the least eigenvalue of X'MX, the sum of the smallest eigenvalues of M
-is at least that of N less tr R'(X'MX - lambda_1(N) I)^-1 R, for any s with theta > lambda_1(N).
+large as the others. Here the largest s eigenvectors X are split off. Let U be their complement, N
+= U'MU, R = X'MU, and theta the least eigenvalue of X'MX. For any s with theta > lambda_1(N), the
+sum of the smallest eigenvalues of M is at least that of N less tr R'(X'MX - lambda_1(N) I)^-1 R.
 """
 
 from typing import NamedTuple

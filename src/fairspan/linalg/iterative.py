@@ -162,7 +162,7 @@ def leading_subspace_of(
 def orthonormal_beside(basis: FloatArray, columns: FloatArray) -> FloatArray:
     """Orthonormal basis of what (p, m) columns add to a (p, r) orthonormal basis.
 
-    Directions that add nothing but rounding are left out.
+    Directions that add only rounding are left out.
 
     Examples
     --------

@@ -208,13 +208,13 @@ def signed_bias(
     if not callable(predict):
         raise InvalidType(
             "predict is neither a function nor a model with a method predict",
-            "Allowed is what gives one label for each row of X",
+            "Allowed: what gives one label for each row of X",
             "Pass model.predict",
         )
     if isinstance(X, str | PathLike):
         raise InvalidType(
             f"X is the path {str(X)!r}",
-            "Allowed are rows in memory, of the kind that predict takes",
+            "Allowed: rows in memory, of the kind that predict takes",
             "Read the file into a data frame first",
         )
     frame = frame_of(X)
@@ -257,6 +257,6 @@ def _check_predictions(predictions: Any, n_rows: int) -> None:
     if shape != (n_rows,):
         raise InvalidInput(
             f"predict(X) has shape {shape} for {n_rows} rows",
-            "Allowed is one label for each row, in one dimension",
+            "Allowed: one label for each row, in one dimension",
             "Pass predict rather than predict_proba, or wrap it in a function that returns labels",
         )

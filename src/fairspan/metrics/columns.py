@@ -7,19 +7,12 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.groups import (
-    CodedLabels,
-    Label,
-    LabelCoder,
-    Scalar,
-    in_order,
-    listed,
-    plain_labels,
-)
+from fairspan.rows.coded_labels import CodedLabels, LabelCoder, in_order
+from fairspan.rows.groups import Label, Scalar, listed, plain_labels
 from fairspan.rows.labels import check_index, labels_of
 from fairspan.typing import IntegerArray
 
-_ALLOWED = "Allowed is one outcome for each row: text, numbers or truth values, none missing"
+_ALLOWED = "Allowed: one outcome for each row: text, numbers or truth values, none missing"
 
 
 def coded_groups(
@@ -59,13 +52,13 @@ def coded_groups(
     ):
         raise InvalidInput(
             f"{name} is {groups!r}",
-            "Allowed is one group label for each row, or a column for each of several attributes",
+            "Allowed: one group label for each row, or a column for each of several attributes",
             f"Pass {name} as a list, array, series or data frame",
         )
     if len(groups) != n_rows:
         raise InvalidInput(
             f"The lengths differ: {n_rows} rows in {beside_name}, {len(groups)} in {name}",
-            "Allowed is one group label for each row",
+            "Allowed: one group label for each row",
             "Take both from the same rows",
         )
     try:
@@ -73,7 +66,7 @@ def coded_groups(
     except InvalidInput as error:  # it says X, whatever the rows are called here
         raise InvalidInput(
             f"{beside_name} and {name} carry the same index in different orders",
-            "Allowed are values in the order of the rows (they are matched by position)",
+            "Allowed: values in the order of the rows (they are matched by position)",
             f"Reorder with {name}.loc[{beside_name}.index]",
         ) from error
     coder = LabelCoder()
@@ -106,7 +99,7 @@ def coded_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], IntegerA
     """
     values = _values(labels, name)
     if not values:
-        raise InvalidInput(f"{name} is empty", "Allowed is at least one row", "Pass the rows")
+        raise InvalidInput(f"{name} is empty", "Allowed: at least one row", "Pass the rows")
     try:
         met = {value: index for index, value in enumerate(dict.fromkeys(values))}
     except TypeError as error:
@@ -125,7 +118,7 @@ def _crossed(columns: Mapping[Any, Any], name: str) -> list[tuple[Any, ...]]:
     if len(lengths) != 1 or lengths == [0]:
         raise InvalidInput(
             f"The columns of {name} have lengths {listed(lengths)}",
-            "Allowed is at least one column, all of the same length",
+            "Allowed: at least one column, all of the same length",
             "Take all columns from the same rows",
         )
     return list(zip(*columns.values(), strict=True))
@@ -151,7 +144,7 @@ def _values(labels: Any, name: str) -> list[Any]:
     if array.ndim != 1:
         raise InvalidInput(
             f"{name} is of type {type(labels).__name__} and shape {array.shape}",
-            "Allowed is one dimension: one outcome for each row",
+            "Allowed: one dimension: one outcome for each row",
             "Pass a single column; of scores for several classes take argmax(axis=1) first",
         )
     # As plain numbers, dates would pass for outcomes.

@@ -117,16 +117,16 @@ def mmd(
         few = [label for label, count in zip(groups, counts, strict=True) if count < 2]
         raise InvalidInput(
             f"The group(s) {listed(few)} have one row each" if few else "All rows are of one group",
-            "Allowed are two groups or more, of two rows or more",
+            "Allowed: two groups or more, of two rows or more",
             "Leave such groups out, or check the group column",
         )
     if bandwidth is not None and not bandwidth > 0:
         raise InvalidParameter(
-            f"bandwidth is {bandwidth!r}", "Allowed are numbers above zero", "Leave it out"
+            f"bandwidth is {bandwidth!r}", "Allowed: numbers above zero", "Leave it out"
         )
     if n_permutations < 0:
         raise InvalidParameter(
-            f"n_permutations is {n_permutations}", "Allowed are 0 and more", "Choose 199"
+            f"n_permutations is {n_permutations}", "Allowed: 0 and more", "Choose 199"
         )
     random = generator_of(random_state)
     width = _median_distance(rows, random) if bandwidth is None else float(bandwidth)

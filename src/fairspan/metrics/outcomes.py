@@ -132,7 +132,7 @@ class OutcomesByGroup:
         if len(self.groups) < 2:
             raise InvalidInput(
                 f"All rows belong to one group, {self.groups[0]!r}",
-                "Allowed are two groups or more",
+                "Allowed: two groups or more",
                 "Check the group column, or the filter that made these rows",
             )
 

@@ -1,4 +1,4 @@
-"""Leakage: how well a linear classifier tells the groups apart in a representation."""
+"""Leakage: how well a linear classifier separates the groups in a representation."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,14 +26,14 @@ def leakage(
     *,
     classifier: Any = None,
 ) -> float:
-    """Measure how well a classifier tells the groups apart on held-out rows.
+    """Measure how well a classifier separates the groups on held-out rows.
 
     Delta(F_Lin) = max over thresholds t of abs(P(s(z) <= t | a) - P(s(z) <= t | b)), where s is
-    the score of a linear classifier trained to tell group a from group b (Olfat and Aswani 2019;
-    Vu et al. 2022, Table 4): the Kolmogorov-Smirnov statistic of the groups' scores. With more
-    than two groups, each is told from all the others, and the largest counts. Zero says that no
-    threshold on this score treats the groups differently, one that the groups are separated. By
-    chance alone it is about 1 / sqrt(rows) of the smaller held-out group.
+    the score of a linear classifier trained to separate group a from group b (Olfat and Aswani
+    2019; Vu et al. 2022, Table 4): the Kolmogorov-Smirnov statistic of the groups' scores. With
+    more than two groups, each is separated from all others, and the largest value is returned.
+    Zero says that no threshold on this score treats the groups differently, one that the groups
+    are separated. By chance alone it is about 1 / sqrt(rows) of the smaller held-out group.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ def leakage(
         Held-out rows; columns of frames are matched by name.
     sensitive_features_test : as sensitive_features_train, for the held-out rows
     classifier : scikit-learn classifier, optional
-        What tells the groups apart, by its `decision_function` or else its `predict_proba`. It is
-        cloned, not fitted itself. The default is linear, see the notes.
+        A classifier of the groups, used by its `decision_function`, or else its `predict_proba`.
+        It is cloned, not fitted itself. The default is linear, see the notes.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def leakage(
     if train.shape[1] != test.shape[1]:
         raise InvalidInput(
             f"Z_train has {train.shape[1]} columns, Z_test {test.shape[1]}",
-            "Allowed is the same representation of both",
+            "Allowed: the same representation of both",
             "Transform both with the same fitted model",
         )
     groups, train_codes = coded_groups(
@@ -129,7 +129,7 @@ def _scorer(
     elif not (hasattr(classifier, "decision_function") or hasattr(classifier, "predict_proba")):
         raise InvalidType(
             f"classifier is {classifier!r}",
-            "Allowed is a scikit-learn classifier with decision_function or predict_proba",
+            "Allowed: a scikit-learn classifier with decision_function or predict_proba",
             "Leave it out for a linear one",
         )
 
@@ -167,7 +167,7 @@ def _check_groups(groups: tuple[Label, ...], held_out: tuple[Label, ...]) -> Non
     if len(groups) < 2:
         raise InvalidInput(
             f"All rows of sensitive_features_train belong to one group, {groups[0]!r}",
-            "Allowed are two groups or more",
+            "Allowed: two groups or more",
             "Check the group column, or the filter that made these rows",
         )
     unknown = [label for label in held_out if label not in groups]
@@ -181,6 +181,6 @@ def _check_groups(groups: tuple[Label, ...], held_out: tuple[Label, ...]) -> Non
     if missing:
         raise InvalidInput(
             f"sensitive_features_test holds no rows of {listed(missing)}",
-            "Allowed are held-out rows of every group",
+            "Allowed: held-out rows of every group",
             "Split the rows so that each group is in both parts",
         )

@@ -1,6 +1,6 @@
 """The projection that a model makes, found by what it does to rows: x to D E (x - mean) + mean.
 
-Nothing is asked of the model but ``transform`` and ``inverse_transform``, each of which must be
+The model only needs ``transform`` and ``inverse_transform``, each of which must be
 affine at every distance from its origin, and together leave what they brought back as it is.
 """
 

@@ -20,7 +20,7 @@ FAR = (1.0, 1e3, 1e6)
 # Of numbers that are equal but for rounding, also where a step computes in single precision.
 SAME = 1e-6
 ALLOWED_MODELS = (
-    "Allowed are fitted models with transform and inverse_transform, such as a PCA, a FairPCA or a "
+    "Allowed: fitted models with transform and inverse_transform, such as a PCA, a FairPCA or a "
     "pipeline that begins with them, a FairSubspace, the name of a file that save wrote, or a "
     "(d, p) array with orthonormal rows"
 )
@@ -109,7 +109,7 @@ def part_of(model: Any, n_features: int | None = None) -> Part:
             raise _not_fitted(model)
         raise InvalidInput(
             f"The {type(model).__name__} does not say how many features it takes",
-            "Allowed are models with n_features_in_, or models beside rows",
+            "Allowed: models with n_features_in_, or models beside rows",
             "Set n_features_in_, or pass the model to fairspan.audit with rows",
         )
     width, fitted = int(known), max(filter(None, map(_rows_of, steps)), default=None)
@@ -157,7 +157,7 @@ def _steps_of(model: Any) -> list[Any]:
         raise InvalidInput(
             f"The first step of the pipeline, {name!r}, is {kind_of(first)}, which has no "
             "inverse_transform",
-            "Allowed are pipelines that begin with steps that bring rows back",
+            "Allowed: pipelines that begin with steps that bring rows back",
             "Audit the steps after it on the rows that it makes: model[1:] and "
             "model[:1].transform(X)",
         )

@@ -24,11 +24,12 @@ from fairspan.moments.group_statistics import (
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.rows.engines import folded
-from fairspan.rows.folds import FoldedLabels, Folds
+from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.labels import Labels
 from fairspan.rows.protocol import Rows, RowSource
 from fairspan.rows.sparse import SparseRows
+from fairspan.typing import IndexArray
 
 # Numbers (2 GB) that the matrices of all groups in all folds may take.
 MOST_NUMBERS = 2**28
@@ -92,23 +93,25 @@ class SparseFolds:
     Attributes
     ----------
     rows : SparseRows
-    labels : FoldedLabels
-        Of all rows.
+    grouped : SparseRows
+        The same without the clusters that their labels may have.
+    folds : (n,) array of int
     whole : SparseMoments
     """
 
     rows: SparseRows
-    labels: FoldedLabels
+    grouped: SparseRows
+    folds: IndexArray
     whole: SparseMoments
 
     @property
     def n_folds(self) -> int:
         """K, the number of folds that have rows."""
-        return len(np.unique(self.labels.folds))
+        return len(np.unique(self.folds))
 
     def without(self, fold: int) -> SparseMoments:
         """Of all rows but those of a fold; groups that are in no other fold are missing."""
-        return SparseMoments.of_rows(_some(self.rows, self.labels, self.labels.folds != fold))
+        return SparseMoments.of_rows(self.grouped.at(np.flatnonzero(self.folds != fold)))
 
 
 def fold_moments(
@@ -154,9 +157,9 @@ def sparse_folds(rows: SparseRows, folds: Folds, limit: GroupLimit = USUAL_LIMIT
     rows = rows.complete()
     assert rows.labels is not None
     labels = folds.of_rows(rows.labels.between(0, rows.n_rows), 0)
-    everyone = np.ones(rows.n_rows, dtype=bool)
-    whole = SparseMoments.of_rows(_some(rows, labels, everyone), limit)
-    return SparseFolds(rows, labels, whole)
+    of_groups = Labels(rows.n_rows, lambda start, stop: labels.groups[start:stop])
+    grouped = replace(rows, labels=of_groups)
+    return SparseFolds(rows, grouped, labels.folds, SparseMoments.of_rows(grouped, limit))
 
 
 def affordable_folds(
@@ -227,14 +230,3 @@ def _sum(parts: Sequence[GroupStatistics | None]) -> GroupMoments:
         check_mergeable(first, other)
     groups = joined(group for part in (first, *others) for group in part.groups)
     return GroupMoments.of(replace(first, groups=groups, intake=EVERY_ROW))
-
-
-def _some(rows: SparseRows, labels: FoldedLabels, chosen: np.ndarray) -> SparseRows:
-    index = np.flatnonzero(chosen)
-    groups = labels.groups[index]
-    return replace(
-        rows,
-        matrix=rows.matrix[index],
-        labels=Labels(len(index), lambda start, stop: groups[start:stop]),
-        weights=None if rows.weights is None else rows.weights[index],
-    )

@@ -258,12 +258,13 @@ def packed(moments: GroupStatistics) -> Contents:
     if moments.has_labels:
         header["n_label_columns"] = 1
     shape = (len(groups), moments.n_features)
+    lower = np.tri(moments.n_features, dtype=bool)
     arrays: dict[str, AnyArray] = {
         "counts": np.array([group.count for group in groups], dtype=np.int64),
         "weights": np.array([group.weight for group in groups], dtype=np.float64),
         "means": np.array([group.mean for group in groups], dtype=np.float64).reshape(shape),
-        "triangles": np.array([_triangle(group.scatter) for group in groups]).reshape(
-            len(groups), moments.n_features * (moments.n_features + 1) // 2
+        "triangles": np.array([group.scatter[lower] for group in groups]).reshape(
+            len(groups), np.count_nonzero(lower)
         ),
     }
     return header, arrays
@@ -313,11 +314,6 @@ def to_bytes(moments: GroupStatistics) -> bytes:
 def from_bytes(contents: bytes) -> GroupStatistics:
     """Read what :func:`to_bytes` gave; raises CorruptFile as :func:`unpacked` does."""
     return unpacked(archive_of_bytes(contents, MOMENTS), "The archive that was received")
-
-
-def _triangle(scatter: FloatArray) -> FloatArray:
-    """What is on and below the diagonal, row by row."""
-    return np.asarray(scatter[np.tri(len(scatter), dtype=bool)])
 
 
 def _square(triangle: FloatArray, n_features: int) -> FloatArray:

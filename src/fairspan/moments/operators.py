@@ -16,7 +16,6 @@ from fairspan.linalg import (
     IterativeSubspace,
     LeadingSubspace,
     SolvedMixtures,
-    cholesky_ceiling,
     leading_subspace,
     leading_subspace_of,
     root_mean_squares,
@@ -220,15 +219,6 @@ class DenseSecondMoments:
         """How many leading vectors are found with d of them, for a gap to what follows."""
         share = 0 if self.iterates(n_components) else n_components // _GUARDED_SHARE
         return min(n_components + max(GUARD, share), self.n_features)
-
-    def ceiling_beside(
-        self, weights: FloatArray, basis: FloatArray, image: FloatArray, level: float
-    ) -> float | None:
-        """Proven bound, near a level, on the eigenvalues of a mixture beside a (p, m) subspace.
-
-        None if there are eigenvalues above the level, or rounding forbids to tell.
-        """
-        return cholesky_ceiling(self.mixture(weights), basis, image, level, self.size(weights))
 
     def squared_norm(self, weights: FloatArray) -> float:
         """Squared Frobenius norm of sum_g weights_g S_g."""

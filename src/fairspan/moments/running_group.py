@@ -7,8 +7,9 @@ from scipy.linalg import blas
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.group_statistics import OneGroup
+from fairspan.rows.coded_labels import LabelCoder, side_by_side
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
-from fairspan.rows.groups import Label, LabelCoder, side_by_side
+from fairspan.rows.groups import Label
 from fairspan.rows.protocol import RowBlock
 from fairspan.typing import FloatArray, IndexArray
 

@@ -1,1 +1,1 @@
-"""How far long work has come: stages that are told, and a line that shows them."""
+"""Progress of long work: stages that report it, and a line that shows it."""

@@ -52,7 +52,7 @@ class ProgressLine:
                 self.hide()
 
     def changed(self, n_eigenproblems: int = 0) -> None:
-        """Write the line anew, if it is time."""
+        """Write the line again, if it is time."""
         with self._lock:
             if not self._open:
                 return

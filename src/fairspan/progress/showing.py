@@ -1,4 +1,4 @@
-"""Where progress is shown: on a terminal, in a notebook, or wherever somebody wants the line."""
+"""Where progress is shown: on a terminal, in a notebook, or by a function of the user."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
-"""What takes long says so here, whoever listens: one small protocol for reading and computing.
+"""Long reading and computing reports its progress here, through one small protocol.
 
-Where nobody listens, a stage costs a look at one variable.
+Without a listener, a stage only reads one variable.
 """
 
 from collections.abc import Iterator, Sequence
@@ -100,7 +100,7 @@ _LISTENER: ContextVar[Listener | None] = ContextVar("progress", default=None)
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Tell a listener of all stages inside."""
+    """Report all stages inside to a listener."""
     before = _LISTENER.set(listener)
     try:
         yield
@@ -114,7 +114,7 @@ def is_listening() -> bool:
 
 
 def eigenproblems_solved(number: int = 1) -> None:
-    """Tell that eigenproblems were solved, for the stage that is under way."""
+    """Report that eigenproblems were solved, for the current stage."""
     listener = _LISTENER.get()
     if listener is not None:
         listener.changed(number)

@@ -217,7 +217,7 @@ def _fit(column: Target, basis: FloatArray, names: Sequence[str]) -> _Fit:
     if fit.degrees_of_freedom < 1:
         raise InvalidInput(
             f"There are {fit.n} rows for {len(names) + 1} coefficients, the intercept among them",
-            "Allowed are more rows than coefficients, or no residual variance can be told",
+            "Allowed: more rows than coefficients, or no residual variance can be told",
             "Use more rows, fewer features, or principal components",
         )
     return fit
@@ -235,7 +235,7 @@ def _matched(model: FairSubspace, column: Target) -> IntegerArray:
     if not fits:
         raise InvalidInput(
             f"The subspace is of {model.n_features} features{shown[0]}",
-            f"Allowed are the {len(column.features)} columns besides the target{shown[1]}",
+            f"Allowed: the {len(column.features)} columns besides the target{shown[1]}",
             "Fit the subspace on the columns of the moments without the target",
         )
     if mine is None or theirs is None:

@@ -83,7 +83,7 @@ def factored(
     if still.any():
         raise InvalidInput(
             f"These do not vary: {_joined(names, np.flatnonzero(still))}",
-            "Allowed are features that vary; the intercept stands for a constant",
+            "Allowed: features that vary; the intercept is the constant",
             "Leave them out",
         )
     deviations = np.sqrt(variances)
@@ -110,7 +110,7 @@ def _dependent(
     more = f"; and {len(said) - _MOST_NAMED} more" if len(said) > _MOST_NAMED else ""
     return InvalidInput(
         f"The features are linearly dependent: {'; '.join(said[:_MOST_NAMED])}{more}",
-        "Allowed are features of which none is a linear function of the others and a constant",
+        "Allowed: features of which none is a linear function of the others and a constant",
         "Leave out the columns named first, or regress on principal components",
     )
 

@@ -89,7 +89,7 @@ class LeastSquares:
         if rows.shape[1] != len(self.coefficients):
             raise InvalidInput(
                 f"X has {rows.shape[1]} columns",
-                f"Allowed are the {len(self.coefficients)} features, without the target",
+                f"Allowed: the {len(self.coefficients)} features, without the target",
                 "Pass the columns that it was fitted on",
             )
         return np.asarray(rows @ self.coefficients + self.intercept)
@@ -156,20 +156,20 @@ class Target:
         if not holds_matrices(moments):
             raise InvalidType(
                 f"moments is a {type(moments).__name__}",
-                "Allowed is a GroupMoments of all columns, the target among them",
+                "Allowed: a GroupMoments of all columns, the target among them",
                 "Make it with GroupMoments.from_rows, or matrices() of moments that refer to rows",
             )
         found = cls(moments, _position(moments, target), target)
         if moments.n_features < 2:
             raise InvalidInput(
                 "The target is the only column",
-                "Allowed are moments of the target and at least one feature",
+                "Allowed: moments of the target and at least one feature",
                 "Make the moments of all columns",
             )
         if moments.standard_deviations[found.position] == 0:
             raise InvalidInput(
                 f"The target {target!r} has the same value in all rows",
-                "Allowed is a column that varies",
+                "Allowed: a column that varies",
                 "Choose another column",
             )
         return found
@@ -216,7 +216,7 @@ def _position(moments: GroupMoments, target: str | int) -> int:
     if isinstance(target, bool) or not isinstance(target, str | SupportsIndex):
         raise InvalidType(
             f"target is {target!r}",
-            "Allowed is the name of a column or its position",
+            "Allowed: the name of a column or its position",
             f"The moments have {columns}",
         )
     position = p if isinstance(target, str) else index(target)

@@ -12,18 +12,18 @@ def refuse_overwriting(out: Path, *inputs: Path | str) -> None:
     if out.exists() and not out.is_file():
         raise InvalidParameter(
             f"The output {out} is not an ordinary file",
-            "Allowed is a new name, or a file to be replaced",
+            "Allowed: a new name, or a file to be replaced",
             "Choose another name",
         )
     if any(_holds(path, out) for path in inputs if isinstance(path, Path)):
         raise InvalidParameter(
             f"The output {out} is also an input, or lies in the folder that is read",
-            "Allowed is another name",
+            "Allowed: another name",
             "Choose another name",
         )
     if not out.parent.is_dir():
         raise InvalidParameter(
-            f"There is no folder {out.parent}", "Allowed is a folder that exists", "Make it first"
+            f"There is no folder {out.parent}", "Allowed: a folder that exists", "Make it first"
         )
 
 

@@ -62,7 +62,7 @@ def write_report(
 ) -> dict[str, Any]:
     """Write a web page: what PCA does to each group, and what fair criteria change and cost.
 
-    The page is one HTML file that asks for nothing outside itself. The same rows and settings give
+    The page is one HTML file that loads nothing else. The same rows and settings give
     the same bytes. Needs the extra `report`.
 
     Parameters
@@ -107,7 +107,7 @@ def write_report(
         Pictures beside those of every page, such as "loadings", of the main answer; or displays
         that were made already. `frame()` of each is among the facts.
     folds : int or None
-        Parts of the rows, each of which stands for new rows, as in :func:`fairspan.audit`; None for
+        Number of folds for cross-fitting, as in :func:`fairspan.audit`; None for
         figures on the rows alone.
     level : float
         Of the intervals, above 0.5 and below 1.
@@ -199,7 +199,7 @@ def write_report(
 def with_displays(
     facts: dict[str, Any], moments: GroupMoments, settings: ReportSettings
 ) -> list[tuple[str, Display]]:
-    """The displays that were asked for, by their names; what they show is added to the facts."""
+    """The displays that were requested, by their names; what they show is added to the facts."""
     shown = []
     fair = None
     for each in settings.displays:
@@ -262,7 +262,7 @@ def check_can_write(path: str | os.PathLike[str], X: Any = None) -> None:
     if not isinstance(path, str | os.PathLike):
         raise InvalidType(
             f"path is {kind_of(path)}",
-            "Allowed is the path of a file",
+            "Allowed: the path of a file",
             'Pass the name of the page first, such as write_report("report.html", X, ...)',
         )
     is_file = isinstance(X, str | os.PathLike) and Path(X).exists()
@@ -273,7 +273,7 @@ def _opened(X: Any, sensitive_features: Any, labels: Any, sample_weight: Any) ->
     if X is None:
         raise InvalidInput(
             "write_report received neither X nor moments",
-            "Allowed are rows (X and sensitive_features), or moments in their place",
+            "Allowed: rows (X and sensitive_features), or moments in their place",
             "Pass X and sensitive_features to get intervals",
         )
     return rows_beside(X, sensitive_features, {"labels": labels}, sample_weight)
@@ -285,7 +285,7 @@ def _check_moments(
     if any(each is not None for each in (X, sensitive_features, labels, sample_weight)):
         raise InvalidInput(
             "write_report received moments, and rows, groups or weights beside them",
-            "Allowed are rows (X and sensitive_features), or moments in their place",
+            "Allowed: rows (X and sensitive_features), or moments in their place",
             "Pass one of these; rows give intervals",
         )
     if not holds_matrices(moments):
@@ -306,13 +306,13 @@ def _check_test(models: Any, test: Any) -> None:
     if test is not None and models is None:
         raise InvalidInput(
             "test was given without models",
-            "Allowed are held-out rows beside fitted models, which they judge",
+            "Allowed: held-out rows beside fitted models, which they judge",
             "Pass models=..., or leave out test",
         )
     if test is not None and not (isinstance(test, tuple) and len(test) == 2):
         raise InvalidType(
             f"test is {kind_of(test)}",
-            "Allowed is a tuple of X and sensitive_features",
+            "Allowed: a tuple of X and sensitive_features",
             "Pass test=(X_test, groups_test)",
         )
 
@@ -320,4 +320,4 @@ def _check_test(models: Any, test: Any) -> None:
 def _check_names(name: object, title: object) -> None:
     for what, text in (("name", name), ("title", title)):
         if text is not None and not isinstance(text, str):
-            raise InvalidType(f"{what} is {kind_of(text)}", "Allowed is text", "Pass text")
+            raise InvalidType(f"{what} is {kind_of(text)}", "Allowed: text", "Pass text")

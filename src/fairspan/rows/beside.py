@@ -11,8 +11,9 @@ from typing import Any
 from fairspan.errors import InvalidInput
 from fairspan.rows.arrays import RowsInMemory
 from fairspan.rows.checks import check_columns
+from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.frames import frame_of
-from fairspan.rows.groups import CodedLabels, listed
+from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone, Labels, labels_of
 from fairspan.rows.protocol import OnMissing, Rows
 from fairspan.rows.registry import is_opened, rows_of

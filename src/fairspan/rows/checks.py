@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
-from fairspan.rows.groups import CodedLabels, listed
+from fairspan.rows.coded_labels import CodedLabels
+from fairspan.rows.groups import listed
 from fairspan.rows.protocol import OnMissing, RowBlock
 from fairspan.typing import AnyArray, FloatArray
 

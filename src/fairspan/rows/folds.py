@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.rows.groups import CodedLabels, Label
+from fairspan.rows.coded_labels import CodedLabels
+from fairspan.rows.groups import Label
 from fairspan.typing import IndexArray
 
 # Constants of the generator splitmix64 (Steele, Lea and Flood 2014), which turns consecutive

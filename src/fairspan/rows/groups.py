@@ -1,4 +1,4 @@
-"""Group labels: which values may name a group, how they are ordered, coded and stored.
+"""Group labels: which values may name a group, how they are ordered and stored.
 
 A label is text, a whole number, a real number or a truth value, or a tuple of those where several
 attributes are crossed. Labels of one attribute must all be of one type: 1 and "1" in the same
@@ -7,235 +7,19 @@ column is a mistake that would silently make two groups.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
-from fairspan.typing import AnyArray, BoolArray, IndexArray
+from fairspan.errors import InvalidInput, InvalidType
+from fairspan.typing import AnyArray
 
 Scalar = str | bool | int | float
 Label = Scalar | tuple[Scalar, ...]
-
-Codes = IndexArray
-
-# Rows that nearly always show all labels of a block.
-_GLANCE = 256
-
-_ALLOWED = "Allowed are text, numbers and truth values, one type for each attribute"
+ALLOWED_LABELS = "Allowed are text, numbers and truth values, one type for each attribute"
 _TYPE_NAMES: dict[type, str] = {str: "text", bool: "truth value", int: "whole number"}
 _TYPE_NAMES |= {float: "real number"}
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
-
-
-@dataclass(frozen=True, eq=False)
-class CodedLabels:
-    """Labels of some rows: the distinct labels, and a code for each row.
-
-    Attributes
-    ----------
-    distinct : list of m labels
-        Different from each other, by type too; some may occur in no row.
-    codes : (r,) array of int
-        Position of each row's label among them.
-    """
-
-    distinct: list[Any]
-    codes: Codes
-
-    @classmethod
-    def of(cls, labels: Sequence[Any]) -> "CodedLabels":
-        """Code plain labels.
-
-        Examples
-        --------
-        >>> CodedLabels.of(["b", "a", "b"]).codes
-        array([0, 1, 0])
-        """
-        kinds = set(map(type, labels))
-        # Python takes 1, 1.0 and True for the same dictionary key.
-        keys: Sequence[Any] = labels
-        if len(kinds) > 1 or kinds & {tuple}:
-            keys = [(_kind_of(label), label) for label in labels]
-        try:
-            position = {key: index for index, key in enumerate(dict.fromkeys(keys))}
-        except TypeError:  # no labels at all, such as lists: the coder says so
-            return cls(list(labels), np.arange(len(labels)))
-        distinct = list(position) if keys is labels else [label for _, label in position]
-        return cls(distinct, np.fromiter(map(position.__getitem__, keys), np.intp, len(keys)))
-
-    @classmethod
-    def crossed(cls, columns: Sequence["CodedLabels"]) -> "CodedLabels":
-        """Tuples of one label from each column: their intersections."""
-        codes = np.zeros(len(columns[0]), dtype=np.intp)
-        for column in columns:
-            # Renumbered after each column, so that products of counts cannot overflow.
-            codes = np.unique(codes * len(column.distinct) + column.codes, return_inverse=True)[1]
-        rows = np.unique(codes, return_index=True)[1].tolist()
-        parts = [[column.distinct[column.codes[row]] for row in rows] for column in columns]
-        return cls(list(zip(*parts, strict=True)), codes)
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def __getitem__(self, rows: Any) -> "CodedLabels":
-        return CodedLabels(self.distinct, self.codes[rows])
-
-    def without_last_attribute(self) -> "CodedLabels":
-        """The labels without the last of the columns that were crossed.
-
-        Examples
-        --------
-        >>> CodedLabels.of([("a", 0), ("a", 1), ("b", 0)]).without_last_attribute().to_list()
-        ['a', 'a', 'b']
-        """
-        return CodedLabels.of(list(map(without_last_attribute, self.distinct)))[self.codes]
-
-    def to_list(self) -> list[Any]:
-        """The label of each row."""
-        return [self.distinct[code] for code in self.codes.tolist()]
-
-    @property
-    def n_present(self) -> int:
-        """How many of the distinct labels occur."""
-        return int(np.count_nonzero(_present(self)))
-
-    @property
-    def missing(self) -> BoolArray:
-        """Which rows have no label (None or NaN), shape (r,)."""
-        return np.array([_is_missing(label) for label in self.distinct], dtype=bool)[self.codes]
-
-
-class LabelCoder:
-    """Turns blocks of labels into whole-number codes, meeting new groups as they come.
-
-    Parameters
-    ----------
-    known : sequence of labels, optional
-        If given, only these groups are allowed, coded by their position.
-    """
-
-    def __init__(self, known: Sequence[Label] | None = None) -> None:
-        self._codes: dict[Label, int] = {}
-        self._kind: tuple[type, ...] | None = None
-        self._closed = False
-        if known is not None:
-            self.encode(CodedLabels.of(list(known)))
-            self._closed = True
-
-    @property
-    def labels(self) -> list[Label]:
-        """The groups met so far, by code."""
-        return list(self._codes)
-
-    def encode(self, labels: CodedLabels, first_row: int = 0) -> Codes:
-        """Codes of one block of labels.
-
-        Parameters
-        ----------
-        labels : CodedLabels of r rows
-        first_row : int
-            Number of the block's first row, for error messages.
-
-        Returns
-        -------
-        (r,) array of int
-
-        Raises
-        ------
-        InvalidInput
-            A label is missing, of a type that is not allowed, or of another type than before.
-        UnknownGroup
-            The coder is closed and a label is not among its groups.
-        """
-        present = _present(labels)
-        met = {}
-        # In the order of the rows, so that the same mistake gives the same message.
-        for index in _in_order_of_rows(labels.codes, np.flatnonzero(present)):
-            met[index] = self._code_of(labels, index, first_row)
-        if all(code == index for index, code in met.items()):
-            return labels.codes
-        codes = np.zeros(len(labels.distinct), dtype=np.intp)
-        codes[list(met)] = list(met.values())
-        return codes[labels.codes]
-
-    def _code_of(self, labels: CodedLabels, index: int, first_row: int) -> int:
-        label = labels.distinct[index]
-        if not isinstance(label, list):  # which is no label, and would become a tuple
-            label = _plain(label)
-        kind = _kind_of(label)
-        if kind == self._kind and not _has_nan(label) and label in self._codes:
-            return self._codes[label]
-
-        def row() -> int:  # only for an error: looking for the row is a pass over all of them
-            return first_row + int(np.argmax(labels.codes == index))
-
-        _check_kind(kind, label, row)
-        if self._closed:
-            raise self._unknown(label, row())
-        if self._kind not in (None, kind):
-            raise InvalidInput(
-                f"Group labels mix {_spell(self._kind)} with {_spell(kind)} "
-                f"(row {row()}: {label!r})",
-                _ALLOWED,
-                "Convert the column to one type, for example with astype(str)",
-            )
-        self._kind = kind
-        return self._codes.setdefault(label, len(self._codes))
-
-    def _unknown(self, label: Label, row: int) -> UnknownGroup:
-        return UnknownGroup(
-            f"The rows hold the group {label!r} (first in row {row})",
-            f"Known groups are {listed(self.labels)}",
-            "Check the group column for misspelt or new values, or fit again with that group",
-        )
-
-
-def _present(labels: CodedLabels) -> BoolArray:
-    """Which of the distinct labels occur."""
-    return np.bincount(labels.codes, minlength=len(labels.distinct)) > 0
-
-
-def _in_order_of_rows(codes: Codes, present: Codes) -> list[int]:
-    """Those codes that are present, by the row in which each comes first."""
-    # Nearly all blocks hold few labels, and looking at some rows finds them all.
-    start = list(dict.fromkeys(codes[:_GLANCE].tolist()))
-    if len(start) == len(present):
-        return start
-    return list(dict.fromkeys(codes.tolist()))
-
-
-def side_by_side(codes: Codes) -> tuple[Codes, list[tuple[int, slice]]]:
-    """An order that puts rows of one group side by side, and each group's code and place in it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> side_by_side(np.array([2, 0, 2]))
-    (array([1, 0, 2]), [(0, slice(0, 1, None)), (2, slice(1, 3, None))])
-    """
-    sizes = np.bincount(codes)
-    # Bytes are sorted by counting, not by comparing.
-    order = np.argsort(codes.astype(np.uint8) if len(sizes) <= 256 else codes, kind="stable")
-    present = np.flatnonzero(sizes)
-    ends = np.cumsum(sizes[present]).tolist()
-    places = map(slice, [0, *ends], ends)
-    return order, list(zip(present.tolist(), places, strict=False))
-
-
-def in_order(labels: CodedLabels) -> tuple[tuple[Any, ...], Codes]:
-    """Distinct labels in sorted order, and the code of each row among these.
-
-    Examples
-    --------
-    >>> in_order(CodedLabels.of(["b", "a", "b"]))
-    (('a', 'b'), array([1, 0, 1]))
-    """
-    order = sorted(range(len(labels.distinct)), key=labels.distinct.__getitem__)
-    position = np.empty(len(order), dtype=np.intp)
-    position[order] = np.arange(len(order))
-    return tuple(labels.distinct[place] for place in order), position[labels.codes]
 
 
 def without_last_attribute(label: Any) -> Any:
@@ -273,7 +57,7 @@ def plain_labels(groups: Iterable[Any]) -> list[Label]:
     >>> plain_labels(np.array([1, 2]))
     [1, 2]
     """
-    return [_plain(group) for group in groups]
+    return [plain_label(group) for group in groups]
 
 
 def spelled(label: Label) -> str:
@@ -312,7 +96,7 @@ def listed(labels: Sequence[Label], most: int = 12) -> str:
 
 def same_kind(left: Sequence[Label], right: Sequence[Label]) -> bool:
     """Whether two sets of labels are of the same type and number of attributes."""
-    return {_kind_of(label) for label in left} == {_kind_of(label) for label in right}
+    return {label_kind(label) for label in left} == {label_kind(label) for label in right}
 
 
 def kind_in_words(labels: Sequence[Label]) -> str:
@@ -323,30 +107,31 @@ def kind_in_words(labels: Sequence[Label]) -> str:
     >>> kind_in_words(["a", "b"]), kind_in_words([("a", 1)])
     ('text', '2 attributes (text, whole number)')
     """
-    kinds = [_kind_of(label) for label in labels[:1]]
-    return "".join(
-        f"{len(kind) - 1} attributes {_spell(kind)}" if kind[0] is tuple else _spell(kind)
-        for kind in kinds
-    )
+    kind = label_kind(labels[0])
+    spelled_types = spelled_kind(kind)
+    return f"{len(kind) - 1} attributes {spelled_types}" if kind[0] is tuple else spelled_types
 
 
-def _plain(value: Any) -> Any:
+def plain_label(value: Any) -> Any:
+    """A label in Python's own types."""
     if isinstance(value, tuple | list):
-        return tuple(_plain(part) for part in value)
+        return tuple(plain_label(part) for part in value)
     if isinstance(value, np.generic):
         return value.item()
     # Some indexing leaves scalars of pyarrow in a list.
     return value.as_py() if hasattr(value, "as_py") else value
 
 
-def _kind_of(label: Any) -> tuple[type, ...]:
+def label_kind(label: Any) -> tuple[type, ...]:
+    """The type of a label, and those of its attributes where it has several."""
     if type(label) is tuple:
         return (tuple, *map(type, label))
     return (type(label),)
 
 
-def _check_kind(kind: tuple[type, ...], label: Any, row: Callable[[], int]) -> None:
-    if _is_missing(label):
+def check_kind(kind: tuple[type, ...], label: Any, row: Callable[[], int]) -> None:
+    """Raise InvalidInput for a missing label, and InvalidType for what is no label."""
+    if is_missing(label):
         raise InvalidInput(
             f"The group label in row {row()} is missing (None or NaN)",
             "Allowed is a label for every row",
@@ -356,23 +141,26 @@ def _check_kind(kind: tuple[type, ...], label: Any, row: Callable[[], int]) -> N
         if part not in _TYPE_NAMES:
             raise InvalidType(
                 f"The group label in row {row()} is {label!r}, of type {part.__name__}",
-                _ALLOWED,
+                ALLOWED_LABELS,
                 "Convert the column, for example with astype(str)",
             )
 
 
-def _is_missing(label: Any) -> bool:
+def is_missing(label: Any) -> bool:
+    """Whether a label, or one of its attributes, is None or NaN."""
     parts = label if isinstance(label, tuple) else (label,)
     # pandas writes a missing text as NaN.
-    return _has_nan(label) or any(type(part).__name__ in _MISSING_TYPES for part in parts)
+    return has_nan(label) or any(type(part).__name__ in _MISSING_TYPES for part in parts)
 
 
-def _has_nan(label: Label) -> bool:
+def has_nan(label: Label) -> bool:
+    """Whether a label, or one of its attributes, is NaN."""
     parts = label if isinstance(label, tuple) else (label,)
     return any(isinstance(part, float) and math.isnan(part) for part in parts)
 
 
-def _spell(kind: tuple[type, ...]) -> str:
+def spelled_kind(kind: tuple[type, ...]) -> str:
+    """The types of a label in words."""
     if kind[0] is tuple:
         return "(" + ", ".join(_TYPE_NAMES[part] for part in kind[1:]) + ")"
     return _TYPE_NAMES[kind[0]]

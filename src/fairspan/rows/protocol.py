@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 
-from fairspan.rows.groups import CodedLabels
+from fairspan.rows.coded_labels import CodedLabels
 from fairspan.typing import FloatArray
 
 # Numbers in one block: large enough that a matrix product runs at full speed, small enough to stay

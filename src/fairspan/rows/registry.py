@@ -11,8 +11,8 @@ from fairspan.errors import InvalidInput, InvalidType
 from fairspan.registry import each_of
 from fairspan.rows.arrays import Arrays
 from fairspan.rows.checks import check_on_missing, check_width
+from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.files.file_rows import Files
-from fairspan.rows.groups import CodedLabels
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import (
     OnMissing,

@@ -7,7 +7,7 @@ import numpy as np
 from fairspan.errors import InvalidParameter
 from fairspan.rows.arrays import RowsInMemory
 from fairspan.rows.checks import check_columns
-from fairspan.rows.groups import CodedLabels, LabelCoder
+from fairspan.rows.coded_labels import CodedLabels, LabelCoder
 from fairspan.rows.labels import Labels
 from fairspan.rows.protocol import RowSource
 from fairspan.typing import AnyArray, FloatArray

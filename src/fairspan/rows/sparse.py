@@ -17,7 +17,7 @@ from fairspan.rows.checks import (
 )
 from fairspan.rows.labels import Labels, labels_of
 from fairspan.rows.protocol import OnMissing, Projection
-from fairspan.typing import AnyArray, FloatArray
+from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # A csr_array, for which scipy has no types.
 Csr = Any
@@ -61,13 +61,17 @@ class SparseRows(RowsInMemory):
         missing[row_numbers[np.isnan(self.matrix.data)]] = True
         if not missing.any():
             return self
-        kept = np.flatnonzero(~missing)
-        labels = self.labels.between(0, self.n_rows)[kept]
+        return self.at(np.flatnonzero(~missing))
+
+    def at(self, index: IndexArray) -> "SparseRows":
+        """Some of the rows, by their positions."""
+        assert self.labels is not None
+        labels = self.labels.between(0, self.n_rows)[index]
         return replace(
             self,
-            matrix=self.matrix[kept],
-            labels=Labels(len(kept), lambda start, stop: labels[start:stop]),
-            weights=None if self.weights is None else self.weights[kept],
+            matrix=self.matrix[index],
+            labels=Labels(len(index), lambda start, stop: labels[start:stop]),
+            weights=None if self.weights is None else self.weights[index],
         )
 
 

@@ -1,4 +1,4 @@
-"""A search's pulls on disk, as JSON, so that a search that was stopped goes on."""
+"""A search's pulls on disk, as JSON, so that an interrupted search can continue."""
 
 import os
 import time
@@ -74,7 +74,7 @@ def check_same_search(found: str, wanted: str, where: str) -> None:
     if found != wanted:
         raise InvalidInput(
             f"The pulls in {where} were made with other data or settings",
-            "Allowed is to continue with the same rows, groups, estimator, grid, scoring, "
+            "Allowed: to continue with the same rows, groups, estimator, grid, scoring, "
             "test_size and random_state; only n_pulls and refit may change",
             "Pass the same as before, or start over with another checkpoint or warm_start=False",
         )

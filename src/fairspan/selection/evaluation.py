@@ -29,7 +29,7 @@ def candidates_of(param_grid: Any, n_pulls: int) -> list[dict[str, Any]]:
     if n_pulls < len(candidates):
         raise InvalidParameter(
             f"n_pulls is {n_pulls}",
-            f"Allowed are at least {len(candidates)} pulls, one for each setting of the grid",
+            f"Allowed: at least {len(candidates)} pulls, one for each setting of the grid",
             "Raise n_pulls or make the grid smaller",
         )
     return candidates
@@ -46,7 +46,7 @@ def check_share(name: str, value: object) -> None:
     if value in (0, 1):
         raise InvalidParameter(
             f"{name} is {value!r}",
-            "Allowed is a share of the rows above 0 and below 1",
+            "Allowed: a share of the rows above 0 and below 1",
             "Choose a number in between",
         )
 
@@ -64,7 +64,7 @@ def scorer_of(estimator: Any, scoring: Any) -> Any:
     if scoring is not None and not isinstance(scoring, str) and not callable(scoring):
         raise InvalidType(
             f"scoring is a {type(scoring).__name__}",
-            "Allowed is one score: a name, a callable or None",
+            "Allowed: one score: a name, a callable or None",
             "Choose the score that decides",
         )
     return check_scoring(estimator, scoring)

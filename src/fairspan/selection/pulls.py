@@ -166,7 +166,7 @@ def split_effects(scores: FloatArray) -> FloatArray:
 
 
 def results_table(candidates: Sequence[Mapping[str, Any]], tally: Tally) -> dict[str, Any]:
-    """One row for each candidate; the keys are told in `UCB1SearchCV`.
+    """One row for each candidate; `UCB1SearchCV` describes the keys.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def best_index(table: Mapping[str, Any], refit: Any) -> int:
     if not isinstance(index, int | np.integer) or not 0 <= index < n_rows:
         raise InvalidParameter(
             f"refit returned {index!r}",
-            f"Allowed is the number of a setting, from 0 to {n_rows - 1}",
+            f"Allowed: the number of a setting, from 0 to {n_rows - 1}",
             "Return an index of cv_results_['params']",
         )
     return int(index)
@@ -238,7 +238,7 @@ def report_failures(candidates: Sequence[Mapping[str, Any]], tally: Tally) -> No
         raise (InvalidType if of_type else InvalidInput)(
             f"All {len(candidates)} settings of the grid failed, the first with "
             f"{tally.errors[first].removesuffix('.')}",
-            "Allowed is a grid with at least one setting that fits these data",
+            "Allowed: a grid with at least one setting that fits these data",
             f"Try estimator.set_params(**{candidates[first]!r}).fit on the same data",
         )
     told = "; ".join(f"{candidates[arm]!r}: {why}" for arm, why in sorted(tally.errors.items()))

@@ -40,11 +40,11 @@ class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
     addressed to a step, ``fpca__sensitive_features``), and within each class for a classifier: a
     group or class of two rows or more is always in both parts.
 
-    **Rewards.** Splits differ in difficulty, so scores are first freed of that: the model
-    score = arm + split is fitted by least squares. What is left is mapped to [0, 1], as UCB1 wants,
-    by subtracting the smallest value of all arms and dividing by the range; after each pull anew.
-    Scores may therefore be in any units. With fewer than about ten pulls per arm the bounds
-    are wide and the search is close to pulling all arms equally often.
+    **Rewards.** Splits differ in difficulty, so scores are first freed of that: the model score =
+    arm + split is fitted by least squares. The remainder is mapped to [0, 1], as UCB1 requires, by
+    subtracting the smallest value of all arms and dividing by the range, again after each pull.
+    Scores may therefore be in any units. With fewer than about ten pulls per arm the bounds are
+    wide and the search is close to pulling all arms equally often.
 
     **Settings that fail** to fit, or whose score is not finite, do not stop the search: the arm is
     left out from then on, its scores are NaN, a warning and `errors_` say why.
@@ -179,7 +179,7 @@ class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
         if n_rows < 2:
             raise InvalidInput(
                 f"There are n_samples={n_rows} rows",
-                "Allowed are at least two, one to fit and one to score",
+                "Allowed: at least two, one to fit and one to score",
                 "Pass more rows",
             )
         strata = strata_of(self.estimator, X, y, params, n_rows)
@@ -212,14 +212,14 @@ class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
         return self
 
     def _routed(self, params: dict[str, Any]) -> dict[str, Any]:
-        """What is for the estimator's fit; metadata that nobody asked for is an error here."""
+        """The metadata for the estimator's fit; metadata that was not requested is an error."""
         if not params or not get_config()["enable_metadata_routing"]:
             return params
         routed: dict[str, Any] = process_routing(self, "fit", **params).estimator.fit
         return routed
 
     def _earlier(self, mark: str, file: Checkpoint | None, n_arms: int) -> tuple[int, list[Pull]]:
-        """Seed and pulls to go on from: those in memory or on disk, whichever are more."""
+        """Seed and pulls to continue from: those in memory or on disk, whichever are more."""
         found: list[tuple[int, list[Pull]]] = []
         if self.warm_start and hasattr(self, "_search"):
             check_same_search(self._search[0], mark, "this search (warm_start=True)")

@@ -118,22 +118,22 @@ class UCB1:
         """
         if not isinstance(arm, numbers.Integral) or isinstance(arm, bool):
             raise InvalidType(
-                f"arm is {arm!r}", "Allowed is a whole number", "Pass what select() returned"
+                f"arm is {arm!r}", "Allowed: a whole number", "Pass what select() returned"
             )
         if not 0 <= arm < self.n_arms:
             raise InvalidParameter(
                 f"arm is {arm}",
-                f"Allowed are 0 to {self.n_arms - 1}",
+                f"Allowed: 0 to {self.n_arms - 1}",
                 "Pass what select() returned",
             )
         if not isinstance(reward, numbers.Real):
             raise InvalidType(
-                f"reward is {reward!r}", "Allowed is a number from 0 to 1", "Pass a number"
+                f"reward is {reward!r}", "Allowed: a number from 0 to 1", "Pass a number"
             )
         if not 0 <= reward <= 1:  # NaN is caught too
             raise InvalidParameter(
                 f"reward is {reward!r}",
-                "Allowed is a number from 0 to 1",
+                "Allowed: a number from 0 to 1",
                 "Divide rewards by their largest possible value, after subtracting the smallest",
             )
         self._counts[arm] += 1
@@ -212,12 +212,12 @@ class UCB1:
         return np.asarray(means.max() - means)
 
     def to_dict(self) -> dict[str, Any]:
-        """State as plain lists and numbers, for JSON; `from_dict` goes on from there."""
+        """State as plain lists and numbers, for JSON; `from_dict` continues from it."""
         return {"counts": self._counts.tolist(), "means": self._means.tolist()}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> "UCB1":
-        """Make a policy that goes on where the one that `to_dict` described stood.
+        """Make a policy that continues from the state that `to_dict` returned.
 
         Raises
         ------
@@ -234,12 +234,12 @@ class UCB1:
         remedy = "Pass what to_dict returned, unchanged"
         if not isinstance(state, Mapping) or set(state) != {"counts", "means"}:
             raise InvalidParameter(
-                f"state is {state!r}", "Allowed is a mapping of counts and means", remedy
+                f"state is {state!r}", "Allowed: a mapping of counts and means", remedy
             )
         counts = np.asarray(state["counts"])
         if counts.ndim != 1 or not len(counts) or counts.dtype.kind != "i" or (counts < 0).any():
             raise InvalidParameter(
-                f"counts is {state['counts']!r}", "Allowed are whole numbers from 0", remedy
+                f"counts is {state['counts']!r}", "Allowed: whole numbers from 0", remedy
             )
         policy = cls(len(counts))
         means = _numbers("means", state["means"], len(counts))
@@ -249,7 +249,7 @@ class UCB1:
 
 def _numbers(name: str, values: Any, length: int) -> FloatArray:
     """One number from 0 to 1 for each arm."""
-    allowed = f"Allowed are {length} numbers from 0 to 1, one for each arm"
+    allowed = f"Allowed: {length} numbers from 0 to 1, one for each arm"
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -75,7 +75,7 @@ def check_accepted(solver: Solver, problem: Problem) -> None:
         raise Incompatible(
             f"The criterion {criterion.name!r} has neither pieces nor a formula of its own that "
             "proves a lower bound",
-            "Allowed are criteria of which a bound can be proven, such as sums of maxima of "
+            "Allowed: criteria of which a bound can be proven, such as sums of maxima of "
             "affine functions of the errors",
             "Return Pieces from its method pieces",
         )
@@ -87,9 +87,9 @@ def check_accepted(solver: Solver, problem: Problem) -> None:
     others = [solver_of(name) for name in names_of("solver") if name != "auto"]
     able = [each.name for each in others if each.objection(problem) is None]
     raise Incompatible(
-        f"The solver {solver.name!r} was asked for the criterion {problem.criterion.name!r} of "
+        f"The solver {solver.name!r} received the criterion {problem.criterion.name!r} of "
         f"{groups}, but {objection}",
-        f"Solvers that can: {', '.join(map(repr, able)) or 'none'}",
+        f"Solvers that support it: {', '.join(map(repr, able)) or 'none'}",
         "Use solver='auto'" if able else "Choose another criterion, or join groups",
     )
 
@@ -251,7 +251,7 @@ def not_kept(task: Task, share: float, tried: Sequence[Solved]) -> Incompatible:
     return Incompatible(
         f"n_components is {share!r}, a share of every group's variance, with the criterion "
         f"{task.problem.criterion.name!r} and restriction {task.posed.restriction!r}",
-        f"Allowed here is at most {np.floor(best * 1e6) / 1e6:g}, which the group served worst "
+        f"Allowed: at most {np.floor(best * 1e6) / 1e6:g}, which the group with the least share "
         f"keeps with up to {last} components",
         "Choose a smaller share, another criterion, or a looser restriction",
     )

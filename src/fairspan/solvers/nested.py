@@ -1,4 +1,4 @@
-"""Nested components: one step after the other, and what that costs at each number of dimensions.
+"""Nested components: one step after the other, and its price for each number of dimensions.
 
 A step is the problem of one component in what is left beside those before it
 (:mod:`fairspan.problem.nesting`), solved and proven as any other. The first d components are then

@@ -11,7 +11,7 @@ class Solver(Protocol):
 
     @property
     def name(self) -> str:
-        """The name by which it can be asked for."""
+        """The name by which it can be requested."""
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""

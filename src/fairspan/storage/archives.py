@@ -103,7 +103,7 @@ def archive_of_bytes(contents: bytes, schema: Schema) -> Contents:
 
 @running_out_told()
 def read_document(path: str | os.PathLike[str], schema: Schema) -> dict[str, Any]:
-    """Read a file that is nothing but a JSON document; raises as :func:`read_archive` does."""
+    """Read a file that is only a JSON document; raises as :func:`read_archive` does."""
     with _opened(path) as file:
         try:
             document = _document_of(file.read(), schema, str(path))
@@ -118,7 +118,7 @@ def read_document(path: str | os.PathLike[str], schema: Schema) -> dict[str, Any
 def write_document(
     path: str | os.PathLike[str], schema: Schema, document: Mapping[str, Any]
 ) -> None:
-    """Write a file that is nothing but a JSON document."""
+    """Write a file that is only a JSON document."""
     whole = {**_standard(schema.kind), **document}
     with replacing(path) as file:
         file.write(json.dumps(whole, allow_nan=False).encode())
@@ -181,7 +181,7 @@ def _opened(path: str | os.PathLike[str]) -> IO[bytes]:
     if not stat.S_ISREG(Path(path).stat().st_mode):
         raise CorruptFile(
             f"{path} cannot be read, as it is a folder, a pipe or a device",
-            "Allowed is an ordinary file",
+            "Allowed: an ordinary file",
             "Name the file itself",
         )
     return Path(path).open("rb")

@@ -1,8 +1,8 @@
 """The rules that the schema of a file is made of: what a value or an array in it has to be.
 
-A file may come from anybody, so nothing in it is believed: types are exact (`true` is not 1), every
-number is in its range, names are text and differ, labels are of one kind and differ, and arrays
-have the shapes that the header and the other arrays demand.
+A file may come from anybody, so everything in it is checked. Types are exact (`true` is not 1),
+and every number is in its range. Names are text and differ, and labels are of one kind and differ.
+Arrays have the shapes that the header and the other arrays require.
 """
 
 import math

@@ -1,9 +1,9 @@
 """Files that are complete or absent: written under a random name, then renamed into place.
 
 The temporary file stands in the folder of the final one, is created by us alone, never through a
-link, and is locked by the kernel while it is written. Its lock ends with the process, so that
-whoever writes the same file next knows which temporary files were abandoned. Where there are no
-such locks (Windows, some network file systems), abandoned files stay and nothing is held.
+link, and is locked by the kernel while it is written. Its lock ends with the process, so that the
+next process that writes the same file knows which temporary files were abandoned. Where there are
+no such locks (Windows, some network file systems), abandoned files stay and nothing is held.
 """
 
 import errno
@@ -96,7 +96,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
     except OSError as error:
         raise InvalidParameter(
             f"{path} cannot be written ({error.strerror or error})",
-            "Allowed is a place that may be written to, with room for the whole file",
+            "Allowed: a place that may be written to, with room for the whole file",
             "Make room, or name another place",
         ) from error
 
@@ -116,9 +116,9 @@ def write_whole(path: str | os.PathLike[str], contents: bytes) -> None:
 class HeldFile:
     """A file that one run at a time may replace, by a lock of the kernel on that very file.
 
-    As a context it stands there, at first empty, and is locked; it may be entered again by whoever
-    has entered it. The lock ends with the process, however that ends. An empty file is removed at
-    the end. The file is never a link.
+    As a context it stands there, at first empty, and is locked; the process that has entered it
+    may enter it again. The lock ends with the process, however that ends. An empty file is removed
+    at the end. The file is never a link.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class HeldFile:
         return not self.path.exists() or self.path.stat().st_size == 0
 
     def replace(self, contents: bytes) -> None:
-        """Write it anew; what stood there stays until the new contents are complete.
+        """Write it again; the old contents stay until the new contents are complete.
 
         Raises
         ------
@@ -192,7 +192,7 @@ class HeldFile:
                 os.close(descriptor)
                 raise InvalidInput(
                     f"{self.path} is held by {holder}",
-                    "Allowed is one run at a time for each output",
+                    "Allowed: one run at a time for each output",
                     "Wait until the other run has ended, or name another output",
                 )
             # Whoever held it before may have replaced or removed it meanwhile.
@@ -269,7 +269,7 @@ def _locked(descriptor: int) -> bool | None:
 
 
 def _holder(descriptor: int) -> str:
-    """Which process has locked a file, where the system tells that."""
+    """Which process has locked a file, if the system says so."""
     inode = str(os.fstat(descriptor).st_ino)
     with suppress(OSError, ValueError):
         for line in Path("/proc/locks").read_text().splitlines():

@@ -42,7 +42,7 @@ class Schema:
     of_choice : mapping of str to mapping of str to Numbers
         Those arrays, all of which must be there.
     remedy : str
-        What to do about a file that cannot be used, whose name stands in braces.
+        What to do about a file that cannot be used, with braces for its name.
     """
 
     kind: str
@@ -82,10 +82,10 @@ class Schema:
         remedy = self.advice(name)
         if isinstance(error, NotAllowed):
             found = f"does not hold {self.what}: its member {error.member} {error.found}"
-            return CorruptFile(f"{name} {found}", f"Allowed is {error.allowed}", remedy)
+            return CorruptFile(f"{name} {found}", f"Allowed: {error.allowed}", remedy)
         return CorruptFile(
             f"{name} cannot be read as a fairspan file ({type(error).__name__}: {error})",
-            f"Allowed is a complete file written by fairspan, of kind '{self.kind}'",
+            f"Allowed: a complete file written by fairspan, of kind '{self.kind}'",
             remedy,
         )
 

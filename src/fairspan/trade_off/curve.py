@@ -104,8 +104,8 @@ class Frontier:
         m = len(self._points)
         if not isinstance(i, numbers.Integral) or not -m <= i < m:
             raise InvalidParameter(
-                f"The vertex asked for is {i!r}",
-                f"Allowed is a whole number from 0 to {m - 1}",
+                f"The requested vertex is {i!r}",
+                f"Allowed: a whole number from 0 to {m - 1}",
                 "Choose one of the rows of errors",
             )
         basis = by_pooled_variance(self._pca.problem, self._points[i].basis)
@@ -139,7 +139,7 @@ class Frontier:
         return data_frame({**columns, "total error": self.total_errors}, "Frontier.frame()")
 
     def place(self, criterion: str | Criterion) -> Placed:
-        """Fit a criterion to the same moments and tell where its answer lies.
+        """Fit a criterion to the same moments and locate its answer.
 
         Parameters
         ----------

@@ -78,8 +78,8 @@ def frontier(
         raise not_moments(moments)
     if moments.n_groups != 2:
         raise Incompatible(
-            f"A frontier was asked for {moments.n_groups} groups",
-            "Allowed are exactly two groups: it is a curve in the plane of their errors",
+            f"A frontier received {moments.n_groups} groups",
+            "Allowed: exactly two groups: it is a curve in the plane of their errors",
             "Join groups until two are left, or compare criteria with audit",
         )
     check_number("tol", tol, _LEAST_TOLERANCE)
@@ -121,16 +121,10 @@ def frontier_to_look_at(
         where float64 resolves that and the features are few.
     """
     with Stage("tracing the trade-off"):
-        return _as_fine_as_seen(moments, n_components, center, scale=scale)
-
-
-def _as_fine_as_seen(
-    moments: GroupMoments | ThinMoments, n_components: int, center: Center, *, scale: bool
-) -> Frontier:
-    curve = frontier(moments, n_components, center, scale=scale)
-    extent = float(np.ptp(curve.errors, axis=0).max())
-    share = _SEEN if moments.n_features <= _MANY_FEATURES else _SEEN_OF_MANY
-    if curve.largest_height <= max(share * extent, _LEAST_TOLERANCE * curve.total_variance):
-        return curve
-    finer = max(share * extent / curve.total_variance, _LEAST_TOLERANCE)
-    return frontier(moments, n_components, center, scale=scale, tol=finer)
+        curve = frontier(moments, n_components, center, scale=scale)
+        extent = float(np.ptp(curve.errors, axis=0).max())
+        share = _SEEN if moments.n_features <= _MANY_FEATURES else _SEEN_OF_MANY
+        if curve.largest_height <= max(share * extent, _LEAST_TOLERANCE * curve.total_variance):
+            return curve
+        finer = max(share * extent / curve.total_variance, _LEAST_TOLERANCE)
+        return frontier(moments, n_components, center, scale=scale, tol=finer)

@@ -68,7 +68,7 @@ def test_a_large_tolerance_is_pca_and_a_small_one_is_exact():
 
 
 def test_as_many_components_as_features_cannot_bring_means_closer():
-    with pytest.raises(Incompatible, match="Allowed is at least") as error:
+    with pytest.raises(Incompatible, match="Allowed: at least") as error:
         fit(MeanParity(0.1), 6)
     assert f"{np.linalg.norm(figures()[1]):.6g}" in str(error.value)
     assert fit(MeanParity(1e3), 6).group_errors_.max() <= 1e-9
@@ -88,7 +88,7 @@ def test_tolerated_covariances_stay_within_the_limit_and_above_the_bound(d, shar
         model = fit(CovarianceParity(tolerance=limit), d, solver="semidefinite")
         ascended = fit(CovarianceParity(tolerance=limit), d)
     except Incompatible as error:
-        assert "Allowed is at least" in str(error)  # noqa: PT017
+        assert "Allowed: at least" in str(error)  # noqa: PT017
         return
     for each in (model, ascended):
         assert mean_gap(each) <= 1e-10
@@ -197,7 +197,7 @@ def test_a_limit_that_pca_meets_changes_nothing():
 
 def test_limits_out_of_reach_name_the_least():
     """The least norm of V'DV is told by the eigenvalues of D alone."""
-    with pytest.raises(Incompatible, match="Allowed is at least") as error:
+    with pytest.raises(Incompatible, match="Allowed: at least") as error:
         fit(CovarianceParity(tolerance=0.0), 5)
     least = float(str(error.value).split("at least ")[1].split(",")[0])
     model = fit(CovarianceParity(tolerance=least * 1.0001), 5)

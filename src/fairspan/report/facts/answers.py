@@ -1,4 +1,4 @@
-"""What a report is asked for, and what answers it: ordinary PCA and each criterion."""
+"""What a report is requested, and what answers it: ordinary PCA and each criterion."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -178,7 +178,7 @@ class Answers:
 
 
 def answers_of(moments: GroupMoments, settings: ReportSettings, n_components: int) -> Answers:
-    """Fit ordinary PCA, and every criterion that was asked for.
+    """Fit ordinary PCA, and every criterion that was requested.
 
     Raises
     ------
@@ -248,7 +248,7 @@ def _several(what: str, given: Any) -> Sequence[Any]:
         return given
     raise InvalidType(
         f"{what} is {kind_of(given)}",
-        f"Allowed is a sequence of names or objects: several {what}",
+        f"Allowed: a sequence of names or objects: several {what}",
         "Pass a list, even of a single one",
     )
 

@@ -153,8 +153,8 @@ def check_size(n_features: int, asked: ReportSettings) -> None:
     """
     if n_features > _MOST_FEATURES:
         raise InvalidInput(
-            f"A report was asked for {n_features} features",
-            f"Allowed are {_MOST_FEATURES} at most, as dozens of answers are compared",
+            f"A report received {n_features} features",
+            f"Allowed: {_MOST_FEATURES} at most, as dozens of answers are compared",
             "Choose features, or use FairPCA and audit, which take any number",
         )
     if asked.n_components is not None:
@@ -165,7 +165,7 @@ def _check_groups(moments: GroupMoments) -> None:
     if moments.n_groups < 2:
         raise InvalidInput(
             f"All rows are of one group ({moments.labels[0]!r})",
-            "Allowed are two groups or more",
+            "Allowed: two groups or more",
             "Check the group column, or use ordinary PCA",
         )
 

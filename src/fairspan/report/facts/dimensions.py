@@ -51,7 +51,7 @@ class AtDimension:
 
 
 def along_dimensions(answers: Answers) -> list[AtDimension]:
-    """Solve for 40 dimensions at most, 16 of three groups or more, that asked for among them."""
+    """Solve for 40 dimensions at most, 16 of three groups or more, the requested one among them."""
     main, pca = answers.main.fit, answers.plain.fit
     judged = main.problem
     is_quick = len(judged.labels) <= 2 and judged.n_features <= _MANY_FEATURES
@@ -98,10 +98,10 @@ def dimensions_facts(
 def expected_by_dimension(
     found: Sequence[AtDimension], audit: Audit, folds: FoldMoments | None
 ) -> dict[str, Any] | None:
-    """What PCA would cost each group on new rows, at some of the dimensions; None if unknown.
+    """The expected loss of each group under PCA for some numbers of dimensions; None if unknown.
 
     Estimates come from moments by fold, and intervals from how folds differ. At the dimension that
-    was asked for the figures are those of the audit of the rows, whose intervals are narrower.
+    was requested the figures are those of the audit of the rows, whose intervals are narrower.
     """
     pca = audit.models[0]
     if not isinstance(folds, SummedFolds) or not pca.has_estimates:

@@ -17,15 +17,9 @@ from fairspan.rows.protocol import Rows
 _FEW_GROUPS = 2
 _NOT_REFITTED = (
     "not fitted again without each part of the rows, which takes its time with more than {} "
-    "groups. Ask for it as the criterion"
+    "groups. Request it as the criterion"
 )
-_IN_ONE_PART = "moments alone do not tell what new rows would show"
-# Of each group; None where too little is known.
-_FIGURES = (
-    *("expected_error", "expected_error_low", "expected_error_high"),
-    *("expected_loss", "expected_loss_low", "expected_loss_high"),
-    *("cross_fitted_loss", "expected_best_error"),
-)
+_IN_ONE_PART = "moments alone give no estimates for new rows"
 
 
 def audit_of(
@@ -95,15 +89,10 @@ def verdicts_facts(answers: Answers, audit: Audit) -> dict[str, Any]:
 def expected_facts(group: GroupAudit, model: ModelAudit) -> dict[str, Any]:
     """The state of a group, and the figures that are expected on new rows; None if unknown."""
     found = group.expected
-    facts: dict[str, Any] = dict.fromkeys(_FIGURES)
-    facts["state"] = group.state if model.why_no_estimates is None else None
-    if found is None:
-        return facts
-    for name, estimate in (("expected_error", found.error), ("expected_loss", found.loss)):
-        facts |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-    return facts | {
-        "cross_fitted_loss": found.cross_fitted_loss,
-        "expected_best_error": found.best_error,
+    return {
+        **group.expected_columns,
+        "expected_best_error": None if found is None else found.best_error,
+        "state": group.state if model.why_no_estimates is None else None,
     }
 
 

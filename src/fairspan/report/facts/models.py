@@ -13,7 +13,7 @@ from fairspan.report.facts.answers import Answer, Answers
 from fairspan.report.facts.expected import expected_facts
 from fairspan.rows.groups import printable
 
-_OF_ANOTHER_PACKAGE = "What this criterion asks for is told by the package that it comes from."
+_OF_ANOTHER_PACKAGE = "The package of this criterion describes what it minimises."
 
 
 def models_facts(answers: Answers, audit: Audit) -> list[dict[str, Any]]:
@@ -106,7 +106,7 @@ def group_facts(group: GroupAudit, model: ModelAudit) -> dict[str, Any]:
 
 
 def _without_rounding(value: float | None, model: ModelAudit) -> float | None:
-    """Zero for what is nothing but rounding."""
+    """Zero for a value that is only rounding."""
     return 0.0 if value is not None and abs(value) <= model.rounding else value
 
 

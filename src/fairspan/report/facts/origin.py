@@ -28,7 +28,7 @@ _NOTHING = ("None",)
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the rows of a report come from, and how it was asked for.
+    """Where the rows of a report come from, and how it was requested.
 
     Attributes
     ----------

@@ -22,14 +22,14 @@ from fairspan.typing import FloatArray
 
 # Numbers that a program may hold: the components of moderate tables.
 _MOST_NUMBERS = 2500
-# What works everything out anew from a saved model, or from a fitted one.
+# What computes everything again from a saved model, or from a fitted one.
 _CALLS = ("fairspan verify MODEL DATA", "fairspan.verify(model, moments)")
 _OF_CALLS = (
-    "For a model that was saved, the command works out objective and bound anew from the rows, "
-    "with its exit status 0 if the certificate holds; DATA are rows, read with the options that "
-    "they were fitted with, or a file of moments. The call does the same in Python, and takes rows "
-    "as well: fairspan.verify(model, X, sensitive_features). Neither uses a solver. The program "
-    "below trusts nothing but numpy with the formulas."
+    "For a saved model, the command computes objective and bound again from the rows. Its exit "
+    "status is 0 if the certificate holds; DATA are rows, read with the options of the fit, or a "
+    "file of moments. The call does the same in Python, and takes rows as well: "
+    "fairspan.verify(model, X, sensitive_features). Neither uses a solver. The program below "
+    "requires only numpy and the formulas."
 )
 # Plain formulas resolve less than what the certificate leaves room for.
 _ROUNDING, _SHARE = 4 * float(np.finfo(np.float64).eps), 1e-9

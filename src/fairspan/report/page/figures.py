@@ -204,7 +204,7 @@ def of_frontier(facts: Facts) -> Drawn:
 
 
 def of_displays(displays: Sequence[tuple[str, Any]]) -> list[Drawn]:
-    """Pictures that were asked for by name, or made elsewhere."""
+    """Pictures that were requested by name, or made elsewhere."""
     return [
         draw(display, f"x{i}", f"{spoken(name)}.", spoken(name), keeps_title=True)
         for i, (name, display) in enumerate(displays)

@@ -196,7 +196,7 @@ def compact(svg: str) -> str:
 
 
 def _lay_out_once(figure: Figure) -> None:
-    """Place everything now: whoever writes the figure would do so twice, and draw it twice."""
+    """Place everything now: writing the figure would do so twice, and draw it twice."""
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)

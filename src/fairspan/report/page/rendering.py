@@ -57,12 +57,12 @@ def page_of(facts: Facts, displays: Sequence[tuple[str, Any]] = ()) -> str:
     facts : mapping
         As `facts_of` makes them.
     displays : sequence of (name, Display)
-        Pictures that were asked for beside those of every page.
+        Pictures that were requested beside those of every page.
 
     Returns
     -------
     str
-        HTML that asks for nothing outside itself and works without its script; the same facts give
+        HTML that loads nothing else and works without its script; the same facts give
         the same text.
     """
     facts = with_short_names(facts)
@@ -163,7 +163,7 @@ def policy_of(style: str, script: str, *, has_displays: bool = False) -> str:
     """A content-security policy that allows this style sheet and this script, and nothing else.
 
     Attributes of style are allowed: the figures have them, and the names of groups cannot make one.
-    Displays that were asked for may hold images, such as a map of colours, inside the page itself.
+    Displays that were requested may hold images, such as a map of colours, inside the page itself.
 
     Examples
     --------

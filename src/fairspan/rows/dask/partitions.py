@@ -16,11 +16,12 @@ from threadpoolctl import threadpool_limits
 from fairspan.errors import InvalidInput
 from fairspan.rows.arrays import ArrayRows, checked_weights, weights_of_column
 from fairspan.rows.checks import check_same_length
+from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.dask.engine import computed, literal, task
 from fairspan.rows.engines import located
 from fairspan.rows.frames import FrameRows
-from fairspan.rows.groups import CodedLabels, listed
+from fairspan.rows.groups import listed
 from fairspan.rows.labels import Labels, labels_of
 from fairspan.rows.protocol import Fold, OnMissing, Result, RowSource
 from fairspan.typing import AnyArray

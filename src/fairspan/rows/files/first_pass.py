@@ -18,13 +18,6 @@ from fairspan.rows.numbers import is_number, side_by_side
 _BATCH = 2**16
 
 
-def text_features(rows: FileRows) -> tuple[str, ...]:
-    """Features that are columns of text."""
-    return tuple(
-        name for name in rows.chosen.features if is_text(rows.table.schema.field(name).type)
-    )
-
-
 def not_numeric(rows: FileRows) -> tuple[str, ...]:
     """Features that are neither numbers nor encoded: text, or dates."""
     from pyarrow import types
@@ -63,7 +56,8 @@ def one_hot(rows: FileRows) -> FileRows:
     InvalidInput
         A column of more different texts than categories can be.
     """
-    columns = text_features(rows)
+    schema = rows.table.schema
+    columns = tuple(name for name in rows.chosen.features if is_text(schema.field(name).type))
     found: dict[str, dict[str, None]] = {name: {} for name in columns}
     for table in _tables(rows, columns) if columns else ():
         for name in columns:

@@ -134,7 +134,7 @@ class Search:
         return self.upper - self.lower <= self.tolerance
 
     def descend_from(self, start: FloatArray) -> float:
-        """Take the local optimum below a subspace if it is the best, and tell its value."""
+        """Take the local optimum below a subspace if it is the best, and return its value."""
         local = descend(self.problem, self.scores, start)
         self.n_steps += local.n_eigenproblems
         if local.value < self.upper:

@@ -5,7 +5,7 @@ e_g(P) = tr S_g - <S_g, P>; or a sum of such maxima over blocks of pieces. Its d
 D(m) = L(sum_g w_g S_g) - m.b, w = A'm, L the sum of the p - d smallest eigenvalues, over
 multipliers m on the simplex, one simplex for each block. D is concave; the pieces at the leading
 eigenvectors V of the mixture are a supergradient, and D(m) is the sum of the pieces at V weighted
-by m. So it is worked out from errors, which do not cancel, and never from t_d.
+by m. So it is computed from errors, which do not cancel, and never from t_d.
 """
 
 from dataclasses import dataclass

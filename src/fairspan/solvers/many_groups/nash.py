@@ -46,7 +46,7 @@ class NashSearch(Search):
         if self.problem.has_group_without_variance:
             where = "" if self.problem.unrestricted is None else " in the directions that are left"
             raise Incompatible(
-                f"The criterion 'nash_welfare' was asked for a group without variance{where}",
+                f"The criterion 'nash_welfare' received a group without variance{where}",
                 "It is the product of the groups' captured variances: all must have some",
                 "Leave that group out, or use 'minimax_loss'",
             )

@@ -102,7 +102,10 @@ class PiecewiseSearch(Search):
         descend_from_each(self, around, patience)
         if not thoroughly:
             return
-        for further in further_starts(self.problem, self._values_at):
+        pieces = self.pieces
+        for further in further_starts(
+            self.problem, lambda errors: pieces.blocks.largest(pieces.at(errors)).sum(axis=1)
+        ):
             if self.closed:
                 return
             self.descend_from(further)
@@ -120,12 +123,6 @@ class PiecewiseSearch(Search):
     def improved(self, local: LocalOptimum) -> None:
         """Take the bound of its multipliers."""
         self.relaxation.take(self.dual.at(local.multipliers))
-
-    def _values_at(self, errors: FloatArray) -> FloatArray:
-        """Of (n, k) errors, shape (n,)."""
-        pieces = self.pieces
-        values = errors @ pieces.coefficients.T - pieces.offsets
-        return np.asarray(pieces.blocks.largest(values).sum(axis=1))
 
     def _take_atom(self) -> None:
         """Take the relaxation's best subspace, without a descent."""
@@ -176,7 +173,7 @@ def solve_equal_error(problem: Problem, tol: float, solver: str) -> Solution:
     Raises
     ------
     Incompatible
-        No subspace with equal errors was found; tells the least gap found, and the bound on it.
+        No subspace with equal errors was found; states the least gap found, and the bound on it.
     """
     # Errors are seldom equal in any subspace, and then that is soon proven.
     gap = PiecewiseSearch(problem, Pieces.total_and_gap(np.zeros(problem.n_groups), 1.0), tol)
@@ -227,10 +224,10 @@ def solve_equal_error(problem: Problem, tol: float, solver: str) -> Solution:
     if proven <= equal and _is_equal(problem, start, tol):
         return judged_at(start)
     raise Incompatible(
-        f"The criterion 'equal_error' was asked for, but no subspace of {problem.n_components} "
+        f"The criterion 'equal_error' was requested, but no subspace of {problem.n_components} "
         f"dimensions with the same error for all {problem.n_groups} groups was found: the least "
         f"gap found is {gap.upper:.6g}, and none is below {max(proven, 0.0):.6g}",
-        "Allowed are tables for which equal errors are achievable",
+        "Allowed: tables for which equal errors are achievable",
         "Use 'error_gap' with a large penalty, another n_components, or another center",
     )
 

@@ -4,7 +4,7 @@ The criterion is the largest of concave functions J_i(e) = sum_g h(v_ig, e_g, ep
 errors each h is at least its chord, so the largest of the chords' sums, which is piecewise linear,
 bounds the criterion from below wherever errors lie in the box. The box need only hold subspaces
 that beat the best one known. So bounding its sides by the relaxed problem, and taking the chords
-anew, shrinks it; the gap shrinks with the square of its width.
+again, shrinks it; the gap shrinks with the square of its width.
 """
 
 import numpy as np
@@ -53,7 +53,7 @@ class RobustSearch(Search):
     def run(self) -> None:
         """Descend, then shrink the box of errors until the gap is closed.
 
-        If that leaves a gap, descend from random starts too, and go on from what they find.
+        If that leaves a gap, descend from random starts too, and continue from their results.
         """
         first = self.problem.pooled_optimum.vectors
         for start in (first, *(optimum.vectors for optimum in self.problem.group_optima)):

@@ -11,7 +11,7 @@ import numpy as np
 
 from fairspan.certificates.solution import Solution
 from fairspan.certificates.supporting_polygon import least_beyond_lines
-from fairspan.linalg import frobenius_ceiling, leading_subspace
+from fairspan.linalg import cholesky_ceiling, frobenius_ceiling, leading_subspace
 from fairspan.problem.criteria import declares
 from fairspan.problem.problem import Problem
 from fairspan.soft_projection import is_soft, retained
@@ -127,7 +127,10 @@ class SubspaceBounds:
         self, weights: FloatArray, basis: FloatArray, image: FloatArray, level: float
     ) -> float:
         """Bound on the eigenvalues of a mixture beside a basis, near a level; else infinite."""
-        proven = self.problem.dense.ceiling_beside(weights, basis, image, level)
+        second = self.problem.dense
+        proven = cholesky_ceiling(
+            second.mixture(weights), basis, image, level, second.size(weights)
+        )
         return np.inf if proven is None else proven
 
     def _needed(self, within: MixtureWithin, goal: float) -> float:

@@ -43,7 +43,7 @@ def projected_solver(
 
 
 def pays(problem: Problem, tol: float) -> bool:
-    """Whether a small subspace is faster, and proves as much as is asked for."""
+    """Whether a small subspace is faster, and proves as much as is requested."""
     p, d = problem.n_features, problem.n_components
     precise = tol < _LEAST_TOLERANCE
     share = _UP_TO_SHARE_OF_MANY if p >= _MANY_FEATURES else _PROJECTED_UP_TO_SHARE

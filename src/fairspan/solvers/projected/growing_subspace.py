@@ -254,7 +254,7 @@ class _Growth:
                 raise
             raise Incompatible(
                 error.args[0],
-                "Allowed are tables for which equal errors are achievable",
+                "Allowed: tables for which equal errors are achievable",
                 "Use 'error_gap' with a large penalty, another n_components, or another center",
             ) from error
         self.n_eigenproblems += solution.n_eigenproblems

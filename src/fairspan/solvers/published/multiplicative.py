@@ -30,8 +30,8 @@ class MultiplicativeWeights:
     Parameters
     ----------
     step : float, default=1.0
-        eta times the scale of the losses, positive. The theory wants losses in [0, 1], so each is
-        divided by the largest that it can be, max_g t_d(S_g) (minimax loss) or max_g tr S_g
+        eta times the scale of the losses, positive. The theory requires losses in [0, 1], so each
+        is divided by the largest that it can be, max_g t_d(S_g) (minimax loss) or max_g tr S_g
         (minimax error, least variance): eta is `step` / that scale, in units of 1 / variance.
         Relative ones have the same scale, each group's divided by its tr S_g.
     max_iter : int, default=100

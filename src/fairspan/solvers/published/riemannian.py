@@ -170,7 +170,7 @@ class _PaperScores:
     def doubled_slopes(self, errors: FloatArray, active: npt.NDArray[np.intp]) -> FloatArray:
         """2 dF/de_g of the active pair, shape (k, n).
 
-        Where an error is zero, zero stands for the infinite theta / sqrt(e): as a function of U,
+        Where an error is zero, zero replaces the infinite theta / sqrt(e): as a function of U,
         sqrt(e) = |S^(1/2) U| has it among its subgradients there.
         """
         inverse = np.where(errors > self.floor, 1 / np.sqrt(np.maximum(errors, 1e-300)), 0.0)

@@ -152,7 +152,7 @@ def _relaxed(
     if P.value is None or pieces.dual_value is None:
         raise Incompatible(
             f"The solver 'semidefinite' got no solution from Clarabel, which ended with {status}",
-            "Allowed are second moments whose eigenvalues do not lie too many orders apart",
+            "Allowed: second moments whose eigenvalues do not lie too many orders apart",
             "Scale the features, or use solver='auto'",
         )
     multipliers = blocks.normalised(np.atleast_1d(pieces.dual_value))
@@ -191,7 +191,7 @@ def _vertex(
     if found.x is None:
         raise Incompatible(
             f"The solver 'semidefinite' got no solution from HiGHS, which says: {found.message}",
-            "Allowed are second moments whose eigenvalues do not lie too many orders apart",
+            "Allowed: second moments whose eigenvalues do not lie too many orders apart",
             "Scale the features, or use solver='auto'",
         )
     spectrum = found.x[:p]

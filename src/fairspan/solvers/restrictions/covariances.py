@@ -28,7 +28,7 @@ def program(
 ) -> tuple[FloatArray, FloatArray]:
     """Multipliers that bound tr(V'SV) of all subspaces within the limit, and where to start from.
 
-    What they prove is worked out from them alone (:class:`fairspan.certificates.proof.
+    Their bound is computed from them alone (:class:`fairspan.certificates.proof.
     CovariancesProof`), so the bound holds however inaccurate the conic solver is.
 
     Parameters
@@ -59,8 +59,8 @@ def program(
     p = len(moment)
     if p > _MOST_FEATURES:
         raise Incompatible(
-            f"The solver 'semidefinite' was asked for {p} directions of equal means",
-            f"Allowed are up to {_MOST_FEATURES}: the semidefinite program grows steeply",
+            f"The solver 'semidefinite' received {p} directions of equal means",
+            f"Allowed: up to {_MOST_FEATURES}: the semidefinite program grows steeply",
             "Use solver='auto', which takes any number, or CovarianceParity(n_directions=...)",
         )
     cvxpy = imported("cvxpy", "sdp", "CovarianceParity(tolerance=...) with solver='semidefinite'")

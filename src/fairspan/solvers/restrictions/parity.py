@@ -1,4 +1,4 @@
-"""Restrictions with a tolerance: total error, with a limit on what tells two groups apart.
+"""Restrictions with a tolerance: total error, with a limit on the difference of two groups.
 
 Restrictions without a tolerance are a choice of directions and leave the solvers as they are; see
 :mod:`fairspan.problem.restrictions`. These two change what is solved.
@@ -42,12 +42,12 @@ def tolerant_solver(
         With the limit that the restriction sets.
     restriction : Restriction or None
     solver : Solver
-        The one asked for, which must be "auto" or the very one that is needed.
+        The requested one, which must be "auto" or the one that is needed.
 
     Raises
     ------
     Incompatible
-        Another solver was asked for.
+        Another solver was requested.
     """
     able: LimitedMeans | LimitedCovariances | RelaxedCovariances = LimitedMeans()
     by_name = LimitedMeans.name
@@ -56,8 +56,8 @@ def tolerant_solver(
         able = RelaxedCovariances() if solver.name == by_name else LimitedCovariances()
     if solver.name not in ("auto", by_name):
         raise Incompatible(
-            f"The solver {solver.name!r} was asked for {restriction!r}",
-            f"Allowed with this tolerance are 'auto' and {by_name!r}",
+            f"The solver {solver.name!r} does not support {restriction!r}",
+            f"Allowed with this tolerance: 'auto' and {by_name!r}",
             "Use solver='auto', or a restriction without tolerance",
         )
     return able
@@ -114,9 +114,9 @@ class LimitedMeans:
             if right.values[1] > _MET * unit * length:
                 least = np.linalg.norm(limit.difference @ right.basis)
                 raise Incompatible(
-                    f"MeanParity was asked for tolerance={limit.tolerance!r} with n_components="
+                    f"MeanParity received tolerance={limit.tolerance!r} with n_components="
                     f"{problem.n_components} of {problem.n_features} features",
-                    f"Allowed is at least {least:.6g}: no subspace of this dimension brings the "
+                    f"Allowed: at least {least:.6g}: no subspace of this dimension brings the "
                     "means closer",
                     "Choose a larger tolerance, or fewer components",
                 )
@@ -207,9 +207,9 @@ def _reachable_limit(problem: Problem) -> CovariancesWithin:
         n_most = int(np.count_nonzero(least <= limit.tolerance + rounding))
         n_above, n_below = (int(np.count_nonzero(sign * values > rounding)) for sign in (1, -1))
         raise Incompatible(
-            f"CovarianceParity was asked for tolerance={limit.tolerance!r} with "
+            f"CovarianceParity received tolerance={limit.tolerance!r} with "
             f"n_components={d} of {len(values)} directions of equal means",
-            f"Allowed is at least {least[d - 1]:.6g}, or up to {n_most} components: the difference "
+            f"Allowed: at least {least[d - 1]:.6g}, or up to {n_most} components: the difference "
             f"of the covariances has {n_above} positive and {n_below} negative eigenvalues, and "
             "only one of each cancels another",
             "Choose a larger tolerance, or fewer components",

@@ -144,9 +144,9 @@ def out_of_reach(problem: Problem, least: float) -> Incompatible:
         condition = "the restriction leaves such a subspace"
         remedy += ", or leave the restriction out"
     return Incompatible(
-        "The criterion 'equal_error' was asked for, but no subspace of "
+        "The criterion 'equal_error' was requested, but no subspace of "
         f"{problem.n_components} dimensions has the same error for both groups: "
         f"the least reachable gap is {least:.6g}",
-        f"Allowed are tables where {condition}",
+        f"Allowed: tables where {condition}",
         remedy,
     )

@@ -148,7 +148,7 @@ class RootSearch:
 
     @property
     def closed(self) -> bool:
-        """Whether the best subspace is proven as good as can be asked for."""
+        """Whether the best subspace is proven as good as can be requested."""
         return bool(len(self.basis)) and self.upper - self.lower <= self.goal
 
     def close(self, left: Contact, right: Contact) -> None:

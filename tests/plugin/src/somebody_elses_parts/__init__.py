@@ -1,4 +1,4 @@
-"""Parts for fairspan, each of which can be asked for by name once this package is installed."""
+"""Parts for fairspan, each of which can be requested by name once this package is installed."""
 
 from fairspan.extending import register
 from somebody_elses_parts.first_features import FirstFeatures

@@ -25,8 +25,8 @@ class FirstFeatures:
         """The axes of these features."""
         if n_components > self.count:
             raise Incompatible(
-                f"{n_components} components were asked for with the first {self.count} features",
-                f"Allowed are at most {self.count} components",
+                f"{n_components} components were requested with the first {self.count} features",
+                f"Allowed: at most {self.count} components",
                 "Choose fewer components, or a larger count",
             )
         return np.eye(means.shape[1])[:, : self.count]

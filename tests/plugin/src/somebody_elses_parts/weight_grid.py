@@ -21,7 +21,7 @@ class WeightGrid:
         if not isinstance(self.n_weights, int) or self.n_weights < 2:
             raise InvalidParameter(
                 f"n_weights is {self.n_weights!r}",
-                "Allowed is a whole number of at least 2",
+                "Allowed: a whole number of at least 2",
                 "Use the default, 201",
             )
 
