@@ -61,7 +61,7 @@ def cases(effort: Effort) -> list[Case]:
         Case("Faces (LFW), many components", lfw, 200, 2.0, file=images),
         Case("tall, integer labels", tall, 10, 1.0),
         Case("wide", wide, 10, 1.5),
-        Case("Default Credit, six groups", six, 5, 8.0, file=money),
+        Case("Default Credit, six groups", six, 5, 3.0, file=money),
         Case("Faces (LFW), robust error gap", lfw, 20, 1.5, "robust_error_gap", images),
     ]
 

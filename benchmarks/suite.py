@@ -54,6 +54,8 @@ SUITE = (
     Benchmark("hiding", "Hiding the group"),
     Benchmark("memory", "Peak memory"),
     Benchmark("scaling", "Scaling"),
+    Benchmark("growth", "One core, folds, and a cluster"),
+    Benchmark("waiting", "Where a person waits"),
     Benchmark("sources", "Rows in files"),
     Benchmark("gpu", "Rows on a GPU"),
 )

@@ -5,7 +5,6 @@ import pytest
 
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
-from fairspan.linalg import threads
 from fairspan.moments import uncentred
 from fairspan.moments.running_group import mirrored
 from fairspan.rows.registry import rows_of
@@ -51,7 +50,7 @@ TABLES = dict(tables())
 @pytest.mark.parametrize("few", [0, 128])
 @pytest.mark.parametrize("name", TABLES)
 def test_no_digits_are_lost(name, few, monkeypatch):
-    monkeypatch.setattr(uncentred, "_FEW", few)
+    monkeypatch.setattr(uncentred, "FEW_FEATURES", few)
     X = TABLES[name]
     moments = GroupMoments.from_rows(X, GROUPS)
     means, scatters = in_long_double(X, GROUPS)
@@ -100,16 +99,6 @@ def test_the_first_mistake_in_the_order_of_rows_is_told():
         GroupMoments.from_rows(X, labels)
     with pytest.raises(InvalidInput, match="overflow float64"):
         GroupMoments.from_rows(np.where(RNG.random((10, 2)) < 0.5, 1e200, -1e200), ["a"] * 10)
-
-
-def test_a_thread_that_fails_fails_the_call_and_leaves_the_limits():
-    libraries = threads._libraries()
-    before = [each["num_threads"] for each in libraries.info()]
-    with pytest.raises(ZeroDivisionError):
-        threads.in_threads(lambda number: 1 / number, [1, 0, 2])
-    assert [each["num_threads"] for each in libraries.info()] == before
-    nested = threads.in_threads(lambda number: threads.in_threads(abs, [number, -1]), [-3, 4])
-    assert nested == [[3, 1], [4, 1]]
 
 
 @pytest.mark.parametrize("p", [1, 3, 255, 256, 257, 600])

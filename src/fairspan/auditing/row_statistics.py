@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 
@@ -16,16 +15,13 @@ from fairspan.auditing.quantities import (
     Reconstructs,
     measured_by,
 )
-from fairspan.linalg.threads import threads_of
+from fairspan.linalg.threads import threads_for
 from fairspan.rows.coded_labels import CodedLabels, LabelCoder, side_by_side
 from fairspan.rows.engines import folded
 from fairspan.rows.folds import FoldedLabels, Folds, first_position
 from fairspan.rows.groups import Label
 from fairspan.rows.protocol import Rows, RowSource
 from fairspan.typing import FloatArray, IntegerArray
-
-# Up to so many features products are bound by memory.
-_FEW = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +81,7 @@ def row_figures(
     """
     seen = RowStatistics(tuple(labels), tuple(benchmarks), tuple(projections), folds, has_labels)
     # Products of few features are done before a second thread is awake.
-    with threads_of(None) if rows.n_features <= _FEW else nullcontext():
+    with threads_for(rows.n_features):
         sums = folded(rows, seen)
     assert sums is not None
     return seen.figures(sums)

@@ -7,6 +7,7 @@ from typing import Any
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, running_out_told
 from fairspan.estimator.fit import Fit, Settings, fit_of
 from fairspan.formatting.names import spoken
+from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion, declares
@@ -28,6 +29,7 @@ from fairspan.solvers.projected.growing_subspace import GrowingSubspace
 
 
 @running_out_told()
+@threads_of(None)  # only the largest steps should use threads; they say so themselves
 def fit_subspace(
     moments: Moments,
     n_components: int | float,

@@ -35,7 +35,7 @@ class SolvedMixtures:
         matrices, used = self._matrices, np.flatnonzero(weights)
         if len(used) == 1 and weights[used[0]] == 1:
             return np.asarray(matrices[used[0]])
-        if len(matrices) == 2:  # for small matrices, a fraction of the time
+        if len(matrices) == 2 and matrices.shape[1] <= _SMALL:  # a fraction of the time
             return np.asarray(weights[0] * matrices[0] + weights[1] * matrices[1])
         return np.tensordot(weights, matrices, axes=1)
 

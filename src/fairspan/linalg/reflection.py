@@ -47,13 +47,18 @@ class Reflection:
         r = self.reflected.shape[1]
         return np.asarray(columns[:, r:] - (columns @ self.scaled) @ self.reflected[r:].T)
 
-    def compressed(self, matrix: FloatArray) -> FloatArray:
-        """Q'MQ of a symmetric matrix, for Q the basis beside the directions."""
-        r = self.reflected.shape[1]
-        image = matrix @ self.reflected
-        half = image - self.scaled @ (self.reflected.T @ image) / 2
-        moved = self.scaled[r:] @ half[r:].T
-        return np.asarray(matrix[r:, r:] - moved - moved.T)
+    def compressed(self, matrices: FloatArray) -> FloatArray:
+        """Q'MQ of each of (k, p, p) symmetric matrices, for Q the basis beside the directions."""
+        k, p, r = len(matrices), *self.reflected.shape
+        found = np.empty((k, p - r, p - r))
+        # New memory takes longer than the arithmetic, so there is none for each term.
+        for matrix, own in zip(matrices, found, strict=True):
+            image = matrix @ self.reflected
+            half = image - self.scaled @ (self.reflected.T @ image) / 2
+            moved = self.scaled[r:] @ half[r:].T
+            np.subtract(matrix[r:, r:], moved, out=own)
+            own -= moved.T
+        return found
 
     def terms(self, matrix: FloatArray) -> float:
         """The sum of absolute terms that make up tr Q'MQ, whose rounding is a share of it."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from fairspan.errors import InvalidInput, running_out_told
 from fairspan.linalg.budget import bytes_of_moments, tell_if_long
+from fairspan.linalg.threads import threads_for
 from fairspan.moments.device.kernels import device_statistics
 from fairspan.moments.group_statistics import (
     EVERY_ROW,
@@ -173,13 +174,14 @@ def statistics_by_fold(
             return [GroupStatistics(part, rows.n_features) for part in at_once]
     running = RunningMoments(rows.n_features, limit, 1 if folds is None else folds.n_folds)
     before = first_position(rows)
-    for block in rows.blocks():
-        if folds is None or block.labels is None:
-            running.absorb(block)  # which says what is missing
-            continue
-        labels = folds.of_rows(block.labels, before + block.first_row)
-        running.absorb(replace(block, labels=labels.groups), labels.folds)
-    parts = running.finished()
+    with threads_for(rows.n_features):
+        for block in rows.blocks():
+            if folds is None or block.labels is None:
+                running.absorb(block)  # which says what is missing
+                continue
+            labels = folds.of_rows(block.labels, before + block.first_row)
+            running.absorb(replace(block, labels=labels.groups), labels.folds)
+        parts = running.finished()
     intake = Intake(running.n_dropped)
     if isinstance(rows, SampledRows):
         intake = Intake(rows.n_dropped, rows.drawn_from)

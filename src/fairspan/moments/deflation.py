@@ -62,9 +62,9 @@ def deflated(second: DenseSecondMoments, basis: FloatArray) -> Deflated:
     nearest = qr(basis.T, mode="economic", pivoting=True)[2][:r]
     order = np.concatenate([nearest, np.setdiff1d(np.arange(p), nearest)])
     reflection = Reflection.onto_axes(basis[order])
-    moved = [each[np.ix_(order, order)] for each in second.matrices]
+    moved = second.matrices[:, order][:, :, order]
     left = DenseSecondMoments(
-        np.array([reflection.compressed(each) for each in moved]),
+        reflection.compressed(moved),
         second.outside,
         np.abs(reflection.beside.T) @ second.offset_rounding[order],
     )

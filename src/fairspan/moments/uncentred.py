@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from fairspan.errors import InvalidInput
-from fairspan.linalg.threads import in_threads, threads_of
+from fairspan.linalg.threads import FEW_FEATURES, in_threads, threads_for
 from fairspan.moments.group_statistics import OneGroup, joined
 from fairspan.moments.running_group import RunningGroup, mirrored
 from fairspan.rows.arrays import ArrayRows
@@ -28,8 +28,6 @@ from fairspan.typing import BoolArray, FloatArray, IndexArray
 
 # What may be subtracted, as a multiple of what remains: about two bits are lost.
 _MOST_SUBTRACTED = 3.0
-# Up to so many features a product is bound by memory, and parts are read side by side.
-_FEW = 128
 # Numbers of one part, which one thread reads; the same whatever the number of threads.
 _PART_NUMBERS = 2**21
 # Each group is looked for among all rows, so that with many sorting the rows is faster.
@@ -74,14 +72,14 @@ def _groups_by_fold(
     """Moments of each group in each part of the rows, with the number of their fold."""
     n, p = rows.n_rows, rows.n_features
     most = min(most_groups or MOST_AT_ONCE, MOST_AT_ONCE)
-    # Products of many features use the threads themselves.
-    size = max(_PART_NUMBERS // p, 1) if p <= _FEW else n
+    # Parts are read side by side; products of many features use the threads themselves.
+    size = max(_PART_NUMBERS // p, 1) if p <= FEW_FEATURES else n
     if folds is not None:
         size *= folds.n_folds  # each part needs sums of its own for every fold
     cuts = [*range(0, max(n - size // 2, 1), size), n]
     found: list[tuple[int, OneGroup]] = []
     # A single small part is done before a second thread is awake.
-    alone = threads_of(None) if p <= _FEW and len(cuts) == 2 else nullcontext()
+    alone = threads_for(p) if len(cuts) == 2 else nullcontext()
 
     def of_part(span: tuple[int, int]) -> list[tuple[int, OneGroup]] | None:
         return _groups_of(rows, *span, most, folds)
@@ -239,7 +237,7 @@ class _Sums:
     @classmethod
     def zero(cls, p: int, pilot: FloatArray | None) -> "_Sums":
         """Of no rows."""
-        return cls(pilot, 0, np.zeros(p), np.zeros((p, p), order="C" if p <= _FEW else "F"))
+        return cls(pilot, 0, np.zeros(p), np.zeros((p, p), order="C" if p <= FEW_FEATURES else "F"))
 
     def add(self, rows: FloatArray) -> None:
         """Add (r, p) rows."""

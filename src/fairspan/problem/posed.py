@@ -111,17 +111,21 @@ class Posed:
             return self._of_moved_rows(full)
         means, covariances, problem, shift = self.means, self.covariances, full, 0.0
         beside, directions, within = self._parted(hide, n_components)
-        if directions is not None:
-            means, covariances = means @ directions, within
+        if directions is None:
+            limit = hide.limit(means, covariances)
+        else:
+            limit = hide.limit(means @ directions, within)
             outside, rounding = self._outside(full, beside)
             moves = getattr(full.criterion, "moves_with_errors", None)
             common = 0.0 if moves is None else float(outside.min())
             shift = 0.0 if moves is None else moves * common
             moved = full.dense.offset_rounding
             # Not from the second moments: means that lie far apart would leave their rounding.
-            offsets = self.offsets @ directions
+            within = within if limit is None else within.copy()
+            for matrix, offset in zip(within, self.offsets @ directions, strict=True):
+                matrix += np.outer(offset, offset)
             second = DenseSecondMoments(
-                covariances + np.einsum("gi,gj->gij", offsets, offsets),
+                within,
                 outside - common,
                 np.abs(directions.T) @ moved,
             )
@@ -135,7 +139,7 @@ class Posed:
                 fixed_rounding=rounding,
                 inner_rounding=_ROUNDINGS * np.einsum("gii->g", self.covariances),
             )
-        problem = replace(problem, limit=hide.limit(means, covariances))
+        problem = replace(problem, limit=limit)
         return Restricted(full, problem, directions, shift)
 
     @property
@@ -192,8 +196,7 @@ class Posed:
             forbidden = self._forbidden(n_components)
             if forbidden.shape[1] <= p // _FEW_OF:
                 reflection = Reflection.onto_axes(forbidden)
-                within = np.array([reflection.compressed(each) for each in covariances])
-                return forbidden, reflection.beside, within
+                return forbidden, reflection.beside, reflection.compressed(covariances)
         directions = hide.directions(self.means, covariances, n_components)
         if directions is None:
             return self.means[:0].T, None, covariances

@@ -54,6 +54,14 @@ class SubspaceBounds:
         alone = np.diag(1 / problem.divisors)
         self.groups = list(alone) if losses and problem.has_matrices else []
 
+    def groups_by_lapack(self, columns: list[FloatArray]) -> None:
+        """Take the least of each group's leading eigenvalues, by LAPACK, as a bound beside them."""
+        second = self.problem.dense
+        for group, vectors in enumerate(columns):
+            alone, last = np.eye(self.problem.n_groups)[group], vectors[:, -1:]
+            value = float(second.captured_variances(last)[group])
+            self._of_groups[group] = value + ROUNDING * second.size(alone)
+
     def missing(self, space: GrownSpace, mixtures: list[FloatArray], goal: float) -> FloatArray:
         """Bound every mixture; leading eigenvectors of those that cannot be, shape (p, r)."""
         self.slack.clear()

@@ -192,9 +192,11 @@ class _Growth:
             several = min(_OF_A_GROUP * d, _OF_ALL * d // k, _MOST_OF_A_GROUP)
             n_vectors = min(max(self.second.n_held(d), several), problem.n_features)
             goal = max(_MARGIN * _FIRST * self.tol * self.variance, self.least)
-            columns = self._optima_of_whole() or [
-                self._sought(alone, goal, n_vectors=n_vectors).vectors for alone in self.alone
-            ]
+            columns = self._optima_of_whole()
+            if not columns:
+                columns = [self._sought(each, goal, None, n_vectors).vectors for each in self.alone]
+                if not self.iterates:
+                    self.bounds.groups_by_lapack(columns)
         else:
             columns = [each.vectors for each in problem.group_optima]
             columns.append(problem.pooled_optimum.vectors)

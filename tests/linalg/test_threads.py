@@ -1,0 +1,113 @@
+"""Limits on the threads of linear algebra: inside, outside, and from several threads of Python."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Event
+
+import numpy as np
+import pytest
+import threadpoolctl
+
+from fairspan import FairPCA
+from fairspan.linalg.threads import in_threads, threads_of
+
+
+def libraries():
+    return threadpoolctl.ThreadpoolController().select(user_api="blas")
+
+
+def counts():
+    """How many threads each library of linear algebra may use now."""
+    return [each["num_threads"] for each in libraries().info()]
+
+
+@pytest.fixture(autouse=True)
+def _two_threads():
+    for library in libraries().lib_controllers:
+        # Tests before these may have left it to a thread of theirs to set limits.
+        getattr(library, "clear_controlling_thread", lambda *, force: None)(force=True)
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        if counts() != [2] * len(counts()):
+            pytest.skip("the libraries of linear algebra have a single thread")
+        yield
+
+
+def elsewhere(function):
+    """What a function returns in another thread of Python."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result(60)
+
+
+def inside(package):
+    with threads_of(package):
+        return counts()
+
+
+def test_inside_a_limit_there_is_one_thread_or_those_of_one_package():
+    assert set(inside(None)) == {1}
+    assert sorted(inside("numpy")) in ([2], [1, 2])
+    with threads_of(None):
+        assert 2 in inside("scipy")
+        assert set(counts()) == {1}
+    assert set(counts()) == {2}
+
+
+def test_a_limit_holds_in_any_thread_of_python():
+    np.ones((200, 200)) @ np.ones((200, 200))
+    inside(None)
+    assert set(elsewhere(lambda: inside(None))) == {1}
+    assert set(counts()) == set(elsewhere(counts)) == {2}
+
+
+def test_while_two_threads_compute_each_of_them_is_alone():
+    second_is_inside, first_has_left = Event(), Event()
+    seen = []
+
+    def second():
+        with threads_of("numpy"):
+            second_is_inside.set()
+            assert first_has_left.wait(60)
+            seen.append(counts())
+
+    with ThreadPoolExecutor(1) as pool:
+        with threads_of("numpy"):
+            running = pool.submit(second)
+            assert second_is_inside.wait(60)
+            seen.append(counts())
+        first_has_left.set()
+        running.result(60)
+    assert set(seen[0]) == {1}
+    assert 2 in seen[1]  # it is alone then
+    assert set(counts()) == {2}
+
+
+def test_items_are_done_side_by_side_unless_somebody_else_computes():
+    # Each waits for the other, so that one after the other would never end.
+    together = Barrier(2, timeout=60)
+    assert sorted(in_threads(lambda item: (together.wait(), item)[1], [1, 2])) == [1, 2]
+    threads = set()
+
+    def nested(item):
+        return in_threads(lambda each: threads.add(tuple(counts())) or each, [item, -item])
+
+    assert in_threads(nested, [3, 4]) == [[3, -3], [4, -4]]
+    assert {number for each in threads for number in each} == {1}
+
+
+def test_a_thread_that_fails_fails_the_call_and_leaves_the_limits():
+    with pytest.raises(ZeroDivisionError):
+        in_threads(lambda number: 1 / number, [1, 0, 2])
+    assert set(counts()) == {2}
+
+
+def test_fits_side_by_side_agree_with_one_after_the_other():
+    rng = np.random.default_rng(0)
+    tables = [(rng.standard_normal((300, 12)), rng.integers(0, 3, 300)) for _ in range(8)]
+
+    def components(table):
+        return FairPCA(3).fit(table[0], sensitive_features=table[1]).components_
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(components, tables))
+    for one, table in zip(found, tables, strict=True):
+        np.testing.assert_array_equal(one, components(table))
+    assert set(counts()) == {2}
