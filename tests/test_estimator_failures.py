@@ -49,7 +49,7 @@ SETTINGS = {
     "d = 0.0": ({"n_components": 0.0}, InvalidParameter, "a share above 0 and below 1"),
     "d = NaN": ({"n_components": np.nan}, InvalidParameter, "a share above 0 and below 1"),
     "no restriction's name": ({"restriction": "parity"}, InvalidParameter, "'mean_parity'"),
-    "allow_extra = 1": ({"allow_extra": 1}, InvalidParameter, "Allowed are True and False"),
+    "allow_extra = 1": ({"allow_extra": 1}, InvalidParameter, "Allowed: True and False"),
     "missing groups": ({"missing_groups": "drop"}, InvalidParameter, "'error' and 'ignore'"),
 }
 
@@ -229,5 +229,5 @@ def test_rows_with_and_without_groups_are_not_added_up():
 
 @pytest.mark.parametrize("scale", ["no", 1, None])
 def test_scale_is_true_or_false(scale):
-    with pytest.raises(InvalidParameter, match="Allowed are True and False"):
+    with pytest.raises(InvalidParameter, match="Allowed: True and False"):
         FairPCA(1, scale=scale).fit(np.eye(4), sensitive_features=list("aabb"))

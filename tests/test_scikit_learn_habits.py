@@ -157,7 +157,7 @@ def test_what_has_no_covariance_is_refused():
     fair = fitted(criterion="total_error", restriction=oblique)
     with pytest.raises(Incompatible, match="oblique"):
         fair.get_covariance()
-    with pytest.raises(Incompatible, match="whiten=True was asked for of an oblique"):
+    with pytest.raises(Incompatible, match="whiten=True was requested for an oblique"):
         fitted(criterion="total_error", restriction=oblique, whiten=True)
     flat = np.hstack([X[:, :2], np.ones((80, 1))])
     with pytest.raises(Incompatible, match="no inverse"):

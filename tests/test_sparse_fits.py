@@ -316,7 +316,7 @@ def test_what_needs_matrices_says_so(restriction):
     moments = GroupMoments.from_rows(X, labels)
     assert isinstance(moments, GroupMoments)
     FairPCA(2, criterion="total_error", restriction=restriction).fit_moments(moments)
-    with pytest.raises(InvalidType, match="Allowed is a GroupMoments"):
+    with pytest.raises(InvalidType, match="Allowed: a GroupMoments"):
         frontier(FairPCA(2).fit(X, sensitive_features=labels).moments_, 2)
 
 

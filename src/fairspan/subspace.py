@@ -44,13 +44,13 @@ class FairSubspace:
     feature_names : tuple of str or None
     provenance : Provenance or None
     evidence : Evidence or None
-        What proves its bound (:func:`fairspan.verify`).
+        The data that prove its bound (:func:`fairspan.verify`).
     oblique_decoder : (p, d) array or None
         The decoder of an oblique projection, orthonormal columns; otherwise it is the transpose of
         the components.
     whitening : (d,) array or None
-        What coordinates are divided by, so that they have variance one; they are multiplied by it
-        before rows are brought back.
+        Divisors of the coordinates that make their variance one; coordinates are multiplied by
+        them before rows are reconstructed.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class FairSubspace:
 
     @classmethod
     def of(cls, model: Any) -> "FairSubspace":
-        """What any accepted model projects with: the basis and its own centre and scale.
+        """The projection of any accepted model: its basis, centre and scale.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class FairSubspace:
             return read
         raise Incompatible(
             f"The {type(model).__name__} is no projection onto a subspace",
-            "Allowed are models that project linearly: fairspan.audit judges others by their rows",
+            "Allowed: models that project linearly: fairspan.audit judges others by their rows",
             "Pass it to fairspan.audit, together with rows",
         )
 
@@ -166,7 +166,7 @@ class FairSubspace:
 
     @property
     def is_nested(self) -> bool:
-        """Whether its first components are an answer of fewer dimensions: see :meth:`first`."""
+        """Whether its first components are a solution with fewer dimensions: see :meth:`first`."""
         return self.provenance is not None and len(self.provenance.steps) > 0
 
     @property
@@ -178,7 +178,7 @@ class FairSubspace:
 
     @property
     def decoder(self) -> FloatArray:
-        """D, which brings a row back from its coordinates, shape (p, d)."""
+        """D, which reconstructs a row from its coordinates, shape (p, d)."""
         decoder = self.projector.decoder
         return decoder if self.whitening is None else np.asarray(decoder * self.whitening)
 
@@ -255,7 +255,7 @@ class FairSubspace:
         return rows
 
     def first(self, n_components: int) -> "FairSubspace":
-        """The first of nested components: the nested answer of fewer dimensions.
+        """The first of nested components: the nested solution with fewer dimensions.
 
         Parameters
         ----------
@@ -289,16 +289,16 @@ class FairSubspace:
         made = self.provenance
         if made is None or not made.steps:
             raise Incompatible(
-                f"The first {n_components!r} components were asked for of {self!r}",
-                "Allowed are nested components: the first of others are not the answer of fewer "
+                f"The first {n_components!r} components were requested of {self!r}",
+                "Allowed: nested components: the first of others are not a solution with fewer "
                 "dimensions",
-                "Fit with FairPCA(nested=True), or anew with fewer components",
+                "Fit with FairPCA(nested=True), or fit again with fewer components",
             )
         whole = isinstance(n_components, numbers.Integral) and not isinstance(n_components, bool)
         if not whole or not 1 <= n_components <= len(self.components):
             raise InvalidParameter(
                 f"n_components is {n_components!r}",
-                f"Allowed is a whole number from 1 to {len(self.components)}",
+                f"Allowed: a whole number from 1 to {len(self.components)}",
                 "Choose a number in that range",
             )
         d = int(n_components)
@@ -422,7 +422,7 @@ class ReadModel:
     Attributes
     ----------
     does : FairSubspace or RowModel
-        A projection, or what only rows can tell.
+        A projection, or a map whose effect only rows show.
     moments : object
         Those that a FairPCA holds, as they are; None of anything else.
     n_fitted : int or None
@@ -440,7 +440,7 @@ class ReadModel:
 
 
 def read_as_it_is(model: Any, n_features: int | None = None) -> ReadModel:
-    """What any accepted model does to rows: a projection, or what only rows can tell.
+    """What any accepted model does to rows: a projection, or a map whose effect only rows show.
 
     Parameters
     ----------

@@ -268,7 +268,7 @@ def test_bad_settings_are_refused():
     for settings in ({"level": 0.3}, {"level": 1.0}, {"material": -0.1}, {"folds": 1}):
         with pytest.raises(InvalidParameter):
             fs.audit(model, X, groups, **settings)
-    with pytest.raises(InvalidParameter, match="Allowed are 5 folds or more"):
+    with pytest.raises(InvalidParameter, match="Allowed: 5 folds or more"):
         fs.audit(model, X, groups, folds=3)
     with pytest.raises(Incompatible, match="clusters"):
         fs.audit(model, X, groups, folds=None, clusters=np.arange(100))

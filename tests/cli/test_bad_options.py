@@ -29,7 +29,7 @@ def test_options(refused, command, options, words):
     ("options", "words"),
     [
         (["--criterion", "fairest"], ["'fairest' is not one of 'minimax_loss'"]),
-        (["--param", "penalty=1"], ["'minimax_loss'", "'penalty'", "allowed is relative"]),
+        (["--param", "penalty=1"], ["'minimax_loss'", "'penalty'", "allowed: relative"]),
         (["--param", "penalty"], ["'penalty' is not of the form KEY=VALUE"]),
         (["--param", "=1"], ["'=1' is not of the form KEY=VALUE"]),
     ],

@@ -155,18 +155,18 @@ USAGE = [
     ("error_gap", ["penalty=much"], ["penalty is 'much'", "takes a number"]),
     ("error_gap", ["penalty="], ["'penalty=' is not of the form KEY=VALUE"]),
     ("error_gap", ["penalty=1", "penalty=2"], ["'penalty' is given twice"]),
-    ("error_gap", ["radius=1"], ["has no parameter 'radius'", "allowed is penalty."]),
+    ("error_gap", ["radius=1"], ["has no parameter 'radius'", "allowed: penalty."]),
     ("error_gap", ["penalty.old=1"], ["has no parameter 'penalty.old'"]),
-    ("disparity", ["penalty=1"], ["no parameter 'penalty'", "allowed are trade_off, protected."]),
+    ("disparity", ["penalty=1"], ["no parameter 'penalty'", "allowed: trade_off, protected."]),
     ("disparity", ["trade_off=old"], ["trade_off is 'old'", "takes a number"]),
-    ("robust_error_gap", ["radii=1"], ["allowed are penalty, radius, radius.GROUP."]),
+    ("robust_error_gap", ["radii=1"], ["allowed: penalty, radius, radius.GROUP."]),
     ("robust_error_gap", ["radius.old=x"], ["radius.old is 'x'"]),
     ("robust_error_gap", ["radius.old=1", "radius.old=1"], ["'radius.old' is given twice"]),
     ("robust_error_gap", ["radius=1", "radius.old=1"], ["once for all groups, or for each"]),
     ("robust_error_gap", ["radius.old=1", "radius=1"], ["once for all groups, or for each"]),
     ("nash_welfare", ["penalty=1"], ["it has no parameters"]),
     ("minimax_loss", ["relative=1"], ["relative is '1'", "takes yes or no"]),
-    ("minimax_loss", ["penalty=1"], ["allowed is relative."]),
+    ("minimax_loss", ["penalty=1"], ["allowed: relative."]),
 ]
 RANGE = [
     ("error_gap", ["penalty=-1"], ["penalty is -1.0", "at least 0"]),
@@ -318,7 +318,7 @@ def test_nash_welfare_is_negative_where_much_is_kept(run, data, tmp_path):
 def test_parameters_of_a_criterion_of_another_package_are_numbers(monkeypatch):
     monkeypatch.setitem(registry._registered["criterion"], "somebody_elses", fs.ErrorGap)
     assert parameters_of("somebody_elses", ["penalty=2"]) == {"penalty": 2.0}
-    with pytest.raises(click.BadParameter, match="allowed is penalty"):
+    with pytest.raises(click.BadParameter, match="allowed: penalty"):
         parameters_of("somebody_elses", ["radius=2"])
     with pytest.raises(click.BadParameter, match="takes a number"):
         parameters_of("somebody_elses", ["penalty=high"])

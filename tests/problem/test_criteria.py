@@ -105,7 +105,7 @@ def test_groups_that_a_criterion_does_not_know():
         problem_of(MATRICES, 1, Disparity(0.5, "nobody"))
     with pytest.raises(UnknownGroup, match=r"radius is given for the groups 'a'"):
         problem_of(MATRICES, 1, RobustErrorGap(0.5, {"a": 0.1}))
-    with pytest.raises(Incompatible, match=r"'disparity' was asked for 3 groups.*'error_gap'"):
+    with pytest.raises(Incompatible, match=r"'disparity' received 3 groups.*'error_gap'"):
         problem_of([np.eye(2)] * 3, 1, Disparity())
 
 

@@ -34,7 +34,7 @@ def test_partial_fits_of_readers_add_up():
     whole = fs.FairPCA(2).fit(FRAME, sensitive_features="g")
     np.testing.assert_allclose(fair.group_errors_, whole.group_errors_, rtol=1e-9)
     other = TABLE.select(["y", "x", "z", "g"])
-    with pytest.raises(InvalidInput, match="Allowed are the features of the rows before, 'x'"):
+    with pytest.raises(InvalidInput, match="Allowed: the features of the rows before, 'x'"):
         fair.partial_fit(other.to_reader(), sensitive_features="g")
 
 
@@ -65,7 +65,7 @@ def test_reduced_rows_of_a_stream_have_nowhere_to_go():
 def test_what_can_only_be_read_is_neither_scored_nor_transformed(method, kind):
     model = fs.FairPCA(2).fit(TABLE, sensitive_features="g")
     rows = "rows.csv" if kind == "path" else duckdb.from_arrow(TABLE)
-    with pytest.raises(InvalidType, match="Allowed are arrays, data frames"):
+    with pytest.raises(InvalidType, match="Allowed: arrays, data frames"):
         getattr(model, method)(rows)
 
 

@@ -51,5 +51,5 @@ def test_a_missing_cluster_is_refused():
 
 @pytest.mark.parametrize("folds", [1, 0, -3, 2.5, "ten", True])
 def test_other_numbers_of_folds_are_refused(folds):
-    with pytest.raises(InvalidParameter, match="Allowed is a whole number of at least 2"):
+    with pytest.raises(InvalidParameter, match="Allowed: a whole number of at least 2"):
         Folds(folds)

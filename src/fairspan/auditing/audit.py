@@ -42,7 +42,7 @@ def audit(
     random_state: Any = 0,
     max_groups: int | None = None,
 ) -> Audit:
-    """Measure what one or several models do to each group, with intervals and findings.
+    """Measure the errors and losses of each group under one or several models, with intervals.
 
     Parameters
     ----------
@@ -52,38 +52,38 @@ def audit(
         FairSubspace, the path of a saved one, or a (d, p) array with orthonormal rows. Each
         reconstructs with its own mean and scale; a model with center="group" is judged about each
         group's own mean, a bare array about the mean of the audited rows. Where a pipeline first
-        standardizes features, errors are in standardized units. A model that is no projection, such
-        as a KernelPCA, has errors by rows, and no estimates for new rows. Beside a FairPCA,
+        standardizes features, errors are in standardized units. A model that is not a projection,
+        such as a KernelPCA, has errors by rows, and no estimates for new rows. Beside a FairPCA,
         ordinary PCA of the rows that it was fitted on is added under the name "PCA", judged about
         the same centre.
     X : (n, p) table of finite numbers
         Training or held-out rows, as `GroupMoments.from_rows` takes them.
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
     labels : (n,) array-like, or column name of X, optional
-        y, the class of each row, with which models whose restriction holds in each class
-        (`MeanParity(given_labels=...)`) are fitted again without each fold.
+        y, the class of each row. It is needed to fit models again without each fold if their
+        restriction holds in each class (`MeanParity(given_labels=...)`).
     sample_weight : (n,) array-like, or column name of X, optional
-        Taken as sampling weights by the intervals.
+        The intervals treat them as sampling weights.
     moments : GroupMoments, or sequence of them, instead of rows
         One object gives no intervals; a sequence of at least two blocks gives jackknife intervals,
         and estimates for new rows with blocks in place of folds.
     folds : int or None
-        K: how many parts the rows are cut into, each of which judges what the others tell. Models
-        that were fitted on these rows are fitted again without each part, with their own settings.
-        Five where matrices of all groups in ten parts would exceed 2 GiB. Which rows are together
-        depends on their position alone: in the whole table, or in their part of it where nobody
-        knows how many rows the parts before hold (folders of CSV files, Spark, most Dask frames).
-        None: figures on the rows alone, at a fraction of the time.
+        K, the number of folds for cross-fitting. Models that were fitted on these rows are fitted
+        again without each part, with their own settings. Five where matrices of all groups in ten
+        parts would exceed 2 GiB. The fold of a row depends only on its position in the whole
+        table, or in its part of the table if the numbers of rows in the parts before are not known
+        (folders of CSV files, Spark, most Dask frames). None gives figures on the rows alone, in
+        much less time.
     clusters : (n,) array-like, or column name of X, optional
-        Rows that belong together, such as those of one person. They stay in one fold, and count
-        as one where intervals are made.
+        Rows that belong together, such as those of one person. They stay in one fold, and count as
+        one observation in the intervals.
     control_features : (n,) or (n, a) array-like or data frame, or column name(s) of X, optional
-        As fairlearn's: the rows of each of their levels are audited on their own too. `by_group`,
+        As in fairlearn: the rows of each level are also audited separately. `by_group`,
         `difference` and `ratio` are then within each level, and `within` has the audits. They are
-        no features. A model that was fitted on these rows has figures on the rows of a level, and
-        no estimates within it.
+        not used as features. A model that was fitted on these rows has figures on the rows of a
+        level, and no estimates within it.
     level : float
-        Of the intervals, above 0.5 and below 1.
+        Level of the intervals, above 0.5 and below 1.
     material : float
         The least loss that matters, as a share of a group's variance, from 0 to below 1.
     random_state : int, Generator, RandomState or None
@@ -105,15 +105,16 @@ def audit(
     InvalidType
         A model of another kind, or one that is not fitted.
     Incompatible
-        Moments in place of rows, for a model that is no projection.
+        Moments instead of rows, for a model that is not a projection.
 
     Notes
     -----
-    The expected loss of a group is corrected for what its best error on the rows owes to chance;
-    its interval runs from the low end of the cross-fitted loss to the high end of the corrected
-    loss. States and changes hold for all groups at once (Bonferroni); other intervals are those of
-    one group. Errors have Student intervals from the squared residuals of the rows; the disparity
-    of two groups has Welch's, that of more groups a simultaneous one (Bonferroni) over all pairs.
+    The expected loss of a group is corrected for the effect of chance on its best error on the
+    rows; its interval runs from the low end of the cross-fitted loss to the high end of the
+    corrected loss. States and changes hold for all groups at once (Bonferroni); other intervals
+    are those of one group. Errors have Student intervals from the squared residuals of the rows;
+    the disparity of two groups has Welch's, that of more groups a simultaneous one (Bonferroni)
+    over all pairs.
 
     Examples
     --------
@@ -133,7 +134,7 @@ def audit(
     if (X is None) == (moments is None):
         raise InvalidInput(
             "audit received " + ("neither X nor moments" if X is None else "both X and moments"),
-            "Allowed are rows (X and sensitive_features), or moments in their place",
+            "Allowed: rows (X and sensitive_features), or moments in their place",
             "Pass X and sensitive_features to get intervals",
         )
     options = expectations(
@@ -160,18 +161,18 @@ def audit(
         if values is not None:
             raise InvalidInput(
                 f"{name} was given with moments",
-                f"Allowed are {name} of rows",
+                f"Allowed: {name} of rows",
                 "Make each block of moments of whole clusters, and of rows with labels",
             )
     blocks = [moments] if holds_matrices(moments) else moments
     if not isinstance(blocks, Sequence) or not all(map(holds_matrices, blocks)):
         raise InvalidType(
             f"moments is a {type(moments).__name__}",
-            "Allowed are a GroupMoments, or a sequence of them",
+            "Allowed: a GroupMoments, or a sequence of them",
             "Make them with GroupMoments.from_rows or GroupMoments.load",
         )
     if not blocks:
-        raise InvalidInput("moments is empty", "Allowed is at least one block", "Pass a block")
+        raise InvalidInput("moments is empty", "Allowed: at least one block", "Pass a block")
     return audit_moments(models_of(models, blocks[0].n_features), blocks, options)
 
 

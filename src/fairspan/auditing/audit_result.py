@@ -29,12 +29,12 @@ class Audit(ComparesGroups):
     models : tuple of ModelAudit
         All figures, in the order of the models.
     findings : tuple of Finding
-        What there is to know, in words, with stable codes.
+        Notes and warnings in words, with stable codes.
     rows : AuditedRows
     verdicts : tuple of Verdict
         One for each model that is compared with ordinary PCA; of PCA alone if there is none.
     level : float
-        Of the intervals.
+        Level of the intervals.
     material : float
         The least loss that matters, as a share of a group's variance.
     levels : tuple of (level, Audit)
@@ -64,7 +64,7 @@ class Audit(ComparesGroups):
 
     @property
     def verdict(self) -> Verdict:
-        """Whether ordinary PCA harms anybody on new rows, and whether the first model helps.
+        """Whether ordinary PCA harms a group on new rows, and whether the first model helps.
 
         Raises
         ------
@@ -74,13 +74,13 @@ class Audit(ComparesGroups):
         if not self.verdicts:
             raise InvalidInput(
                 "This audit holds no estimates for new rows, so there is no verdict",
-                "Allowed are audits of rows with folds, or of several blocks of moments",
+                "Allowed: audits of rows with folds, or of several blocks of moments",
                 "Leave folds at its default, 10",
             )
         return self.verdicts[0]
 
     def changes(self) -> Any:
-        """By how much each group's expected error changes from ordinary PCA to a fair model.
+        """The change of each group's expected error from ordinary PCA to a fair model.
 
         Returns
         -------
@@ -199,7 +199,7 @@ class Audit(ComparesGroups):
         return self.picture(quantity).plot(ax)
 
     def table(self) -> str:
-        """The figures as one text table, under a line that says which rows are not in."""
+        """The figures as one text table, under a line that says which rows were left out."""
         return audit_table(self.models, self.rows, level=self.level)
 
     def in_words(self, width: int = WIDTH, paint: Paint = plain) -> str:

@@ -88,7 +88,7 @@ def errors_without_each(
     Raises
     ------
     InvalidInput
-        A group stands in a single block: without that block nothing is left of it.
+        A group is in a single block: without that block it has no rows.
     """
     weights = np.zeros((len(blocks), pooled.n_groups))
     scatters = np.zeros_like(weights)
@@ -106,7 +106,7 @@ def errors_without_each(
         label = pooled.labels[int(np.argmax((left <= 0).any(axis=0)))]
         raise InvalidInput(
             f"The group {label!r} stands in only one of the {len(blocks)} blocks",
-            "Allowed are blocks among which every group stands in at least two",
+            "Allowed: blocks among which every group stands in at least two",
             "Make larger blocks, or pass the sum of the blocks to audit without intervals",
         )
     between = (weights[:, :, None] * means).sum(axis=0) - weights[:, :, None] * means

@@ -46,7 +46,7 @@ def chosen_dimensions(n_features: int, asked: int, most: int = MOST_ESTIMATED) -
     if n_features <= most:
         return list(range(1, n_features + 1))
     first = list(range(1, most // 2 + 1))
-    # One place is kept for the dimension that was asked for.
+    # One place is kept for the dimension that was requested.
     rest = np.linspace(first[-1], n_features, most - len(first))[1:]
     return sorted({asked, *first, *rest.round().astype(int).tolist()})
 

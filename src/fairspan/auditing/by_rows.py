@@ -20,7 +20,7 @@ NO_PROJECTION = (
 
 
 def check_projections(audited: Sequence[Audited]) -> None:
-    """Make sure that moments tell what the models do.
+    """Make sure that moments determine what the models do.
 
     Raises
     ------

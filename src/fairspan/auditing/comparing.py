@@ -195,6 +195,6 @@ def _check(method: object) -> None:
     if method not in ("between_groups", "to_overall"):
         raise InvalidParameter(
             f"method is {method!r}",
-            "Allowed are 'between_groups' and 'to_overall'",
+            "Allowed: 'between_groups' and 'to_overall'",
             "Use 'between_groups'",
         )

@@ -101,7 +101,7 @@ def taken_out(X: Any, control_features: Any) -> tuple[Any, Controls | None]:
     if coded.missing.any():
         raise InvalidInput(
             f"control_features has no value in row {int(np.flatnonzero(coded.missing)[0])}",
-            "Allowed is one value for each row",
+            "Allowed: one value for each row",
             "Drop these rows",
         )
     levels, codes = in_order(coded)

@@ -60,7 +60,7 @@ def cross_fitted(
     folds: FoldMoments,
     n_folds: int,
 ) -> CrossFitted:
-    """Find every group's best subspace without each fold, and fit the models anew.
+    """Find every group's best subspace without each fold, and fit the models again.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def _is_plain(each: Audited) -> bool:
 
 @dataclass(eq=False)
 class _Refits:
-    """Models fitted anew on some rows, with their own settings.
+    """Models fitted again on some rows, with their own settings.
 
     Attributes
     ----------
@@ -242,12 +242,12 @@ class _Refits:
     known: dict[tuple[Center, bytes], FloatArray] = field(default_factory=dict)
 
     def of(self, each: Audited) -> Projector:
-        """A model fitted anew, in the units of the one that there is."""
+        """A model fitted again, in the units of the existing one."""
         subspace, made = each.subspace, each.subspace.provenance
         if not each.is_known:
             raise Incompatible(
                 "how it was fitted is not known, so it was not fitted again without each part",
-                "Allowed are PCA and FairPCA, alone or after a standardization",
+                "Allowed: PCA and FairPCA, alone or after a standardization",
                 "Audit it on rows that were held out",
             )
         scale, training = subspace.scale, self.training

@@ -28,7 +28,7 @@ _MOST_CLASSES = 20
 _MOST_ITERATIONS = 2000
 
 Refit = Callable[[GroupMoments], FairSubspace]
-"""Fits a projection anew on the moments of some rows."""
+"""Fits a projection again on the moments of some rows."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class GroupOutcome:
     n : int
         Rows that were judged.
     accuracy : Estimate
-        Share of the rows whose class it tells.
+        Share of the rows whose class it predicts.
     change : Estimate or None
         From the first representation, row by row; the intervals of all groups hold at once.
     """
@@ -262,7 +262,7 @@ def _change_of(compared: FloatArray, tests: int, level: float) -> Estimate:
     """The difference of two shares of the same rows.
 
     Its interval adds half a row to each of the four outcomes of a pair (Agresti and Min 2005), so
-    that rows that are all told alike do not pass for certainty.
+    that identical predictions for all rows do not look like certainty.
     """
     n = len(compared) + 2
     better, worse = float((compared > 0).sum()) + 0.5, float((compared < 0).sum()) + 0.5
@@ -291,4 +291,4 @@ def _folds(rows: LabelledRows) -> IntegerArray:
 
 
 def _refused(received: str, allowed: str) -> InvalidInput:
-    return InvalidInput(received, f"Allowed are {allowed}", "Leave out the labels")
+    return InvalidInput(received, f"Allowed: {allowed}", "Leave out the labels")

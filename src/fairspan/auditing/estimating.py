@@ -132,7 +132,7 @@ def read_rows(
             if moments is None:
                 raise Incompatible(
                     f"clusters was given, but {why}",
-                    "Allowed are tables whose moments by fold fit into memory",
+                    "Allowed: tables whose moments by fold fit into memory",
                     "Choose fewer features",
                 )
             return moments, None, why
@@ -146,8 +146,9 @@ def figures_by_fold(
 ) -> list[tuple[CrossFitted, RowFigures]]:
     """Cross-fitted models with what the rows say of them, for one assignment to folds or several.
 
-    Where the groups' best errors move with the folds there are five. All but the first serve these
-    best errors alone: models are not fitted again for them, and rows are judged by their moments.
+    Where the groups' best errors move with the folds there are five. All but the first are used
+    for these best errors alone: models are not fitted again for them, and rows are judged by their
+    moments.
 
     Raises
     ------
@@ -210,7 +211,7 @@ def check_refits(n_folds: int, fitted_here: Sequence[bool]) -> None:
     if any(fitted_here) and n_folds < FEWEST_FOLDS:
         raise InvalidParameter(
             f"folds is {n_folds}, and models were fitted on these rows",
-            f"Allowed are {FEWEST_FOLDS} folds or more, as the models are fitted again without "
+            f"Allowed: {FEWEST_FOLDS} folds or more, as the models are fitted again without "
             "each: with fewer, they would be fitted on too few rows",
             "Use the default, 10, or audit rows that were held out",
         )

@@ -86,7 +86,7 @@ class Expectations:
     folds : int or None
         K; None for no estimates.
     level : float
-        Of the intervals.
+        Level of the intervals.
     material : float
         The least loss that matters, as a share of the group's variance.
     seed : int
@@ -142,19 +142,19 @@ def expectations(
     if not isinstance(level, numbers.Real) or not 0.5 < level < 1:
         raise InvalidParameter(
             f"level is {level!r}",
-            "Allowed is a number above 0.5 and below 1",
+            "Allowed: a number above 0.5 and below 1",
             "Use the default, 0.95",
         )
     if not isinstance(material, numbers.Real) or not 0 <= material < 1:
         raise InvalidParameter(
             f"material is {material!r}",
-            "Allowed is a share of a group's variance, from 0 to below 1",
+            "Allowed: a share of a group's variance, from 0 to below 1",
             "Use the default, 0.01",
         )
     if folds is None and by_cluster:
         raise Incompatible(
             "clusters was given, and folds is None",
-            "Allowed are clusters with folds, which keep each cluster in one",
+            "Allowed: clusters with folds, which keep each cluster in one",
             "Leave folds at its default, 10",
         )
     if folds is not None:
@@ -170,13 +170,13 @@ def expected_figures(
     variances: Sequence[FloatArray],
     options: Expectations,
 ) -> list[list[ExpectedFigures | None]]:
-    """Estimates for each model and each group; None where too few rows tell anything.
+    """Estimates for each model and each group; None if there are too few rows.
 
     Parameters
     ----------
     repeats : sequence of (CrossFitted, RowFigures)
         Of one or several assignments of rows to folds. Best errors are averaged over these for
-        models of which some move with the folds; whatever stands beside a model, its own figures
+        models of which some move with the folds; its own figures, whatever other models there are
         stay the same.
     best_errors, variances : sequences of (k,) arrays
         Of each model, on the rows: e*_g and tr S_g.
@@ -290,12 +290,12 @@ class _OfModel:
     def _state(self, loss: Estimate, group: int) -> State:
         """What may be said of a group, by intervals that hold for all groups at once.
 
-        "harmed": the cross-fitted loss is above zero beyond chance, and neither immaterial nor less
-        than what the group's own best subspace loses on rows that it was found without. "minor": it
-        is above zero beyond chance, and the corrected loss is immaterial. "not shown": the high end
-        of the corrected loss is immaterial. "cannot tell": otherwise. Where the losses of single
-        rows have long tails, only a loss that is above zero by more than a few rows can have added
-        is told.
+        "harmed": the cross-fitted loss is above zero beyond chance, and neither immaterial nor
+        less than what the group's own best subspace loses on rows that it was found without.
+        "minor": it is above zero beyond chance, and the corrected loss is immaterial. "not shown":
+        the high end of the corrected loss is immaterial. "cannot tell": otherwise. If the losses
+        of single rows have long tails, a loss counts only if it exceeds what a few rows can have
+        added.
         """
         variance = float(self.variances[group])
         assert loss.low is not None

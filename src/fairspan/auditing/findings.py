@@ -142,7 +142,7 @@ def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
 
 
 def _fitted_here(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
-    """FS203: what the figures of models that were fitted on these rows are worth."""
+    """FS203: how to read the figures of models that were fitted on these rows."""
     fitted = [model for model in models if model.fitted_here]
     if not fitted or not rows.has_intervals:
         return
@@ -229,7 +229,7 @@ def _different_centers(models: Sequence[ModelAudit]) -> Iterator[Finding]:
 
 
 def _repair(models: Sequence[ModelAudit]) -> Iterator[Finding]:
-    """FS302: what a fair projection changes against its plain PCA, and what it costs in total."""
+    """FS302: what a fair projection changes compared with its plain PCA."""
     by_name = {model.name: model for model in models}
     for model in models:
         plain = by_name.get(model.baseline or "")

@@ -1,4 +1,4 @@
-"""What models do to each group of some rows, or of moments that stand in for them."""
+"""What models do to each group of some rows, or of moments instead of rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -75,7 +75,7 @@ class Audited:
             )
 
     def was_fitted_on(self, moments: Moments, errors: FloatArray) -> bool:
-        """Whether these are, as far as figures can tell, the rows it was fitted on.
+        """Whether these are, judging by the figures, the rows it was fitted on.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ def models_of(models: Any, n_features: int | None = None) -> list[Audited]:
     named = models if isinstance(models, Mapping) else {_default_name(models, n_features): models}
     if not named:
         raise InvalidInput(
-            "models is an empty mapping", "Allowed is at least one model", "Pass a fitted model"
+            "models is an empty mapping", "Allowed: at least one model", "Pass a fitted model"
         )
     audited = [read_model(str(name), model, n_features) for name, model in named.items()]
     _check_same_features(audited)
@@ -231,7 +231,7 @@ def _kind_of(each: Audited) -> _Kind:
 
 
 def _plain_name(kind: _Kind, kinds: Sequence[_Kind]) -> str:
-    """Name it PCA, with whatever tells it from the other ordinary PCAs beside it."""
+    """Name it PCA, with what distinguishes it from the other ordinary PCAs."""
     spelled = (f"d={kind[0]}", f"center={kind[1]}", "scaled" if kind[2] else "unscaled")
     differs = (len({other[i] for other in kinds}) > 1 for i in range(3))
     return " ".join(["PCA", *(word for word, tells in zip(spelled, differs, strict=True) if tells)])

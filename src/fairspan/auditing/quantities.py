@@ -12,10 +12,11 @@ from fairspan.typing import FloatArray
 QUANTITIES = ("error", "new_error", "cross_fitted_loss", "corrected_loss", "change")
 """What is measured of each row; without folds the first alone.
 
-With r(V) the squared residual of a row x about its centre, V the model, V_f the model (fitted
-without the row's fold, if it was fitted on these rows), U the best subspace of the row's group, U_f
-the same found without the row's fold, and w = (K - 1) / (2K - 1): r(V); r(V_f); r(V_f) - r(U_f);
-r(V_f) - (1 - w) r(U) - w r(U_f); and r(V_f) less that of the model it is compared with.
+Let r(V) be the squared residual of a row x about its centre. V is the model, and V_f the same
+model without the row's fold, if it was fitted on these rows. U is the best subspace of the row's
+group, U_f the same without the row's fold, and w = (K - 1) / (2K - 1). Then the quantities are:
+r(V); r(V_f); r(V_f) - r(U_f); r(V_f) - (1 - w) r(U) - w r(U_f); and r(V_f) less that of the model
+it is compared with.
 """
 
 
@@ -47,7 +48,7 @@ class Benchmark:
 
 
 class Reconstructs(Protocol):
-    """What tells how far each row is from what it is brought back as."""
+    """The distance of each row to its reconstruction."""
 
     def squared_residuals(self, rows: FloatArray) -> FloatArray:
         """Of centred rows in their unit, shape (n,)."""

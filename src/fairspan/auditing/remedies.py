@@ -30,10 +30,10 @@ _REMEDIES = {
     "FS205": "Compare with what a fair criterion reaches.",
     "FS206": "Use fewer dimensions for a comparison.",
     "FS301": "Compare each model with its own best error, or fit them with the same settings.",
-    "FS302": "Decide whether the repair is worth its price.",
+    "FS302": "Decide whether the smaller loss justifies the larger error over all rows.",
     "FS303": "Decide whether this cost is acceptable for these groups. A criterion that weighs "
     "all rows, or more "
-    "dimensions, costs them less.",
+    "dimensions, lowers their losses.",
     "FS401": "Leave the feature out: drop the column, or --exclude.",
     "FS402": "Leave the feature out (drop the column, or --exclude), unless it measures something.",
     "FS403": "Use scale=True (--standardize), or divide the feature by its unit.",

@@ -65,7 +65,7 @@ def row_figures(
 
     With r_i of row i, r its weighted group mean and n rows of the group, the standard error is
     sqrt(n / (n - 1) sum w_i^2 (r_i - r)^2) / sum w_i, which without weights is s / sqrt(n). Sums
-    are taken of the difference from a mean that the moments tell, so that little cancels. Rows of a
+    are taken of the difference from a mean of the moments, so that little cancels. Rows of a
     cluster are summed first.
 
     Parameters

@@ -33,7 +33,7 @@ class Columns:
     expected : bool
         Whether they are about new rows.
     level : float
-        Of the intervals.
+        Level of the intervals.
     """
 
     expected: bool

@@ -136,7 +136,7 @@ def picture_of(
         if not has_estimates:
             raise InvalidInput(
                 "This audit holds no estimates for new rows",
-                "Allowed are 'error', 'loss' and 'variance kept'",
+                "Allowed: 'error', 'loss' and 'variance kept'",
                 "Audit rows with folds, or choose another quantity",
             )
         values, low, high = (_expected_losses(models, end) for end in ("value", "low", "high"))

@@ -1,9 +1,9 @@
 """The bound on the robust error gap of many groups: a box of errors that shrinks.
 
 The scores J_i(e) = sum_g h(v_ig, e_g, eps_g) are concave in each error, so on a box of errors each
-h is at least its chord, and the largest of the chords' sums, which is piecewise linear, bounds the
-criterion from below wherever errors lie in the box. The box need only hold subspaces whose value is
-at most some level, one that has been reached. For multipliers mu_i >= 0 of the chords A_i.e - b_i,
+h is at least its chord. The largest of the chords' sums is piecewise linear, and bounds the
+criterion from below for all errors in the box. The box need only hold subspaces whose value is at
+most some level, one that has been reached. For multipliers mu_i >= 0 of the chords A_i.e - b_i,
 every such subspace has
 
     +-e_g >= L(sum_h w_h S_h) - mu.b - level sum_i mu_i,    w = +-1_g + A'mu,

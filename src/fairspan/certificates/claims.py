@@ -1,4 +1,4 @@
-"""What a model carries and says of itself: proof, settings and figures, saved and checked anew."""
+"""What a model states about itself: proof, settings and figures, saved and checked again."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -129,7 +129,7 @@ def of_figures(found: Judged, made: Provenance, *, has_bound: bool) -> Iterator[
     What the model says of its own resolution proves nothing, so only what was found counts.
     """
     if not 0 <= made.tol < 1:
-        yield f"The model's tol is {made.tol!r}; allowed is a share from 0 to 1."
+        yield f"The model's tol is {made.tol!r}; allowed: a share from 0 to 1."
     rounded = _SAME * abs(found.scale) + _ROUNDED * abs(found.objective)
     if not abs(found.objective - made.objective) <= _FEW * found.rounding + rounded:
         yield (
@@ -152,7 +152,7 @@ def of_figures(found: Judged, made: Provenance, *, has_bound: bool) -> Iterator[
         yield f"The lower bound lies above the objective by {-found.gap:.1e}."
     if not _is_as_good(found, made):
         yield (
-            f"The model is called {made.status}, but what was worked out is {found.status}: "
+            f"The model is called {made.status}, but the computed status is {found.status}: "
             f"the gap is {found.gap:.1e}."
         )
 

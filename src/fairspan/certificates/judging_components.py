@@ -1,4 +1,4 @@
-"""What components are worth, and whether a restriction allows them: worked out by no solver."""
+"""Objective of components, and whether a restriction allows them, computed without a solver."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What a model of nested components claims of its steps, worked out anew."""
+"""What a model of nested components claims about its steps, computed again."""
 
 from collections.abc import Iterator
 from dataclasses import replace

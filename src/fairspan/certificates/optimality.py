@@ -1,14 +1,15 @@
 """When an answer is called optimal: the only place that decides it.
 
-A solver hands in a subspace, and weights. Value, bound, gap and status are worked out here, so that
-no solver can claim more than it reached. The gap is compared with the objective, never with the
-variance of the data: a column of large numbers makes a gap that is small beside the total variance
-larger than every loss.
+A solver returns a subspace and weights. Objective, bound, gap and status are computed here, so
+that no solver can claim more than it proved. The gap is compared with the objective, never with
+the variance of the data: a column of large numbers makes a gap that is small beside the total
+variance larger than every loss.
 
 - **optimal**: the gap is at most the tolerance times the size of the objective. Or it is at most
-  what float64 can resolve, if that is at most the tolerance times the largest error, and either at
-  most the root of the tolerance times the objective, or so large that the objective cannot be told
-  from zero, as with identical groups or with d = p.
+  the resolution of float64, and the resolution is at most the tolerance times the largest error.
+  The resolution must then also be at most the square root of the tolerance times the objective, or
+  so large that the objective cannot be distinguished from zero, as with identical groups or with d
+  = p.
 - **unresolved**: the gap is at most what float64 can resolve, but that is too much to call it
   optimal: the data, not the solver, leave open how good the answer is.
 - otherwise **open gap**.
@@ -62,7 +63,7 @@ def judged(
     tol : float
         Relative: the gap that is called optimal, as a share of the objective.
     lower_bound : float, optional
-        One that was proven in another way, where there are no matrices to work it out from.
+        A bound that was proven in another way, if there are no matrices to compute it from.
 
     Returns
     -------
@@ -143,13 +144,13 @@ def certified(
     basis : (p, r) array
         As of :func:`judged`.
     proof : Proof or (k,) array
-        What the bound is made of; the weights of the groups alone, where these are enough.
+        The data of the bound; the weights of the groups alone, if these are enough.
     tol : float
         Relative: the gap that is called optimal, as a share of the objective.
     lower_bound : float, optional
-        One that was proven in another way, where there are no matrices to work it out from.
+        A bound that was proven in another way, if there are no matrices to compute it from.
     ordered : bool
-        False leaves the basis as it is: components that are nested keep their order.
+        False leaves the basis unchanged: nested components keep their order.
 
     Returns
     -------

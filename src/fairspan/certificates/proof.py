@@ -1,7 +1,7 @@
 """What proves a lower bound: weights of the groups, and whatever else a criterion needs.
 
-A proof is data, kept with the solution and with a saved model, so that anybody can work the bound
-out anew from second moments alone.
+A proof is data, kept with the solution and with a saved model, so that anybody can compute the
+bound again from second moments alone.
 """
 
 from dataclasses import dataclass, replace

@@ -56,7 +56,7 @@ class TracePoint:
 
 
 class Price(NamedTuple):
-    """What it costs at one dimension that components are nested.
+    """The price of nesting at one dimension.
 
     Attributes
     ----------
@@ -94,11 +94,11 @@ class Judged(NamedTuple):
     gap : float
         Their difference, computed without cancellation.
     violation : float
-        By how much the groups' errors differ where the criterion wants them equal; otherwise 0.
+        By how much the groups' errors differ if the criterion requires equal errors; otherwise 0.
     scale : float
         What a gap is compared with: the size of the objective.
     resolution : float
-        The gap that float64 cannot tell from zero.
+        The largest gap that float64 cannot distinguish from zero.
     tolerance : float
         The gap up to which the subspace is optimal.
     worst : float
@@ -157,19 +157,19 @@ class Solution:
         Value of the criterion at this subspace, in squared units of the (scaled) features; for Nash
         welfare a mean of logarithms.
     lower_bound : float
-        No d-dimensional subspace has a smaller value; room for rounding is left. Where the rows
-        stay sparse, this holds if the iterations that it rests on missed no eigenvalue.
+        No d-dimensional subspace has a smaller value, with a margin for rounding. If the rows stay
+        sparse, this holds if the iterations missed no eigenvalue.
     status : Status
         OPTIMAL only if the gap is proven to be within the tolerance; ESTIMATED if it is, but the
-        bound is not proven; UNRESOLVED if double precision cannot tell
+        bound is not proven; UNRESOLVED if double precision cannot decide
         (:mod:`fairspan.certificates.optimality`).
     tolerance : float
-        Absolute, what the gap is held against: the relative tolerance times `scale`; or the
-        resolution, where that is small beside the largest error.
+        Absolute bound on the gap of an optimal solution: the relative tolerance times `scale`; or
+        the resolution, if that is small beside the largest error.
     weights : (k,) array
-        Weights of the groups' second moments whose mixture proves the bound; may be negative where
-        the criterion values a gap. For the robust error gap, and for restrictions with a tolerance,
-        the bound needs more than one mixture, and these are those of the last.
+        Weights of the groups' second moments whose mixture proves the bound; may be negative if
+        the criterion penalises a gap. For the robust error gap, and for restrictions with a
+        tolerance, the bound needs more than one mixture, and these are those of the last.
     n_eigenproblems : int
         How many eigenproblems were solved; inside a small subspace most of them are small.
     trace : tuple of TracePoint
@@ -181,25 +181,26 @@ class Solution:
         bound proven in all p dimensions; inside one without matrices (sparse rows of many
         features); or in the coordinates of the rows, of which there are fewer than features.
     reason : str or None
-        For UNRESOLVED, what in the data leaves it so.
+        For UNRESOLVED, the property of the data that causes it.
     violation : float
-        By how much the groups' errors differ where the criterion wants them equal; otherwise 0.
+        By how much the groups' errors differ if the criterion requires equal errors; otherwise 0.
     theorem_3_2 : bool or None
         For the robust error gap, whether the condition of that theorem of Vu et al. (2022) holds:
         if not, their equation (6) may fall short of the supremum, which is what is minimised here.
     resolution : float
-        The gap that double precision cannot tell from zero, in the units of the objective.
+        The largest gap that double precision cannot distinguish from zero, in the units of the
+        objective.
     scale : float
-        What the gap is compared with: the size of the objective; for `Disparity`
-        ``sum_g |w_g| e_g``, for Nash welfare 1. Under a restriction, no more than the largest error
-        within the directions that it leaves.
+        The quantity with which the gap is compared: the size of the objective; for `Disparity`
+        ``sum_g |w_g| e_g``, for Nash welfare 1. Under a restriction, no more than the largest
+        error within the directions that it allows.
     proof : Proof or None
-        What the bound can be worked out from anew: the weights, and whatever else it needs.
+        What the bound can be computed from again: the weights, and whatever else it needs.
     steps : tuple of Solution
         Of nested components, one certificate for each, in their order: of the criterion with
-        d = 1 in what is left beside those before it. Empty otherwise.
+        d = 1 in the complement of those before it. Empty otherwise.
     prices : tuple of Price
-        Of nested components, what it costs that they are nested, for each d.
+        The price of nesting for each d, with nested components.
 
     Examples
     --------

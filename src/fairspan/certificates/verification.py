@@ -1,4 +1,4 @@
-"""What a model claims, worked out anew from second moments, without any solver.
+"""What a model claims, computed again from second moments, without any solver.
 
 Everything is recomputed from the components, the proof that the model carries, and the moments of
 the rows: that the components are orthonormal, the errors, the objective, and the lower bound, with
@@ -36,20 +36,20 @@ _MOST_FEATURES = 2500
 
 @dataclass(frozen=True)
 class Verification:
-    """Whether a model's certificate holds for moments or rows.
+    """Result of checking a model's certificate with moments or rows.
 
     Attributes
     ----------
     holds : bool
         Whether everything that was checked agrees.
     objective : float
-        The criterion at the model's components, worked out anew; NaN if it could not be.
+        The criterion at the model's components, computed again; NaN if it could not be.
     lower_bound : float
-        What the model's proof proves, worked out anew; minus infinity if nothing.
+        What the model's proof proves, computed again; minus infinity if nothing.
     gap : float
         Their difference.
     messages : tuple of str
-        What was checked, a sentence each; those that say what does not hold come first.
+        One sentence for each check; failed checks come first.
 
     Examples
     --------

@@ -79,7 +79,7 @@ def demo_screen(fit: Fit, result: Audit, data: Dataset) -> str:
     )
     conclusion = (
         "A group is called 'harmed' only where its loss is above zero beyond chance. On these rows "
-        "fair PCA makes the larger loss as small as it can be: "
+        "fair PCA minimises the larger loss: "
         f"{figure(plain.largest_loss)} becomes {figure(fair.largest_loss)}, for "
         f"{in_ascii(relative(cost))} more error over all rows."
     )

@@ -111,9 +111,7 @@ def _allowed(criterion: str) -> tuple[str, ...]:
 def _unknown(criterion: str, key: str) -> str:
     allowed = [*_allowed(criterion), *(f"{name}.GROUP" for name in BY_GROUP.get(criterion, ()))]
     return f"The criterion {criterion!r} has no parameter {key!r}; " + (
-        f"allowed {'is' if len(allowed) == 1 else 'are'} {', '.join(allowed)}."
-        if allowed
-        else "it has no parameters."
+        f"allowed: {', '.join(allowed)}." if allowed else "it has no parameters."
     )
 
 

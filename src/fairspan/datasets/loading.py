@@ -124,7 +124,7 @@ def load_faces(
     shape : (rows, columns), optional
         Resize every image, each new pixel the average over its area.
     seed : int
-        Of the draw.
+        Seed of the draw.
     name : str
         Of the file, without its ending.
 

@@ -46,7 +46,7 @@ def fetch_default_credit(
     InvalidInput
         The server cannot be reached, does not have it, or gives other columns than expected.
     CorruptFile
-        What came is not what the server's checksum promises.
+        The downloaded file does not have the server's checksum.
     InvalidParameter
         Another group.
     """

@@ -56,10 +56,10 @@ class ErrorCurveDisplay(ErrorCurvePicture):
         estimator : FairPCA
             Fitted.
         X : (n, p) table of finite numbers, optional
-            Rows to judge by, those of the fit or held-out ones, as `FairPCA.fit` takes them. They
-            tell what new rows would show, with intervals, as :func:`fairspan.audit` does, in two
-            passes for all dimensions. Without them, the figures are those on the rows that the
-            estimator was fitted on, where a group of few rows seems to lose more than it does.
+            Rows of the fit or held-out rows, as `FairPCA.fit` takes them. They give estimates for
+            new rows, with intervals, as in :func:`fairspan.audit`, in two passes for all
+            dimensions. Without them, the figures are those on the rows that the estimator was
+            fitted on, where a group of few rows seems to lose more than it does.
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
         dimensions : sequence of int, optional
             By default from 1 to 20, or up to twice the estimator's own in 20 steps.

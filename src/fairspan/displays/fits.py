@@ -39,7 +39,7 @@ class VarianceKeptDisplay(VarianceKeptPicture):
         estimator : FairPCA
             Fitted.
         X : (n, p) table of finite numbers, optional
-            Rows to judge by, such as held-out ones, as `FairPCA.fit` takes them.
+            Rows, such as held-out ones, as `FairPCA.fit` takes them.
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
 
         Returns
@@ -102,7 +102,7 @@ class FrontierDisplay(FrontierPicture):
         estimator : FairPCA
             Fitted, on two groups.
         criteria : sequence of str or criterion objects, optional
-            Whose answers are shown; all by default.
+            Criteria whose answers are shown; all by default.
 
         Returns
         -------
@@ -168,7 +168,7 @@ class LoadingsDisplay(LoadingsPicture):
         Raises
         ------
         InvalidType
-            The estimator is not a fitted FairPCA, or a number is none.
+            The estimator is not a fitted FairPCA, or a number is not a whole number.
         InvalidParameter
             No features, or an image of another number of pixels.
         Incompatible

@@ -44,11 +44,11 @@ class GroupLossDisplay(GroupLossPicture):
         estimator : FairPCA
             Fitted.
         X : (n, p) table of finite numbers, optional
-            Rows to judge by, those of the fit or held-out ones, as `FairPCA.fit` takes them: then
-            losses are those expected on new rows, with intervals, as :func:`fairspan.audit` has
-            them. Without rows, they are excess losses on the rows of the fit, where a group of few
-            rows seems to lose more than it does. Beside these stands the bound of the certificate
-            if the criterion is "minimax_loss"; other criteria prove nothing about the largest loss.
+            Rows of the fit or held-out rows, as `FairPCA.fit` takes them: losses are then those
+            expected on new rows, with intervals, as in :func:`fairspan.audit`. Without rows, they
+            are excess losses on the rows of the fit, where a group of few rows seems to lose more
+            than it does. They are shown with the bound of the certificate if the criterion is
+            "minimax_loss"; other criteria prove nothing about the largest loss.
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
         on_rows : bool
             Show the excess losses on `X` beside those that are expected.
@@ -62,8 +62,7 @@ class GroupLossDisplay(GroupLossPicture):
         InvalidType
             The estimator is not a fitted FairPCA.
         InvalidInput
-            Rows without groups, or of other features; rows that do not tell what new ones would
-            show.
+            Rows without groups, or of other features; rows that give no estimates for new rows.
         UnknownGroup
             A group that the estimator was not fitted on.
 

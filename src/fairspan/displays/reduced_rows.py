@@ -215,8 +215,8 @@ class ReducedRowsDisplay(ReducedRowsPicture):
         X : (n, p) table of finite numbers, as `FairPCA.fit` takes it
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
         max_rows : int
-            Rows that are drawn at most, the same number of each group as far as it has them. Means
-            and principal axes are those of all rows.
+            Largest number of rows that are drawn, the same number of each group if it has as many.
+            Means and principal axes are those of all rows.
         random_state : int
             Which rows are drawn.
 

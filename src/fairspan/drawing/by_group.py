@@ -63,7 +63,7 @@ class AuditPicture(Picture):
         Positions of the models that are ordinary PCA.
     quantity : {"expected loss", "error", "loss", "variance kept"}
     level : float
-        Of the intervals.
+        Level of the intervals.
     """
 
     groups: tuple[str, ...]

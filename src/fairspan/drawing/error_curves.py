@@ -78,7 +78,7 @@ class ErrorCurvePicture(Picture):
     plain_on_rows, fair_on_rows : (m, k) arrays or None
         The figures on the rows, beside those that are expected.
     level : float
-        Of the intervals.
+        Level of the intervals.
     why_on_rows : str
         Why nothing is said of new rows, though rows were given.
     """

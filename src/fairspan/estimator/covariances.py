@@ -93,7 +93,7 @@ class ModelsCovariances:
         if variances[0] <= _ROUNDING * variances[-1] or (outside and noise == 0):
             raise Incompatible(
                 "The covariance has no inverse: the rows do not vary along a direction",
-                "Allowed are rows that vary along every direction",
+                "Allowed: rows that vary along every direction",
                 "Leave out constant features, or choose fewer components",
             )
         return self._spread(np.asarray(np.linalg.inv(inside)), 1 / noise if outside else 0.0)
@@ -128,7 +128,7 @@ def check_orthogonal(subspace: FairSubspace, what: str) -> None:
     if subspace.is_soft or subspace.is_oblique:
         kind = "a soft projection" if subspace.is_soft else "an oblique projection"
         raise Incompatible(
-            f"{what} was asked for of {kind}",
-            "Allowed are orthonormal components",
+            f"{what} was requested for {kind}",
+            "Allowed: orthonormal components",
             "Fit without allow_extra, and with a restriction that is not oblique",
         )

@@ -1,4 +1,4 @@
-"""FairPCA: principal component analysis that serves every group, as a scikit-learn estimator."""
+"""FairPCA: fair principal component analysis as a scikit-learn estimator."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,16 +39,16 @@ class FairPCA(
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
-    """Principal component analysis with a fairness criterion in place of the total error.
+    """Principal component analysis with a fairness criterion instead of the total error.
 
-    Finds the d-dimensional subspace that minimises a criterion of the groups' reconstruction errors
-    e_g(V) = tr S_g - tr(V'S_gV), with a proof of how good it is (`solution_`). Groups are needed to
-    fit, never to transform.
+    Finds the d-dimensional subspace that minimises a criterion of the groups' reconstruction
+    errors e_g(V) = tr S_g - tr(V'S_gV), with a certificate of its optimality (`solution_`). `fit`
+    needs the groups, and `transform` does not.
 
-    Two goals are kept apart. A **criterion** serves the groups: it says how their errors are
-    weighed. A **restriction** hides the group: it removes from the transformed rows what tells the
-    groups apart, whatever that does to their errors. They combine: the criterion is then minimised
-    among the subspaces that the restriction leaves.
+    There are two separate goals. A **criterion** says how the errors of the groups are weighed. A
+    **restriction** hides the group: it removes differences between the groups from the transformed
+    rows, even if this raises their errors. They can be combined: the criterion is then minimised
+    among the subspaces that the restriction allows.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class FairPCA(
         smallest d at which **every group** keeps that share of its own variance, with the chosen
         criterion and restriction.
     criterion : str or object, default="minimax_loss"
-        What is minimised. By name, with default settings, or as an object:
+        The function to minimise, by name with default settings, or as an object:
 
         - "minimax_loss", `MinimaxLoss()`: largest excess loss of a group (Samadi et al. 2018)
         - "minimax_error", `MinimaxError()`: largest error of a group
@@ -74,19 +74,20 @@ class FairPCA(
           near each group's
         - "nash_welfare", `NashWelfare()`: minus the mean log variance that a group keeps
     restriction : None, MeanParity or CovarianceParity, default=None
-        What is hidden of the group:
+        What the reduced rows hide about the group:
 
         - `MeanParity()`: the transformed rows of all groups have the same mean
-        - `MeanParity(attributes="marginal")`: so have the categories of each of several attributes
+        - `MeanParity(attributes="marginal")`: the same for the categories of each of several
+          attributes
         - `MeanParity(given_labels="all")`: the same means among the rows of each class of y
-        - `MeanParity(oblique=True)`: rows are moved first, which keeps more variance; total error
-          only
+        - `MeanParity(oblique=True)`: rows are shifted first, which keeps more variance; total
+          error only
         - `MeanParity(tolerance)`: two groups' means are at most that far apart; total error only
         - `CovarianceParity(n_directions)`: equal means and, of two groups, nearly equal covariances
         - `CovarianceParity(tolerance=...)`: their variances differ by at most that along every
           direction; total error only, needs cvxpy
 
-        Excess losses are still measured against the best subspace of all.
+        Excess losses are still measured against the best subspace without a restriction.
     center : {"global", "group", "none"}, default="global"
         About which point errors are measured: the mean of all rows, each group's own mean (as in
         Samadi et al.), or the origin.
@@ -94,9 +95,9 @@ class FairPCA(
         Divide each feature by its pooled standard deviation (ddof 0). Errors, and tolerances of
         restrictions, are then in those units. On the command line: ``--standardize``.
     solver : str or object, default="auto"
-        How it is minimised. By name, with default settings, or as an object:
+        The method of minimisation, by name with default settings, or as an object:
 
-        - "auto": the first of the next two that takes the problem; `solver_` says which
+        - "auto": the first of the next two that supports the problem; `solver_` says which
         - "boundary", `BoundarySearch()`: exact for two groups, all criteria but Nash welfare
         - "dual_newton", `DualNewton()`: every criterion, any number of groups
         - "multiplicative", `MultiplicativeWeights()`; "semidefinite", `Semidefinite()`;
@@ -107,15 +108,15 @@ class FairPCA(
         Allow a soft projection with more than d components where only that reaches the optimum. For
         one and two groups exactly d always do, so nothing changes.
     nested : bool, default=False
-        Choose components one after the other, each the answer of one dimension in what is left
-        beside those before it: the first d are then an answer for every smaller d, as
-        `subspace_.first(d)`. `solution_` has a certificate of each step, and what that costs
-        against d components chosen together. With "minimax_loss", "minimax_error",
-        "least_variance" and "total_error"; with no restriction, or exact `MeanParity`.
+        Choose components one after the other, each optimal for one dimension in the complement of
+        those before it: the first d are then a solution for every smaller d, as
+        `subspace_.first(d)`. `solution_` has a certificate of each step, and the price compared
+        with d components chosen together. With "minimax_loss", "minimax_error", "least_variance"
+        and "total_error"; with no restriction, or exact `MeanParity`.
     whiten : bool, default=False
         Divide each coordinate of transformed rows by its standard deviation over all rows, the
-        square root of `explained_variance_`; `inverse_transform` undoes it. Errors and losses stay
-        what they are. With orthonormal components only.
+        square root of `explained_variance_`; `inverse_transform` undoes it. Errors and losses do
+        not change. With orthonormal components only.
     missing_groups : {"error", "ignore"}, default="error"
         What to do without `sensitive_features`: raise, or treat all rows as one group, which is
         ordinary PCA.
@@ -136,7 +137,7 @@ class FairPCA(
         Weighted mean of all rows for center "global" and "group", zero for "none".
     scale_ : (p,) array or None
     n_components_ : int
-        r, columns of a transformed table; the d that was found where a share was asked for.
+        r, columns of a transformed table; the d that was found where a share was requested.
     explained_variance_ : (r,) array
         Pooled variance that each component keeps, divided by the total weight (not n - 1).
     explained_variance_ratio_ : (r,) array
@@ -146,13 +147,13 @@ class FairPCA(
     noise_variance_ : float
         Mean variance of the p - d directions outside the subspace.
     n_samples_seen_ : int
-        Rows that were fitted on.
+        Number of rows of the fit.
     groups_ : (k,) array
         Labels in sorted order; all `group_` attributes follow it.
     group_errors_ : (k,) array
         e_g, average squared reconstruction error of each group.
     group_losses_ : (k,) array
-        l_g = e_g - e*_g, what the group loses against its own best subspace.
+        l_g = e_g - e*_g, the excess loss of the group over its own best subspace.
     group_explained_variance_ratio_ : (k, r) array
         Share of each group's variance that each component keeps, adding up to 1 - e_g / tr S_g; NaN
         for a group without variance. An oblique component may add to a group's error: then below 0.
@@ -174,8 +175,8 @@ class FairPCA(
 
     Notes
     -----
-    For two groups every criterion takes its optimum at a boundary point of the groups' trade-off,
-    which some subspace of exactly d dimensions reaches; the solvers find it with one symmetric
+    For two groups every criterion takes its optimum at a boundary point of the achievable errors,
+    which a subspace of exactly d dimensions reaches; the solvers find it with one symmetric
     eigenproblem per step. For more groups a gap may stay open, and `solution_` then says so.
 
     Settings inside criterion, restriction and solver are parameters too, such as
@@ -326,9 +327,9 @@ class FairPCA(
     ) -> "FairPCA":
         """Add rows to those seen so far, and fit on all of them.
 
-        The result is that of one `fit` on all rows, up to rounding. A group that appears only now
-        joins. Parameters are those of `fit`. Moments are merged as k matrices of p x p numbers,
-        also those of sparse rows, and of rows that are fewer than their features.
+        The result is that of one `fit` on all rows, up to rounding. A group that appears for the
+        first time is added. Parameters are those of `fit`. Moments are merged as k matrices of p x
+        p numbers, also those of sparse rows, and of rows that are fewer than their features.
 
         Returns
         -------
@@ -345,7 +346,7 @@ class FairPCA(
                     raise InvalidInput(
                         f"partial_fit received rows {'with' if has_groups else 'without'} groups "
                         f"after rows {'with' if self._has_groups else 'without'} them",
-                        "Allowed are rows all with groups, or all without",
+                        "Allowed: rows all with groups, or all without",
                         "Fit again on all rows with their groups",
                     )
                 before, columns = self.moments_.matrices(), columns or self._group_columns
@@ -361,7 +362,7 @@ class FairPCA(
         Parameters
         ----------
         moments : GroupMoments
-            Or the `moments_` of another estimator, whatever they are.
+            Or the `moments_` of another estimator, of any kind.
 
         Returns
         -------
@@ -415,7 +416,7 @@ class FairPCA(
         if y is None:
             raise InvalidInput(
                 f"y is missing, and the restriction is {hide!r}",
-                "Allowed is the class of each row: an array, or the name of a column of X",
+                "Allowed: the class of each row: an array, or the name of a column of X",
                 "Pass y=..., or leave given_labels out",
             )
         return y

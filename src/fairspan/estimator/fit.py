@@ -63,7 +63,7 @@ class Fit:
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """What is asked of the moments."""
+    """What the moments must have."""
 
     criterion: Criterion
     restriction: Restriction | None

@@ -92,7 +92,7 @@ def fit_subspace(
     if center == "group" and single:
         raise InvalidInput(
             f"These groups have a single row: {listed(single)}",
-            'Allowed with center="group" are groups of two rows or more: about its own mean one '
+            'Allowed with center="group": groups of two rows or more: about its own mean one '
             "row has no variance",
             'Use center="global", or join these groups with others',
         )
@@ -204,9 +204,9 @@ def _check_without_matrices(n_components: object, restriction: Restriction | Non
         return
     wanted = f"n_components={n_components!r}, a share," if not whole else f"{restriction!r}"
     raise Incompatible(
-        f"{wanted} was asked for with sparse rows of many features, which are fitted without "
+        f"{wanted} was requested with sparse rows of many features, which are fitted without "
         "matrices",
-        "Allowed are a whole number of components, and no restriction or an orthogonal "
+        "Allowed: a whole number of components, and no restriction or an orthogonal "
         "MeanParity() without a tolerance",
         "If k p^2 numbers fit into memory, use fit_moments(GroupMoments.from_rows(...))",
     )

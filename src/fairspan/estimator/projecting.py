@@ -85,7 +85,7 @@ class ProjectsRows(TransformerMixin):  # type: ignore[misc]
         """Minus the squared reconstruction error of each row, shape (n,).
 
         In squared units of the features, scaled if `scale`; a numpy array wherever the rows lie,
-        but of a Dask collection a Dask array or series, which is computed when it is asked for.
+        but of a Dask collection a Dask array or series, which is computed lazily.
         """
         check_is_fitted(self)
         X = without_columns(X, self._group_columns)
@@ -150,7 +150,7 @@ def take_features(estimator: Any, rows: Rows, *, reset: bool) -> None:
             before = f"of the rows before, {listed(own)}" if own else "without names"
             raise InvalidInput(
                 f"The rows have {len(names)} features, {listed(names)}",
-                f"Allowed are the features {before}",
+                f"Allowed: the features {before}",
                 "Choose the same columns in the same order",
             )
 

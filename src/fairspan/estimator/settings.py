@@ -32,14 +32,14 @@ def check_settings(estimator: Any) -> None:
     if str(estimator.missing_groups) not in ("error", "ignore"):
         raise InvalidParameter(
             f"missing_groups is {estimator.missing_groups!r}",
-            "Allowed are 'error' and 'ignore'",
+            "Allowed: 'error' and 'ignore'",
             "Use 'error' unless you want ordinary PCA without groups",
         )
     real = isinstance(estimator.tol, numbers.Real) and not isinstance(estimator.tol, bool)
     if not real or not 0 <= estimator.tol < 1:
         raise InvalidParameter(
             f"tol is {estimator.tol!r}",
-            "Allowed is a number from 0 to below 1, a share of the objective",
+            "Allowed: a number from 0 to below 1, a share of the objective",
             "Use the default, 1e-9",
         )
     check_flag("scale", estimator.scale)

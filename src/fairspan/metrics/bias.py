@@ -103,7 +103,7 @@ def label_bias(
     confidence : float, default=0.95
         Of the interval, between 0 and 1.
     random_state : int, Generator, RandomState or None, default=0
-        Of the resamples.
+        Seed of the resamples.
 
     Returns
     -------
@@ -171,8 +171,7 @@ def signed_bias(
     Parameters
     ----------
     predict : callable, or fitted model with a method `predict`
-        Gives one label for each row of X. Where it gives all rows the same label, the bias is 0,
-        positive or not.
+        Returns one label for each row of X. If all labels are the same, the bias is 0.
     X : (n, p) array or data frame
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
         Columns that are named are dropped from X before it is predicted; to keep them as features,
@@ -192,7 +191,7 @@ def signed_bias(
     InvalidInput
         Predictions that are not one label for each row, or of which none is positive.
     InvalidType
-        `predict` can do nothing of the kind.
+        `predict` is neither callable nor a model with this method.
 
     Examples
     --------

@@ -61,10 +61,9 @@ def mmd(
     r"""Squared maximum mean discrepancy between the groups' rows, estimated without bias.
 
     MMD^2 = E k(z, z') + E k(w, w') - 2 E k(z, w) for rows z, z' of one group and w, w' of another,
-    with the Gaussian kernel k(z, w) = exp(-\|z - w\|^2 / (2 s^2)) (Gretton et al. 2012,
-    equation 3). It is zero only where both groups' rows have the same distribution, whatever
-    classifier looks at them. The estimate can be slightly negative. Of more than two groups the
-    largest of all pairs counts.
+    with the Gaussian kernel k(z, w) = exp(-\|z - w\|^2 / (2 s^2)) (Gretton et al. 2012, equation
+    3). It is zero only if both groups' rows have the same distribution. The estimate can be
+    slightly negative. With more than two groups, the largest value of all pairs is returned.
 
     Parameters
     ----------
@@ -77,7 +76,7 @@ def mmd(
     n_permutations : int, default=199
         Permutations of the labels for the p-value; 0 for none.
     random_state : int, numpy Generator, or None, default=0
-        Of permutations, of the rows that give the median, and of the blocks.
+        Seed of the permutations, of the rows for the median, and of the blocks.
 
     Returns
     -------
@@ -93,11 +92,11 @@ def mmd(
 
     Notes
     -----
-    Up to 2,000 rows all pairs are compared. Of more, rows are dealt into blocks of about that size
-    in which each group has its share, and the blocks' estimates are averaged (Zaremba et al. 2013):
-    the time is linear in the rows, the estimate stays unbiased and its variance grows. Labels are
-    permuted within blocks. Where one group has too few rows for so many blocks, rows of the
-    larger groups are drawn.
+    With up to 2,000 rows all pairs are compared. More rows are split into blocks of about that
+    size in which each group has its share, and the estimates of the blocks are averaged (Zaremba
+    et al. 2013): the time is linear in the rows, the estimate stays unbiased and its variance
+    grows. Labels are permuted within blocks. Where one group has too few rows for so many blocks,
+    rows of the larger groups are drawn.
 
     Examples
     --------

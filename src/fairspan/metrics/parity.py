@@ -58,8 +58,8 @@ class StatisticalParity:
         epsilon : float, optional
             From 0 to 1; by default the one that :func:`statistical_parity` was given.
         upper_end : bool, default=False
-            Ask the interval's upper end instead of the estimate: whether the rows are enough to
-            say so. False where there is no interval.
+            Use the upper end of the interval instead of the estimate: whether the rows are enough
+            to show it. False if there is no interval.
 
         Returns
         -------

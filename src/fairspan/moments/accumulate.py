@@ -90,7 +90,7 @@ def no_rows(intake: Intake) -> InvalidInput:
     left_out = f" ({intake})" if str(intake) else ""
     return InvalidInput(
         f"There are no rows{left_out}",
-        "Allowed is at least one row of a weight above zero",
+        "Allowed: at least one row of a weight above zero",
         "Check the file, the filter or the weights",
     )
 

@@ -17,6 +17,6 @@ def check_center(center: object) -> None:
     if not isinstance(center, str) or center not in get_args(Center):
         raise InvalidParameter(
             f"center is {center!r}",
-            "Allowed are 'global', 'group' and 'none'",
+            "Allowed: 'global', 'group' and 'none'",
             "Use 'global' unless you reproduce a paper that centres each group",
         )

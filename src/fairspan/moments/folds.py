@@ -88,7 +88,7 @@ class SummedFolds:
 
 @dataclass(frozen=True, eq=False)
 class SparseFolds:
-    """The same of sparse rows of many features, which stand for their moments.
+    """The same for sparse rows of many features, which are used instead of their moments.
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ def sparse_folds(rows: SparseRows, folds: Folds, limit: GroupLimit = USUAL_LIMIT
 def affordable_folds(
     n_folds: int, n_groups: int, n_features: int, max_memory: int | None = None
 ) -> int | None:
-    """How many folds the budget of memory leaves: as many as asked for, five, or none.
+    """How many folds fit into the budget of memory: as many as requested, five, or none.
 
     Parameters
     ----------

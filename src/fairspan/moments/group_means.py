@@ -38,7 +38,7 @@ class GroupMeans(Protocol):
     means : (k, p) array
         Weighted mean row of each group.
     intake : Intake
-        Rows that were read but are not in, if any.
+        Rows that were read but left out, if any.
     matrix_free : bool
         Whether p x p matrices are avoided, so that only products with second moments are to be had.
     """
@@ -114,7 +114,7 @@ class GroupMeans(Protocol):
         return np.where(variances > rounding**2, np.sqrt(variances), 0.0)
 
     def center_point(self, center: Center) -> FloatArray | None:
-        """The point that `center` stands for; None where each group has its own."""
+        """The point that `center` names; None where each group has its own."""
         check_center(center)
         if center == "group":
             return None

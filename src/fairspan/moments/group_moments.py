@@ -52,7 +52,7 @@ class GroupMoments(GroupMeans):
         Weighted sums of (x - mean)(x - mean)' about each group's own mean, undivided.
     feature_names : tuple of str or None
     intake : Intake
-        Rows that were read but are not in, if any.
+        Rows that were read but left out, if any.
     by_label : GroupMoments or None
         The moments of each group and class of y, tuples whose last part is the class; None where
         no y was given. The other attributes are their sums over the classes.
@@ -135,8 +135,8 @@ class GroupMoments(GroupMeans):
         Notes
         -----
         Each block is centred before its products are summed, and blocks are merged by the formula
-        of Chan, Golub and LeVeque (1979), so that column offsets of 1e6 standard deviations cost
-        no more than rounding. Memory beyond the input does not grow with n.
+        of Chan, Golub and LeVeque (1979), so that column offsets of 1e6 standard deviations only
+        cause rounding errors. Memory beyond the input does not grow with n.
         """
         rows = rows_beside(X, sensitive_features, {"labels": labels}, sample_weight, on_missing)
         limit, has_labels = GroupLimit(max_groups, max_memory=max_memory), labels is not None
@@ -210,7 +210,7 @@ class GroupMoments(GroupMeans):
         return second
 
     def operator_about(self, point: FloatArray | None) -> DenseSecondMoments:
-        """The same as solvers ask for it."""
+        """The same in the form that solvers need."""
         rounding = np.zeros(self.n_features)
         if point is not None and point.any():  # the origin is no rounded mean
             rounding = np.finfo(np.float64).eps * np.abs(self.means).max(axis=0)
@@ -253,9 +253,9 @@ class GroupMoments(GroupMeans):
         return self if other == 0 else NotImplemented
 
     def without_small_groups(self, minimum: int) -> "GroupMoments":
-        """The moments of the groups of at least `minimum` rows, to be shown to others.
+        """The moments of the groups of at least `minimum` rows, to be shared with others.
 
-        Classes of y are kept where every group that is left has as many rows in each of its own.
+        Classes of y are kept if every remaining group has as many rows in each of its classes.
 
         Parameters
         ----------
@@ -275,7 +275,7 @@ class GroupMoments(GroupMeans):
         if not large.any():
             raise InvalidInput(
                 f"No group has {minimum} rows; the largest has {self.counts.max()}",
-                "Allowed is a minimum that leaves at least one group",
+                "Allowed: a minimum that leaves at least one group",
                 "Lower it, or join groups before the moments are made",
             )
         kept = self.of_groups(large)

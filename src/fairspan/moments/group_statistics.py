@@ -50,7 +50,7 @@ class Intake:
         if self.sampled_from is not None or other.sampled_from is not None:
             raise InvalidInput(
                 "One of the parts is a random sample of its rows",
-                "Allowed are parts that hold all of their rows: a sample would weigh too little",
+                "Allowed: parts that hold all of their rows: a sample would weigh too little",
                 "Make the moments again without sampling",
             )
         return Intake(self.n_dropped + other.n_dropped)
@@ -193,7 +193,7 @@ def check_sizes(weights: Sequence[float], sizes: Sequence[FloatArray]) -> None:
     if not np.isfinite(sum(weights)) or not all(bool((size <= _LARGEST).all()) for size in sizes):
         raise InvalidInput(
             "The squares of the numbers in X, times their weights, overflow float64",
-            f"Allowed are numbers up to about {_LARGEST:.0e}",
+            f"Allowed: numbers up to about {_LARGEST:.0e}",
             "Rescale the columns, for example to unit variance",
         )
 
@@ -223,7 +223,7 @@ def check_mergeable(a: GroupStatistics, b: GroupStatistics) -> None:
     if differences:
         raise InvalidInput(
             "; ".join(differences),
-            "Allowed are moments of the same features, with labels of one type",
+            "Allowed: moments of the same features, with labels of one type",
             "Read both parts with the same columns; fairspan merge --labels-as text joins labels",
         )
 

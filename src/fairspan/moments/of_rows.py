@@ -28,10 +28,10 @@ def holds_matrices(value: object) -> TypeGuard[GroupMoments]:
 
 
 def not_moments(value: object) -> InvalidType:
-    """What to raise where moments were asked for."""
+    """What to raise where moments were requested."""
     return InvalidType(
         f"moments is {kind_of(value)}",
-        "Allowed is a GroupMoments",
+        "Allowed: a GroupMoments",
         "Make one with GroupMoments.from_rows or GroupMoments.load",
     )
 

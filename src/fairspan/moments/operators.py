@@ -138,7 +138,7 @@ class DenseSecondMoments:
     def inner_errors(self, basis: FloatArray) -> FloatArray:
         """The same without what lies outside of all directions, shape (k,).
 
-        Where nearly everything is captured, the difference would be nothing but rounding: a column
+        Where nearly everything is captured, the difference would only be rounding: a column
         of currency beside columns of rates can hold all but 1e-16 of the variance. The trace of
         (I - VV') S (I - VV') has no such cancellation, at the cost of a matrix product. A basis of
         a soft projection, orthogonal columns of length up to one, is taken too.

@@ -94,7 +94,7 @@ class RunningMoments:
         self.n_dropped += block.n_dropped
         if block.labels is None:
             raise InvalidInput(
-                "The rows carry no group labels", "Allowed is a label for each row", "Name a group"
+                "The rows carry no group labels", "Allowed: a label for each row", "Name a group"
             )
         codes = self._coder.encode(block.labels, block.first_row)
         if folds is not None:

@@ -1,7 +1,7 @@
 """Which means are to coincide: of intersections or of each attribute, in all rows or each class.
 
-Exact mean parity says that some points have the same image in the subspace. Which points these are
-is worked out here from the moments of the groups; the rest of the house needs the points alone.
+Exact mean parity says that some points have the same image in the subspace. These points are
+computed here from the moments of the groups; other modules need only the points.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def coinciding_means(
     if by_label is None:
         raise InvalidInput(
             f"given_labels is {given_labels!r}, and y is missing",
-            "Allowed is the class of each row: an array, or the name of a column of X",
+            "Allowed: the class of each row: an array, or the name of a column of X",
             "Pass y to fit, labels=y to audit, verify and GroupMoments.from_rows, or --label COL",
         )
     return _side_by_side(
@@ -78,7 +78,7 @@ def _chosen(by_label: Any, given_labels: str | Sequence[Label]) -> list[Any]:
     if unknown:
         raise InvalidInput(
             f"given_labels names {listed(unknown)}, which no row of y has",
-            f"Allowed are 'all' and some of the classes {listed(known)}",
+            f"Allowed: 'all' and some of the classes {listed(known)}",
             "Correct given_labels, or pass another y",
         )
     return [by_label.of_groups(np.array([each == label for each in classes])) for label in wanted]

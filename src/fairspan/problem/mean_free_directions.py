@@ -24,7 +24,7 @@ def mean_free_directions(
     ----------
     means : (k, p) array
     covariances : (k, p, p) array
-        Their diagonals tell what is small in each feature.
+        Their diagonals show what is small in each feature.
     n_components : int
         d.
 
@@ -61,7 +61,7 @@ def check_enough_left(n_components: int, n_features: int, rank: int) -> None:
     if n_components > n_features - rank:
         raise Incompatible(
             f"n_components is {n_components} with mean parity",
-            f"Allowed is at most {n_features - rank}: of {n_features} features, the means that are "
+            f"Allowed: at most {n_features - rank}: of {n_features} features, the means that are "
             f"to agree differ along {rank} direction(s)",
             "Choose fewer components, or leave the restriction out",
         )
@@ -74,7 +74,7 @@ def mean_differences(means: FloatArray, variances: FloatArray) -> FloatArray:
     ----------
     means : (k, p) array
     variances : (k, p) array
-        Of each feature in each group: they tell what is small in it.
+        Of each feature in each group: they show what is small in it.
     """
     # From one of them first: far from zero a mean of means is rounded, and two groups would seem to
     # differ along two directions.

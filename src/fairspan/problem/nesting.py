@@ -40,21 +40,21 @@ def check_nested(
     if not declares(criterion, _DECLARED):
         able = [name for name in names_of("criterion") if declares(criterion_of(name), _DECLARED)]
         raise Incompatible(
-            f"nested=True was asked for with {criterion!r}",
-            f"Allowed are the criteria {', '.join(map(repr, able))}, with default settings",
+            f"nested=True was requested with {criterion!r}",
+            f"Allowed: the criteria {', '.join(map(repr, able))}, with default settings",
             "Use one of these, or nested=False",
         )
     if restriction is not None and not declares(restriction, _DECLARED):
         raise Incompatible(
-            f"nested=True was asked for with {restriction!r}",
-            "Allowed are restrictions that leave the same directions for every number of "
+            f"nested=True was requested with {restriction!r}",
+            "Allowed: restrictions that leave the same directions for every number of "
             "components, such as MeanParity()",
             "Use MeanParity(), or nested=False",
         )
     if allow_extra:
         raise Incompatible(
-            "nested=True was asked for with allow_extra=True",
-            "Allowed with nested components is allow_extra=False: each of them is one direction",
+            "nested=True was requested with allow_extra=True",
+            "Allowed with nested components: allow_extra=False, as each of them is one direction",
             "Leave out one of the two",
         )
 

@@ -31,9 +31,9 @@ def check_number(name: str, value: object, least: float, most: float = math.inf)
     InvalidParameter
         Out of range, infinite or NaN.
     """
-    allowed = f"Allowed is a finite number of at least {least:g}"
+    allowed = f"Allowed: a finite number of at least {least:g}"
     if most < math.inf:
-        allowed = f"Allowed is a number from {least:g} to {most:g}"
+        allowed = f"Allowed: a number from {least:g} to {most:g}"
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
         raise InvalidType(f"{name} is {value!r}", allowed, "Pass a number")
     if not math.isfinite(value) or not least <= float(value) <= most:
@@ -49,7 +49,7 @@ def check_flag(name: str, value: object) -> None:
     """
     if not isinstance(value, bool | np.bool_):
         raise InvalidParameter(
-            f"{name} is {value!r}", "Allowed are True and False", "Use one of these"
+            f"{name} is {value!r}", "Allowed: True and False", "Use one of these"
         )
 
 
@@ -60,7 +60,7 @@ def check_count(name: str, value: object, least: int = 1) -> None:
     ------
     InvalidType, InvalidParameter
     """
-    allowed = f"Allowed is a whole number of at least {least}"
+    allowed = f"Allowed: a whole number of at least {least}"
     if not isinstance(value, numbers.Integral) or isinstance(value, bool):
         raise InvalidType(f"{name} is {value!r}", allowed, "Pass a whole number")
     if value < least:
@@ -76,7 +76,7 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """
     if value not in choices:
         words = ", ".join(map(repr, choices))
-        raise InvalidParameter(f"{name} is {value!r}", f"Allowed are {words}", "Use one of these")
+        raise InvalidParameter(f"{name} is {value!r}", f"Allowed: {words}", "Use one of these")
 
 
 def field_values(settings: object) -> dict[str, Any]:

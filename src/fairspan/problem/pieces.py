@@ -144,8 +144,9 @@ class Pieces:
     def total_and_gap(cls, proportions: FloatArray, penalty: float) -> "Pieces":
         """sum_g q_g e_g + penalty (max_g e_g - min_g e_g): two blocks of k pieces.
 
-        Every pair of groups would be a piece of its own otherwise, k (k - 1) of them. Of two groups
-        these are two, and they are kept: the search for two groups is along the segment between.
+        Otherwise every pair of groups would be a separate piece, k (k - 1) of them. With two
+        groups there are two pieces, and they are kept: the search for two groups is along the
+        segment between them.
         """
         k = len(proportions)
         if k == 2:

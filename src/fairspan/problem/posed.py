@@ -71,7 +71,7 @@ class Posed:
     restriction : Restriction or None
         In the coordinates of the problem.
     means : (m, p) array
-        Those that the restriction is given: the groups' own, unless it asks for others.
+        The means that the restriction receives: those of the groups, unless it requires others.
     offsets : (k, p) array
         The groups' means, from the point about which errors are measured.
     covariances : (k, p, p) array
@@ -81,7 +81,7 @@ class Posed:
     coordinates : InCoordinates or None
         Those of the problem, where it is not posed in the features.
     n_components : int or float
-        d in the coordinates, or the share that was asked for.
+        d in the coordinates, or the share that was requested.
     """
 
     problem: Problem
@@ -144,7 +144,7 @@ class Posed:
 
     @property
     def most_components(self) -> int:
-        """The largest d that can be asked for."""
+        """The largest d that can be requested."""
         hide = self.restriction
         if hide is None:
             return self.problem.n_features
@@ -216,7 +216,7 @@ class Posed:
         if asked > encoding.rank:
             raise Incompatible(
                 f"n_components is {asked} with {self.restriction!r}",
-                f"Allowed is at most {encoding.rank}: once their means agree, the rows vary along "
+                f"Allowed: at most {encoding.rank}: once their means agree, the rows vary along "
                 "no more directions",
                 "Choose fewer components",
             )

@@ -114,20 +114,20 @@ def deviations_of(moments: Moments) -> FloatArray:
 def _check_center(restriction: Restriction, center: Center) -> None:
     if center != "global" and declares(restriction, "oblique"):
         raise Incompatible(
-            f"{restriction!r} was asked for with center={center!r}",
-            "Allowed is center='global': rows are moved about the mean of all of them",
+            f"{restriction!r} was requested with center={center!r}",
+            "Allowed: center='global': rows are moved about the mean of all of them",
             "Use center='global', or an orthogonal restriction",
         )
 
 
 def means_of(restriction: Restriction, moments: GroupMeans) -> FloatArray:
-    """The means that a restriction is given: the groups' own, or those that it asks for, (m, p)."""
+    """The means for a restriction: those of the groups, or those that it requires, (m, p)."""
     asked: Any = getattr(restriction, "means_of", None)
     return moments.means if asked is None else np.asarray(asked(moments))
 
 
 def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restriction:
-    """The restriction of coordinates that stands for that of all features.
+    """The restriction in coordinates that is equivalent to that of all features.
 
     Rows that are fewer than their features have coordinates in which most directions without
     variance are left out (:mod:`fairspan.moments.held_rows`). A restriction counts those as well.
@@ -135,7 +135,7 @@ def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restrict
     Raises
     ------
     Incompatible
-        Fewer directions are left than components or directions were asked for, or it is not said
+        Fewer directions are left than components or directions were requested, or it is not said
         how many.
     """
     # A restriction that counts no directions means the same in all coordinates.
@@ -149,7 +149,7 @@ def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restrict
     if least > most:
         raise Incompatible(
             f"n_components is {least} with {restriction!r}",
-            f"Allowed is at most {most}: of {n_features} features, the means that are to agree "
+            f"Allowed: at most {most}: of {n_features} features, the means that are to agree "
             f"differ along {n_features - most} direction(s)",
             "Choose fewer components, or leave the restriction out",
         )
@@ -159,9 +159,9 @@ def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restrict
     if wanted is None or not least <= wanted <= most:
         varying = within.frame.n_known
         raise Incompatible(
-            f"{restriction!r} was asked for with rows that vary along only {varying} of "
+            f"{restriction!r} was requested with rows that vary along only {varying} of "
             f"{n_features} directions",
-            f"Allowed is a number n_directions from {least} to {most}; unless it is above "
+            f"Allowed: a number n_directions from {least} to {most}; unless it is above "
             f"{n_features - varying}, no direction with variance needs to be among them",
             "Choose such a number, or another n_components",
         )

@@ -1,4 +1,4 @@
-"""The optimisation problem that a solver receives, and limits on what tells groups apart."""
+"""The optimisation problem that a solver receives, and limits on the difference of groups."""
 
 import numbers
 from dataclasses import dataclass
@@ -39,23 +39,23 @@ class Problem:
         d, from 1 to p.
     criterion : Criterion
     allow_extra : bool
-        Whether a soft projection of more than d dimensions may be given in answer.
+        Whether a soft projection of more than d dimensions may be returned.
     unrestricted : Problem or None
-        The same without the restriction to some directions, where there is one: excess losses, and
-        what ordinary PCA does, are those of all directions.
+        The same without the restriction to some directions, where there is one: excess losses and
+        the figures of ordinary PCA are those of all directions.
     directions : (p, m) array, optional
-        The orthonormal directions that a restriction leaves, whose coordinates are the m features
-        of this problem, in the p features of the unrestricted one.
+        The orthonormal directions that a restriction allows, in the p features of the unrestricted
+        problem. Their coordinates are the m features of this problem.
     limit : Limit or None
         What a subspace must not exceed, under a restriction with a tolerance.
     fixed : (k,) array, optional
         Errors of each group in directions that a restriction forbids: no choice changes them.
     left_out : float
-        What all groups lose alike in these directions, which their errors do not contain.
+        The equal loss of all groups in these directions, which their errors do not contain.
     fixed_rounding : (k,) array, optional
         By how much rounding may have moved the errors in these directions.
     inner_rounding : (k,) array, optional
-        The same of each group's variance in the directions that are left.
+        The same for each group's variance in the allowed directions.
     least_column_variance : float, optional
         That of the feature which varies least of all that vary, about its mean: what is rounding
         beside it is zero. The least of the second moments, if left out.
@@ -217,7 +217,7 @@ def check_n_components(n_components: object, n_features: int) -> None:
         return
     raise InvalidParameter(
         f"n_components is {n_components!r}",
-        f"Allowed is a whole number from 1 to the number of features, {n_features}",
+        f"Allowed: a whole number from 1 to the number of features, {n_features}",
         "Choose a number in that range",
     )
 
@@ -231,7 +231,7 @@ class Limit(Protocol):
 
     @property
     def slack(self) -> float:
-        """What is rounding of it."""
+        """The part of it that is rounding."""
 
     def exceeded(self, basis: FloatArray) -> float:
         """By how much a (p, d) basis exceeds it; zero or less if it does not."""

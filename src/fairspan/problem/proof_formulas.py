@@ -3,8 +3,9 @@
 For weights w let L(M) be the sum of the p - d smallest eigenvalues of M = sum_g w_g S_g. Every
 subspace has w.e >= L(M). So a criterion that is nowhere below some affine function w.e - b is
 nowhere below L(M) - b. The gap between a value and that bound is stated as a sum of terms that are
-not negative, of which none is a difference of large numbers: the excess w.e - L(M) of the subspace
-over the best one for its own mixture, and by how much the criterion exceeds the affine function.
+not negative, and none of them is a difference of large numbers. The terms are the excess w.e -
+L(M) of the subspace over the best one for its own mixture, and the difference of the criterion and
+the affine function.
 """
 
 from typing import TYPE_CHECKING, Any, Protocol

@@ -51,7 +51,7 @@ def check_squares(moments: Moments, center: Center) -> None:
         return
     raise InvalidInput(
         f"All features are smaller than {_SMALLEST:g}: their squares vanish in double precision",
-        f"Allowed are tables with a feature that varies by {_SMALLEST:g} or more",
+        f"Allowed: tables with a feature that varies by {_SMALLEST:g} or more",
         "Rescale the columns, for example X * 1e200",
     )
 

@@ -25,7 +25,7 @@ class Formula:
     objective_in_words : str
         What follows "The objective is".
     bound_in_words : str
-        Why no subspace is below the bound; `{rest}` stands for the eigenvalues that are left.
+        Why no subspace is below the bound; `{rest}` names the remaining eigenvalues.
     objective : str
         In Python, of `errors`, `S`, `q` and `best`.
     bound : str

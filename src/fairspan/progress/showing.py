@@ -18,10 +18,10 @@ _WIDTH = 80
 
 @contextmanager
 def show_progress(to: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Show how far long work has come: fits, audits, reports, and reading on the command line.
+    """Show the progress of long work: fits, audits, reports, and reading on the command line.
 
-    In a notebook and on a terminal a line appears after two seconds, and is gone in the end.
-    Elsewhere nothing is shown unless it is said where.
+    In a notebook and on a terminal a line appears after two seconds, and disappears at the end.
+    Elsewhere nothing is shown without `to`.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 
 @dataclass(eq=False)
 class Stage:
-    """Something that takes long, from `with` to its end; shown by :func:`fairspan.show_progress`.
+    """A long step, from `with` to its end; shown by :func:`fairspan.show_progress`.
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class Stage:
     total : int or None
         How many things there are, if it is known.
     unit : str
-        What the things are called.
+        The name of these things.
     done : int
         How many of them are done.
     is_estimate : bool
@@ -59,7 +59,7 @@ class Stage:
             self._listener.end(self)
 
     def add(self, number: int = 1) -> None:
-        """Count what was done since."""
+        """Count the work that was done since the last call."""
         self.done += number
         if self._listener is not None:
             self._listener.changed()

@@ -60,10 +60,10 @@ def write_report(
     level: float = LEVEL,
     material: float = 0.01,
 ) -> dict[str, Any]:
-    """Write a web page: what PCA does to each group, and what fair criteria change and cost.
+    """Write a web page about the effect of PCA and of fair criteria on each group.
 
-    The page is one HTML file that loads nothing else. The same rows and settings give
-    the same bytes. Needs the extra `report`.
+    The page is one HTML file that loads nothing else. The same rows and settings give an identical
+    file. Needs the extra `report`.
 
     Parameters
     ----------
@@ -74,14 +74,14 @@ def write_report(
         and four times more where the best subspaces of groups change with the rows left out.
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
     models : model, or mapping of name to model, optional
-        Fitted models, as :func:`fairspan.audit` takes them, which have a section of the page:
-        restricted, oblique and nested ones, pipelines, models that are no projections.
+        Fitted models, as :func:`fairspan.audit` takes them, which get a section of the page: also
+        restricted, oblique and nested ones, pipelines, and models that are not projections.
     test : tuple of X and sensitive_features, optional
-        Rows that were held out, which judge the models in place of the rows of the page.
+        Held-out rows on which the models are audited, instead of the rows of the page.
     labels : (n,) array-like, or column name of X, optional
-        y, the class of each row, which is then no feature. With classes the page says what a
-        cross-validated classifier makes of the rows, reduced by PCA, by the main criterion and by
-        models whose settings are known: accuracy by group, parity of predictions, leakage.
+        y, the class of each row, which is then not used as a feature. The page then reports a
+        cross-validated classifier on the rows, reduced by PCA, by the main criterion and by models
+        whose settings are known: accuracy by group, parity of predictions, leakage.
     n_components : int or float, optional
         d; or a share: the smallest d at which the criterion keeps that share of every group's
         variance. By default d of the first model, and 0.9 without models.
@@ -101,16 +101,16 @@ def write_report(
         Most groups that rows may have. By default, more than 100 groups that are also more than a
         third of the rows are refused.
     name : str, optional
-        What the rows are called; by default the name of their file.
+        Name of the data; by default the name of their file.
     title : str, optional
     displays : sequence of str or Display, optional
-        Pictures beside those of every page, such as "loadings", of the main answer; or displays
-        that were made already. `frame()` of each is among the facts.
+        Pictures beside those of every page, such as "loadings", of the main answer; or display
+        objects. `frame()` of each is among the facts.
     folds : int or None
         Number of folds for cross-fitting, as in :func:`fairspan.audit`; None for
         figures on the rows alone.
     level : float
-        Of the intervals, above 0.5 and below 1.
+        Level of the intervals, above 0.5 and below 1.
     material : float
         The least loss that matters, as a share of a group's variance, from 0 to below 1.
 

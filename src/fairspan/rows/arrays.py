@@ -180,19 +180,19 @@ def _as_array(values: Any) -> Any:
     if hasattr(values, "tocsr"):
         raise InvalidType(
             "X is a sparse matrix",
-            "Allowed are dense arrays and data frames",
+            "Allowed: dense arrays and data frames",
             "Convert it with X.toarray() if it fits into memory",
         )
     if hasattr(values, "collect"):
         raise InvalidType(
             f"X is a lazy {type(values).__name__}",
-            "Allowed are arrays and data frames that hold their rows",
+            "Allowed: arrays and data frames that hold their rows",
             "Call collect() on it first",
         )
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise InvalidInput(
             "X is an array with masked cells",
-            "Allowed are complete rows",
+            "Allowed: complete rows",
             "Fill in or drop the masked rows first",
         )
     try:
@@ -200,13 +200,13 @@ def _as_array(values: Any) -> Any:
     except ValueError as error:  # rows of different lengths
         raise InvalidInput(
             f"X cannot be read as a table ({error})",
-            "Allowed is an array of shape (n rows, p features)",
+            "Allowed: an array of shape (n rows, p features)",
             "Make all rows equally long",
         ) from error
     if array.ndim == 0 and array.dtype.kind in "OSU":
         raise InvalidType(
             f"X is of type {type(values).__name__}, which holds no rows here",
-            "Allowed are arrays and data frames of shape (n rows, p features)",
+            "Allowed: arrays and data frames of shape (n rows, p features)",
             "Read the rows into one of these first",
         )
     return array
@@ -225,7 +225,7 @@ def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -
     if isinstance(sample_weight, str):
         raise InvalidInput(
             f"sample_weight is the name {sample_weight!r}, but X has no column names",
-            "Allowed are the name of a column of X, or one weight for each row",
+            "Allowed: the name of a column of X, or one weight for each row",
             "Pass X as a data frame, or pass the weights themselves",
         )
     try:
@@ -240,13 +240,13 @@ def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -
     except (ValueError, TypeError) as error:
         raise InvalidInput(
             f"sample_weight holds values that are no numbers ({error})",
-            "Allowed are finite numbers, zero or above",
+            "Allowed: finite numbers, zero or above",
             "Convert the weights to numbers",
         ) from error
     if weights.shape != (n_rows,):
         raise InvalidInput(
             f"sample_weight has shape {weights.shape} for {n_rows} rows",
-            "Allowed is one weight for each row",
+            "Allowed: one weight for each row",
             "Take X and the weights from the same rows",
         )
     if not is_part and not weights.any():
@@ -264,7 +264,7 @@ def check_apart(groups: Sequence[str], weight: str | None = None) -> None:
     if weight in groups:
         raise InvalidInput(
             f"The column {weight!r} is named as a group and as the weight",
-            "Allowed is a column of weights beside those of groups",
+            "Allowed: a column of weights beside those of groups",
             "Name another column, or leave the weight out",
         )
 
@@ -280,7 +280,7 @@ def weights_of_column(column: nw.Series[Any]) -> FloatArray:
     if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
         raise InvalidInput(
             f"The column of weights {column.name!r} holds no numbers but {column.dtype}",
-            "Allowed are finite weights, zero or above",
+            "Allowed: finite weights, zero or above",
             "Name a column of numbers",
         )
     return _checked_range(float64_of(column), f"The column of weights {column.name!r}")
@@ -297,6 +297,6 @@ def _checked_range(weights: FloatArray, name: str) -> FloatArray:
 def _bad(name: str) -> InvalidInput:
     return InvalidInput(
         f"{name} holds a negative, NaN or infinite weight, or has no finite positive sum",
-        "Allowed are finite weights, zero or above, not all zero",
+        "Allowed: finite weights, zero or above, not all zero",
         "Correct or drop the rows with such weights",
     )

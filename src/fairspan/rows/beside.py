@@ -47,7 +47,7 @@ def rows_beside(
     if known and is_opened(X):
         raise InvalidInput(
             f"X is rows already opened, and {listed(list(known))} was given beside them",
-            "Allowed are opened rows alone",
+            "Allowed: opened rows alone",
             "Pass the table itself, with the names of its columns",
         )
     if not known or sensitive_features is None or isinstance(sensitive_features, Everyone):
@@ -67,7 +67,7 @@ def rows_beside(
         name = next(name for name, values in known.items() if not isinstance(values, str))
         raise InvalidInput(
             f"{name} holds values, but the rows are not in memory",
-            "Allowed beside such rows is the name of a column",
+            "Allowed with such rows: the name of a column",
             f"Name the column of the {name}",
         )
     assert opened.labels is not None

@@ -14,7 +14,7 @@ from fairspan.typing import AnyArray, FloatArray
 
 _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)
 
-_ALLOWED = "Allowed are numbers and truth values"
+_ALLOWED = "Allowed: numbers and truth values"
 # Whole numbers up to here are float64 without rounding.
 _LARGEST_WHOLE = 2**53
 _ENCODE = "Leave out or encode these columns, for example with sklearn's OneHotEncoder"
@@ -30,7 +30,7 @@ def check_on_missing(on_missing: object) -> None:
     if str(on_missing) not in ("error", "drop"):
         raise InvalidParameter(
             f"on_missing is {on_missing!r}",
-            "Allowed are 'error' and 'drop'",
+            "Allowed: 'error' and 'drop'",
             "Use 'drop' to leave out rows in which a feature or the group is missing",
         )
 
@@ -109,7 +109,7 @@ def checked_values(
         what = "NaN" if np.isnan(block[row, column]) else "infinity"
         raise InvalidInput(
             f"X contains {what}, first in row {first_row + row}, column {name}",
-            "Allowed are finite numbers",
+            "Allowed: finite numbers",
             "Fill in these cells first, for example with sklearn.impute.SimpleImputer, or leave "
             'rows with NaN out of the moments (on_missing="drop", --on-missing drop)',
         )
@@ -117,7 +117,7 @@ def checked_values(
 
 
 def check_dtype(dtype: np.dtype[Any]) -> None:
-    """Make sure that an array may hold numbers; whether objects are numbers, converting them tells.
+    """Make sure that an array may hold numbers; objects are converted to check this.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def check_dtype(dtype: np.dtype[Any]) -> None:
     if dtype.kind == "c":
         raise InvalidInput(
             "X holds complex numbers: Complex data not supported",
-            "Allowed are real numbers",
+            "Allowed: real numbers",
             "Pass real and imaginary parts as separate features",
         )
     if dtype.kind in "mM":
@@ -202,7 +202,7 @@ def check_shape(shape: tuple[int, ...]) -> None:
     if len(shape) != 2:
         raise InvalidInput(
             f"X has {len(shape)} dimension(s), shape {shape}",
-            "Allowed is a table of shape (n rows, p features)",
+            "Allowed: a table of shape (n rows, p features)",
             "Reshape your data, for example with X.reshape(-1, 1) for a single feature",
         )
     for size, what in zip(shape, ("row(s)", "feature(s)"), strict=True):
@@ -211,7 +211,7 @@ def check_shape(shape: tuple[int, ...]) -> None:
         raise InvalidInput(
             # scikit-learn's wording, which its estimator checks look for
             f"X is empty: {size} {what} (shape={shape}) while a minimum of 1 is required",
-            "Allowed is at least one row and one feature",
+            "Allowed: at least one row and one feature",
             "Check the file or the filter that made this table",
         )
 
@@ -243,7 +243,7 @@ def check_same_length(n_rows: int, n_values: int, what: str) -> None:
     if n_rows != n_values:
         raise InvalidInput(
             f"The lengths differ: {n_rows or 'no'} rows in X, {n_values} {what}",
-            "Allowed is one value for each row",
+            "Allowed: one value for each row",
             "Take X and the values from the same rows",
         )
 
@@ -258,6 +258,6 @@ def check_width(received: int, allowed: int, what: str) -> None:
     if received != allowed:
         raise InvalidInput(
             f"X has {received} {what}, but FairSubspace is expecting {allowed} {what} as input",
-            f"Allowed are rows of {allowed} {what}",
+            f"Allowed: rows of {allowed} {what}",
             "Pass the columns that it was fitted on",
         )

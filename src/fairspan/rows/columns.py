@@ -107,7 +107,7 @@ class ChosenColumns:
                 raise InvalidInput(
                     f"The pattern {pattern!r} matches no column",
                     f"The columns are {listed(available)}",
-                    "Correct the pattern; * stands for any text",
+                    "Correct the pattern; * matches any text",
                 )
         left = [name for name in chosen if not any(fnmatchcase(name, e) for e in exclude)]
         if not left:
@@ -182,7 +182,7 @@ class ChosenColumns:
             if tuple(columns[start : start + len(indicators)]) != indicators:
                 raise InvalidInput(
                     f"The indicators of the column {column!r} are not in a row",
-                    f"Allowed is {listed(indicators)}",
+                    f"Allowed: {listed(indicators)}",
                     "Name all of them, in this order",
                 )
             columns[start : start + len(indicators)] = [column]
@@ -303,7 +303,7 @@ def named_columns_only(sensitive_features: Any, sample_weight: Any, what: str) -
     if not is_names or not isinstance(sample_weight, str | None):
         raise InvalidParameter(
             f"X is {what}, but its groups or weights are no names of columns",
-            "Allowed are the names of columns of X",
+            "Allowed: the names of columns of X",
             "Write labels and weights into columns of X, and pass their names",
         )
     return {"groups": tuple(names), "weight": sample_weight}
@@ -321,7 +321,7 @@ class ReadInBatches:
         """
         raise InvalidType(
             f"X is of type {type(X).__name__}, which reduced rows cannot be written into",
-            "Allowed are arrays, data frames, and Dask and Spark collections",
+            "Allowed: arrays, data frames, and Dask and Spark collections",
             "Reduce a file with the command: fairspan transform MODEL DATA -o OUT",
         )
 
@@ -334,6 +334,6 @@ def not_scored(X: Any) -> InvalidType:
     """What to raise where rows are too many, or have no order, to be given a number each."""
     return InvalidType(
         f"X is of type {type(X).__name__}, whose rows are read group by group only",
-        "Allowed are arrays, data frames and Dask collections",
+        "Allowed: arrays, data frames and Dask collections",
         "Read the rows into one of these, or let audit(model, X, ...) compare groups",
     )

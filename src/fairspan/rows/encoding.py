@@ -67,7 +67,7 @@ class Encoding:
         if len(unseen) and not self.ignores_unseen:
             raise InvalidInput(
                 f"The column {column!r} has the category {texts[int(unseen[0])].as_py()!r}",
-                f"Allowed are the categories that the model was fitted on: {listed(known)}",
+                f"Allowed: the categories that the model was fitted on: {listed(known)}",
                 "Fit again, or take other categories for none of these with --unseen ignore",
             )
         matrix = np.zeros((len(found), len(known)))

@@ -30,14 +30,14 @@ class Part(RowSource, Protocol):
 
 
 class Engine(Protocol):
-    """Reads parts and hands back results."""
+    """Reads parts and returns results."""
 
     def results(
         self, fold: Fold[Result], parts: Sequence[Part]
     ) -> Iterator[tuple[int, Result | None]]:
         """Results over consecutive parts, in their order: how many parts each is for, and it.
 
-        The same parts give the same bits, wherever and in whichever order they are read.
+        The same parts give an identical result, wherever and in whichever order they are read.
         """
 
 
@@ -110,7 +110,7 @@ _AHEAD = 3
 
 @dataclass(frozen=True)
 class Processes:
-    """Reads parts in several processes, and hands results back in the order of the parts.
+    """Reads parts in several processes, and returns results in the order of the parts.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ class Processes:
                 raise FairspanError(
                     f"One of the {self.jobs} processes that read files was killed, most likely "
                     "because memory ran out",
-                    "Allowed are as many processes as fit into memory, each with a partial result "
+                    "Allowed: as many processes as fit into memory, each with a partial result "
                     "and some batches of rows",
                     "Use fewer jobs",
                 ) from error
@@ -170,7 +170,7 @@ def _begin_worker() -> None:
 def interruption_held() -> Iterator[None]:
     """Hold Ctrl-C back for a moment, and for good in threads and processes that start meanwhile.
 
-    A worker that it hit while starting would print a traceback that tells nobody anything.
+    A worker that it hit while starting would print a useless traceback.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield

@@ -1,6 +1,6 @@
 """Fingerprints: whether files, rows or settings are still those that something was made from.
 
-- :class:`FileState` tells quickly whether a file changed, for passes that are resumed.
+- :class:`FileState` shows quickly whether a file changed, for passes that are resumed.
 - :func:`fingerprint_of` is the SHA-256 of files or rows that a report states.
 - :func:`fingerprint` is a digest of any data and settings, for searches that are resumed.
 """
@@ -31,7 +31,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class FileState(NamedTuple):
-    """What tells a file from another of the same name.
+    """What distinguishes a file from another of the same name.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class FileState(NamedTuple):
         if now != (self.size, self.modified):
             raise InvalidInput(
                 f"{path} changed while it was being read",
-                "Allowed are files that stay as they are until all of them have been read",
+                "Allowed: files that stay as they are until all of them have been read",
                 "Wait until nothing writes to them, then start over",
             )
 
@@ -142,7 +142,7 @@ def fingerprint(*parts: Any) -> str:
     Parameters
     ----------
     *parts : arrays, sparse matrices, data frames, estimators, mappings, sequences, anything else
-        Of functions the name counts, of other objects what repr tells.
+        Functions are compared by name, other objects by their repr.
 
     Returns
     -------

@@ -38,9 +38,9 @@ class FoldedLabels:
 class Folds:
     """Which fold each row is in: by its position, or by the cluster that it belongs to.
 
-    Of every `n_folds` consecutive rows one is in each fold, in an order that is drawn anew. Where
-    nobody knows how many rows the parts before hold (CSV files, Spark, most Dask data frames), rows
-    are counted within their part, so that the number of processes does not matter.
+    Of every `n_folds` consecutive rows one is in each fold, in an order that is drawn again each
+    time. Where nobody knows how many rows the parts before hold (CSV files, Spark, most Dask data
+    frames), rows are counted within their part, so that the number of processes does not matter.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Folds:
         if not whole or value < 2:
             raise InvalidParameter(
                 f"folds is {value!r}",
-                "Allowed is a whole number of at least 2, or None for no estimates on new rows",
+                "Allowed: a whole number of at least 2, or None for no estimates on new rows",
                 "Use the default, 10",
             )
 
@@ -102,7 +102,7 @@ class Folds:
         if missing.any():
             raise InvalidInput(
                 f"The cluster of row {first_row + int(np.argmax(missing))} is missing",
-                "Allowed is a cluster for each row",
+                "Allowed: a cluster for each row",
                 "Give rows that belong to nobody else a cluster each, or leave them out",
             )
         folds = np.array([self.of_cluster(label) for label in clusters.distinct], dtype=np.intp)

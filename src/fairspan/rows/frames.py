@@ -38,7 +38,7 @@ class FrameRows(RowsInMemory):
     ----------
     frame : narwhals DataFrame
     set_aside : narwhals DataFrame or None
-        Group columns of the same table, which are features only if asked for by name.
+        Group columns of the same table, which are features only if requested by name.
     """
 
     frame: nw.DataFrame[Any]
@@ -153,7 +153,7 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
     except DuplicateError as error:
         raise InvalidInput(
             f"Several columns of X have the same name ({' '.join(str(error).split())})",
-            "Allowed are columns of different names",
+            "Allowed: columns of different names",
             "Rename them",
         ) from error
     return frame if isinstance(frame, nw.DataFrame) else None
@@ -251,7 +251,7 @@ class ArrowStream(RowsByColumns):
             raise InvalidInput(
                 f"The stream {type(self.source).__name__} gave {self.counts[0]} rows the first "
                 f"time and {n_rows} the next",
-                "Allowed are streams that can be read again, where rows are needed twice",
+                "Allowed: streams that can be read again, where rows are needed twice",
                 "Read it into a table first (read_all()), or use moments: "
                 "GroupMoments.from_rows(...), which need one pass",
             )
@@ -292,6 +292,6 @@ def _opened(source: Any) -> Any:
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidInput(
             f"X, of type {type(source).__name__}, is no stream of rows ({error})",
-            "Allowed are streams of tables with named columns",
+            "Allowed: streams of tables with named columns",
             "Pass a table with one column for each feature",
         ) from error

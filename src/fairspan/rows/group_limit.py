@@ -65,7 +65,7 @@ class GroupLimit:
 
     def __post_init__(self) -> None:
         settings: dict[str, Any] = {"max_groups": self.max_groups, "max_memory": self.max_memory}
-        allowed = "Allowed is a whole number of at least 1, or None"
+        allowed = "Allowed: a whole number of at least 1, or None"
         for name, value in settings.items():
             if value is None:
                 continue
@@ -144,7 +144,7 @@ class GroupLimit:
         if self.max_groups is not None:
             return InvalidInput(
                 f"{counted}, and max_groups is {self.max_groups}",
-                f"Allowed are at most {self.max_groups} groups",
+                f"Allowed: at most {self.max_groups} groups",
                 "Choose a larger max_groups (--max-groups), or pass another column as "
                 "sensitive_features (--group)",
             )
@@ -152,7 +152,7 @@ class GroupLimit:
         allow = "N" if so_far else n_groups
         return InvalidInput(
             f"{counted}, so {looks} like an identifier or a continuous number rather than groups",
-            f"Allowed are up to {MANY_GROUPS} groups, or at most a third as many groups as rows",
+            f"Allowed: up to {MANY_GROUPS} groups, or at most a third as many groups as rows",
             "Pass another column as sensitive_features (--group), put numbers into bins, or allow "
             f"that many groups with max_groups={allow} (--max-groups {allow})",
         )

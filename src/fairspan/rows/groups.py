@@ -16,7 +16,7 @@ from fairspan.typing import AnyArray
 
 Scalar = str | bool | int | float
 Label = Scalar | tuple[Scalar, ...]
-ALLOWED_LABELS = "Allowed are text, numbers and truth values, one type for each attribute"
+ALLOWED_LABELS = "Allowed: text, numbers and truth values, one type for each attribute"
 _TYPE_NAMES: dict[type, str] = {str: "text", bool: "truth value", int: "whole number"}
 _TYPE_NAMES |= {float: "real number"}
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
@@ -134,7 +134,7 @@ def check_kind(kind: tuple[type, ...], label: Any, row: Callable[[], int]) -> No
     if is_missing(label):
         raise InvalidInput(
             f"The group label in row {row()} is missing (None or NaN)",
-            "Allowed is a label for every row",
+            "Allowed: a label for every row",
             "Drop these rows, or give them a group of their own such as 'unknown'",
         )
     for part in kind[1:] if kind[0] is tuple else kind:

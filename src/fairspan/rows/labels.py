@@ -17,7 +17,7 @@ from fairspan.typing import AnyArray
 # Whole numbers within such a range are coded by a table of the whole range.
 _SMALL_RANGE = 1 << 12
 
-_NAMES_OR_LABELS = "Allowed are the name of a column of X, or one label for each row"
+_NAMES_OR_LABELS = "Allowed: the name of a column of X, or one label for each row"
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Labels:
         if array.dtype.kind in "mM":  # as plain numbers they would pass for labels
             raise InvalidType(
                 f"sensitive_features holds dates or durations ({array.dtype})",
-                "Allowed are text, numbers and truth values",
+                "Allowed: text, numbers and truth values",
                 "Convert them, for example with astype(str)",
             )
         if array.ndim == 1:
@@ -233,7 +233,7 @@ def _read(values: Any) -> Labels:
     if np.ma.is_masked(values):
         raise InvalidInput(
             "sensitive_features has masked labels",
-            "Allowed is a label for every row",
+            "Allowed: a label for every row",
             "Drop these rows, or give them a group of their own such as 'unknown'",
         )
     return _of_shape(np.asarray(values), values)
@@ -253,7 +253,7 @@ def _unwrapped(labels: Sequence[Any]) -> list[Any]:
 def _no_labels(values: Any, shape: tuple[int, ...]) -> InvalidInput:
     return InvalidInput(
         f"sensitive_features is of type {type(values).__name__} and shape {shape}",
-        "Allowed are labels of shape (n,), or (n, a) for a attributes whose intersections count",
+        "Allowed: labels of shape (n,), or (n, a) for a attributes whose intersections count",
         "Pass one label, or one row of labels, for each row of X",
     )
 
@@ -276,6 +276,6 @@ def check_index(X: Any, labels: Any, name: str) -> None:
     if left.isin(right).all() and right.isin(left).all():
         raise InvalidInput(
             f"X and {name} carry the same index in different orders",
-            "Allowed are values in the order of the rows (they are matched by position)",
+            "Allowed: values in the order of the rows (they are matched by position)",
             f"Reorder with {name}.loc[X.index]",
         )

@@ -34,7 +34,7 @@ def check_numeric(schema: Any) -> None:
         kinds = ", ".join(sorted({str(dtype) for dtype in bad.values()}))
         raise InvalidInput(
             f"These columns hold no numbers but {kinds}: {listed(list(bad))}",
-            "Allowed are numbers and truth values",
+            "Allowed: numbers and truth values",
             "Leave these columns out (--exclude on the command line) or encode them as numbers; "
             "name the group column as sensitive_features",
         )
@@ -237,6 +237,6 @@ def _numbers_in(column: Any) -> AnyArray:
     except (InvalidInput, InvalidType) as error:
         raise InvalidInput(
             f"The column {column.name!r} holds values that are no numbers ({error.args[0]})",
-            "Allowed are numbers and truth values",
+            "Allowed: numbers and truth values",
             "Leave this column out or encode it as numbers",
         ) from error

@@ -35,7 +35,7 @@ class RowBlock:
     n_dropped : int
         Rows between them that were left out since something is missing.
     beside : pyarrow.Table of r rows, or None
-        Other columns of a file that were asked for.
+        Other columns of a file that were requested.
     """
 
     first_row: int
@@ -138,7 +138,7 @@ class PartedRows(Features, Protocol):
     def folded(self, fold: Fold[Result]) -> Result | None:
         """The fold's result over all parts; None if there are no rows.
 
-        The same parts give the same bits, however many processes read them.
+        The same parts give an identical result, however many processes read them.
         """
 
 
@@ -148,14 +148,14 @@ Rows = RowSource | PartedRows
 class RowOpener(Protocol):
     """A kind of data that rows are read from, such as data frames or files.
 
-    Besides, it may have methods that compute where the rows lie: ``transformed(X, projection)``
-    gives reduced rows as the same kind of object (or None where the rows are in memory as numpy or
-    a data frame), ``restored(Z, projection)`` rows from their coordinates, and ``scored(X, score)``
-    a number for each row. What it lacks is computed here, block by block.
+    It may also have methods that compute where the rows are stored: ``transformed(X, projection)``
+    returns reduced rows as the same kind of object (or None if the rows are in memory as numpy or
+    a data frame), ``restored(Z, projection)`` returns rows from their coordinates, and ``scored(X,
+    score)`` a number for each row. Without these methods, the results are computed block by block.
     """
 
     def takes(self, X: Any) -> bool:
-        """Whether an object is of this kind; must not import what the object's package does not."""
+        """Whether an object is of this kind; imports nothing that the object's package does not."""
 
     def open_rows(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing

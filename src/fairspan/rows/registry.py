@@ -75,7 +75,7 @@ def rows_of(
             raise InvalidInput(
                 "X is rows already opened, which bring their own groups and weights, and "
                 "sensitive_features or sample_weight beside them",
-                "Allowed are opened rows alone",
+                "Allowed: opened rows alone",
                 "Name groups and weights where the rows are opened, for example "
                 'FileRows.open(path, groups=["sex"], weight="w")',
             )
@@ -88,7 +88,7 @@ def rows_of(
         _rows_of_everyone(opener, X, Everyone(""), sample_weight, on_missing)
         raise InvalidInput(
             "sensitive_features is missing",
-            "Allowed are one group label for each row, or the name of a column of X",
+            "Allowed: one group label for each row, or the name of a column of X",
             "Pass sensitive_features=...; for ordinary PCA without groups say "
             'FairPCA(missing_groups="ignore")',
         )
@@ -152,7 +152,7 @@ def blocks_for(rows: Rows, projection: Projection) -> Iterator[RowBlock]:
     if not isinstance(rows, RowSource) or isinstance(rows, PartedRows):
         raise InvalidType(
             f"X is of type {type(rows).__name__}, whose rows are read part by part where they lie",
-            "Allowed are arrays, data frames, Dask and Spark collections, and rows in blocks",
+            "Allowed: arrays, data frames, Dask and Spark collections, and rows in blocks",
             "Reduce a file with the command: fairspan transform MODEL DATA -o OUT",
         )
     if projection.feature_names is not None and rows.feature_names is not None:

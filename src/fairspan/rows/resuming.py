@@ -1,7 +1,7 @@
-"""Passes over files that go on where they were interrupted.
+"""Passes over files that continue where they were interrupted.
 
 A pass leaves a record behind: its plan (which files, which columns), and what it has absorbed so
-far. An engine that records can then go on from there, in another process.
+far. An engine that records can then continue from there, in another process.
 """
 
 import time
@@ -111,7 +111,7 @@ class Record:
         if changes := list(plan.changes(self.plan)):
             raise InvalidInput(
                 f"{path} was begun with other files or choices ({'; '.join(changes)})",
-                "Allowed is to go on with the same files and choices",
+                "Allowed: to go on with the same files and choices",
                 f"Delete {path} to start over",
             )
         if not n_done <= self.plan.n_parts == plan.n_parts:
@@ -169,7 +169,7 @@ class Recording:
     ) -> Iterator[tuple[int, Result | None]]:
         """One result over all parts, of those too that were recorded before.
 
-        The same bits as without an interruption, however many processes read before and after.
+        The same result as without an interruption, however many processes read before and after.
         """
         rows = cast(Sequence[FileRows], parts)
         if not rows:

@@ -92,7 +92,7 @@ def sampled(rows: RowSource, size: int, seed: int = 0) -> SampledRows:
     """
     if size < 1:
         raise InvalidParameter(
-            f"A sample of {size} rows was asked for", "Allowed is at least one", "Ask for more"
+            f"A sample of {size} rows was requested", "Allowed: at least one", "Choose more rows"
         )
     random, coder = np.random.default_rng(seed), LabelCoder()
     n_read = n_dropped = 0

@@ -167,7 +167,7 @@ def compressed_rows(X: Any) -> Csr:
     except (ValueError, TypeError, IndexError, OverflowError) as error:
         raise InvalidInput(
             f"X is a sparse matrix whose indices are wrong ({error})",
-            f"Allowed are indices from 0 up to the shape, which is {tuple(X.shape)}",
+            f"Allowed: indices from 0 up to the shape, which is {tuple(X.shape)}",
             "Make the matrix again from its coordinates: scipy.sparse.coo_array checks them",
         ) from error
     return rows

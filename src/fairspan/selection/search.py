@@ -33,14 +33,14 @@ class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
     Like scikit-learn's GridSearchCV, but instead of fitting every setting on every split it treats
     a setting as an **arm** and one fit on a random train/test split as a **pull**. Every arm is
     pulled once; then always the one with the largest upper confidence bound
-    mean_i + sqrt(2 ln t / n_i) (Auer et al. 2002), so that settings that do badly cost few fits.
+    mean_i + sqrt(2 ln t / n_i) (Auer et al. 2002), so that bad settings take few fits.
 
     **Splits.** Pull j of every arm uses split j, so that arms are compared on the same rows. The
     test part is drawn within each group where `sensitive_features` is passed (under this name, or
     addressed to a step, ``fpca__sensitive_features``), and within each class for a classifier: a
     group or class of two rows or more is always in both parts.
 
-    **Rewards.** Splits differ in difficulty, so scores are first freed of that: the model score =
+    **Rewards.** Splits differ in difficulty, so this effect is removed first: the model score =
     arm + split is fitted by least squares. The remainder is mapped to [0, 1], as UCB1 requires, by
     subtracting the smallest value of all arms and dividing by the range, again after each pull.
     Scores may therefore be in any units. With fewer than about ten pulls per arm the bounds are
@@ -61,7 +61,7 @@ class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
     test_size : float, default=0.3
         Share of rows held out, above 0 and below 1.
     refit : bool or callable, default=True
-        Fit the best setting on all rows. A callable is given `cv_results_` and returns
+        Fit the best setting on all rows. A callable receives `cv_results_` and returns
         `best_index_`.
     random_state : int, RandomState or None
         Seeds the splits. An int makes the search repeatable.
@@ -70,9 +70,9 @@ class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
         the result is that of one search. Data and settings must be the same.
     checkpoint : path, optional
         A JSON file that pulls are written to, about every second and when the search ends or is
-        interrupted. A search that finds it continues from there, and refuses one that was made with
-        other data or settings. Times the fits took are kept, too. Functions, such as a scorer, are
-        told apart by name only.
+        interrupted. A search that finds it continues from there, and refuses one that was made
+        with other data or settings. The times of the fits are kept, too. Functions, such as a
+        scorer, are compared by name only.
 
     Attributes
     ----------

@@ -36,10 +36,11 @@ def upper_bounds(means: FloatArray, counts: IntegerArray) -> FloatArray:
 
 
 class UCB1:
-    """Policy for a bandit with rewards in [0, 1]: play the arm that could be the best.
+    """Policy for a bandit with rewards in [0, 1]: play the arm with the largest upper bound.
 
-    Each arm is played once, in order; then, after t plays, the arm with the largest
-    mean_i + sqrt(2 ln t / n_i), where n_i is how often arm i was played. On ties the first.
+    Each arm is played once, in order. Then, after t plays, the arm with the largest mean_i +
+    sqrt(2 ln t / n_i) is played, where n_i is the number of plays of arm i; on ties, the first
+    such arm.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ class UCB1:
         return int(np.argmax(self.bounds()))
 
     def update(self, arm: int, reward: float) -> None:
-        """Take in what a play of an arm brought.
+        """Record the reward of a play.
 
         Parameters
         ----------
@@ -144,7 +145,7 @@ class UCB1:
         return upper_bounds(self._means, self._counts)
 
     def cumulative_regret(self, true_means: Any) -> float:
-        """Pseudo-regret so far: what the plays cost in expectation against always the best arm.
+        """Pseudo-regret so far: the expected loss compared with always playing the best arm.
 
         sum_i Delta_i n_i with Delta_i = max_j mu_j - mu_i (Auer et al., section 1).
 

@@ -19,6 +19,6 @@ class Solver(Protocol):
     def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
         """Find a subspace whose gap is at most `tol`, a share of the objective.
 
-        `random_state` is a seed, a numpy Generator or RandomState, or None, for solvers that start
-        anywhere.
+        `random_state` is a seed, a numpy Generator or RandomState, or None, for solvers with
+        random starts.
         """

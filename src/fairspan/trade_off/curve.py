@@ -52,7 +52,7 @@ class Frontier:
     weights : (m, 2) array
         Not negative, each row summing to one: the vertex minimises w_1 e_1 + w_2 e_2.
     losses : (m, 2) array
-        e_g - e*_g, what each group loses against its own optimum.
+        e_g - e*_g, the loss of each group against its own optimum.
     total_errors : (m,) array
         q_1 e_1 + q_2 e_2, the error over all rows.
     groups : tuple of 2 labels
@@ -60,10 +60,9 @@ class Frontier:
         d.
     center : {"global", "group", "none"}
     largest_height : float
-        The curve lies on or below the polygon, nowhere further from it than this: proven, in units
-        of the errors.
+        Proven bound on how far the curve lies below the polygon, in units of the errors.
     n_eigenproblems : int
-        How many eigenproblems drew the curve.
+        Number of eigenproblems that were solved for the curve.
     """
 
     errors: FloatArray
@@ -169,7 +168,7 @@ class Frontier:
         return Placed(problem.criterion, errors, on_frontier, distance)
 
     def landmarks(self) -> tuple[Placed, ...]:
-        """Where every criterion with its defaults lies; those without an answer are left out.
+        """The position of every criterion with its defaults; those without an answer are left out.
 
         Ordinary PCA is "total_error". "equal_error" has no answer where no subspace has equal
         errors.
@@ -187,7 +186,7 @@ class Frontier:
         return tuple(placed)
 
     def region(self) -> FloatArray:
-        """Corners of the convex set of all pairs of errors that some subspace has.
+        """Corners of the convex set of all achievable pairs of errors.
 
         The frontier is its lower left boundary; beyond the ends of it both errors rise. Where the
         boundary is curved, the set reaches a little beyond the line between corners.
@@ -195,7 +194,7 @@ class Frontier:
         Returns
         -------
         (r, 2) array
-            Counterclockwise. Each corner is reached, and so is every pair between them.
+            Counterclockwise. Each corner, and every pair between corners, is achievable.
         """
         with threads_of(None):
             return attainable_polygon(self._pca.problem, self._points)
@@ -235,7 +234,7 @@ class Frontier:
         ax : matplotlib Axes, optional
             Where to draw; without it, a new figure is made with pyplot.
         criteria : sequence of str or criterion objects, optional
-            Whose answers are shown; all by default.
+            Criteria whose answers are shown; all by default.
 
         Returns
         -------

@@ -114,8 +114,8 @@ class InCoordinates:
 
     Let r directions be those of the rows' span (and of the origin, where errors are measured about
     it). A subspace of d dimensions holds at most d directions without variance, and if d > r at
-    least d - r; these stand for nothing but themselves. So d' = min(d, r) dimensions of r + d'
-    coordinates, at most 2r, hold all that a criterion can tell apart.
+    least d - r; these are added to the answer unchanged. So d' = min(d, r) dimensions of r + d'
+    coordinates, at most 2r, hold everything on which a criterion can depend.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class InCoordinates:
         return min(int(self.asked), max(self.frame.n_known, 1))
 
     def in_features(self, basis: FloatArray, n_components: int) -> FloatArray:
-        """An answer in the features, with the directions that stand for themselves at its end.
+        """An answer in the features, with the added directions at its end.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
 """Few rows of many features in an orthonormal basis of their span: the thin factor B = LQ'.
 
 L comes from the n x n products of the rows, BB' = LL', by Cholesky's decomposition with pivoting,
-which tells the rank; where that would cost digits, from the rows by Householder's. The orthonormal
+which gives the rank; where that would cost digits, from the rows by Householder's. The orthonormal
 (p, r) basis Q is never formed: where rows of B are B_1 = TQ', T the triangle of L, Q = B_1' T'^-1
 maps to the features and back through the rows themselves.
 
@@ -139,7 +139,7 @@ class RowSpan:
 
     @property
     def rank(self) -> int:
-        """r, up to what float64 can tell from the products of the rows."""
+        """r, as far as float64 can determine it from the products of the rows."""
         return len(self.chosen)
 
     def lifted(self, coordinates: FloatArray) -> FloatArray:

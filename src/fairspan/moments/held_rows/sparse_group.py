@@ -152,7 +152,7 @@ def sparse_groups(
     whole = rows.complete()
     if whole.labels is None:
         raise InvalidInput(
-            "The rows carry no group labels", "Allowed is a label for each row", "Name a group"
+            "The rows carry no group labels", "Allowed: a label for each row", "Name a group"
         )
     present = np.ones(whole.n_rows, bool) if whole.weights is None else whole.weights > 0
     coder = LabelCoder()

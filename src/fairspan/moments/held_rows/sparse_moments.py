@@ -1,4 +1,4 @@
-"""Moments of sparse rows of many features: the rows stay, and stand for the p x p matrices."""
+"""Moments of sparse rows of many features: the rows are kept instead of the p x p matrices."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -72,7 +72,7 @@ class SparseSecondMoments:
     def residual_variances(self, basis: FloatArray) -> FloatArray:
         """tr S_g - c_g(V) of each group, accurate however little is lost, shape (k,).
 
-        Where nearly everything is captured, the difference would be nothing but rounding; the
+        Where nearly everything is captured, the difference would only be rounding; the
         residual of each row has no such cancellation.
         """
         losses = self.traces - self.captured_variances(basis)
@@ -196,7 +196,7 @@ class SparseSecondMoments:
 class SparseMoments(GroupMeans):
     """Weight, mean and variances of each group of sparse rows, and the rows themselves.
 
-    What a fit asks of :class:`GroupMoments`, without matrices of p x p numbers. It refers to all
+    What a fit needs of :class:`GroupMoments`, without matrices of p x p numbers. It refers to all
     rows, so it cannot be merged, saved or given away as moments can; `matrices()` can.
 
     Attributes

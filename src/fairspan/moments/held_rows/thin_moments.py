@@ -1,4 +1,4 @@
-"""Moments of rows that are fewer than their features: the rows stay, and stand for the matrices."""
+"""Moments of rows that are fewer than their features: the rows are kept instead of the matrices."""
 
 import numbers
 from dataclasses import dataclass, field, replace
@@ -29,8 +29,8 @@ _ROUNDING_OF_ROWS = 1e-14
 class ThinMoments(GroupMeans):
     """Weight and mean of each group of rows, and the rows themselves, fewer than their features.
 
-    What a fit asks of :class:`GroupMoments`, without matrices of p x p numbers and without loss: n
-    rows have n coordinates at most, in which all problems are solved (see :meth:`framed`). It
+    What a fit needs of :class:`GroupMoments`, without matrices of p x p numbers and without loss:
+    n rows have n coordinates at most, in which all problems are solved (see :meth:`framed`). It
     refers to the rows, which must stay as they are, so it cannot be merged, saved or given away as
     moments can; `matrices()` can.
 

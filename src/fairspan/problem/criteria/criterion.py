@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 class Criterion(Protocol):
     """A function of the groups' errors, to be minimised.
 
-    A criterion may also declare its ``sentence``, what it asks for in plain words; and its
+    A criterion may also declare its ``sentence``, its goal in plain words; and its
     ``formula`` with ``formula_parameters(problem)``, by which a report lets a reader compute it.
     """
 
     @property
     def name(self) -> str:
-        """The name by which it can be asked for."""
+        """The name by which it can be requested."""
 
     def check(self, labels: list[Label]) -> None:
         """Raise Incompatible or UnknownGroup if it is not defined for these groups."""
@@ -28,7 +28,7 @@ class Criterion(Protocol):
         """Evaluate at the (k,) errors of a subspace."""
 
     def pieces(self, problem: "Problem") -> Pieces | None:
-        """The same as a sum of maxima of affine functions; None if it is not one."""
+        """The same as a sum of maxima of affine functions; None if this is not possible."""
 
 
 def declares(criterion: object, what: str) -> bool:

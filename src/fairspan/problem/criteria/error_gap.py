@@ -33,7 +33,7 @@ class ErrorGap(OfErrors):
     """Total error plus a penalty on the largest error gap: Vu et al. (2022), equation (3).
 
     Minimises sum_g q_g e_g + penalty * max_(a, b) (e_a - e_b); with two groups,
-    ``|e_1 - e_2|``. From some penalty on, the errors are equal where they can be
+    ``|e_1 - e_2|``. Above some penalty, the errors are equal if equal errors are achievable
     (:class:`EqualError`).
 
     Parameters
@@ -62,8 +62,8 @@ class ErrorGap(OfErrors):
     penalty: float = 0.5
     name: ClassVar[str] = "error_gap"
     sentence: ClassVar[str] = (
-        "The error over all rows, plus a penalty for the largest difference in error between "
-        "two groups, is as small as it can be."
+        "This criterion minimises the error over all rows, plus a penalty for the largest "
+        "difference in error between two groups."
     )
     formula: ClassVar[Formula] = Formula.of_errors(
         "the error over all rows, plus the penalty times the largest difference in error.",
@@ -161,9 +161,7 @@ class RobustErrorGap(OfErrors):
     name: ClassVar[str] = "robust_error_gap"
     powers_of_unit: ClassVar[dict[str, int]] = {"radius": 2}
     has_concave_scores: ClassVar[bool] = True
-    sentence: ClassVar[str] = (
-        "The same as of the error gap, for the worst rows near those that were seen."
-    )
+    sentence: ClassVar[str] = "The same as the error gap, for the worst distribution near the rows."
     formula: ClassVar[Formula] = Formula(
         "the error over all rows plus the penalty times the largest difference in error, for the "
         "worst rows within a radius of each group's.",
@@ -246,7 +244,7 @@ class RobustErrorGap(OfErrors):
     def gap(
         self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
     ) -> float:
-        """That of the error gap, and what the radii add; of one group, what the excess is worth."""
+        """That of the error gap, and the contribution of the radii; with one group, the excess."""
         if problem.n_groups == 1:
             least = np.maximum(errors - excess, 0.0)
             return self.value(errors, problem) - self.value(least, problem)

@@ -57,7 +57,7 @@ class _Largest(OfErrors):
         Raises
         ------
         InvalidInput
-            The variance of a group is zero, and a share of it is asked for.
+            The variance of a group is zero, and a share of it is requested.
         """
         if not self.is_relative:
             return np.ones(problem.n_groups)
@@ -66,7 +66,7 @@ class _Largest(OfErrors):
             raise InvalidInput(
                 f"These groups have no variance, of which {self!r} takes a share: "
                 f"{listed(without)}",
-                "Allowed are groups whose rows differ from each other and from the centre",
+                "Allowed: groups whose rows differ from each other and from the centre",
                 "Leave these groups out, or use a criterion that is not relative",
             )
         return problem.variances
@@ -129,14 +129,14 @@ class _MaybeRelative(_Largest):
 class MinimaxLoss(_MaybeRelative):
     """Largest excess loss of a group, max_g (e_g - e*_g): Samadi et al. (2018), equation (1).
 
-    Each group is measured against what the same number of dimensions could do for it alone, so a
-    group that is hard to compress does not decide by itself.
+    Each group is compared with its own best subspace of the same dimension, so a group that is
+    hard to compress does not determine the answer by itself.
 
     Parameters
     ----------
     relative : bool, default=False
-        Divide each group's loss by its variance tr S_g: what is small is then the largest share of
-        a group's variance that its own best subspace would have kept beside.
+        Divide each group's loss by its variance tr S_g: the objective is then the largest share of
+        a group's variance that its own best subspace would keep in addition.
 
     Raises
     ------
@@ -154,7 +154,7 @@ class MinimaxLoss(_MaybeRelative):
     >>> fair.group_errors_.round(3), fair.group_losses_.round(3)
     (array([1.636, 3.636]), array([1.636, 1.636]))
 
-    Group a has variance 9 and group b 4: of these the losses are to be the same share.
+    Group a has variance 9 and group b has variance 4. The losses are the same share of both:
 
     >>> shares = FairPCA(1, criterion=MinimaxLoss(relative=True)).fit(X, sensitive_features=groups)
     >>> shares.group_losses_.round(3), round(shares.solution_.objective, 3)
@@ -171,13 +171,13 @@ class MinimaxLoss(_MaybeRelative):
 
     @property
     def sentence(self) -> str:
-        """What it asks for."""
+        """What it minimises, in words."""
         asked = "The largest excess loss of a group"
         if self.relative:
             asked += ", as a share of the group's variance,"
         return (
-            f"{asked} is as small as it can be. A group's excess loss is its error above what as "
-            "many dimensions could do for that group alone."
+            f"{asked} is minimised. The excess loss of a group is its error minus the smallest "
+            "error that any subspace of the same dimension has on that group."
         )
 
     @property
@@ -237,11 +237,11 @@ class MinimaxError(_MaybeRelative):
 
     @property
     def sentence(self) -> str:
-        """What it asks for."""
+        """What it minimises, in words."""
         asked = "The largest error of a group"
         if self.relative:
             asked += ", as a share of the group's variance,"
-        return f"{asked} is as small as it can be."
+        return f"{asked} is minimised."
 
     @property
     def formula(self) -> Formula:
@@ -255,7 +255,7 @@ class LeastVariance(_Largest):
 
     The value is minus the least c_g, so that it is minimised as all criteria are: fair PCA of
     Tantipongpipat et al. (2019) with the least variance as welfare. A group with little variance
-    decides: its variances count, not their share of its own; for shares see
+    determines the answer, because its variance is compared and not its share; for shares see
     ``MinimaxError(relative=True)``.
 
     Examples
@@ -273,7 +273,7 @@ class LeastVariance(_Largest):
     name: ClassVar[str] = "least_variance"
     is_never_negative: ClassVar[bool] = False
     counts_kept_variance: ClassVar[bool] = True
-    sentence: ClassVar[str] = "The least variance that a group keeps is as large as it can be."
+    sentence: ClassVar[str] = "This criterion maximises the least variance that a group keeps."
     formula: ClassVar[Formula] = Formula(
         "minus the least variance that a group keeps.",
         KY_FAN + "So no subspace has a weighted mean of kept variances above tr M - L(M), and the "

@@ -36,7 +36,7 @@ class NashWelfare(OfErrors):
 
     name: ClassVar[str] = "nash_welfare"
     sentence: ClassVar[str] = (
-        "The product of the variances that the groups keep is as large as it can be."
+        "This criterion maximises the product of the variances that the groups keep."
     )
     formula: ClassVar[Formula] = Formula(
         "minus the mean logarithm of the variances that the groups keep.",
@@ -55,7 +55,7 @@ class NashWelfare(OfErrors):
         """Not always by the same."""
 
     def value(self, errors: FloatArray, problem: "Problem") -> float:
-        """-(1 / k) sum_g log(tr S_g - e_g); infinite where nothing of a group is kept."""
+        """-(1 / k) sum_g log(tr S_g - e_g); infinite if no variance of a group is kept."""
         captured = problem.second_moments.traces - errors
         with np.errstate(divide="ignore"):
             return float(-np.log(np.maximum(captured, 0.0)).mean())
@@ -69,7 +69,7 @@ class NashWelfare(OfErrors):
         return (1 / (len(errors) * self._captured(errors, problem)))[None, :]
 
     def _captured(self, errors: FloatArray, problem: "Problem") -> FloatArray:
-        """c_g, where nothing is kept as little as float64 can tell."""
+        """c_g; if no variance is kept, the smallest positive value that float64 resolves."""
         traces = problem.second_moments.traces
         return np.maximum(traces - errors, _EPSILON * traces)
 

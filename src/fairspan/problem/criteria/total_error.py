@@ -68,18 +68,20 @@ class TotalError(_Linear):
 
     name: ClassVar[str] = "total_error"
     can_be_nested: ClassVar[bool] = True
-    sentence: ClassVar[str] = "The least error over all rows together, whichever group they are of."
+    sentence: ClassVar[str] = (
+        "This criterion minimises the error over all rows, regardless of their groups."
+    )
     formula: ClassVar[Formula] = Formula.of_errors("the error over all rows.", "float(q @ errors)")
 
 
 @dataclass(frozen=True)
 class Disparity(_Linear):
-    """Total error against the error gap of two groups, traded off linearly.
+    """Weighted sum of the total error and the error gap of two groups.
 
-    Minimises trade_off * sum_g q_g e_g + (1 - trade_off) * (e_B - e_A), which the leading
-    eigenvectors of trade_off S + (1 - trade_off) (S_B - S_A) do (fair PCA by eigendecomposition,
-    Theorem 1). The gap is signed, so a small trade-off may overshoot until B has the smaller error;
-    for a gap of exactly zero use :class:`EqualError`.
+    Minimises trade_off * sum_g q_g e_g + (1 - trade_off) * (e_B - e_A). The leading eigenvectors
+    of trade_off S + (1 - trade_off) (S_B - S_A) are optimal (fair PCA by eigendecomposition,
+    Theorem 1). The gap is signed, so with a small trade-off B may have the smaller error; for a
+    gap of exactly zero use :class:`EqualError`.
 
     Parameters
     ----------
@@ -113,8 +115,8 @@ class Disparity(_Linear):
     name: ClassVar[str] = "disparity"
     is_never_negative: ClassVar[bool] = False
     sentence: ClassVar[str] = (
-        "A mixture of the error over all rows and the protected group's error minus the "
-        "other's is as small as it can be; it does not stop where the two are equal."
+        "This criterion minimises a weighted sum of the error over all rows and of the error of "
+        "the protected group minus that of the other. The difference can become negative."
     )
     formula: ClassVar[Formula] = Formula.of_errors(
         "trade_off times the error over all rows, plus 1 - trade_off times the difference in "
@@ -138,7 +140,7 @@ class Disparity(_Linear):
         """Raise unless there are two groups at most, the protected one among them."""
         if len(labels) > 2:
             raise Incompatible(
-                f"The criterion 'disparity' was asked for {len(labels)} groups",
+                f"The criterion 'disparity' received {len(labels)} groups",
                 "It is the signed gap of two groups",
                 "Use 'error_gap', the largest gap of any two groups, or join groups until two "
                 "are left",
@@ -146,8 +148,8 @@ class Disparity(_Linear):
         if self.protected is not None and self.protected not in labels:
             raise UnknownGroup(
                 f"protected is {self.protected!r}",
-                f"Allowed are the groups {listed(labels)}",
-                "Name one of them, or leave it out: then it is the group that PCA serves worse",
+                f"Allowed: the groups {listed(labels)}",
+                "Name one of them, or leave it out for the group with the larger error under PCA",
             )
 
     def own_weights(self, problem: "Problem") -> FloatArray:
@@ -174,7 +176,7 @@ class EqualError(OfErrors):
     Not every table has such a subspace. For two groups it exists if and only if zero lies between
     the sums of the p - d smallest and the p - d largest eigenvalues of S_1 - S_2; that
     rank(S_1 - S_2) <= d suffices is Proposition 2.2 of Vu et al. (2022), which is not necessary.
-    Where there is none, the fit raises Incompatible, which tells the least gap within reach.
+    If there is none, the fit raises Incompatible, which states the smallest achievable gap.
 
     Examples
     --------
@@ -189,8 +191,8 @@ class EqualError(OfErrors):
 
     name: ClassVar[str] = "equal_error"
     sentence: ClassVar[str] = (
-        "All groups have the same error; among such projections the error over all rows is "
-        "the least."
+        "All groups have the same error. Among such projections, this criterion minimises the "
+        "error over all rows."
     )
     formula: ClassVar[Formula] = Formula(
         "the error over all rows, where all groups have the same error.",
@@ -202,20 +204,20 @@ class EqualError(OfErrors):
     wants_equal_errors: ClassVar[bool] = True
 
     def value(self, errors: FloatArray, problem: "Problem") -> float:
-        """sum_g q_g e_g; that the errors are equal is looked at apart."""
+        """sum_g q_g e_g; whether the errors are equal is checked separately."""
         return float(problem.proportions @ errors)
 
     def pieces(self, problem: "Problem") -> None:
-        """None: a constraint is no largest of finitely many pieces."""
+        """None: a constraint is not the maximum of finitely many pieces."""
 
     def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
-        """Any that do not cancel: where errors are equal, w.e is their sum times the error."""
+        """Any with a positive sum: if errors are equal, w.e is this sum times the error."""
         return weights if weights.sum() > 0 else problem.proportions
 
     def gap(
         self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
     ) -> float:
-        """The excess over the sum of the weights, and what unequal errors make of the rest.
+        """The excess over the sum of the weights, and the contribution of unequal errors.
 
         Errors that are not quite equal may lower the value below what equal ones can reach; so
         their share counts against the bound whatever its sign.

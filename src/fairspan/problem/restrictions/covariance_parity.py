@@ -31,23 +31,23 @@ _NO_DIFFERENCE = 1e-12
 class CovarianceParity:
     """Require equal means and nearly equal covariances of two groups' projected rows.
 
-    Let Q be the directions that exact :class:`MeanParity` leaves. By directions: V lies in the span
-    of the `n_directions` eigenvectors of Q'(C_1 - C_2)Q of smallest absolute eigenvalue, in which
-    any criterion is minimised (Kleindessner et al. 2023). By tolerance: the spectral norm of
-    V'(C_1 - C_2)V is at most `tolerance`, total error only (Olfat and Aswani 2019, see
+    Let Q be the directions that exact :class:`MeanParity` allows. With `n_directions`, V lies in
+    the span of the `n_directions` eigenvectors of Q'(C_1 - C_2)Q of smallest absolute eigenvalue,
+    in which any criterion is minimised (Kleindessner et al. 2023). With `tolerance`, the spectral
+    norm of V'(C_1 - C_2)V is at most `tolerance`, total error only (Olfat and Aswani 2019, see
     :mod:`fairspan.solvers.restrictions.parity`).
 
     Parameters
     ----------
     n_directions : int, default=None
         From d to p - 1 (to p if the means agree already); fewer make the covariances more alike.
-        None, with no tolerance, takes 85 % of the directions that mean parity leaves, rounded down,
+        None, with no tolerance, uses 85 % of the directions that mean parity allows, rounded down,
         and at least d. Directions without variance are taken last.
     tolerance : float, default=None
         Largest absolute difference of the groups' variances along a direction of the subspace, in
         squared (scaled) units of the features. Instead of `n_directions`. Zero makes them equal.
-        The bound is one of a relaxation, so the gap is usually open; with solver="semidefinite" it
-        is closer, of up to 60 directions and with the extra `sdp`.
+        The bound is that of a relaxation, so the gap is usually open; with solver="semidefinite"
+        it is smaller, for up to 60 directions and with the extra `sdp`.
 
     Raises
     ------
@@ -86,7 +86,7 @@ class CovarianceParity:
             raise Incompatible(
                 f"CovarianceParity received n_directions={self.n_directions!r} and "
                 f"tolerance={self.tolerance!r}",
-                "Allowed is one of them, or neither: each is a way of its own",
+                "Allowed: one of them, or neither: each is a way of its own",
                 "Leave one of them out",
             )
 
@@ -99,8 +99,8 @@ class CovarianceParity:
         """Raise Incompatible unless it is defined for these groups and this criterion."""
         if len(labels) > 2:
             raise Incompatible(
-                f"CovarianceParity was asked for {len(labels)} groups",
-                "Allowed are two groups: it compares two covariances",
+                f"CovarianceParity received {len(labels)} groups",
+                "Allowed: two groups: it compares two covariances",
                 "Use MeanParity(), which takes any number of groups, or join groups",
             )
         if not self.is_exact:
@@ -120,7 +120,7 @@ class CovarianceParity:
         Raises
         ------
         Incompatible
-            Fewer than d directions, or fewer than were asked for.
+            Fewer than d directions, or fewer than were requested.
         """
         free = mean_free_directions(means, covariances, n_components)
         if len(means) == 1:
@@ -137,8 +137,8 @@ class CovarianceParity:
             wanted = max(int(_SHARE_OF_DIRECTIONS * left), n_components)
         if not n_components <= wanted <= left:
             raise Incompatible(
-                f"CovarianceParity was asked for n_directions={wanted}",
-                f"Allowed are {n_components} (n_components) to {left}: of {means.shape[1]} "
+                f"CovarianceParity received n_directions={wanted}",
+                f"Allowed: {n_components} (n_components) to {left}: of {means.shape[1]} "
                 f"features, mean parity takes {means.shape[1] - left} direction(s) away",
                 "Choose a number in that range, or another n_components",
             )
@@ -154,7 +154,7 @@ class CovarianceParity:
     ) -> FloatArray:
         """The directions, or those of no difference where one group varies more along all others.
 
-        Equal covariances then ask for nothing but these, and the answer among them is exact.
+        Equal covariances then require only these, and the answer among them is exact.
         """
         if self.tolerance != 0:
             return kept
@@ -170,14 +170,14 @@ class CovarianceParity:
     def _check_varying(self, n_components: int, n_varying: int) -> None:
         if n_components > n_varying:
             raise Incompatible(
-                f"CovarianceParity was asked for n_components={n_components}",
-                f"Allowed are up to {n_varying}: along no more of the directions that mean "
+                f"CovarianceParity received n_components={n_components}",
+                f"Allowed: up to {n_varying}: along no more of the directions that mean "
                 "parity leaves does any row vary about its group's mean",
                 "Choose fewer components, or use MeanParity()",
             )
 
     def most_components(self, means: FloatArray, covariances: FloatArray) -> int:
-        """The largest d that can be asked for."""
+        """The largest d that can be requested."""
         free = mean_free_directions(means, covariances, 1)
         if len(means) == 1:
             return int(free.shape[1])

@@ -40,19 +40,19 @@ class MeanParity:
     tolerance : float, default=0.0
         Largest distance of the two projected means, in (scaled) units of the features.
     attributes : {"intersections", "marginal"}, default="intersections"
-        What groups of several attributes, such as sex and race, are to share. "intersections":
-        every combination has the same mean. "marginal": the categories of each attribute have the
-        same mean, V'Cov(x, z) = 0 for the indicator z of each category, which takes sum_j (k_j - 1)
+        Which means are equal with several attributes, such as sex and race. "intersections": every
+        combination has the same mean. "marginal": the categories of each attribute have the same
+        mean, V'Cov(x, z) = 0 for the indicator z of each category, which removes sum_j (k_j - 1)
         directions and not prod_j k_j - 1. For a single attribute both are the same.
     given_labels : "all", list of classes, or None, default=None
-        The means are to agree among the rows of each of these classes of the y passed to `fit`
-        (equal opportunity, Kleindessner et al. 2023), in place of all rows. The criterion is that
-        of all rows in any case.
+        The means agree among the rows of each of these classes of the y passed to `fit` (equal
+        opportunity, Kleindessner et al. 2023), instead of among all rows. The criterion is that of
+        all rows in any case.
     oblique : bool, default=False
-        Project obliquely: rows are moved along the differences of the means, by what the other
-        features tell, and then projected. Keeps more variance at the same d. An encoder and a
-        decoder of its own, the first with rows that are not orthonormal. Total error and
-        center="global" only; d is at most the rank of what is left
+        Project obliquely: rows are shifted along the differences of the means, by an amount that
+        is predicted from the other features, and then projected. This keeps more variance at the
+        same d. The projection has an encoder, whose rows are not orthonormal, and a decoder. Total
+        error and center="global" only; d is at most the rank of the remaining variance
         (:mod:`fairspan.problem.oblique`).
 
     Raises
@@ -128,18 +128,18 @@ class MeanParity:
             check_tolerated(self, labels, criterion, allow_extra=allow_extra, instead=exact)
         if self.oblique and not isinstance(criterion, TotalError):
             raise Incompatible(
-                f"{self!r} was asked for together with the criterion {criterion.name!r}",
+                f"{self!r} was requested together with the criterion {criterion.name!r}",
                 "Allowed with an oblique projection is the criterion 'total_error'",
                 "Use it, or MeanParity(), which combines with every criterion",
             )
 
     def means_of(self, moments: GroupMeans) -> FloatArray:
-        """The means that are to agree, (m, p)."""
+        """The means that must agree, (m, p)."""
         return coinciding_means(moments, self.attributes, self.given_labels)
 
     @property
     def forbids_few(self) -> bool:
-        """Whether it leaves all directions but some few: see :meth:`forbidden`."""
+        """Whether it allows all directions except a few: see :meth:`forbidden`."""
         return self.is_exact and not self.oblique
 
     def forbidden(self, means: FloatArray, variances: FloatArray) -> FloatArray:
@@ -166,7 +166,7 @@ class MeanParity:
         return mean_free_directions(means, covariances, n_components) if self.is_exact else None
 
     def most_components(self, means: FloatArray, covariances: FloatArray) -> int:
-        """The largest d that can be asked for."""
+        """The largest d that can be requested."""
         directions = self.directions(means, covariances, 1)
         return int((means if directions is None else directions).shape[1])
 
@@ -176,13 +176,13 @@ class MeanParity:
 
 
 def _classes(given_labels: object) -> str | tuple[Label, ...]:
-    """The classes that were asked for, as plain values."""
+    """The classes that were requested, as plain values."""
     if isinstance(given_labels, str) and given_labels == "all":
         return given_labels
     if isinstance(given_labels, list | tuple | np.ndarray) and len(given_labels):
         return tuple(plain_labels(given_labels))
     raise InvalidParameter(
         f"given_labels is {given_labels!r}",
-        "Allowed are None, 'all' and a list of classes of y",
+        "Allowed: None, 'all' and a list of classes of y",
         "Use one of these, such as given_labels=[1]",
     )

@@ -12,17 +12,18 @@ from fairspan.typing import FloatArray
 class Restriction(Protocol):
     """A condition that hides the group: it limits the subspaces that a criterion may choose.
 
-    It may have a method ``means_of(moments)``, an (m, p) array of means that it is given in place
-    of the groups' own; a property ``needs_labels``, true where these means are those of classes of
-    y, which the moments then know as ``by_label``; and a field ``oblique``, with which rows are
-    moved until these means agree, before they are projected, in place of all else
-    (:mod:`fairspan.problem.oblique`); and a property ``can_be_nested``, true where the directions
-    that it leaves are the same for every number of components, and all that it asks for.
+    It may have four more members. The method ``means_of(moments)`` returns an (m, p) array of
+    means that are used instead of those of the groups. The property ``needs_labels`` is true if
+    these means are those of classes of y, which the moments then have as ``by_label``. If the
+    field ``oblique`` is true, rows are shifted until these means agree, and then projected, and
+    there are no other conditions (:mod:`fairspan.problem.oblique`). The property ``can_be_nested``
+    is true if the allowed directions are the same for every number of components, and are the only
+    condition.
     """
 
     @property
     def name(self) -> str:
-        """The name by which it can be asked for."""
+        """The name by which it can be requested."""
 
     def check(self, labels: list[Label], criterion: Criterion, *, allow_extra: bool) -> None:
         """Raise Incompatible unless it is defined for these groups and this criterion."""
@@ -41,7 +42,7 @@ class Restriction(Protocol):
         """
 
     def most_components(self, means: FloatArray, covariances: FloatArray) -> int:
-        """The largest d that can be asked for, where it is to be found from a share of variance."""
+        """The largest d that can be requested, where it is to be found from a share of variance."""
 
     def limit(self, means: FloatArray, covariances: FloatArray) -> Limit | None:
         """What a subspace must not exceed, within the directions; None for no further limit."""
@@ -64,7 +65,7 @@ def check_tolerated(
     if len(labels) > 2:
         received = f"{len(labels)} groups"
     raise Incompatible(
-        f"{restriction!r} was asked for together with {received}",
+        f"{restriction!r} was requested together with {received}",
         "Allowed with a tolerance are the criterion 'total_error', two groups and "
         "allow_extra=False",
         f"Use these; or no tolerance: {instead}",

@@ -46,7 +46,7 @@ def downstream_facts(
     given : sequence of Audited
         Models that somebody brought; those whose settings are known are fitted again.
     level : float
-        Of the intervals.
+        Level of the intervals.
     """
     if rows is None or moments.by_label is None:
         return None

@@ -220,7 +220,7 @@ def _check_array(X: Any) -> None:
         blocks = f" of {type(X._meta).__name__} blocks" if hasattr(X, "chunks") else ""
         raise InvalidType(
             f"X is a Dask {type(X).__name__}{blocks}",
-            "Allowed are Dask arrays of numpy blocks, and Dask data frames",
+            "Allowed: Dask arrays of numpy blocks, and Dask data frames",
             "Convert it, for example with to_dask_dataframe() or map_blocks(numpy.asarray)",
         )
     # A number of rows that is not known is no reason to refuse it.
@@ -228,7 +228,7 @@ def _check_array(X: Any) -> None:
     if np.isnan(X.shape[-1]):
         raise InvalidInput(
             "X does not know how many columns it has",
-            "Allowed are arrays whose number of features is known",
+            "Allowed: arrays whose number of features is known",
             "Call X.compute_chunk_sizes() first",
         )
     check_dtype(X.dtype)

@@ -26,7 +26,7 @@ RETRIES = 2
 
 
 def literal(value: Any) -> Any:
-    """A value that Dask hands to tasks as it is, once, without looking for graphs inside it."""
+    """A value that Dask passes to tasks unchanged, once, without looking for graphs inside it."""
     from dask.delayed import delayed
 
     return delayed(value, traverse=False, pure=False)
@@ -42,7 +42,7 @@ def task(function: Callable[..., Any], *arguments: Any) -> Any:
 def merged_in_pairs(fold: Any, results: Sequence[Any], what: str, first: int = 0) -> Any:
     """Merge the delayed results of neighbours, in order, until one is left.
 
-    The shape of the tree depends on the number of parts alone, and so do the bits of the result.
+    The shape of the tree and the result depend on the number of parts alone.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def survivors_only() -> Iterator[None]:
             raise
         raise FairspanError(
             f"Workers of the Dask cluster were killed again and again ({error})",
-            "Allowed are partitions that fit into the memory of a worker, beside one result",
+            "Allowed: partitions that fit into the memory of a worker, beside one result",
             "Cut X into more partitions, or give each worker more memory",
         ) from None
 
@@ -187,7 +187,7 @@ def _client_of(distributed: Any, address: str) -> Any:
         return distributed.Client(address, timeout=_SECONDS_TO_CONNECT, set_as_default=False)
     raise InvalidParameter(
         f"No Dask scheduler answers at {address!r} ({reason.rstrip('.')})",
-        "Allowed is the address of a running scheduler, such as tcp://host:8786",
+        "Allowed: the address of a running scheduler, such as tcp://host:8786",
         "Start one with: dask scheduler, and workers with: dask worker tcp://host:8786",
     )
 

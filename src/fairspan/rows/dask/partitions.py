@@ -69,7 +69,7 @@ class Opening:
             if partition.ndim != 2 or partition.shape[1] != self.n_features:
                 raise InvalidInput(
                     f"X has shape {partition.shape}",
-                    f"Allowed are rows of {self.n_features} features",
+                    f"Allowed: rows of {self.n_features} features",
                     "Correct the chunks of the array, or the function that makes its blocks",
                 )
             own = self._labels(labels, n_rows, partition)
@@ -85,7 +85,7 @@ class Opening:
         if missing:
             raise InvalidInput(
                 f"There is no column {listed(missing)}, only {listed(frame.columns)}",
-                "Allowed are partitions with the columns of the whole data frame",
+                "Allowed: partitions with the columns of the whole data frame",
                 "Make all partitions alike",
             )
         if chosen.weight is not None:
@@ -142,7 +142,7 @@ def columns_of(frame: nw.DataFrame[Any], names: Sequence[str]) -> nw.DataFrame[A
 
 
 def mapped_array(array: Any, function: Function, dtype: Any, width: int) -> Any:
-    """A function of the rows of each block of a Dask array, when they are asked for."""
+    """A function of the rows of each block of a Dask array, computed lazily."""
     return array.rechunk({1: -1}).map_blocks(
         _of_block,
         function=function,
@@ -153,7 +153,7 @@ def mapped_array(array: Any, function: Function, dtype: Any, width: int) -> Any:
 
 
 def mapped_frame(frame: Any, function: Function, columns: Sequence[str]) -> Any:
-    """A function of the rows of each partition of a Dask data frame, when they are asked for."""
+    """A function of the rows of each partition of a Dask data frame, computed lazily."""
     # As named arguments, which Dask hands on as they are.
     return frame.map_partitions(
         _of_frame,
@@ -203,8 +203,8 @@ def labels_by_partition(labels: Any, partitions: Sequence[Any], sizes: Sizes) ->
     labels : Dask collection, or labels in memory
     partitions : sequence of delayed partitions of X
     sizes : tuple of int or None
-        Rows of each partition; None if only reading tells. Labels in memory then need one more
-        pass over X, to count.
+        Rows of each partition; None if only reading shows this. Labels in memory then need one
+        more pass over X, to count.
 
     Raises
     ------
@@ -257,7 +257,7 @@ def _aligned(values: Any, partitions: Sequence[Any], sizes: Sizes, name: str) ->
     if len(parts) != len(partitions):
         raise InvalidInput(
             f"X has {len(partitions)} partitions, but {name} has {len(parts)}",
-            "Allowed are partitions that hold the same rows",
+            "Allowed: partitions that hold the same rows",
             f"Cut {name} as X is, with repartition(divisions=X.divisions) for a series, or make it "
             "a column of X and pass its name",
         )

@@ -67,7 +67,7 @@ class DeviceArrays:
         if there is None:
             labels = labels_of(_brought_here(sensitive_features), n_rows, X)
         else:
-            # Labels are moved here only when they are asked for, once.
+            # Labels are moved here only when they are requested, once.
             moved = cache(lambda: labels_of(on_host(there), n_rows, X))
             labels = Labels(n_rows, lambda start, stop: moved().between(start, stop))
         return DeviceRows(

@@ -51,7 +51,7 @@ class Place:
         if not is_strided or is_pydata_sparse_array(array):
             raise InvalidType(
                 f"X is a sparse {type(array).__name__}",
-                "Allowed are dense arrays, and the sparse matrices of scipy",
+                "Allowed: dense arrays, and the sparse matrices of scipy",
                 "Convert it, for example to scipy.sparse.csr_array",
             )
         try:
@@ -59,7 +59,7 @@ class Place:
         except (TypeError, AttributeError) as error:
             raise InvalidType(
                 f"X is a {type(array).__name__}, which is no array ({error})",
-                "Allowed are arrays that follow the Array API standard",
+                "Allowed: arrays that follow the Array API standard",
                 "Pass the array of numbers itself",
             ) from error
         place._check_double_precision()
@@ -75,7 +75,7 @@ class Place:
         if dtype != self.xp.float64:
             raise InvalidType(
                 f"X lies on {self.device}, where no double precision is available",
-                "Allowed are devices with float64, in which sums over many rows stay exact enough",
+                "Allowed: devices with float64, in which sums over many rows stay exact enough",
                 "Move X to the CPU first; in JAX, set jax_enable_x64",
             )
 
@@ -161,7 +161,7 @@ def checked_array(array: Any, place: Place) -> Any:
     if place.xp.isdtype(array.dtype, "complex floating"):
         raise InvalidInput(
             "X holds complex numbers: Complex data not supported",
-            "Allowed are real numbers",
+            "Allowed: real numbers",
             "Pass real and imaginary parts as separate features",
         )
     return array.detach() if is_torch_array(array) else array

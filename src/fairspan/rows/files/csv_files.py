@@ -25,7 +25,7 @@ _SNIFFED = 1 << 16
 # What pyarrow says of a cell that is no number, or no text, and of rows of another length.
 _OF_A_COLUMN = re.compile(r"In CSV column #(\d+)")
 _OF_A_ROW = re.compile(r"Expected (\d+) columns, got (\d+)")
-_ALLOWED = "Allowed are complete CSV files of equally long rows"
+_ALLOWED = "Allowed: complete CSV files of equally long rows"
 _OPTIONS = "--delimiter, --decimal, --encoding, --comment; in Python, csv="
 
 
@@ -64,12 +64,12 @@ class CsvFormat:
             self.delimiter.isascii() and len(self.delimiter) == 1
         ):
             raise InvalidParameter(
-                f"delimiter is {self.delimiter!r}", "Allowed is one ASCII letter", "Name one"
+                f"delimiter is {self.delimiter!r}", "Allowed: one ASCII letter", "Name one"
             )
         if self.decimal not in (".", ",") or self.decimal == self.delimiter:
             raise InvalidParameter(
                 f"decimal is {self.decimal!r} and delimiter {self.delimiter!r}",
-                "Allowed is '.' or ',', other than the delimiter",
+                "Allowed: '.' or ',', other than the delimiter",
                 "Leave decimal out, or name the delimiter, such as ';'",
             )
         try:
@@ -77,11 +77,11 @@ class CsvFormat:
         except LookupError as error:
             raise InvalidParameter(
                 f"encoding is {self.encoding!r}",
-                "Allowed are the encodings that Python knows, such as 'latin-1' or 'utf-16'",
+                "Allowed: the encodings that Python knows, such as 'latin-1' or 'utf-16'",
                 "Correct the name",
             ) from error
         if self.comment == "":
-            raise InvalidParameter("comment is ''", "Allowed is a text", "Use '#', for example")
+            raise InvalidParameter("comment is ''", "Allowed: a text", "Use '#', for example")
 
 
 def format_of(said: Mapping[str, str]) -> CsvFormat:
@@ -96,7 +96,7 @@ def format_of(said: Mapping[str, str]) -> CsvFormat:
     if unknown:
         raise InvalidParameter(
             f"csv has the entry {unknown[0]!r}",
-            f"Allowed are {', '.join(map(repr, names))}",
+            f"Allowed: {', '.join(map(repr, names))}",
             "Choose one of these",
         )
     return CsvFormat(**said)
@@ -104,7 +104,7 @@ def format_of(said: Mapping[str, str]) -> CsvFormat:
 
 @dataclass(frozen=True)
 class CsvPart(FilePart):
-    """A whole CSV file, since only reading tells where a row begins.
+    """A whole CSV file, since only reading shows where a row begins.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ def open_csv(path: Path, form: CsvFormat) -> tuple[Any, Callable[[Constants], tu
         if not start.strip():
             raise InvalidInput(
                 f"{path} is empty",
-                "Allowed is a header line and at least one row",
+                "Allowed: a header line and at least one row",
                 "Check the file",
             )
         form = replace(form, delimiter=form.delimiter or _delimiter_of(path, start))
@@ -217,7 +217,7 @@ def unreadable(
     if isinstance(error, UnicodeError) or "invalid UTF8" in told:
         return InvalidInput(
             f"{path} is not written in {form.encoding}{_place_of_bytes(path, form)}",
-            "Allowed is any encoding that Python knows, if it is named",
+            "Allowed: any encoding that Python knows, if it is named",
             f"Name it: --encoding {_likely_encoding(path)} (in Python: csv={{'encoding': ...}})",
         )
     if found := _OF_A_ROW.search(told):
@@ -234,7 +234,7 @@ def unreadable(
         row, cell = _first_no_number(path, form, name)
         return InvalidInput(
             f"{path} has {cell!r} in row {row} of the column {name!r}, which holds numbers before",
-            "Allowed are numbers, or nothing where they are missing",
+            "Allowed: numbers, or nothing where they are missing",
             "Correct the cell, or leave the column out",
         )
     return InvalidInput(

@@ -75,8 +75,8 @@ class FileRows(RowsByColumns):
             The label of all rows, in place of group columns.
         csv : mapping, optional
             How CSV files are written: "delimiter", by default the one in the header, "decimal", by
-            default ".", "encoding", by default "utf-8", and "comment", what lines begin with that
-            are passed over.
+            default ".", "encoding", by default "utf-8", and "comment", the beginning of lines that
+            are skipped.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class FileRows(RowsByColumns):
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows; None for CSV, where only reading tells."""
+        """Number of rows; None for CSV, where only reading shows this."""
         return self.table.n_rows
 
     @property
@@ -166,7 +166,7 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 def open_table(path: Path, form: CsvFormat | None = None) -> TableFile:
-    """Open a file by its name, or by its first bytes where the name does not tell; or a folder.
+    """Open a file by the ending of its name, or else by its first bytes; or a folder.
 
     Raises
     ------
@@ -178,12 +178,12 @@ def open_table(path: Path, form: CsvFormat | None = None) -> TableFile:
     """
     if not path.exists():
         raise InvalidInput(
-            f"There is no file {path}", "Allowed is a file or folder that exists", "Check the path"
+            f"There is no file {path}", "Allowed: a file or folder that exists", "Check the path"
         )
     if not (path.is_dir() or path.is_file()):
         raise InvalidInput(
             f"{path} is a pipe or a device",
-            "Allowed are files and folders, since rows are read more than once",
+            "Allowed: files and folders, since rows are read more than once",
             "Write the rows to a file first",
         )
     imported("pyarrow", "arrow", f"Reading {path}")
@@ -208,7 +208,7 @@ def open_folder(folder: Path, form: CsvFormat | None = None) -> TableFile:
     if files and len(files) < len(found):
         others = [path.name for path in found if path not in files]
         warn(
-            f"{folder}: files are passed over whose names end like no file of rows: "
+            f"{folder}: files with other endings are skipped: "
             f"{listed(others)}. Rename them if they hold rows."
         )
     kinds = sorted({str(kind_by_name(path)) for path in files})
@@ -216,7 +216,7 @@ def open_folder(folder: Path, form: CsvFormat | None = None) -> TableFile:
         raise InvalidInput(
             f"The folder {folder} holds "
             + (f"files of several kinds: {', '.join(kinds)}" if kinds else "no file of rows"),
-            "Allowed are Parquet files, or CSV files, or Arrow files, at least one",
+            "Allowed: Parquet files, or CSV files, or Arrow files, at least one",
             "Check the path, or sort the files into folders",
         )
     tables = [
@@ -246,7 +246,7 @@ def _constants(folder: Path, files: Sequence[Path]) -> list[Constants]:
             raise InvalidInput(
                 f"{file} lies under {listed(sorted(texts[-1]))}, but {files[0]} under "
                 f"{listed(sorted(texts[0]))}",
-                "Allowed are files under sub-folders of the same columns, as in year=2024",
+                "Allowed: files under sub-folders of the same columns, as in year=2024",
                 "Move the files that do not belong here",
             )
     numbers = {
@@ -277,7 +277,7 @@ def _check_alike(first: TableFile, other: TableFile) -> None:
         differences += [f"it has {listed(extra)} besides"] if extra else []
         raise InvalidInput(
             f"{other.path} has other columns than {first.path}: {' and '.join(differences)}",
-            "Allowed are files of the same columns",
+            "Allowed: files of the same columns",
             "Put files of another kind into another folder",
         )
     for name in first.columns:
@@ -286,7 +286,7 @@ def _check_alike(first: TableFile, other: TableFile) -> None:
         if len(kinds) > 1:
             raise InvalidInput(
                 f"{other.path} holds {right} in column {name!r}, but {first.path} holds {left}",
-                "Allowed are files whose columns hold the same kind of values",
+                "Allowed: files whose columns hold the same kind of values",
                 "Write one of the files again, with the types of the other",
             )
 

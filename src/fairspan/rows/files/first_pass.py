@@ -42,7 +42,7 @@ def without(rows: FileRows, columns: tuple[str, ...]) -> FileRows:
     if not left:
         raise InvalidInput(
             f"No column of {rows.where} holds numbers",
-            "Allowed is at least one feature",
+            "Allowed: at least one feature",
             "Encode text with --one-hot, or name another table",
         )
     return replace(rows, chosen=replace(rows.chosen, features=left))
@@ -66,7 +66,7 @@ def one_hot(rows: FileRows) -> FileRows:
                 raise InvalidInput(
                     f"The column {name!r} holds more than {MOST_CATEGORIES:,} different texts, "
                     f"such as {listed(list(found[name]), 3)}",
-                    "Allowed are columns of categories",
+                    "Allowed: columns of categories",
                     "Leave it out with --exclude: it looks like a name or an identifier",
                 )
     categories = tuple((name, tuple(sorted(texts))) for name, texts in found.items() if texts)
@@ -99,7 +99,7 @@ def filled_by_means(rows: FileRows) -> FileRows:
         missing = [names[i] for i in np.flatnonzero(weights == 0)]
         raise InvalidInput(
             f"{listed(missing)} of {rows.where} is missing in every row",
-            "Allowed is a feature with at least one number",
+            "Allowed: a feature with at least one number",
             "Leave it out with --exclude",
         )
     fill = tuple(zip(names, (sums / weights).tolist(), strict=True))

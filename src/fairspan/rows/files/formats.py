@@ -42,7 +42,7 @@ class TableFile:
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows; None where only reading the whole file would tell."""
+        """Number of rows; None if only reading the whole file would show this."""
         counts = [part.n_rows for part in self.parts]
         return None if None in counts else sum(count or 0 for count in counts)
 
@@ -56,9 +56,9 @@ def open_file(
     ----------
     path : Path
     kind : {"csv", "parquet", "arrow"}, optional
-        If left out, the ending of the name or the first bytes tell.
+        If left out, it follows from the ending of the name or the first bytes.
     constants : tuple of (column, value)
-        Columns that its place in a folder stands for; a column in the file comes before those.
+        Columns that its place in a folder implies; a column in the file takes precedence.
     form : CsvFormat, optional
         How a CSV file is written.
 
@@ -72,15 +72,15 @@ def open_file(
     except UnicodeEncodeError as error:
         raise InvalidInput(
             f"The name {str(path)!a} is not UTF-8",
-            "Allowed are files whose names are, as Arrow opens no other",
+            "Allowed: files whose names are, as Arrow opens no other",
             "Rename the file or its folder",
         ) from error
     with reading(path):
         kind = kind or _kind(path)
         if form is not None and kind != "csv":
             raise InvalidInput(
-                f"{path} is a {kind} file, which says itself how it is written",
-                "Allowed with delimiter, decimal, encoding and comment are CSV files",
+                f"{path} is a {kind} file, whose format has no options",
+                "Allowed with delimiter, decimal, encoding and comment: CSV files",
                 "Leave them out",
             )
         schema, part_of = (
@@ -96,14 +96,14 @@ def open_file(
         twice = sorted({name for name in columns if columns.count(name) > 1})
         raise InvalidInput(
             f"{path} has several columns named {twice[0]!r}",
-            "Allowed are columns of different names",
+            "Allowed: columns of different names",
             "Rename them",
         )
     return table
 
 
 def kind_by_name(path: Path) -> str | None:
-    """The kind that the ending of a name stands for, if any."""
+    """The kind that the ending of a name implies, if any."""
     name = path.name.lower()
     return next((kind for kind, ends in _SUFFIXES.items() if name.endswith(ends)), None)
 
@@ -129,7 +129,7 @@ def _kind(path: Path) -> str:
     if kind is None:
         raise InvalidInput(
             f"{path} is of an unknown kind",
-            "Allowed are CSV (.csv, .tsv), Parquet (.parquet) and Arrow (.arrow, .feather) files, "
+            "Allowed: CSV (.csv, .tsv), Parquet (.parquet) and Arrow (.arrow, .feather) files, "
             "folders of one of these kinds, and saved moments",
             "Convert the file, or give it the right ending",
         )
@@ -137,7 +137,7 @@ def _kind(path: Path) -> str:
 
 
 def _with_fields(schema: Any, constants: Constants) -> Any:
-    """A schema with the columns that a place in a folder stands for."""
+    """A schema with the columns that a place in a folder implies."""
     import pyarrow as pa
 
     for name, value in constants:

@@ -25,7 +25,7 @@ class FilePart(ABC):
     path : Path
         The file.
     constants : tuple of (column, value)
-        Columns that the file's place in a folder stands for.
+        Columns that the file's place in a folder implies.
     n_rows : int or None
         Number of rows, if it is known before reading.
     """
@@ -113,6 +113,6 @@ def reading(path: Path) -> Iterator[None]:
     except (pa.ArrowException, json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
         raise InvalidInput(
             f"{path} cannot be read ({' '.join(str(error).split())})",
-            "Allowed are complete CSV, Parquet and Arrow files of equally long rows",
+            "Allowed: complete CSV, Parquet and Arrow files of equally long rows",
             "Check the file; a damaged one must be made again",
         ) from error

@@ -89,7 +89,7 @@ def session_of(master: str | None) -> Iterator[Any]:
         if master not in (None, present):
             raise InvalidParameter(
                 f"The master is {master!r}, but a Spark session with {present!r} is active",
-                "Allowed is one master in a process",
+                "Allowed: one master in a process",
                 "Leave the master out to use that session, or stop it first",
             )
         yield active
@@ -181,7 +181,7 @@ def _check_master(master: str) -> None:
 def _no_master(master: str, why: str) -> InvalidParameter:
     return InvalidParameter(
         f"No Spark master answers at {master!r} ({why.rstrip('.')})",
-        "Allowed is a running master, such as spark://host:7077, yarn, or local[4,3] for this "
+        "Allowed: a running master, such as spark://host:7077, yarn, or local[4,3] for this "
         "machine",
         "Start one with Spark's sbin/start-master.sh, and workers with sbin/start-worker.sh",
     )

@@ -104,7 +104,7 @@ class SparkFrames:
         if taken:
             raise InvalidInput(
                 f"X has columns {listed(taken)}, which is what the reduced columns are called",
-                "Allowed are other names",
+                "Allowed: other names",
                 "Rename or drop them",
             )
         reduced = partial(_reduced, projection, list(chosen.features), carried)
@@ -160,14 +160,14 @@ def _checked(X: Any) -> Any:
         kind = f"{type(X).__module__.split('.')[0]} {type(X).__name__}"
         raise InvalidType(
             "X is a streaming DataFrame" if isinstance(X, DataFrame) else f"X is a {kind}",
-            "Allowed are DataFrames of pyspark.sql that have an end",
+            "Allowed: DataFrames of pyspark.sql that have an end",
             "Convert it first, for example with X.to_spark() from pandas on Spark",
         )
     if len(set(X.columns)) < len(X.columns):
         twice = sorted({name for name in X.columns if X.columns.count(name) > 1})
         raise InvalidInput(
             f"Several columns of X have the same name: {listed(twice)}",
-            "Allowed are columns of different names",
+            "Allowed: columns of different names",
             "Rename them",
         )
     return X
@@ -184,7 +184,7 @@ def _check_numeric(frame: Any, names: Sequence[str]) -> None:
         vectors = any(kind.typeName() in ("array", "vectorudt") for kind in bad.values())
         raise InvalidInput(
             f"These columns hold no numbers but {', '.join(spelled)}: {listed(list(bad))}",
-            "Allowed are numbers and truth values",
+            "Allowed: numbers and truth values",
             _ONE_ENTRY_ONE_COLUMN
             if vectors
             else "Leave these columns out with X.drop(...), or encode them as numbers; name the "

@@ -1,4 +1,4 @@
-"""One pass over rows on Spark: every task hands on one result as bytes, and tasks merge them."""
+"""One pass over rows on Spark: every task returns one result as bytes, and tasks merge them."""
 
 import json
 import warnings
@@ -27,7 +27,7 @@ def outcome(
 ) -> Iterator[Any]:
     """The result of one task as a pyarrow RecordBatch; none if there are no rows.
 
-    Errors in the rows are handed on too: raising them would make Spark run the task again, several
+    Errors in the rows are passed on too: raising them would make Spark run the task again, several
     times, only to meet them again.
 
     Parameters
@@ -38,7 +38,7 @@ def outcome(
     where : str
         What the part is called in messages.
     compute : callable
-        Called here, with linear algebra held to one thread, as other tasks run beside this one.
+        Called here, with one thread for linear algebra, as other tasks run beside this one.
     """
     try:
         with located(where) if where else nullcontext(), threadpool_limits(1):
@@ -133,7 +133,7 @@ def reported() -> Iterator[None]:
         missing = rest.split("'")[1]
         raise errors.MissingDependency(
             f"The Python of Spark's workers has no package {missing}",
-            "Allowed are workers with the same packages as here",
+            "Allowed: workers with the same packages as here",
             'Install it there with: pip install "fairspan[spark]"; or point PYSPARK_PYTHON at the '
             "right Python before the session starts (its configuration does not reach the workers)",
         ) from error

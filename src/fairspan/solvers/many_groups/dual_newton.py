@@ -37,11 +37,11 @@ class DualNewton:
     Notes
     -----
     Piecewise linear criteria: the dual first, by Newton steps whose model holds the eigenvalues
-    around the cut as a block (:mod:`fairspan.solvers.many_groups.newton`); then, if its basis
-    leaves a gap, descents from what it found. With `allow_extra` the relaxed solution itself is
-    given where exactly d components do not reach it, at d + floor(sqrt(2 k + 1/4) - 3/2) dimensions
-    at most. Equal error and the robust error gap build on the same relaxation; Nash welfare has one
-    of its own, solved by the method of Frank and Wolfe.
+    around the cut as a block (:mod:`fairspan.solvers.many_groups.newton`); then, if a gap remains,
+    descents from its result. With `allow_extra` the relaxed solution itself is returned if exactly
+    d components do not reach it, at d + floor(sqrt(2 k + 1/4) - 3/2) dimensions at most. Equal
+    error and the robust error gap build on the same relaxation; Nash welfare has one of its own,
+    solved by the method of Frank and Wolfe.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class DualNewton:
         return None
 
     def solve(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
-        """Find the best subspace within reach, and a bound.
+        """Find a subspace with a small objective, and a bound.
 
         Parameters
         ----------

@@ -242,7 +242,7 @@ def _least_apart(gap: PiecewiseSearch) -> FloatArray:
 
 
 def _is_equal(problem: Problem, basis: FloatArray, tol: float) -> bool:
-    """Whether errors differ by no more than the tolerance, or than rounding can tell."""
+    """Whether errors differ by no more than the tolerance, or than rounding."""
     errors = problem.errors(basis)
     allowed = tol * float(problem.proportions @ errors)
     return bool(np.ptp(errors) <= max(allowed, 2 * rounding_at(problem, basis)))

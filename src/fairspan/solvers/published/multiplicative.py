@@ -44,11 +44,11 @@ class MultiplicativeWeights:
 
     Notes
     -----
-    The weights w of the groups start equal. In each round V is the leading eigenvectors of
-    sum_g w_g S_g, v_g the loss or error of group g at V, and w_g becomes w_g exp(eta v_g),
-    normalised. The paper ends with the better of the average of the projectors VV' and the last of
-    them; here that is any of them. With `allow_extra` the average is a soft projection; otherwise
-    it, the last and the best V are starts of a local descent at exactly d components.
+    The weights w of the groups start equal. In each round V is the leading eigenvectors of sum_g
+    w_g S_g, v_g the loss or error of group g at V, and w_g becomes w_g exp(eta v_g), normalised.
+    The paper ends with the better of the average of the projectors VV' and the last of them; here
+    it is the best of all. With `allow_extra` the average is a soft projection; otherwise it, the
+    last and the best V are starts of a local descent at exactly d components.
 
     The average is within scale * (log(k) / (step * T) + step / 8) of the lower bound, the best of
     the dual values seen (Freund & Schapire 1997): for a small gap, lower the step and take more

@@ -48,11 +48,11 @@ class RiemannianSubgradient:
 
     Notes
     -----
-    With errors e, weights v of the active ordered pair of groups and radii eps, the step is
-    V + gamma (I - VV')GV, G = sum_g (2 abs(v_g) sqrt(eps_g / e_g) + 2 v_g) S_g, and then back to
+    With errors e, weights v of the active ordered pair of groups and radii eps, the step is V +
+    gamma (I - VV')GV, G = sum_g (2 abs(v_g) sqrt(eps_g / e_g) + 2 v_g) S_g, and then back to
     orthonormal columns. For two groups this is the paper's gradient; for more, the other groups'
-    terms v_g = q_g stay in it. The best subspace visited is returned, judged by the criterion and
-    not by the paper's equation (6), which may fall short of it. The lower bound comes from
+    terms v_g = q_g stay in it. The best visited subspace is returned, as measured by the criterion
+    and not by the paper's equation (6), which may underestimate it. The lower bound comes from
     `solver="auto"`, which solves the problem once more. The paper's Lipschitz constant and its
     measure of stationarity are in :mod:`fairspan.solvers.published.riemannian`, for any subspace.
 
@@ -94,7 +94,7 @@ class RiemannianSubgradient:
         tol : float
             A share of the objective; decides the status only.
         random_state : int, Generator, RandomState or None
-            Where the starts come from. None is the seed 0: the same call gives the same answer.
+            Source of the random starts. None is the seed 0: the same call gives the same answer.
 
         Returns
         -------

@@ -33,9 +33,9 @@ class BoundarySearch:
     ----------
     eigen : {"auto", "dense", "projected"}
         How eigenproblems are solved: by LAPACK, of p x p matrices; or inside a subspace of about
-        ten times n_components dimensions, which grows until a bound proves that nothing is missed.
-        "auto" projects where there are many features for each component; `solution_.eigen` says
-        which it was.
+        ten times n_components dimensions, which grows until a bound proves that no eigenvalue was
+        missed. "auto" uses the subspace if there are many features for each component;
+        `solution_.eigen` says which it was.
 
     Raises
     ------
@@ -44,9 +44,10 @@ class BoundarySearch:
 
     Notes
     -----
-    A linear criterion is one eigenproblem. The largest of two linear ones (minimax loss, minimax
-    error, error gap) and equal error are a root along a segment of weights, some seven of them. The
-    robust error gap is not convex: branch and bound on the angle of the weights, 10 to 30.
+    A linear criterion takes one eigenproblem. The largest of two linear ones (minimax loss,
+    minimax error, error gap) and equal error require a root along a segment of weights, with about
+    seven eigenproblems. The robust error gap is not convex; branch and bound on the angle of the
+    weights takes 10 to 30.
 
     Examples
     --------
