@@ -399,7 +399,8 @@ class FairSubspace:
         return select_of(self, table, one_hot=one_hot)
 
     def _standardized(self, rows: FloatArray) -> FloatArray:
-        return (rows - self._mean()) / self._scale()
+        centred = rows - self._mean()
+        return centred if self.scale is None else centred / self.scale
 
     def _mean(self) -> FloatArray:
         return np.zeros(self.n_features) if self.mean is None else self.mean

@@ -117,17 +117,15 @@ def _judged_projections(
         failures = dict(repeats[0][0].failures)
     spreads = seen.standard_errors[:, 0]
     results = [
-        replace(
-            _model_audit(
-                each,
-                figures,
-                moments,
-                error_estimates(figures.errors, errors, seen.sizes, options.level),
-                disparity_estimate(figures.errors, errors, seen.sizes, options.level),
-                None if each.name in failures else groups,
-                np.nan_to_num(kurtosis[0]),
-            ),
-            why_no_estimates=failures.get(each.name),
+        _model_audit(
+            each,
+            figures,
+            moments,
+            error_estimates(figures.errors, errors, seen.sizes, options.level),
+            disparity_estimate(figures.errors, errors, seen.sizes, options.level),
+            None if each.name in failures else groups,
+            np.nan_to_num(kurtosis[0]),
+            failures.get(each.name),
         )
         for each, figures, errors, groups, kurtosis in zip(
             audited, judged, spreads, expected, seen.kurtosis, strict=True
@@ -142,17 +140,15 @@ def _judged_by_rows(
     """Models that are no projections: the errors of the rows themselves."""
     judged, seen = figures_by_rows(audited, rows, moments, has_labels=options.has_labels)
     return [
-        replace(
-            _model_audit(
-                each,
-                figures,
-                moments,
-                error_estimates(figures.errors, errors, seen.sizes, options.level),
-                disparity_estimate(figures.errors, errors, seen.sizes, options.level),
-                None,
-                np.nan_to_num(kurtosis[0]),
-            ),
-            why_no_estimates=NO_PROJECTION,
+        _model_audit(
+            each,
+            figures,
+            moments,
+            error_estimates(figures.errors, errors, seen.sizes, options.level),
+            disparity_estimate(figures.errors, errors, seen.sizes, options.level),
+            None,
+            np.nan_to_num(kurtosis[0]),
+            NO_PROJECTION,
         )
         for each, figures, errors, kurtosis in zip(
             audited, judged, seen.standard_errors[:, 0], seen.kurtosis, strict=True
@@ -179,9 +175,9 @@ def judged_on_moments(
         difference = Estimate(signed_disparity(figures.errors))
         if len(blocks) > 1:
             errors, difference = _jackknifed(each, figures, pooled, blocks, options.level)
-        shown = None if each.name in failures else groups
-        result = _model_audit(each, figures, pooled, errors, difference, shown)
-        results.append(replace(result, why_no_estimates=failures.get(each.name)))
+        shown, why = None if each.name in failures else groups, failures.get(each.name)
+        unknown = np.zeros(pooled.n_groups)
+        results.append(_model_audit(each, figures, pooled, errors, difference, shown, unknown, why))
     return results
 
 
@@ -275,7 +271,8 @@ def _model_audit(
     errors: Sequence[Estimate],
     difference: Estimate,
     expected: Sequence[ExpectedFigures | None] | None,
-    kurtosis: FloatArray | None = None,
+    kurtosis: FloatArray,
+    why: str | None,
 ) -> ModelAudit:
     captured = figures.captured_ratios
     low, high = widest_pair(figures.errors) if moments.n_groups > 1 else (0, 0)
@@ -303,11 +300,12 @@ def _model_audit(
                 excess_loss=float(figures.excess_losses[i]),
                 variance_kept=None if np.isnan(captured[i]) else float(captured[i]),
                 expected=None if expected is None else expected[i],
-                kurtosis=0.0 if kurtosis is None else float(kurtosis[i]),
+                kurtosis=float(kurtosis[i]),
             )
             for i, label in enumerate(figures.labels)
         ),
         disparity=difference,
         pair=(figures.labels[low], figures.labels[high]),
+        why_no_estimates=why,
         is_nested=each.subspace.is_nested,
     )

@@ -9,7 +9,7 @@ import scipy.linalg
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.linalg.graded import graded_eigh, is_graded
 from fairspan.linalg.threads import threads_of
-from fairspan.progress.stages import eigenproblems_solved
+from fairspan.progress.stages import eigenproblem_solved
 from fairspan.typing import FloatArray
 
 # Eigenvalues closer than this share of the matrix's norm cannot be told apart in float64.
@@ -107,7 +107,7 @@ class Spectrum:
         matrix = _checked(matrix)
         with threads_of("numpy") if len(matrix) >= _THREADS_FROM_FEATURES else nullcontext():
             values, vectors, sizes = graded_eigh(matrix, len(matrix) - 1)
-        eigenproblems_solved()
+        eigenproblem_solved()
         return cls(values[::-1], vectors[:, ::-1], sizes[::-1])
 
     def leading(self, n_components: int, tie_tolerance: float = 0.0) -> LeadingSubspace:
@@ -223,7 +223,7 @@ def _largest(matrix: FloatArray, n_vectors: int) -> tuple[FloatArray, FloatArray
         values, vectors = scipy.linalg.eigh(
             matrix, subset_by_index=[p - n_vectors, p - 1], driver="evr", check_finite=False
         )
-    eigenproblems_solved()
+    eigenproblem_solved()
     return values[::-1], vectors[:, ::-1]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairspan.linalg.dense import TIE_TOLERANCE, LeadingSubspace
-from fairspan.progress.stages import eigenproblems_solved
+from fairspan.progress.stages import eigenproblem_solved
 from fairspan.typing import FloatArray, IndexArray
 
 # From a (p, m) block to the operator's image of it.
@@ -128,7 +128,7 @@ def leading_subspace_of(
     # The span of the start and of fixed directions, so that nothing is out of sight.
     basis = orthonormal_beside(beside, np.hstack([known, drawn])[:, :room])
     images = operator(basis)
-    eigenproblems_solved()
+    eigenproblem_solved()
     for _ in range(_MOST_ROUNDS):
         compressed = basis.T @ images
         values, coordinates = np.linalg.eigh((compressed + compressed.T) / 2)

@@ -113,11 +113,11 @@ def is_listening() -> bool:
     return _LISTENER.get() is not None
 
 
-def eigenproblems_solved(number: int = 1) -> None:
-    """Report that eigenproblems were solved, for the current stage."""
+def eigenproblem_solved() -> None:
+    """Report that an eigenproblem was solved, for the current stage."""
     listener = _LISTENER.get()
     if listener is not None:
-        listener.changed(number)
+        listener.changed(1)
 
 
 def make_place() -> None:

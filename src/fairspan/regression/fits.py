@@ -1,15 +1,13 @@
 """Least squares from the groups' moments: one column on the others, or on a subspace of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.regression.normal_equations import Factor, factored
+from fairspan.regression.normal_equations import factored
 from fairspan.regression.results import LeastSquares, PrincipalComponentRegression, Target
 from fairspan.rows.groups import listed
 from fairspan.subspace import FairSubspace
@@ -65,8 +63,8 @@ def least_squares(moments: GroupMoments, target: str | int) -> LeastSquares:
     array([0.00625, 0.03125])
     """
     column = Target.of(moments, target)
-    identity = np.eye(len(column.features))
-    return LeastSquares(**_fit(column, identity, column.spelled_features).in_features())
+    features = np.eye(len(column.features))
+    return LeastSquares(**_fit(column, features, column.spelled_features).figures)
 
 
 def principal_component_regression(
@@ -114,113 +112,81 @@ def principal_component_regression(
     scale = 1.0 if model.scale is None else model.scale[match]
     basis = (model.components[:, match] / scale).T
     fit = _fit(column, basis, [f"component {j}" for j in range(model.n_components)])
-    figures = fit.in_features()
     # What FairSubspace.transform subtracts: nothing, where there is no mean.
     mean = np.zeros(len(match)) if model.mean is None else model.mean[match]
+    # About the mean of the rows, as the intercept of the features may lie far from both.
+    middle, offset = moments.mean[column.position], moments.mean[column.features] - mean
     return PrincipalComponentRegression(
-        **figures,
+        **fit.figures,
         component_coefficients=fit.coefficients,
-        component_intercept=fit.target_at(mean),
+        component_intercept=float(middle - fit.figures["coefficients"] @ offset),
         component_covariance=fit.covariance,
         subspace=model,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """Least squares on the coordinates (x - mean) @ basis."""
+class _Fit(NamedTuple):
+    """Least squares on the coordinates x @ basis.
 
-    column: Target
-    basis: FloatArray
-    factor: Factor
+    Attributes
+    ----------
+    coefficients : (q,) array
+        Of the coordinates.
+    covariance : (q, q) array
+        Theirs.
+    figures : dict
+        The fields of LeastSquares.
+    """
+
     coefficients: FloatArray
-
-    @cached_property
-    def slopes(self) -> FloatArray:
-        """Coefficients of the features, (p-1,)."""
-        return np.asarray(self.basis @ self.coefficients)
-
-    @cached_property
-    def group_errors(self) -> FloatArray:
-        """Mean squared error of each group, (k,)."""
-        return self.column.group_errors(self.slopes)
-
-    @property
-    def mean_error(self) -> float:
-        """Mean squared error of all rows, by weight."""
-        return float(self.column.moments.proportions @ self.group_errors)
-
-    @property
-    def n(self) -> int:
-        """Rows."""
-        return int(self.column.moments.counts.sum())
-
-    @property
-    def degrees_of_freedom(self) -> int:
-        """Rows less coefficients, the intercept among them."""
-        return self.n - len(self.coefficients) - 1
-
-    @property
-    def covariance(self) -> FloatArray:
-        """Of the coefficients, (q, q)."""
-        return self._covariance_of(np.eye(len(self.coefficients)))
-
-    def target_at(self, point: FloatArray) -> float:
-        """The fitted target at a point of the features, (p-1,)."""
-        mean = self.column.moments.mean
-        offset = mean[self.column.features] - point
-        return float(mean[self.column.position] - self.slopes @ offset)
-
-    def in_features(self) -> dict[str, Any]:
-        """The fields of LeastSquares."""
-        column = self.column
-        moments, mean = column.moments, column.moments.mean[column.features]
-        slopes = self._covariance_of(self.basis.T)
-        across = slopes @ mean
-        at_mean = self.mean_error / self.degrees_of_freedom
-        covariance = np.block(
-            [[slopes, -across[:, None]], [-across[None, :], np.array([[at_mean + mean @ across]])]]
-        )
-        total = float(column.covariance[column.position, column.position])
-        weight = float(moments.weights.sum())
-        return {
-            "target": column.name,
-            "feature_names": column.feature_names,
-            "coefficients": self.slopes,
-            "intercept": self.target_at(np.zeros(len(mean))),
-            "covariance": covariance,
-            "residual_variance": weight * self.mean_error / self.degrees_of_freedom,
-            "degrees_of_freedom": self.degrees_of_freedom,
-            "n": self.n,
-            "r2": 1 - self.mean_error / total,
-            "groups": tuple(moments.labels),
-            "group_errors": self.group_errors,
-        }
-
-    def _covariance_of(self, combinations: FloatArray) -> FloatArray:
-        """sigma^2 C'(X'WX)^-1 C, where sigma^2 / (sum of weights) is the mean error / freedom."""
-        half = self.factor.half_solved(combinations)
-        return np.asarray(self.mean_error / self.degrees_of_freedom * (half.T @ half))
+    covariance: FloatArray
+    figures: dict[str, Any]
 
 
 def _fit(column: Target, basis: FloatArray, names: Sequence[str]) -> _Fit:
     moments, others = column.moments, column.features
-    sizes = np.abs(basis).T
+    n = int(moments.counts.sum())
+    freedom = n - len(names) - 1
+    sizes, mean = np.abs(basis).T, moments.mean[others]
     factor = factored(
         basis.T @ column.covariance[np.ix_(others, others)] @ basis,
         sizes @ moments.standard_deviations[others],
-        sizes @ np.abs(moments.mean[others]),
+        sizes @ np.abs(mean),
         names,
     )
-    right = basis.T @ column.covariance[others, column.position]
-    fit = _Fit(column, basis, factor, factor.solved(right))
-    if fit.degrees_of_freedom < 1:
+    if freedom < 1:
         raise InvalidInput(
-            f"There are {fit.n} rows for {len(names) + 1} coefficients, the intercept among them",
+            f"There are {n} rows for {len(names) + 1} coefficients, the intercept among them",
             "Allowed: more rows than coefficients, or no residual variance can be told",
             "Use more rows, fewer features, or principal components",
         )
-    return fit
+    coefficients = factor.solved(basis.T @ column.covariance[others, column.position])
+    slopes = basis @ coefficients
+    errors = column.group_errors(slopes)
+    mean_error = float(moments.proportions @ errors)
+
+    def covariance_of(combinations: FloatArray) -> FloatArray:
+        """sigma^2 C'(X'WX)^-1 C, where sigma^2 / (sum of weights) is the mean error / freedom."""
+        half = factor.half_solved(combinations)
+        return np.asarray(mean_error / freedom * (half.T @ half))
+
+    of_slopes = covariance_of(basis.T)
+    across = of_slopes @ mean
+    of_intercept = np.array([[mean_error / freedom + mean @ across]])
+    figures = {
+        "target": column.name,
+        "feature_names": column.feature_names,
+        "coefficients": slopes,
+        "intercept": float(moments.mean[column.position] - slopes @ mean),
+        "covariance": np.block([[of_slopes, -across[:, None]], [-across[None, :], of_intercept]]),
+        "residual_variance": float(moments.weights.sum()) * mean_error / freedom,
+        "degrees_of_freedom": freedom,
+        "n": n,
+        "r2": 1 - mean_error / float(column.covariance[column.position, column.position]),
+        "groups": tuple(moments.labels),
+        "group_errors": errors,
+    }
+    return _Fit(coefficients, covariance_of(np.eye(len(names))), figures)
 
 
 def _matched(model: FairSubspace, column: Target) -> IntegerArray:

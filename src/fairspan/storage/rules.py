@@ -72,20 +72,17 @@ class Whole:
 
 @dataclass(frozen=True)
 class Real:
-    """A number from `least` to `most`, never NaN, and infinite only where that is said."""
+    """A number from `least` on, never NaN, and infinite only where that is said."""
 
     least: float = -math.inf
-    most: float = math.inf
     may_be_infinite: bool = False
 
     def check(self, member: str, value: Any, sizes: Sizes) -> None:
         """Raise NotAllowed if it is not that."""
-        within = type(value) in (int, float) and self.least <= value <= self.most
+        within = type(value) in (int, float) and self.least <= value
         finite = self.may_be_infinite or (within and math.isfinite(value))
-        allowed = (
-            f"a {'' if self.may_be_infinite else 'finite '}number{_range(self.least, self.most)}"
-        )
-        _require(within and finite, member, value, allowed)
+        kind = "number" if self.may_be_infinite else "finite number"
+        _require(within and finite, member, value, f"a {kind}{_range(self.least, math.inf)}")
 
 
 @dataclass(frozen=True)
