@@ -210,7 +210,7 @@ class TestBadInput:
 
     @pytest.mark.parametrize("model", [PCA(2), FairPCA(2), object(), None, "pca"])
     def test_not_a_fitted_model(self, model):
-        with pytest.raises(InvalidType, match="Allowed are fitted models"):
+        with pytest.raises(InvalidType, match="Allowed: fitted models"):
             audit(model, X, GROUPS)
 
     def test_no_models(self):
