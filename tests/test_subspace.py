@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from by_hand import random_rows
-from fairspan import FairPCA, FairSubspace, GroupMoments
+from fairspan import FairPCA, FairSubspace, GroupMoments, audit
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.projector import Projector
 from fairspan.storage import write_archive
@@ -181,3 +181,12 @@ def test_repr_is_short():
     assert repr(NAMED) == "<FairSubspace of 2 in 4 features>"
     assert repr(fitted()) == "<FairSubspace of 2 in 4 features, minimax_loss>"
     assert "provenance" not in repr(replace(NAMED, center="none"))
+
+
+def test_what_keeps_all_directions_loses_nothing_at_all():
+    rng = np.random.default_rng(0)
+    X, groups = rng.standard_normal((60, 5)) * [1e4, 1, 1, 1, 1e-3], np.repeat(["a", "b"], 30)
+    model = FairPCA(5).fit(X, sensitive_features=groups)
+    table = audit(model, X, sensitive_features=groups).by_group
+    shown = table[[name for name in table.columns if "error" in name or "loss" in name]]
+    assert (shown.to_numpy() == 0).all()

@@ -109,7 +109,13 @@ class Projector:
             )
 
     def residuals(self, rows: FloatArray) -> FloatArray:
-        """x - D E x of centred rows, shape (n, p)."""
+        """x - D E x of centred rows, shape (n, p).
+
+        Zero, not rounding, where there are as many components as features.
+        """
+        n_components, n_features = self.encoder.shape
+        if n_components == n_features and not is_soft(self.encoder):
+            return np.zeros_like(rows)
         return np.asarray(rows - (rows @ self.encoder.T) @ self.decoder.T)
 
     def squared_residuals(self, rows: FloatArray) -> FloatArray:

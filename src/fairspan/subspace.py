@@ -362,13 +362,17 @@ class FairSubspace:
 
         write_whole(path, graph_bytes(self, dtype))
 
-    def to_sql(self, table: str = "data") -> str:
+    def to_sql(self, table: str = "data", *, one_hot: bool = False) -> str:
         """:meth:`transform` as one SELECT of standard SQL, over columns named as the features.
 
         Parameters
         ----------
         table : str
             Name of the table.
+        one_hot : bool
+            Whether the table holds text where the model has indicators named column=category, as
+            `fairspan fit --one-hot` names them. A category that the model does not have is then 0
+            in all indicators of its column.
 
         Returns
         -------
@@ -377,7 +381,7 @@ class FairSubspace:
         Raises
         ------
         Incompatible
-            The features have no names.
+            The features have no names; with `one_hot`, none is an indicator.
         InvalidParameter
             A name that SQL cannot hold.
 
@@ -392,7 +396,7 @@ class FairSubspace:
           + 1e+00 * (CAST("y" AS DOUBLE PRECISION) - 1e+00) AS "fairpca0"
         FROM "data"
         """
-        return select_of(self, table)
+        return select_of(self, table, one_hot=one_hot)
 
     def _standardized(self, rows: FloatArray) -> FloatArray:
         centred = rows - self._mean()

@@ -148,7 +148,7 @@ def test_nan_is_named_by_file_row_group_and_column(run, frame, tmp_path, jobs):
     assert f"{where}: X contains NaN, first in row 3, column 'y'" in result.err
     assert not (tmp_path / "m").exists()
     result = run(*command, "-o", tmp_path / "n", "--on-missing", "drop")
-    assert "1,199 rows, 3 features; 1 rows with missing values left out" in result.out
+    assert "1,199 rows, 3 features; 1 row with missing values left out" in result.out
     kept = frame["y"].notna()
     expected = moments_by_hand(frame[COLUMNS][kept], frame["sex"][kept])
     assert_moments(fs.GroupMoments.load(tmp_path / "n"), expected)

@@ -159,3 +159,34 @@ def test_a_query_in_place_of_rows(run, model, data, table, features, in_python):
         assert refused.status == 2
         assert "a query of MODEL alone" in refused.err
     assert run("transform", model, data).status == 2
+
+
+def test_a_query_computes_indicators_from_text(run, tmp_path):
+    jobs = np.array(["clerk", "nurse", "it's", "clerk"] * 10)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"sex": ["f", "m"] * 20, "job": jobs, "age": rng.normal(40, 9, 40)})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_parquet(tmp_path / "t.parquet")
+    made = tmp_path / "m.model"
+    run("fit", tmp_path / "t.csv", "--group", "sex", "--one-hot", "-d", "2", "-o", made)
+    run("transform", made, tmp_path / "t.parquet", "-o", tmp_path / "z.parquet")
+    query = run("transform", made, "--as", "sql", "--one-hot")
+    assert (query.status, query.err) == (0, "")
+    unseen = pd.DataFrame({"job": ["pilot", None], "age": [40.0, 40.0]})
+    database = duckdb.connect()
+    database.register("data", pd.concat([table, unseen]))
+    found = database.sql(query.out).df().to_numpy()
+    np.testing.assert_allclose(found[:40], pd.read_parquet(tmp_path / "z.parquet"), atol=1e-9)
+    unseen.iloc[:1].to_csv(tmp_path / "new.csv", index=False)
+    run("transform", made, tmp_path / "new.csv", "--unseen", "ignore", "-o", tmp_path / "n.csv")
+    np.testing.assert_allclose(found[40:41], pd.read_csv(tmp_path / "n.csv"), atol=1e-9)
+    assert np.isnan(found[41]).all()
+    refused = run("transform", made, tmp_path / "t.csv", "--one-hot", "-o", tmp_path / "k.csv")
+    assert refused.status == 2
+    assert "--one-hot is for --as sql" in refused.err
+
+
+def test_a_query_without_indicators_refuses_one_hot(run, model):
+    refused = run("transform", model, "--as", "sql", "--one-hot")
+    assert refused.status == 2
+    assert "column=category" in refused.err

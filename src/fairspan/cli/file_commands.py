@@ -36,6 +36,11 @@ from fairspan.report.outputs import refuse_overwriting
     type=click.Choice(["sql"]),
     help="Print the model as one SELECT ... FROM data, in place of reduced rows; takes no DATA.",
 )
+@output_option(
+    "--one-hot",
+    is_flag=True,
+    help="With --as sql: DATA holds text where MODEL has indicators named column=category.",
+)
 @options.transforms
 @options.JSON
 def transform(
@@ -43,6 +48,7 @@ def transform(
     data: Path | str | None,
     out: Path | None,
     language: str | None,
+    one_hot: bool,
     as_json: bool,
     **chosen: Any,
 ) -> None:
@@ -54,8 +60,10 @@ def transform(
     if language is not None:
         if data is not None or out is not None or as_json:
             raise click.UsageError("--as sql prints a query of MODEL alone: no DATA, -o or --json.")
-        click.echo(FairSubspace.load(model).to_sql())
+        click.echo(FairSubspace.load(model).to_sql(one_hot=one_hot))
         return
+    if one_hot:
+        raise click.UsageError("--one-hot is for --as sql: DATA is encoded as MODEL was fitted.")
     if data is None or out is None:
         raise click.UsageError("Name DATA, and the output with -o; or print a query, --as sql.")
     refuse_overwriting(out, data, model)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _INDENT, _PLUS, _NEXT = "\n  ", "\n  + ", ",\n  "
 
 
-def select_of(projection: "Projection", table: str) -> str:
+def select_of(projection: "Projection", table: str, *, one_hot: bool = False) -> str:
     """The query that reduces the rows of a table.
 
     Parameters
@@ -21,11 +21,13 @@ def select_of(projection: "Projection", table: str) -> str:
     projection : Projection
         With named features.
     table : str
+    one_hot : bool
+        Whether features named column=category are indicators of text in that column.
 
     Raises
     ------
     Incompatible
-        The features have no names.
+        The features have no names; none is an indicator.
     InvalidParameter
         A name that SQL cannot hold.
     """
@@ -39,8 +41,14 @@ def select_of(projection: "Projection", table: str) -> str:
     p = len(names)
     mean = np.zeros(p) if projection.mean is None else projection.mean
     loadings = projection.encoder / (1.0 if projection.scale is None else projection.scale)
+    if one_hot and not any("=" in name for name in names):
+        raise Incompatible(
+            "None of the features is named column=category",
+            "Allowed with indicators: models of columns of text",
+            "Leave out --one-hot (one_hot=True in Python)",
+        )
     columns = [
-        f"(CAST({_quoted(name)} AS DOUBLE PRECISION) - {_number(middle)})"
+        f"({_value_of(name, one_hot=one_hot)} - {_number(middle)})"
         for name, middle in zip(names, mean.tolist(), strict=True)
     ]
     made = []
@@ -48,6 +56,16 @@ def select_of(projection: "Projection", table: str) -> str:
         terms = [f"{_number(each)} * {at}" for each, at in zip(row, columns, strict=True)]
         made.append(f"{_PLUS.join(terms)} AS {_quoted(name)}")
     return f"SELECT{_INDENT}{_NEXT.join(made)}\nFROM {_quoted(table)}"
+
+
+def _value_of(name: str, *, one_hot: bool) -> str:
+    column, is_indicator, category = name.partition("=")
+    if not (one_hot and is_indicator and column):
+        return f"CAST({_quoted(name)} AS DOUBLE PRECISION)"
+    text = "'" + category.replace("'", "''") + "'"
+    # A missing cell stays missing; a category that the model has not seen is 0 in all indicators.
+    cell = _quoted(column)
+    return f"CASE WHEN {cell} IS NULL THEN NULL WHEN {cell} = {text} THEN 1e+00 ELSE 0e+00 END"
 
 
 def _quoted(name: str) -> str:

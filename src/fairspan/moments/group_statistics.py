@@ -60,7 +60,8 @@ class Intake:
         if self.sampled_from is not None:
             parts.append(f"a random sample of {self.sampled_from:,} rows")
         if self.n_dropped:
-            parts.append(f"{self.n_dropped:,} rows with missing values left out")
+            rows = "row" if self.n_dropped == 1 else "rows"
+            parts.append(f"{self.n_dropped:,} {rows} with missing values left out")
         return "; ".join(parts)
 
 

@@ -24,6 +24,8 @@ from fairspan.linalg.threads import threads_of
 from fairspan.soft_projection import softened
 from fairspan.typing import FloatArray
 
+# Entries of I - VV' that are rounding, where V has p columns and is no soft projection.
+_SPANS_ALL = 1e-12
 # Below this share of the total, a difference of two traces has lost more than four digits.
 CANCELLING = 1e-4
 # Up to this share of the features, a block Krylov iteration beats LAPACK. Measured at p = 1764: a
@@ -152,10 +154,15 @@ class DenseSecondMoments:
         return np.maximum(losses, 0.0)
 
     def left_by(self, basis: FloatArray) -> FloatArray:
-        """I - VV', which makes of rows what a projection loses of them, shape (p, p)."""
+        """I - VV', which makes of rows what a projection loses of them, shape (p, p).
+
+        Zero, not rounding, where V spans all directions.
+        """
         soft = softened(basis)
         left = soft @ -soft.T
         np.fill_diagonal(left, left.diagonal() + 1.0)
+        if basis.shape[1] == len(basis) and np.abs(left).max() <= _SPANS_ALL:
+            return np.zeros_like(left)
         return np.asarray(left)
 
     def compressed(self, basis: FloatArray) -> FloatArray:
