@@ -54,7 +54,7 @@ def test_the_smallest_dimension_is_found(case, share):
             continue
     enough = [d for d, kept in shares.items() if kept >= share]
     if not enough:
-        with pytest.raises(Incompatible, match="Allowed here is at most") as error:
+        with pytest.raises(Incompatible, match="Allowed: at most") as error:
             fit(share, **settings)
         told = float(str(error.value).split("at most ")[1].split(",")[0])
         assert told == pytest.approx(max(shares.values()), abs=2e-6)

@@ -263,7 +263,7 @@ def test_a_share_of_variance(criterion, share, center):
         thin, dense = both(X, labels, d=share, criterion=criterion, center=center)
     except Incompatible:
         moments = GroupMoments.from_rows(X, labels)
-        with pytest.raises(Incompatible, match="the group served worst"):
+        with pytest.raises(Incompatible, match="the group with the least share"):
             FairPCA(share, criterion=criterion, center=center).fit_moments(moments)
         return
     assert thin.n_components_ == dense.n_components_
@@ -449,7 +449,7 @@ def test_what_takes_matrices_says_so():
         lambda: regression.least_squares(moments, 0),
         lambda: audit(FairPCA(2).fit(X, sensitive_features=labels), moments=moments),
     ):
-        with pytest.raises(InvalidType, match=r"Allowed (is|are) a GroupMoments"):
+        with pytest.raises(InvalidType, match="Allowed: a GroupMoments"):
             refused()
 
 
