@@ -44,7 +44,7 @@ class NestedStep:
     Attributes
     ----------
     own : Claim
-        Of this component alone, in what is left beside those before it.
+        Of this component alone, in the complement of those before it.
     together : Claim
         Of the components up to it, among all subspaces of as many dimensions.
     joint_objective : float

@@ -35,7 +35,7 @@ class FairSubspace:
         0 < lambda_j <= 1, and reconstructs by P* = sum_j lambda_j u_j u_j'. An oblique projection
         has its encoder here, whose rows are not orthonormal.
     mean : (p,) array or None
-        Subtracted from every row. None: the mean of whatever rows are looked at.
+        Subtracted from every row. None: the mean of the rows that are audited or transformed.
     scale : (p,) array or None
         Every row is divided by it after the mean is subtracted.
     center : {"global", "group", "none"}

@@ -33,7 +33,7 @@ def name_at(name: str, n_components: int) -> str:
 
 
 def chosen_dimensions(n_features: int, asked: int, most: int = MOST_ESTIMATED) -> list[int]:
-    """The dimensions that are looked at: all of a few, the smaller half and some of many.
+    """The audited dimensions: all if there are few, otherwise the smaller half and some others.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def chosen_dimensions(n_features: int, asked: int, most: int = MOST_ESTIMATED) -
 
 
 def estimated_of(dimensions: Sequence[int], asked: int) -> list[int]:
-    """Of the dimensions that are looked at, those of which new rows are estimated.
+    """The audited dimensions for which losses on new rows are estimated.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Findings about data that cannot mean what they seem to; docs/findings.md has each code.
 
-All but the order of rows follows from the moments, of which only means and variances are looked at.
+All except the order of rows follows from the means and variances of the moments.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What each group would lose on rows that nobody has seen, with intervals, and what may be said.
+"""Expected loss of each group on new rows, with intervals and a state.
 
 A group's best error is too small on its own rows, to which its best subspace was fitted, and too
 large on rows that were left out, as fewer rows found it. To second order both are off by the same,

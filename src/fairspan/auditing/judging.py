@@ -186,7 +186,8 @@ def expected_in_folds(
 ) -> list[list[ExpectedFigures | None]]:
     """Estimates for each model and group from moments by fold alone, with no pass over rows.
 
-    Intervals are made of how folds differ: they are wider than those of an audit of the rows.
+    Intervals are computed from the differences between folds: they are wider than those of an
+    audit of the rows.
     """
     judged = [_judge(each, folds.whole) for each in audited]
     blocks = [part for part in folds.parts if part is not None]

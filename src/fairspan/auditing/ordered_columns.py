@@ -17,8 +17,8 @@ class OrderedColumns:
     """What is known, after some rows, of the order of each column's values.
 
     Rows come block by block, in their order; two parts merge where the rows of the first come
-    before those of the second. Columns that are out of order already are not looked at again, so
-    that nearly all blocks cost next to nothing.
+    before those of the second. Columns that are already out of order are not checked again, so
+    that most blocks take almost no time.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """The verdict of an audit: whether ordinary PCA harms anybody, and whether a fair model helps.
 
-It rests on what new rows would show, by intervals that hold for all groups at once; where too
-little is known it says so.
+It is based on estimates for new rows, with intervals that hold for all groups at once; if too
+little is known, it says so.
 """
 
 from collections.abc import Sequence

@@ -59,7 +59,7 @@ def judged(
         Orthonormal columns; or, for a soft projection, orthogonal ones of length sqrt(lb_j) <= 1
         with sum_j lb_j = d.
     proof : Proof
-        What the bound is made of.
+        The data that prove the bound.
     tol : float
         Relative: the gap that is called optimal, as a share of the objective.
     lower_bound : float, optional
@@ -254,7 +254,7 @@ def _best_roundings(problem: Problem) -> FloatArray:
 
 
 def _scale(problem: Problem, errors: FloatArray, weights: FloatArray) -> float:
-    """The size of the objective; under a restriction of what is left to be chosen."""
+    """The size of the objective; under a restriction, of the part that can still be chosen."""
     whole = proof_formula_of(problem.criterion).scale(errors + problem.left_out, weights, problem)
     if problem.fixed is None or declares(problem.criterion, "counts_kept_variance"):
         return whole

@@ -106,7 +106,7 @@ class Judged(NamedTuple):
     rounding : float
         By how much the objective alone may be off.
     size : float
-        What is left to be lost: the largest error.
+        The largest error.
     errors, roundings : (k,) arrays
         Of the groups, and by how much each may be off.
     status : Status

@@ -42,7 +42,7 @@ def audit_by_dimension(
 
 
 def facts_by_dimension(result: Audit) -> dict[str, Any]:
-    """One record for each number of dimensions and group, with what they rest on."""
+    """One record for each number of dimensions and group, with level and material loss."""
     return {
         "level": result.level,
         "material": result.material,

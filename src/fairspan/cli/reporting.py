@@ -47,7 +47,7 @@ def report_of_file(
     Parameters
     ----------
     path : Path, or text that names rows of another source
-        As it was typed.
+        The text that was typed.
     page : Path or None
     reading : Reading
     criterion : str
@@ -66,7 +66,7 @@ def report_of_file(
     Raises
     ------
     FairspanError
-        Rows or settings that cannot be used; settings are looked at before the rows.
+        Rows or settings that cannot be used; settings are checked before the rows.
     """
     if page is not None:
         check_can_write(page)

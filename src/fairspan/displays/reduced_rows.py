@@ -1,7 +1,7 @@
 """Reduced rows of every group in the plane, from an estimator and rows.
 
-One pass over the rows keeps what the picture needs. Only two numbers of each row are looked at, so
-no matrix of p x p numbers is made, and rows on other machines stay there.
+One pass over the rows keeps what the picture needs. Only two numbers of each row are used, so no
+matrix of p x p numbers is made, and rows on other machines stay there.
 """
 
 from collections.abc import Sequence

@@ -446,7 +446,7 @@ class FairPCA(
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Put everything back as it was if fitting fails."""
+        """Restore everything if fitting fails."""
         before = dict(self.__dict__)
         try:
             yield

@@ -205,7 +205,7 @@ def _oblique(
 def _with_reason(
     problem: Problem, solution: Solution, moments: Moments, settings: Settings
 ) -> Solution:
-    """With what leaves the gap unresolved: a column of large numbers, or hardly any objective."""
+    """With the reason of an unresolved gap: a column of large numbers, or a tiny objective."""
     if solution.status is not Status.UNRESOLVED:
         return solution
     column = None if settings.divisor is not None else largest_column(moments, settings.center)

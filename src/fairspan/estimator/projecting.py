@@ -43,7 +43,7 @@ class ProjectsRows(TransformerMixin):  # type: ignore[misc]
     _group_columns: tuple[str, ...]
 
     def transform(self, X: Any) -> Any:
-        """Coordinates in the subspace; no group label is looked at.
+        """Coordinates in the subspace, without group labels.
 
         Parameters
         ----------
@@ -103,8 +103,8 @@ class ProjectsRows(TransformerMixin):  # type: ignore[misc]
 
         scikit-learn's `PCA.score` is another figure, the mean log-likelihood of the rows under a
         Gaussian model: the two rank models of the same rows and dimension alike only where the
-        model of the noise fits. Groups are not looked at: for a search that does, score by a
-        metric of the groups, such as the largest of :func:`fairspan.metrics.excess_loss`.
+        model of the noise fits. Groups are ignored: for a search that uses them, score by a metric
+        of the groups, such as the largest of :func:`fairspan.metrics.excess_loss`.
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
 """Text for a terminal: how wide it is, how it is cut and wrapped, and what its parts mean.
 
-East Asian wide characters take two columns and combining marks none, so `len` does not tell.
+East Asian wide characters take two columns and combining marks none, so `len` is not enough.
 """
 
 import os

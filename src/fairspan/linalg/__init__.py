@@ -1,7 +1,7 @@
 """The one place that solves eigenproblems: of matrices, and of operators too large to be matrices.
 
 Everything in fairspan that needs eigenvectors asks here. Ties, rank deficiency and signs are
-settled here, so that the same matrix always gives the same bytes.
+resolved here, so that the same matrix always gives an identical result.
 """
 
 from fairspan.linalg.dense import (

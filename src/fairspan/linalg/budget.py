@@ -43,7 +43,7 @@ def tell_if_long(n_rows: int | None, n_features: int) -> None:
 
 
 def memory_of_machine() -> int | None:
-    """Bytes that this process may use; None where the system does not tell."""
+    """Bytes that this process may use; None if the system does not say."""
     found = []
     with suppress(OSError, ValueError, AttributeError):  # Windows has no sysconf
         found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

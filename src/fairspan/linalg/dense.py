@@ -86,7 +86,7 @@ class Spectrum:
     values : (p,) array
         Largest first.
     vectors : (p, p) array
-        Orthonormal columns in the same order; their signs are not settled.
+        Orthonormal columns in the same order; their signs are arbitrary.
     sizes : (p,) array
         What each eigenvalue is known to a share of.
     """

@@ -100,7 +100,7 @@ def leading_subspace_of(
         As of :func:`fairspan.linalg.leading_subspace`.
     sum_goal : float, optional
         Enough, as an uncertainty of the sum of the d largest eigenvalues; then ties need not be
-        settled. Otherwise the subspace is found as exactly as float64 can tell.
+        settled. Otherwise the subspace is found with the accuracy of float64.
     n_vectors : int, optional
         How many vectors are wanted; d and a few more if left out.
 

@@ -1,8 +1,8 @@
 """The one memo of eigenproblems: mixtures of second moments, each solved once in a fit.
 
-The whole decomposition of a small matrix takes little longer than its leading part, and serves
-every number of components and every criterion. Of large matrices the leading part alone is kept.
-What takes too much memory is forgotten, the oldest first.
+The whole decomposition of a small matrix takes little longer than its leading part, and can be
+used for every number of components and every criterion. Of large matrices the leading part alone
+is kept. What takes too much memory is forgotten, the oldest first.
 """
 
 import numpy as np

@@ -28,7 +28,7 @@ FEW_FEATURES = 128
 
 
 class _Limits:
-    """What each thread of Python that computes here wants, innermost last."""
+    """The limits of each thread of Python that computes here, innermost last."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -128,7 +128,7 @@ def _libraries() -> tuple[Any, ...]:
 
 @cache
 def _libraries_of(package: Package) -> tuple[Any, ...]:
-    """Its own; all, if numpy and scipy share one, or paths do not tell."""
+    """Its own; all, if numpy and scipy share one, or the paths are unknown."""
     own: dict[str, list[Any]] = {"numpy": [], "scipy": []}
     for library in _libraries():
         # .../numpy.libs/libscipy_openblas64_.so, .../scipy/.dylibs/libscipy_openblas.dylib

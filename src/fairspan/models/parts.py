@@ -61,7 +61,7 @@ class Part:
     ----------
     whole : Chain
     chain : Chain
-        What is left after the standardization.
+        The model after the standardization.
     n_features : int
     mean, scale : (p,) arrays or None
         Of the standardization; None where there is none.

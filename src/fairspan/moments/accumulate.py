@@ -126,7 +126,7 @@ class MomentsFold:
         return None if found is None else found[0]
 
     def _check_labels(self, rows: ArrayRows) -> None:
-        """The same check with the number of groups, which is looked at only where it may matter."""
+        """The same check with the number of groups, only if it may matter."""
         most = MOST_AT_ONCE
         if self.limit.max_memory or bytes_of_moments(most, rows.n_features) > _WORTH_A_LOOK:
             assert rows.labels is not None

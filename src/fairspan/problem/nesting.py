@@ -1,4 +1,4 @@
-"""Nested components: each is the answer of one dimension in what is left beside those before it.
+"""Nested components: each is optimal for one dimension in the complement of those before it.
 
 v_r minimises the criterion over the unit vectors that are orthogonal to V = (v_1 .. v_(r-1)), where
 the second moments are P S_g P, P = I - VV': for the largest loss, max_g (lambda_1(P S_g P) -

@@ -23,7 +23,7 @@ class LeastSquares:
     Attributes
     ----------
     target : str or int
-        The column that is explained, as it was named.
+        The column that is explained, with the name that was passed.
     feature_names : tuple of p-1 str, or None
         The other columns, in the order of the moments.
     coefficients : (p-1,) array

@@ -1,4 +1,4 @@
-"""Where results may be written: looked at before anything slow begins."""
+"""Where results may be written, checked before anything slow begins."""
 
 from pathlib import Path
 

@@ -39,8 +39,9 @@ class Folds:
     """Which fold each row is in: by its position, or by the cluster that it belongs to.
 
     Of every `n_folds` consecutive rows one is in each fold, in an order that is drawn again each
-    time. Where nobody knows how many rows the parts before hold (CSV files, Spark, most Dask data
-    frames), rows are counted within their part, so that the number of processes does not matter.
+    time. If the numbers of rows in the parts before are not known (CSV files, Spark, most Dask
+    data frames), rows are counted within their part, so that the number of processes does not
+    matter.
 
     Attributes
     ----------

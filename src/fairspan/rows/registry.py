@@ -30,7 +30,7 @@ from fairspan.typing import FloatArray
 def opener_of(X: Any) -> RowOpener:
     """The first kind of data that takes an object: built-in kinds, then those of other packages.
 
-    What nobody takes is given to the files or to numpy, which say what is wrong with it.
+    Data that no source takes are passed to the files or to numpy, whose errors say what is wrong.
     """
     if type(X) is np.ndarray:  # known at once
         return Arrays()

@@ -1,6 +1,6 @@
 """Nested components: one step after the other, and its price for each number of dimensions.
 
-A step is the problem of one component in what is left beside those before it
+A step is the problem of one component in the complement of those before it
 (:mod:`fairspan.problem.nesting`), solved and proven as any other. The first d components are then
 held against the best d components that are chosen together.
 """

@@ -204,10 +204,10 @@ def _blocks(rows: DeviceRows, own: slice, part: OwnRows) -> Iterator[tuple[Any, 
 class _Group:
     """Moments of one group so far.
 
-    The mean is a point, at first the group's first row, plus what is missing to it, so that a large
-    common offset costs no digits. Each block is centred on the mean so far: what is left of its own
-    mean is small, and is taken out of the products rather than out of the rows, which saves a pass
-    over them.
+    The mean is a point, at first the group's first row, plus what is missing to it, so that a
+    large common offset costs no digits. Each block is centred on the mean so far: the remaining
+    mean is small, and is subtracted from the products rather than out of the rows, which saves a
+    pass over them.
     """
 
     def __init__(self, place: Place, strips: int, pilot: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a criterion is, and what it says of itself, so that nobody needs to ask which one it is."""
+"""The protocol of criteria, whose members make checks of the type unnecessary."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 

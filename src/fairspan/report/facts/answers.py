@@ -43,7 +43,7 @@ class ReportSettings:
     criteria : tuple of Criterion
         All but ordinary PCA, the main one first.
     are_chosen : bool
-        Whether somebody chose what the main criterion is compared with.
+        Whether the compared criteria were chosen by the user.
     n_components : int, float or None
         d; or the share of every group's variance that the main criterion is to keep, 0.9 for None.
     center : {"global", "group", "none"}

@@ -69,7 +69,7 @@ def facts_of(
     asked : ReportSettings
     origin : Origin
     models : sequence of Audited
-        Models that somebody brought.
+        Models of the user.
     test : RowSource, PartedRows or None
         Held-out rows that judge these models; None for the rows of the report.
     max_memory : int, optional

@@ -44,7 +44,7 @@ def downstream_facts(
     answers : Answers
     asked : ReportSettings
     given : sequence of Audited
-        Models that somebody brought; those whose settings are known are fitted again.
+        Models of the user; those whose settings are known are fitted again.
     level : float
         Level of the intervals.
     """

@@ -1,4 +1,4 @@
-"""Facts of models that somebody brings, judged on the rows of the page or on held-out ones."""
+"""Facts of the user's models, audited on the rows of the page or on held-out ones."""
 
 from collections.abc import Sequence
 from dataclasses import replace

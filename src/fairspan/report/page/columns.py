@@ -66,7 +66,7 @@ class Table:
     chosen : int or None
         The row that stands out.
     faint : tuple of int
-        Rows that tell nothing.
+        Rows without information.
     """
 
     caption: str
@@ -170,7 +170,7 @@ def chosen_of(models: Sequence[Facts]) -> int:
 
 
 def title_of(model: Facts) -> str:
-    """The model's name, and its parameters where the name does not tell them."""
+    """The model's name, and its parameters if the name does not contain them."""
     told = settings(model["parameters"])
     name = spoken(model["name"])
     return name if not told or "(" in name else f"{name} ({told})"

@@ -1,4 +1,4 @@
-"""The tables of models that somebody brought, and of what a classifier makes of reduced rows."""
+"""The tables of the user's models, and of a classifier on reduced rows."""
 
 from __future__ import annotations
 
