@@ -1,6 +1,6 @@
 """
 A requested share of variance is kept for every group
-=============================================================
+=====================================================
 
 PCA's usual rule, to keep 90 % of the variance, counts everyone together and can leave a group
 below. With a share as `n_components`, the smallest dimension is found that keeps it for each group.

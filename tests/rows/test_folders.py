@@ -142,7 +142,7 @@ def test_labels_of_another_type_in_one_file_are_named(tmp_path):
 def test_files_that_are_passed_over_are_named(tmp_path):
     write(tmp_path, "1.parquet", x=[1.0], g=["a"])
     write(tmp_path, "2.parquet", x=[1.0], g=["b"]).rename(tmp_path / "2")
-    with pytest.warns(FairspanWarning, match="are skipped: '2'"):
+    with pytest.warns(FairspanWarning, match="skipped: '2'"):
         FileRows.open(tmp_path, groups=["g"])
 
 
