@@ -7,7 +7,7 @@ from typing import Any
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, running_out_told
 from fairspan.estimator.fit import Fit, Settings, fit_of
 from fairspan.formatting.names import spoken
-from fairspan.linalg.threads import threads_of
+from fairspan.linalg.threads import threads_for
 from fairspan.moments.center import Center
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion, declares
@@ -29,7 +29,6 @@ from fairspan.solvers.projected.growing_subspace import GrowingSubspace
 
 
 @running_out_told()
-@threads_of(None)  # only the largest steps should use threads; they say so themselves
 def fit_subspace(
     moments: Moments,
     n_components: int | float,
@@ -104,14 +103,14 @@ def fit_subspace(
     if nested:
         check_nested(chosen, hide, allow_extra=bool(allow_extra))
     settings = Settings(chosen, hide, center, divisor, bool(allow_extra), tol, bool(nested))
-    unit = unit_for(moments, center, divisor)
-    posed = settings.posed(moments, n_components, unit)
-    task = Task(posed, solve_with, tol, random_state)
-    with Stage(f"fitting {spoken(chosen.name)}"):
-        found = _solved(task, nested=bool(nested))
-    if unit != 1:
-        found = [_in_unit(each, settings.posed(moments, n_components, 1.0), unit) for each in found]
-    return fit_of(found[-1], moments, settings, posed.coordinates, found[:-1])
+    with threads_for(moments.n_features), Stage(f"fitting {spoken(chosen.name)}"):
+        unit = unit_for(moments, center, divisor)
+        posed = settings.posed(moments, n_components, unit)
+        found = _solved(Task(posed, solve_with, tol, random_state), nested=bool(nested))
+        if unit != 1:
+            plain = settings.posed(moments, n_components, 1.0)
+            found = [_in_unit(each, plain, unit) for each in found]
+        return fit_of(found[-1], moments, settings, posed.coordinates, found[:-1])
 
 
 def _solved(task: Task, *, nested: bool) -> list[Solved]:

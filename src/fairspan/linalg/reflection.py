@@ -6,6 +6,9 @@ import numpy as np
 
 from fairspan.typing import FloatArray
 
+# Rows of a matrix that stay in the processor's cache while they are worked on.
+_ROWS = 64
+
 
 @dataclass(frozen=True, eq=False)
 class Reflection:
@@ -51,13 +54,15 @@ class Reflection:
         """Q'MQ of each of (k, p, p) symmetric matrices, for Q the basis beside the directions."""
         k, p, r = len(matrices), *self.reflected.shape
         found = np.empty((k, p - r, p - r))
-        # New memory takes longer than the arithmetic, so there is none for each term.
         for matrix, own in zip(matrices, found, strict=True):
             image = matrix @ self.reflected
             half = image - self.scaled @ (self.reflected.T @ image) / 2
-            moved = self.scaled[r:] @ half[r:].T
-            np.subtract(matrix[r:, r:], moved, out=own)
-            own -= moved.T
+            left = np.hstack([self.scaled[r:], half[r:]])
+            right = np.hstack([half[r:], self.scaled[r:]]).T
+            # A few rows at a time: large products that are subtracted at once take longer.
+            for start in range(0, p - r, _ROWS):
+                rows = slice(start, start + _ROWS)
+                np.subtract(matrix[r:, r:][rows], left[rows] @ right, out=own[rows])
         return found
 
     def terms(self, matrix: FloatArray) -> float:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
+from scipy.linalg import blas
 
 from fairspan.errors import Incompatible
 from fairspan.linalg import Reflection
@@ -121,9 +122,10 @@ class Posed:
             shift = 0.0 if moves is None else moves * common
             moved = full.dense.offset_rounding
             # Not from the second moments: means that lie far apart would leave their rounding.
-            within = within if limit is None else within.copy()
+            within = np.ascontiguousarray(within) if limit is None else within.copy()
             for matrix, offset in zip(within, self.offsets @ directions, strict=True):
-                matrix += np.outer(offset, offset)
+                # In place, as the matrix is in C order: a product of its own would take longer.
+                blas.dger(1.0, offset, offset, a=matrix.T, overwrite_a=1)
             second = DenseSecondMoments(
                 within,
                 outside - common,
