@@ -13,12 +13,15 @@ from fairspan.drawing.error_curves import ErrorCurvePicture
 from fairspan.drawing.expected_losses import ExpectedLossPicture
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.group_losses import GroupLossPicture
+from fairspan.drawing.layout import grid
 from fairspan.formatting.names import called, spoken
 from fairspan.formatting.numbers import interval, number, percent
 from fairspan.report.page.inline_figures import Drawn, Point, draw
 from fairspan.report.page.lookups import Facts, has_estimates, main_of, plain_of
 from fairspan.typing import FloatArray
 
+# Panels side by side that a telephone has room for.
+_SIDE_BY_SIDE = 2
 # Groups that a figure shows; the tables have all.
 _MOST_GROUPS = 12
 
@@ -144,7 +147,8 @@ def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
         )
     alternative = f"Largest loss of a group under PCA and {name}: {'; '.join(told)}."
     points = [_on_curves(point, drawn) for point in steps["points"]] if with_marks else []
-    return draw(picture, "d", caption, alternative, points, steps["start"])
+    fits = grid(len(drawn))[1] <= _SIDE_BY_SIDE
+    return draw(picture, "d", caption, alternative, points, steps["start"], is_narrow=fits)
 
 
 def _expected_by_dimension(facts: Facts, drawn: Sequence[int]) -> dict[str, Any]:
