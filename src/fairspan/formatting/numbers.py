@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from math import floor, log10
 
-_MINUS, _TIMES, _DASH, _FIXED_SPACE, _THIN_SPACE = "\u2212", "\u00d7", "\u2013", "\u00a0", "\u202f"
+_MINUS, _TIMES, _DASH, _FIXED_SPACE = "\u2212", "\u00d7", "\u2013", "\u00a0"
 _DIGITS, _RAISED = (
     "-0123456789",
     "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079",
@@ -20,7 +20,6 @@ _IN_ASCII = (
     ("<", "less than"),
     (_MINUS, "-"),
     (_DASH, "-"),
-    (_THIN_SPACE, ","),
     (_FIXED_SPACE, " "),
 )
 # Shares below these are rounding, and would be shown as none.
@@ -155,10 +154,10 @@ def whole(value: int) -> str:
 
     Examples
     --------
-    >>> whole(1234567).split(), whole(12)
-    (['1', '234', '567'], '12')
+    >>> whole(1234567), whole(12)
+    ('1,234,567', '12')
     """
-    return f"{value:,}".replace(",", _THIN_SPACE)
+    return f"{value:,}"
 
 
 def count(value: int, one: str, many: str = "") -> str:
