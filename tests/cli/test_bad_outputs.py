@@ -1,9 +1,11 @@
 import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from cli.command_lines import FIT, LIMITED, MOMENTS, REPORT, TRANSFORM, WRITING, replacing
+from cli.command_lines import AUDIT, FIT, LIMITED, MOMENTS, REPORT, TRANSFORM, WRITING, replacing
 
 
 @WRITING
@@ -56,6 +58,30 @@ def test_outputs_of_transform(refused):
     message = refused(*TRANSFORM, out="out.xlsx")
     assert all(word in message for word in ["'.xlsx'", ".csv, .parquet", "endings"]), message
     assert "both write to standard output" in refused(*replacing(TRANSFORM, out="-"), "--json")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pipe whose reader can leave")
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (("--help",), 0),
+        (AUDIT, 0),
+        ((*AUDIT, "--json"), 0),
+        (("audit", "{data}", "--group", "nothing", "--json"), 2),
+        (replacing(TRANSFORM, out="-"), 0),
+        (("transform", "{model}", "--as", "sql"), 0),
+    ],
+)
+def test_a_reader_who_leaves_is_no_failure(data, model, command, status):
+    words = [str(word) for word in replacing(command, data=data, model=model)]
+    program = [Path(sys.executable).with_name("fairspan"), *words]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as unread:
+        done = subprocess.run(program, stdout=unread, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Broken pipe" not in done.stderr
 
 
 @pytest.mark.long
