@@ -22,6 +22,7 @@ from fairspan.formatting.numbers import count, in_ascii, percent
 from fairspan.moments.folds import fold_moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
+from fairspan.rows.encoding import categories_in
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.protocol import Rows, RowSource
@@ -206,7 +207,14 @@ def verified_model(model: Path, data: Path | str, reading: Reading) -> Verificat
     subspace = FairSubspace.load(model)
     table, names = open_input(data, reading), subspace.feature_names
     if names is not None and table.source is not None:
-        missing = sorted(set(names) - set(table.source.feature_names or ()))
+        available = table.source.feature_names or ()
+        # A model's indicators, where the table has the categories themselves.
+        encoded = {
+            f"{column}={category}"
+            for column, categories in categories_in(names, available)
+            for category in categories
+        }
+        missing = sorted(set(names) - encoded - set(available))
         if missing:
             return not_verified(f"The data lack the model's feature {missing[0]!r}.")
         table = table.selected(names)

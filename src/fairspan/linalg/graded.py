@@ -176,9 +176,7 @@ def root_mean_squares(matrices: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(np.maximum(np.einsum("gii->gi", matrices), 0.0)))
 
 
-def rounding_of_errors(
-    spreads: FloatArray, errors: FloatArray, lengths: FloatArray
-) -> FloatArray:
+def rounding_of_errors(spreads: FloatArray, errors: FloatArray, lengths: FloatArray) -> FloatArray:
     """By how much rounding may have moved tr(E'S_gE), E = I - VV', of each group.
 
     Parameters
