@@ -3,6 +3,7 @@
 Everything slow is imported inside the commands, so that help and usage errors come at once.
 """
 
+import errno
 import io
 import json
 import os
@@ -17,7 +18,7 @@ import click
 from fairspan.cli.commands import audit, demo, fit, report, verify
 from fairspan.cli.file_commands import merge, moments, transform
 from fairspan.cli.terminal import JSON_VERSION, complain
-from fairspan.errors import FairspanError
+from fairspan.errors import FairspanError, InvalidParameter
 from fairspan.progress.showing import show_progress
 from fairspan.version import __version__
 
@@ -38,6 +39,14 @@ def _read_or_not() -> Iterator[None]:
         # What is left in the buffer would be written, and complained of, when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise click.exceptions.Exit(0) from error
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        raise InvalidParameter(
+            f"standard output cannot be written ({error.strerror})",
+            "Allowed: a place with room for all of it",
+            "Make room, or name another place",
+        ) from error
 
 
 class _Commands(click.Group):

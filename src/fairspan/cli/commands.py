@@ -167,7 +167,7 @@ def fit(
     from fairspan.storage import writing
 
     refuse_overwriting(model, data)
-    refuse_text(model, "A model is")
+    refuse_text(model, "a model is")
     if not force:
         refuse_replacing(model, n_components, center, standardize, fitting)
     options.refuse_without_folds(folds, clusters)
@@ -250,7 +250,7 @@ def report(
     options.refuse_columns_of_models(models, reading)
     if page is not None:
         refuse_overwriting(page, data, *models, *([] if test is None else [test]))
-        refuse_text(page, "A page is", ".html", ".htm")
+        refuse_text(page, "a page is", ".html", ".htm")
     from fairspan.cli import inputs, output, reporting
 
     settings["scale"] = settings.pop("standardize")

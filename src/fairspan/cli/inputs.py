@@ -15,7 +15,7 @@ from fairspan.auditing.models import Audited, audited_pca, models_of
 from fairspan.certificates.verification import Verification, not_verified, verify
 from fairspan.cli.progress import telling
 from fairspan.cli.reading import Reading
-from fairspan.cli.table_options import check_numeric
+from fairspan.cli.text_columns import check_numeric
 from fairspan.errors import Incompatible, InvalidInput
 from fairspan.estimator.fitting import check_dimension, dimension_keeping
 from fairspan.formatting.numbers import count, in_ascii, percent

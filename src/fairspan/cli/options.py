@@ -95,7 +95,7 @@ _READING = (
     click.option(
         "--label",
         metavar="COL",
-        help="Column of y, the class of each row, for restrictions that hold in each class.",
+        help="Column of y, the class of each row; it is no feature.",
     ),
     click.option(
         "--features",

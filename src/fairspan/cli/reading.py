@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from fairspan.cli.table_options import csv_format, prepared
+from fairspan.cli.table_options import csv_format
+from fairspan.cli.text_columns import prepared
 
 if TYPE_CHECKING:
     from fairspan.rows.engines import Engine

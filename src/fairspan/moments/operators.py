@@ -65,7 +65,7 @@ class SecondMoments(Protocol):
         """tr S_g - c_g(V), what the subspace loses of each group, shape (k,)."""
 
     def roundings_left(self, basis: FloatArray) -> tuple[FloatArray, float]:
-        """What the rounding of errors is worked out from, by products with few columns.
+        """What the rounding of errors follows from, by products with few columns.
 
         Returns
         -------
@@ -78,7 +78,7 @@ class SecondMoments(Protocol):
         soft, off = softened(basis), self.offset_rounding
         sizes = np.einsum("ij,ij->i", soft, soft)
         kept = np.flatnonzero(sizes > _MOSTLY_KEPT)
-        # Of features that are nearly kept, little is left: of these alone E is worked out.
+        # Of features that are nearly kept, little is left: E is computed for these alone.
         rows = soft[kept] @ -soft.T
         rows[np.arange(len(kept)), kept] += 1.0
         squares = 1 - 2 * sizes + ((soft @ (soft.T @ soft)) * soft).sum(axis=1)
@@ -193,7 +193,7 @@ class DenseSecondMoments:
         return np.asarray(left)
 
     def roundings_left(self, basis: FloatArray) -> tuple[FloatArray, float]:
-        """What the rounding of errors is worked out from, by products with few columns.
+        """What the rounding of errors follows from, by products with few columns.
 
         Returns
         -------
@@ -206,7 +206,7 @@ class DenseSecondMoments:
         soft, off = softened(basis), self.offset_rounding
         sizes = np.einsum("ij,ij->i", soft, soft)
         kept = np.flatnonzero(sizes > _MOSTLY_KEPT)
-        # Of features that are nearly kept, little is left: of these alone E is worked out.
+        # Of features that are nearly kept, little is left: E is computed for these alone.
         rows = soft[kept] @ -soft.T
         rows[np.arange(len(kept)), kept] += 1.0
         squares = 1 - 2 * sizes + ((soft @ (soft.T @ soft)) * soft).sum(axis=1)

@@ -18,6 +18,8 @@ _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timede
 _ALLOWED = "Allowed: numbers and truth values"
 # Whole numbers up to here are float64 without rounding.
 _LARGEST_WHOLE = 2**53
+# How like a name has to be to be meant by another: 'nope' is not 'income'.
+_CLOSE = 0.7
 _ENCODE = "Leave out or encode these columns, for example with sklearn's OneHotEncoder"
 
 
@@ -231,7 +233,7 @@ def check_columns(names: Sequence[Any], columns: Sequence[Any]) -> None:
     """
     missing = [name for name in names if name not in columns]
     if missing:
-        close = get_close_matches(str(missing[0]), map(str, columns), n=1)
+        close = get_close_matches(str(missing[0]), map(str, columns), n=1, cutoff=_CLOSE)
         raise InvalidInput(
             f"X has no column {listed(missing)}",
             f"Its columns are {listed(columns)}",
