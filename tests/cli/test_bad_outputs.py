@@ -10,7 +10,6 @@ import fairspan as fs
 from cli.command_lines import AUDIT, FIT, LIMITED, MOMENTS, REPORT, TRANSFORM, WRITING, replacing
 from fairspan.errors import InvalidParameter
 
-
 FULL = Path("/dev/full")
 
 
