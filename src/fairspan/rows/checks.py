@@ -60,7 +60,7 @@ def row_block(
         values = checked_values(values, first_row, feature_names)
         return RowBlock(first_row, values, labels, weights, beside=beside)
     values = converted(values)
-    missing = np.isnan(values).any(axis=1)
+    missing = np.asarray(np.isnan(values).any(axis=1))
     if labels is not None:
         missing |= labels.missing
     n_dropped = int(missing.sum())
