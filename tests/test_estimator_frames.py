@@ -141,8 +141,8 @@ def test_other_widths_are_refused_as_scikit_learn_does(plain):
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([[1.0, np.nan, 2.0]], "NaN, first in row 0, column 1"),
-        (np.array([[1.0, np.inf, 2.0]], dtype=np.float32), "infinity, first in row 0"),
+        ([[1.0, np.nan, 2.0]], r"NaN, first in row 1 \(index 0\), column 2 \(index 1\)"),
+        (np.array([[1.0, np.inf, 2.0]], dtype=np.float32), "infinity, first in row 1 "),
         (np.ma.masked_equal([[1.0, 2.0, 3.0]], 2.0), "masked"),
         (ROWS.X[0], "1 dimension"),
         ([["a", "b", "c"]], "text"),
@@ -156,5 +156,5 @@ def test_unusable_rows_are_refused_at_transform_too(plain, rows, words):
 
 def test_missing_cells_of_a_frame_are_refused_at_transform_too():
     model = FairPCA(2).fit(pd.DataFrame(FEATURES), sensitive_features=SEX)
-    with pytest.raises(InvalidInput, match="NaN, first in row 1, column 'y'"):
+    with pytest.raises(InvalidInput, match=r"NaN, first in row 2 \(index 1\), column 'y'"):
         model.transform(pd.DataFrame(FEATURES).mask(lambda frame: frame == frame["y"][1]))

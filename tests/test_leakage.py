@@ -181,7 +181,11 @@ REFUSED = {
     "columns": ((Z, G, Z[:, :1], G), InvalidInput, "Z_train has 2 columns, Z_test 1"),
     "NaN": ((Z * np.nan, G, Z, G), InvalidInput, "contains NaN"),
     "one dimension": ((Z[:, 0], G, Z, G), InvalidInput, "1 dimension"),
-    "missing label": ((Z, ["a", None, "b", "b"], Z, G), InvalidInput, "row 1 is missing"),
+    "missing label": (
+        (Z, ["a", None, "b", "b"], Z, G),
+        InvalidInput,
+        "row 2 ",
+    ),
     "missing column": (
         (pd.DataFrame(Z, columns=["u", "v"]), G, pd.DataFrame(Z, columns=["u", "w"]), G),
         InvalidInput,

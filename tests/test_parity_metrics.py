@@ -182,6 +182,8 @@ def test_groups_that_agree_are_at_distance_zero():
 
 def test_below_epsilon_for_the_estimate_and_for_the_upper_end():
     parity = metrics.statistical_parity(LABELS, SEX, epsilon=0.5)
+    with pytest.raises(InvalidParameter, match=r"epsilon is 1\.5"):
+        parity.is_below(1.5)
     assert parity.low < parity.largest < parity.high < 0.5
     assert parity.is_below()
     assert parity.is_below(upper_end=True)
@@ -269,19 +271,23 @@ REFUSED = {
     "one group": ((FEW, ["a"] * 4, "a"), InvalidInput, "one group, 'a'"),
     "too few groups": ((FEW, GROUPS[:3], "a"), InvalidInput, "4 rows in labels, 3 in sens"),
     "no positive": ((["y", "n", "y", "n"], GROUPS, "a"), InvalidInput, r"positive is 1.*'n', 'y'"),
-    "missing label": (([0, 1, None, 0], GROUPS, "a"), InvalidInput, "no outcome in row 2"),
-    "NaN": ((np.array([0, 1, np.nan, 0]), GROUPS, "a"), InvalidInput, "no outcome in row 2"),
+    "missing label": (([0, 1, None, 0], GROUPS, "a"), InvalidInput, "no outcome in row 3 "),
+    "NaN": ((np.array([0, 1, np.nan, 0]), GROUPS, "a"), InvalidInput, "no outcome in row 3 "),
     "missing text": (
         (pd.Series(["y", None, "y", "n"]), GROUPS, "a", "y"),
         InvalidInput,
-        "no outcome in row 1",
+        "no outcome in row 2 ",
     ),
     "missing integer": (
         (pd.Series([0, 1, None, 0], dtype="Int64"), GROUPS, "a"),
         InvalidInput,
-        "no outcome in row 2",
+        "no outcome in row 3 ",
     ),
-    "missing group": ((FEW, ["a", None, "b", "a"], "a"), InvalidInput, "row 1 is missing"),
+    "missing group": (
+        (FEW, ["a", None, "b", "a"], "a"),
+        InvalidInput,
+        "row 2 ",
+    ),
     "mixed": (([0, "y", 1, 0], GROUPS, "a"), InvalidInput, "text with numbers"),
     "scores": ((np.zeros((4, 2)), GROUPS, "a"), InvalidInput, r"shape \(4, 2\)"),
     "two columns": ((pd.DataFrame({"a": FEW, "b": FEW}), GROUPS, "a"), InvalidInput, r"\(4, 2\)"),

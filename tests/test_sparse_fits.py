@@ -365,7 +365,9 @@ def test_rows_that_cannot_be_reduced():
             refused(narrow)
     X[3, 2] = np.nan
     for refused in (fair.transform, fair.score_samples):
-        with pytest.raises(InvalidInput, match="NaN, first in row 3, column 2"):
+        with pytest.raises(
+            InvalidInput, match=r"NaN, first in row 4 \(index 3\), column 3 \(index 2\)"
+        ):
             refused(scipy.sparse.csr_array(X))
 
 

@@ -459,10 +459,10 @@ def test_rows_that_cannot_be_fitted():
     for value, what in ((np.nan, "NaN"), (np.inf, "infinity")):
         broken = X.copy()
         broken[3, 7] = value
-        with pytest.raises(InvalidInput, match=f"{what}, first in row 3, column 7"):
+        with pytest.raises(InvalidInput, match=f"{what}, first in row 4 "):
             fair.fit(broken, sensitive_features=labels)
         weights[3] = 0.0
-        with pytest.raises(InvalidInput, match=f"{what}, first in row 3, column 7"):
+        with pytest.raises(InvalidInput, match=f"{what}, first in row 4 "):
             fair.fit(broken, sensitive_features=labels, sample_weight=weights)
     for scale in (False, True):
         with pytest.raises(InvalidInput, match="overflow"):

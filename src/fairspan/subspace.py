@@ -19,7 +19,7 @@ from fairspan.rows.checks import check_width
 from fairspan.rows.frames import feature_values, precision_of
 from fairspan.rows.registry import restored_there, transformed_there
 from fairspan.soft_projection import check_orthonormal, is_soft, soft_dimension
-from fairspan.storage import write_whole
+from fairspan.storage import check_name, write_whole
 from fairspan.stored_subspace import read_subspace, write_subspace
 from fairspan.typing import FloatArray
 
@@ -317,7 +317,13 @@ class FairSubspace:
         """Write to exactly the name given: npz arrays with a JSON header, no pickle.
 
         The file appears only when it is complete.
+
+        Raises
+        ------
+        InvalidParameter
+            The name is that of another kind of file, such as a table, or cannot be written.
         """
+        check_name(path, "a model is")
         write_subspace(path, vars(self))
 
     @classmethod

@@ -125,7 +125,7 @@ def test_what_cannot_be_controlled_for_is_refused(tmp_path):
         fs.audit(MODEL, str(tmp_path), "team", control_features="site")
     with pytest.raises(InvalidInput, match="control_features was given with moments"):
         fs.audit(MODEL, moments=fs.GroupMoments.from_rows(X, TEAM), control_features=SITE)
-    with pytest.raises(InvalidInput, match="no value in row 0"):
+    with pytest.raises(InvalidInput, match=r"no value in row 1 \(index 0\)"):
         fs.audit(MODEL, X, TEAM, control_features=[None, *SITE[1:]])
     with pytest.raises(InvalidParameter, match="method is 'between'"):
         fs.audit(MODEL, X, TEAM, folds=None).difference("between")

@@ -1,9 +1,16 @@
 import os
+import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from cli.command_lines import FIT, LIMITED, MOMENTS, REPORT, TRANSFORM, WRITING, replacing
+import fairspan as fs
+from cli.command_lines import AUDIT, FIT, LIMITED, MOMENTS, REPORT, TRANSFORM, WRITING, replacing
+from fairspan.errors import InvalidParameter
+
+FULL = Path("/dev/full")
 
 
 @WRITING
@@ -46,6 +53,32 @@ def test_model_and_data_that_are_swapped(refused):
     assert "the model comes first, as in fairspan transform" in message
 
 
+def test_results_in_python_are_named_as_what_they_are(tmp_path, model):
+    subspace = fs.FairSubspace.load(model)
+    X, groups = np.random.default_rng(0).normal(size=(40, 3)), ["a", "b"] * 20
+    moments = fs.GroupMoments.from_rows(X, groups)
+    for name, save in (
+        ("m.csv", subspace.save),
+        ("m.json", moments.save),
+        ("m.pdf", lambda path: fs.write_report(path, X, groups)),
+    ):
+        with pytest.raises(InvalidParameter, match=f"{name} is named as"):
+            save(tmp_path / name)
+        assert not (tmp_path / name).exists()
+
+
+def test_a_query_reads_no_rows(refused):
+    query = ("transform", "{model}", "--as", "sql")
+    for words in (["--keep", "limit"], ["--on-missing", "drop"], ["--decimal", ","]):
+        assert f"reads no rows: no {words[0]}" in refused(*query, *words)
+
+
+def test_names_that_are_nearly_right(refused):
+    assert "Did you mean 'minimax_loss'?" in refused(*FIT, "--criterion", "minimax_los")
+    assert "Did you mean 'dual_newton'?" in refused(*FIT, "--solver", "dual-newton")
+    assert "closest" not in refused(*TRANSFORM, "--keep", "nope")
+
+
 def test_a_group_that_is_named_twice(refused):
     message = refused("audit", "{data}", "--group", "age", "--group", "age")
     assert "'age' is given twice; name each column once" in message
@@ -56,6 +89,37 @@ def test_outputs_of_transform(refused):
     message = refused(*TRANSFORM, out="out.xlsx")
     assert all(word in message for word in ["'.xlsx'", ".csv, .parquet", "endings"]), message
     assert "both write to standard output" in refused(*replacing(TRANSFORM, out="-"), "--json")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pipe whose reader can leave")
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (("--help",), 0),
+        (AUDIT, 0),
+        (("audit", "{data}", "--group", "nothing", "--json"), 2),
+    ],
+)
+def test_a_reader_who_leaves_is_no_failure(data, model, command, status):
+    words = [str(word) for word in replacing(command, data=data, model=model)]
+    program = [Path(sys.executable).with_name("fairspan"), *words]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as unread:
+        done = subprocess.run(program, stdout=unread, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Broken pipe" not in done.stderr
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs a device that is full")
+def test_a_full_standard_output(data):
+    program = [Path(sys.executable).with_name("fairspan"), *replacing(AUDIT, data=data)]
+    with FULL.open("w", encoding="utf-8") as full:
+        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "standard output cannot be written (No space left on device)" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.long

@@ -12,10 +12,10 @@ from cli.command_lines import AUDIT, BOTH, TRANSFORM, replacing
     [
         ({"height": "tall"}, ["text, such as 'tall' in row 1 of 'height'", "--one-hot"]),
         ({"height": pd.Timestamp("2020-01-01")}, ["no numbers", "'height'"]),
-        ({"height": np.nan}, ["NaN, first in row 0", "'height'"]),
+        ({"height": np.nan}, ["NaN, first in row 1 (index 0)", "'height'"]),
         ({"height": None}, ["'height'"]),
         ({"age": "old"}, ["of one group ('old')", "two groups or more"]),
-        ({"age": pd.Timestamp("2020-01-01")}, ["The group label in row 0"]),
+        ({"age": pd.Timestamp("2020-01-01")}, ["The group label in row 1 (index 0)"]),
     ],
 )
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -24,7 +24,7 @@ def test_whole_columns(refused, table, features, tmp_path, command, changed, wor
     path = tmp_path / f"bad.{ending}"
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
     message = refused(*command, data=path)
-    if ending == "csv" and "row 0" in words[0] and "age" in changed:
+    if ending == "csv" and "index 0" in words[0] and "age" in changed:
         words = ["of one group ('2020-01-01')"]  # a CSV has no types: its labels are text
     assert all(word in message for word in words), message
 
@@ -33,10 +33,10 @@ def test_whole_columns(refused, table, features, tmp_path, command, changed, wor
 @pytest.mark.parametrize(
     ("column", "cell", "words"),
     [
-        ("height", np.nan, ["NaN, first in row 200", "'height'", "Fill in these"]),
-        ("height", np.inf, ["infinity, first in row 200", "'height'"]),
-        ("height", -np.inf, ["infinity, first in row 200", "'height'"]),
-        ("age", None, ["group label in row 200 is missing", "Drop these rows"]),
+        ("height", np.nan, ["NaN, first in row 201 (index 200)", "'height'", "Fill in these"]),
+        ("height", np.inf, ["infinity, first in row 201 (index 200)", "'height'"]),
+        ("height", -np.inf, ["infinity, first in row 201 (index 200)", "'height'"]),
+        ("age", None, ["group label in row 201 (index 200) is missing", "Leave these rows out"]),
     ],
 )
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
@@ -77,7 +77,7 @@ def test_a_bad_first_row_in_transform(refused, table, tmp_path, out):
     table.loc[3, "height"] = np.nan
     table.to_csv(tmp_path / "bad.csv", index=False)
     message = refused(*replacing(TRANSFORM, out=out), data=tmp_path / "bad.csv")
-    assert "NaN, first in row 3, column 'height'" in message
+    assert "NaN, first in row 4 (index 3), column 'height'" in message
 
 
 @pytest.mark.parametrize("out", ["out.csv", "out.parquet", "out.arrow"])
@@ -91,4 +91,4 @@ def test_a_bad_last_row_in_transform_takes_the_output_back(
     path = tmp_path / f"late.{ending}"
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
     message = refused(*TRANSFORM, data=path, out=out)
-    assert "NaN, first in row 70000, column 'height'" in message
+    assert "NaN, first in row 70001 (index 70000), column 'height'" in message

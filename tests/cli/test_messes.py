@@ -51,6 +51,7 @@ TEN = [f"x{i}" for i in range(10)]
 POINT = CLEAN[["height", "weight"]].astype(str)
 COMMAS = CLEAN.assign(**{name: POINT[name].str.replace(".", ",") for name in POINT})
 MIXED = CLEAN.assign(height=POINT["height"].str.replace(".", ","))
+PARQUET = CLEAN.to_parquet()
 UMLAUTS = CLEAN.assign(sex=CLEAN["sex"].map({"f": "Frau", "m": "Männer"}))
 DAY = pd.Timestamp("2024-02-29")
 FILLED = CLEAN[FEATURES].assign(
@@ -167,6 +168,31 @@ REFUSED = {
         [],
         ["'height'", "in row 1", "--decimal ,"],
     ),
+    "decimal commas beside text": (
+        COMMAS.assign(job=JOB)[["job", *COMMAS]].to_csv(index=False, sep=";"),
+        [],
+        ["'height'", "in row 1", "--decimal ,"],
+    ),
+    "decimal commas, left out as if they were text": (
+        COMMAS.to_csv(index=False, sep=";"),
+        ["--numeric-only"],
+        ["numbers with decimal commas", "'height'", "--decimal ,", "--exclude"],
+    ),
+    "decimal commas, encoded as if they were text": (
+        COMMAS.to_csv(index=False, sep=";"),
+        ["--one-hot"],
+        ["numbers with decimal commas", "--decimal ,"],
+    ),
+    "thousands between commas": (
+        changed("height", 3, "1,170"),
+        [],
+        ["'1,170' in row 4", "without commas between thousands"],
+    ),
+    "decimal commas between commas": (
+        changed("height", 3, "170,5"),
+        [],
+        ["'170,5' in row 4", "with a decimal point"],
+    ),
     "two decimal marks": (
         MIXED.to_csv(index=False, sep=";"),
         ["--decimal", ","],
@@ -177,9 +203,9 @@ REFUSED = {
     "question marks": (changed("height", 3, "?"), [], ["'?' in row 4", "--on-missing"]),
     "a dash for nothing": (changed("height", 3, "-"), [], ["'-' in row 4", "--on-missing"]),
     "hexadecimal": (changed("age", 3, "0xff"), ["--exclude", "height"], ["'age'"]),
-    "an empty cell": (changed("height", 3, ""), [], ["NaN", "row 3", "'height'", "--on-missing"]),
-    "a missing group": (changed("sex", 3, ""), [], ["group label in row 3 is missing"]),
-    "infinity": (changed("height", 3, "inf"), [], ["infinity", "row 3", "'height'"]),
+    "an empty cell": (changed("height", 3, ""), [], ["NaN", "row 4", "'height'", "--on-missing"]),
+    "a missing group": (changed("sex", 3, ""), [], ["group label in row 4", "--on-missing drop"]),
+    "infinity": (changed("height", 3, "inf"), [], ["infinity", "row 4", "'height'"]),
     "beyond double precision": (changed("height", 3, "1e400"), [], ["infinity", "'height'"]),
     "one group": (CLEAN.assign(sex="f").to_csv(index=False), [], ["one group", "ordinary PCA"]),
     "no such group": (text(), ["--group", "gender"], ["'gender'", "columns are"]),
@@ -190,6 +216,16 @@ REFUSED = {
         "id,x,sex\n" + "".join(f"n{i},{i % 7},{'fm'[i % 2]}\n" for i in range(1500)),
         ["--one-hot"],
         ["'id'", "1,000 different texts", "--exclude"],
+    ),
+    "few names, encoded": (
+        with_column("id", [f"n{i}" for i in range(N)]),
+        ["--one-hot"],
+        ["'id'", f"{N} different texts in {N} rows", "--exclude"],
+    ),
+    "infinity, although rows are dropped": (
+        changed("height", 3, "inf").replace("\n", "\n,,,f\n", 1),
+        ["--on-missing", "drop"],
+        ["infinity", "row 5", "Replace infinity"],
     ),
     "text alone": (CLEAN[["sex"]].assign(job=JOB).to_csv(index=False), ["--numeric-only"], ["num"]),
     "groups alone": (CLEAN[["sex"]].to_csv(index=False), [], ["No column is left"]),
@@ -257,6 +293,8 @@ def test_packed_files(run, tmp_path, name):
         ("rows", text().encode(), ["unknown kind", "ending"]),
         ("rows.parquet", text().encode(), ["cannot be read"]),
         ("rows.json", b"[]", ["unknown kind"]),
+        ("rows.csv", PARQUET, ["is a Parquet file", "ending .parquet"]),
+        ("rows.tsv", b"ARROW1" + bytes(50) + b"ARROW1", ["is an Arrow file", "ending .arrow"]),
     ],
 )
 def test_files_that_are_something_else(refused, tmp_path, name, content, words):

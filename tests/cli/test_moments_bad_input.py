@@ -145,7 +145,7 @@ def test_nan_is_named_by_file_row_group_and_column(run, frame, tmp_path, jobs):
     result = run(*command, "-o", tmp_path / "m")
     assert (result.status, result.out) == (2, "")
     where = f"{tmp_path / 'rows' / '01.parquet'}, row group 17"
-    assert f"{where}: X contains NaN, first in row 3, column 'y'" in result.err
+    assert f"{where}: X contains NaN, first in row 4 (index 3), column 'y'" in result.err
     assert not (tmp_path / "m").exists()
     result = run(*command, "-o", tmp_path / "n", "--on-missing", "drop")
     assert "1,199 rows, 3 features; 1 row with missing values left out" in result.out

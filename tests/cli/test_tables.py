@@ -144,6 +144,40 @@ def test_a_category_that_the_model_does_not_know(run, refused, people, tmp_path)
     np.testing.assert_allclose(pd.read_csv(out), expected, atol=1e-9)
 
 
+def test_one_hot_models_are_verified_and_audited_on_the_categories_themselves(
+    run, refused, people, tmp_path
+):
+    people = people.drop(columns="id")
+    rows, new, model = tmp_path / "rows.csv", tmp_path / "new.csv", tmp_path / "m"
+    people.to_csv(rows, index=False)
+    run("fit", rows, "--group", "sex", "--one-hot", "--standardize", "-d", 2, "-o", model)
+    assert run("verify", model, rows, "--group", "sex").status == 0
+    people.drop(columns="job").to_csv(new, index=False)
+    lacking = run("verify", model, new, "--group", "sex")
+    assert lacking.status == 1
+    assert "lack the model's feature 'job=" in lacking.out
+    for words in (("transform", model, new, "-o", tmp_path / "o.csv"),):
+        message = refused(*words)
+        assert "no column 'job'. Its columns" in message
+    people.assign(job=["pilot", *people["job"][1:]]).to_csv(new, index=False)
+    asked = ("audit", new, "--group", "sex", "--model", model, "--folds", "none")
+    assert "--unseen ignore" in refused(*asked)
+    encoder, _ = one_hot_by_sklearn(people)
+    jobs = pd.read_csv(new)[["job"]]
+    subspace = fs.FairSubspace.load(model)
+    X = np.hstack([people[["age", "height"]], encoder.transform(jobs)])
+    away = (X - subspace.inverse_transform(subspace.transform(X))) / subspace.scale
+    errors = (away**2).sum(axis=1)
+    found = run(*asked, "--unseen", "ignore", "--json").facts["models"][0]
+    assert found["total_error"] == pytest.approx(errors.mean(), rel=1e-9)
+    page = ("report", rows, "--group", "sex", "--model", model, "--folds", "none", "--json")
+    assert "'pilot'" in refused(*page, "--test", new)
+    tested = run(*page, "--compare", "minimax_loss", "--test", new, "--unseen", "ignore")
+    assert tested.status == 0, tested.err
+    assert "brings its features" in refused(*page, "--features", "age")
+    assert "--unseen concerns saved models" in refused(*asked[:4], "--unseen", "ignore")
+
+
 def test_a_column_of_names_is_no_category(refused, tmp_path):
     frame = pd.DataFrame(
         {"a": range(1200), "who": [f"n{i}" for i in range(1200)], "g": ["x", "y"] * 600}

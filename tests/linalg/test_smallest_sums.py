@@ -71,7 +71,7 @@ def test_rounding_of_errors_covers_another_order_of_the_rows(seed, size):
     second = DenseSecondMoments(np.array([X.T @ X / 200]))
     basis = second.leading(np.ones(1), d).vectors
     errors = second.inner_errors(basis)
-    rounding = rounding_of_errors(second.spreads, errors, second.left_by(basis))
+    rounding = rounding_of_errors(second.spreads, errors, second.roundings_left(basis)[0])
     # A basis of float64 numbers turns by an epsilon, and a large column with it.
     assert rounding[0] <= 2e-14 * size * errors[0] + 1e-11 * errors[0]
     for _ in range(10):
@@ -81,5 +81,5 @@ def test_rounding_of_errors_covers_another_order_of_the_rows(seed, size):
     # A random subspace has no error that is small beside the variance.
     basis = random_basis(rng, p, d)
     errors = second.inner_errors(basis)
-    rounding = rounding_of_errors(second.spreads, errors, second.left_by(basis))
+    rounding = rounding_of_errors(second.spreads, errors, second.roundings_left(basis)[0])
     assert rounding[0] <= 1e-11 * second.traces[0]

@@ -139,7 +139,7 @@ def test_too_many_groups_and_bad_rows_are_told_as_by_plain_moments():
     with pytest.raises(InvalidInput, match="400 groups among 400 rows"):
         fold_moments(rows_of(X, np.arange(400)), FOLDS)
     X[41, 2] = np.nan
-    with pytest.raises(InvalidInput, match="row 41"):
+    with pytest.raises(InvalidInput, match=r"row 42 \(index 41\)"):
         fold_moments(rows_of(X, groups), FOLDS)
 
 

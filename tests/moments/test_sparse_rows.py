@@ -142,7 +142,9 @@ def test_missing_cells_are_named_by_row_and_column(what):
     X, labels, _ = thin_rows()
     X[17, 5] = np.nan if what == "NaN" else -np.inf
     for kind in (scipy.sparse.csr_array, scipy.sparse.csc_array):
-        with pytest.raises(InvalidInput, match=f"{what}, first in row 17, column 5"):
+        with pytest.raises(
+            InvalidInput, match=rf"{what}, first in row 18 \(index 17\), column 6 \(index 5\)"
+        ):
             GroupMoments.from_rows(kind(X), labels)
 
 
@@ -159,7 +161,9 @@ def test_rows_with_missing_cells_or_groups_can_be_dropped(share):
         assert_moments(moments, expected)
         assert moments.intake.n_dropped == 3
     X[3, 3] = np.inf
-    with pytest.raises(InvalidInput, match="infinity, first in row 3, column 3"):
+    with pytest.raises(
+        InvalidInput, match=r"infinity, first in row 4 \(index 3\), column 4 \(index 3\)"
+    ):
         rows_of(scipy.sparse.csr_array(X), labels, weights, "drop")
 
 

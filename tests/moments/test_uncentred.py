@@ -92,10 +92,10 @@ def test_parts_and_threads_change_no_bit(monkeypatch):
 def test_the_first_mistake_in_the_order_of_rows_is_told():
     X, labels = np.ones((10, 2)), np.array(["a"] * 10, dtype=object)
     X[7, 1], labels[4] = np.nan, None
-    with pytest.raises(InvalidInput, match="row 7, column 1"):
+    with pytest.raises(InvalidInput, match=r"row 8 \(index 7\), column 2"):
         GroupMoments.from_rows(X, labels)
     X[7, 1] = 1
-    with pytest.raises(InvalidInput, match="row 4 is missing"):
+    with pytest.raises(InvalidInput, match=r"row 5 \(index 4\) is missing"):
         GroupMoments.from_rows(X, labels)
     with pytest.raises(InvalidInput, match="overflow float64"):
         GroupMoments.from_rows(np.where(RNG.random((10, 2)) < 0.5, 1e200, -1e200), ["a"] * 10)

@@ -30,24 +30,38 @@ def main() -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     seen = survey(FOLDER.resolve(), asked.tests)
     import_libraries()
+    mutants = list(_all_mutants(asked.under))
     equivalent = _known_equivalent()
+    if not asked.under:
+        for key in sorted(equivalent - {mutant.key for mutant in mutants}):
+            print(f"listed, but not found  {key}", flush=True)
     with TemporaryDirectory() as folder:
         trial = Trial(seen, Path(folder), asked.seconds)
         for name in ("core", "rest"):
-            if asked.only not in (None, name):
-                continue
-            tally = {"killed": 0, "survived": 0, "equivalent": 0}
-            # An interruption ends the trials, and tells what was found so far.
-            with suppress(KeyboardInterrupt):
-                for mutant in _drawn(asked, name):
-                    found = "equivalent" if mutant.key in equivalent else trial.of(mutant)
-                    tally[found] += 1
-                    if found == "survived":
-                        print(f"survived  {mutant.key}  (line {mutant.line})", flush=True)
-            share = tally["killed"] / max(tally["killed"] + tally["survived"], 1)
-            counts = ", ".join(f"{count} {found}" for found, count in tally.items())
-            print(f"{name}: {counts}; {share:.1%} of those that are not equivalent killed")
+            if asked.only in (None, name):
+                _try(
+                    _drawn(asked, [each for each in mutants if _is_of(each, name)]),
+                    equivalent,
+                    trial,
+                    name,
+                )
     return 0
+
+
+def _try(mutants: list[Mutant], equivalent: set[str], trial: Trial, name: str) -> None:
+    """Try mutants one after the other, and print what survived and how many did."""
+    tally = {"killed": 0, "timed out": 0, "survived": 0, "equivalent": 0}
+    # An interruption ends the trials, and tells what was found so far.
+    with suppress(KeyboardInterrupt):
+        for mutant in mutants:
+            found = "equivalent" if mutant.key in equivalent else trial.of(mutant)
+            tally[found] += 1
+            if found in ("survived", "timed out"):
+                print(f"{found}  {mutant.key}  (line {mutant.line})", flush=True)
+    found_out = tally["killed"] + tally["timed out"]
+    share = found_out / max(found_out + tally["survived"], 1)
+    counts = ", ".join(f"{count} {found}" for found, count in tally.items())
+    print(f"{name}: {counts}; {share:.1%} of those that are not equivalent found")
 
 
 def _arguments() -> argparse.Namespace:
@@ -70,14 +84,13 @@ def _known_equivalent() -> set[str]:
     return {line for line in EQUIVALENT.read_text().splitlines() if line.startswith("fairspan/")}
 
 
-def _drawn(asked: argparse.Namespace, name: str) -> list[Mutant]:
-    """Mutants of the core or the rest, drawn with a seed; the same for the same sources."""
-    found = [mutant for mutant in _all_mutants(asked.under) if _is_of(mutant, name)]
+def _drawn(asked: argparse.Namespace, mutants: list[Mutant]) -> list[Mutant]:
+    """As many of the mutants as asked for, drawn with a seed; the same for the same sources."""
     if asked.again is not None:
         text = asked.again.read_text()
-        return [mutant for mutant in found if f"survived  {mutant.key}  (" in text]
-    random.Random(asked.seed).shuffle(found)
-    return found[asked.skip : asked.count]
+        return [mutant for mutant in mutants if f"  {mutant.key}  (" in text]
+    random.Random(asked.seed).shuffle(mutants)
+    return mutants[asked.skip : asked.count]
 
 
 def _all_mutants(under: str) -> Iterator[Mutant]:

@@ -2,6 +2,7 @@
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -51,6 +52,8 @@ class Mutant:
         The lines that are changed, without and with the change.
     text : str
         The whole file with the change.
+    earlier : int
+        How many mutants of the file that come before it read the same, but are elsewhere.
     """
 
     path: str
@@ -60,11 +63,13 @@ class Mutant:
     before: str
     after: str
     text: str
+    earlier: int = 0
 
     @property
     def key(self) -> str:
         """What it is called in the list of equivalent mutants."""
-        return f"{self.path}:{self.inside}: {self.before} => {self.after}"
+        which = f"  [{self.earlier + 1}]" if self.earlier else ""
+        return f"{self.path}:{self.inside}: {self.before} => {self.after}{which}"
 
 
 def mutants_of(path: str, text: str) -> list[Mutant]:
@@ -93,7 +98,12 @@ def mutants_of(path: str, text: str) -> list[Mutant]:
                     b"".join(mutated).decode(),
                 )
             )
-    return [mutant for mutant in found if _compiles(mutant.text)]
+    same: Counter[str] = Counter()
+    numbered = []
+    for mutant in filter(_compiles, found):
+        numbered.append(replace(mutant, earlier=same[mutant.key]))
+        same[mutant.key] += 1
+    return numbered
 
 
 @dataclass(frozen=True)
@@ -157,9 +167,9 @@ def _other_constants(node: ast.Constant) -> Iterator[ast.AST]:
         yield ast.Constant(2 * value if value else 1.0)
 
 
-def _compiles(text: str) -> bool:
+def _compiles(mutant: Mutant) -> bool:
     try:
-        compile(text, "a mutant", "exec")
+        compile(mutant.text, "a mutant", "exec")
     except (SyntaxError, ValueError):
         return False
     return True

@@ -25,22 +25,47 @@ def frame_with(values):
 
 
 TABLES = {
-    "NaN": (with_cell(np.nan), InvalidInput, "NaN, first in row 4, column 1", "SimpleImputer"),
-    "infinity": (with_cell(np.inf), InvalidInput, "infinity, first in row 4, column 1", "finite"),
-    "minus infinity": (with_cell(-np.inf), InvalidInput, "infinity, first in row 4", "finite"),
-    "NaN in float32": (with_cell(np.nan, np.float32), InvalidInput, "NaN, first in row 4", "Fill"),
-    "None in objects": (with_cell(None, object), InvalidInput, "NaN, first in row 4", "Fill"),
+    "NaN": (
+        with_cell(np.nan),
+        InvalidInput,
+        "NaN, first in row 5 (index 4), column 2 (index 1)",
+        "SimpleImputer",
+    ),
+    "infinity": (
+        with_cell(np.inf),
+        InvalidInput,
+        "infinity, first in row 5 (index 4), column 2 (index 1)",
+        "finite",
+    ),
+    "minus infinity": (
+        with_cell(-np.inf),
+        InvalidInput,
+        "infinity, first in row 5 (index 4)",
+        "finite",
+    ),
+    "NaN in float32": (
+        with_cell(np.nan, np.float32),
+        InvalidInput,
+        "NaN, first in row 5 (index 4)",
+        "Fill",
+    ),
+    "None in objects": (
+        with_cell(None, object),
+        InvalidInput,
+        "NaN, first in row 5 (index 4)",
+        "Fill",
+    ),
     "NaN in pandas": (frame_with([1, 2, 3, 4, np.nan, 6]), InvalidInput, "column 'y'", "Fill"),
     "NA in pandas": (
         frame_with(pd.array([1, 2, 3, 4, None, 6], dtype="Int64")),
         InvalidInput,
-        "NaN, first in row 4, column 'y'",
+        "NaN, first in row 5 (index 4), column 'y'",
         "Fill",
     ),
     "null in polars": (
         pl.DataFrame({"x": [1, 2, 3, 4, None, 6]}),
         InvalidInput,
-        "NaN, first in row 4, column 'x'",
+        "NaN, first in row 5 (index 4), column 'x'",
         "Fill",
     ),
     "null in pyarrow": (pa.table({"x": [1, 2, 3, 4, None, 6]}), InvalidInput, "column 'x'", "Fill"),
@@ -152,10 +177,12 @@ def test_bad_weights_are_refused(case):
 def test_rows_of_a_later_block_are_counted_from_the_table():
     wide = np.zeros((3000, 400))
     wide[2345, 17] = np.nan
-    with pytest.raises(InvalidInput, match="NaN, first in row 2345, column 17"):
+    with pytest.raises(
+        InvalidInput, match=r"NaN, first in row 2346 \(index 2345\), column 18 \(index 17\)"
+    ):
         GroupMoments.from_rows(wide, np.arange(3000) % 2)
     frame = pd.DataFrame(wide, columns=[f"c{j}" for j in range(400)])
-    with pytest.raises(InvalidInput, match="NaN, first in row 2345, column 'c17'"):
+    with pytest.raises(InvalidInput, match=r"NaN, first in row 2346 \(index 2345\), column 'c17'"):
         GroupMoments.from_rows(frame, np.arange(3000) % 2)
 
 

@@ -13,7 +13,7 @@ X = np.arange(18.0).reshape(6, 3) ** 1.5
 FRAME = pd.DataFrame(X, columns=["x", "y", "z"])
 TEXT = ["a", "b", "a", "b", None, "b"]
 REAL = [0.5, 1.5, 0.5, 1.5, np.nan, 1.5]
-MISSING = "label in row 4 is missing"
+MISSING = "label in row 5 (index 4) is missing"
 
 LABELS = {
     "None in a list": (TEXT, MISSING, "unknown"),
@@ -37,8 +37,16 @@ LABELS = {
     ),
     "null in one of two": (pl.DataFrame({"s": TEXT, "r": [1] * 6}), MISSING, "unknown"),
     "masked": (np.ma.array([1, 2] * 3, mask=[0, 0, 0, 0, 1, 0]), "masked labels", "unknown"),
-    "1 and '1'": ([1, "1", 1, 1, 1, 1], "mix whole number with text (row 1: '1')", "astype(str)"),
-    "1 and True": ([1, 1, True, 1, 1, 1], "mix whole number with truth value (row 2", "astype"),
+    "1 and '1'": (
+        [1, "1", 1, 1, 1, 1],
+        "mix whole number with text (row 2 (index 1): '1')",
+        "astype(str)",
+    ),
+    "1 and True": (
+        [1, 1, True, 1, 1, 1],
+        "mix whole number with truth value (row 3 (index 2)",
+        "astype",
+    ),
     "too few": (list("ababa"), "6 rows in X, 5 labels", "same rows"),
     "too many": (np.array(list("abababa")), "6 rows in X, 7 labels", "same rows"),
     "too few rows of two": (np.ones((5, 2)), "6 rows in X, 5 labels", "same rows"),
@@ -67,7 +75,7 @@ def test_bad_labels_are_refused(case, table):
     ids=["dates", "bytes", "sets", "complex"],
 )
 def test_values_that_name_no_group_are_refused(labels):
-    with pytest.raises(InvalidType, match=r"row 0 .*astype\(str\)"):
+    with pytest.raises(InvalidType, match=r"row 1 \(index 0\) .*astype\(str\)"):
         GroupMoments.from_rows(X, labels)
 
 
@@ -75,10 +83,10 @@ def test_values_that_name_no_group_are_refused(labels):
 @pytest.mark.parametrize("values", [TEXT, REAL])
 def test_a_missing_label_in_a_column_of_the_table(frame, values):
     table = frame({"x": X[:, 0], "g": values})
-    with pytest.raises(InvalidInput, match="row 4 is missing"):
+    with pytest.raises(InvalidInput, match=r"row 5 \(index 4\) is missing"):
         GroupMoments.from_rows(table, "g")
     crossed = frame({"x": X[:, 0], "g": values, "h": [1] * 6})
-    with pytest.raises(InvalidInput, match="row 4 is missing"):
+    with pytest.raises(InvalidInput, match=r"row 5 \(index 4\) is missing"):
         GroupMoments.from_rows(crossed, ["h", "g"])
 
 

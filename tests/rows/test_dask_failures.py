@@ -100,11 +100,13 @@ def test_a_task_that_kills_every_worker_is_an_error_in_plain_words(client):
 def test_the_error_about_nan_names_partition_row_and_column(client):
     holes = frame()
     holes.loc[17 * 30 + 3, "c"] = np.nan
-    expected = r"partition 17: X contains NaN, first in row 3, column 'c'"
+    expected = r"partition 17: X contains NaN, first in row 4 \(index 3\), column 'c'"
     with pytest.raises(InvalidInput, match=expected):
         GroupMoments.from_rows(dd.from_pandas(holes, npartitions=20), "sex")
     array = da.from_array(holes[NAMES].to_numpy(), chunks=30)
-    with pytest.raises(InvalidInput, match=r"partition 17: X contains NaN, first in row 3, col"):
+    with pytest.raises(
+        InvalidInput, match=r"partition 17: X contains NaN, first in row 4 \(index 3\), col"
+    ):
         GroupMoments.from_rows(array, GROUPS)
 
 
@@ -118,7 +120,10 @@ PARTS = [frame().iloc[:200], frame().iloc[200:400], frame().iloc[400:]]
         (PARTS[2].assign(b="text"), r"partition 2: These columns hold no numbers .*'b'"),
         (PARTS[2].drop(columns="b"), r"partition 2: There is no column 'b'"),
         (PARTS[2].drop(columns="sex"), r"partition 2: There is no column 'sex'"),
-        (PARTS[2].assign(sex=None), r"partition 2: The group label in row 0 is missing"),
+        (
+            PARTS[2].assign(sex=None),
+            r"partition 2: The group label in row 1 \(index 0\) is missing",
+        ),
         (PARTS[2].assign(sex=1), r"partitions 0 to 3: The groups are of different types"),
     ],
 )

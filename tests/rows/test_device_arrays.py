@@ -150,14 +150,16 @@ def test_what_is_not_finite_is_named_as_in_numpy(there, value, weighted):
     with pytest.raises(InvalidInput) as expected:
         GroupMoments.from_rows(X, CODES, weights)
     for labels in (ROWS.labels, there(CODES)):
-        with pytest.raises(InvalidInput, match=r"row 4321, column 4\.") as caught:
+        with pytest.raises(
+            InvalidInput, match=r"row 4322 \(index 4321\), column 5 \(index 4\)\."
+        ) as caught:
             accumulate(replace(rows_of(there(X), labels, weights), plan=PLANS[0]))
         assert str(caught.value) == str(expected.value)
     model = FairPCA(2).fit(ROWS.X, sensitive_features=CODES)
     for use in (model.transform, model.score, model.subspace_.transform):
-        with pytest.raises(InvalidInput, match=r"row 4321, column 4\."):
+        with pytest.raises(InvalidInput, match=r"row 4322 \(index 4321\), column 5 \(index 4\)\."):
             use(there(X))
-    with pytest.raises(InvalidInput, match="row 0, column 1"):
+    with pytest.raises(InvalidInput, match=r"row 1 \(index 0\), column 2 \(index 1\)"):
         model.inverse_transform(there(np.array([[0.0, value]])))
 
 
@@ -221,7 +223,7 @@ def test_labels_and_weights_that_do_not_fit(there):
         GroupMoments.from_rows(X, CODES, there(-ROWS.weights))
     with pytest.raises(InvalidParameter, match="on_missing"):
         rows_of(X, CODES, None, "fill")
-    with pytest.raises(InvalidInput, match="label in row 7 is missing"):
+    with pytest.raises(InvalidInput, match=r"label in row 8 \(index 7\) is missing"):
         GroupMoments.from_rows(X, [*"abcabca", None, *ROWS.labels[8:]])
 
 

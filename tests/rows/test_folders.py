@@ -41,7 +41,9 @@ def test_what_only_looks_like_a_number_is_text(tmp_path):
 def test_names_are_unquoted_and_no_value_is_a_missing_label(tmp_path):
     write(tmp_path, "g=a%20b/a.parquet", x=[1.0, 5.0])
     write(tmp_path, "g=__HIVE_DEFAULT_PARTITION__/b.parquet", x=[2.0])
-    with pytest.raises(InvalidInput, match=r"b\.parquet, row group 0: .*row 0 is missing"):
+    with pytest.raises(
+        InvalidInput, match=r"b\.parquet, row group 0: .*row 1 \(index 0\) is missing"
+    ):
         GroupMoments.from_rows(tmp_path, "g")
     moments = GroupMoments.from_rows(tmp_path, "g", on_missing="drop")
     assert moments.labels == ["a b"]
@@ -118,7 +120,7 @@ def test_no_value_among_numbers_is_missing(tmp_path):
     as_feature = GroupMoments.from_rows(tmp_path, "g", on_missing="drop")
     assert as_feature.means.tolist() == [[2.0, 2024.0], [4.0, 2024.0]]
     assert as_feature.intake.n_dropped == 2
-    with pytest.raises(InvalidInput, match="NaN, first in row 0, column 'year'"):
+    with pytest.raises(InvalidInput, match=r"NaN, first in row 1 \(index 0\), column 'year'"):
         GroupMoments.from_rows(tmp_path, "g")
 
 
@@ -128,7 +130,9 @@ def test_a_file_in_which_nothing_is_known_of_a_column(tmp_path):
     moments = GroupMoments.from_rows(tmp_path, "g", on_missing="drop")
     assert moments.means.tolist() == [[2.0], [4.0]]
     assert moments.intake.n_dropped == 2
-    with pytest.raises(InvalidInput, match=r"a\.parquet, row group 0: .*NaN, first in row 0"):
+    with pytest.raises(
+        InvalidInput, match=r"a\.parquet, row group 0: .*NaN, first in row 1 \(index 0\)"
+    ):
         GroupMoments.from_rows(tmp_path, "g")
 
 

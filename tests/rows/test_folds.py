@@ -45,7 +45,7 @@ def test_intersections_keep_their_labels_beside_a_cluster():
 
 def test_a_missing_cluster_is_refused():
     labels = CodedLabels.of([("a", "one"), ("a", None)])
-    with pytest.raises(InvalidInput, match="cluster of row 6 is missing"):
+    with pytest.raises(InvalidInput, match=r"cluster of row 7 \(index 6\) is missing"):
         Folds(5, by_cluster=True).of_rows(labels, 5)
 
 

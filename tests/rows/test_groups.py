@@ -53,7 +53,7 @@ def test_pyarrow_scalars_become_plain_labels():
     coder = LabelCoder()
     coder.encode(CodedLabels.of(list(pyarrow.array(["a", "b", "a"]))))
     assert coder.labels == ["a", "b"]
-    with pytest.raises(InvalidInput, match="label in row 1 is missing"):
+    with pytest.raises(InvalidInput, match=r"label in row 2 \(index 1\) is missing"):
         coder.encode(CodedLabels.of(list(pyarrow.array(["a", None]))))
 
 
@@ -67,11 +67,14 @@ def test_numpy_scalars_inside_tuples_become_plain_labels():
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        ([1, "1"], "whole number with text (row 1: '1')"),
-        (["1", 1], "text with whole number (row 1: 1)"),
-        ([1, True], "whole number with truth value (row 1: True)"),
-        ([1, 1.0], "whole number with real number (row 1: 1.0)"),
-        ([("a", 1), ("a", "1")], "(text, whole number) with (text, text) (row 1: ('a', '1'))"),
+        ([1, "1"], "whole number with text (row 2 (index 1): '1')"),
+        (["1", 1], "text with whole number (row 2 (index 1): 1)"),
+        ([1, True], "whole number with truth value (row 2 (index 1): True)"),
+        ([1, 1.0], "whole number with real number (row 2 (index 1): 1.0)"),
+        (
+            [("a", 1), ("a", "1")],
+            "(text, whole number) with (text, text) (row 2 (index 1): ('a', '1'))",
+        ),
         (["a", ("a", 1)], "text with (text, whole number)"),
     ],
 )
@@ -85,7 +88,9 @@ def test_labels_of_two_types_are_refused(labels, words):
 def test_another_type_in_a_later_block_names_the_row_of_the_table():
     coder = LabelCoder()
     coder.encode(CodedLabels.of(["a", "b"]))
-    with pytest.raises(InvalidInput, match=r"mix text with whole number \(row 101: 1\)"):
+    with pytest.raises(
+        InvalidInput, match=r"mix text with whole number \(row 102 \(index 101\): 1\)"
+    ):
         coder.encode(CodedLabels.of(["a", 1]), first_row=100)
 
 
@@ -93,28 +98,28 @@ def test_another_type_in_a_later_block_names_the_row_of_the_table():
 @pytest.mark.parametrize("others", [["a"], [0.5], [("a", 1)]])
 def test_missing_labels_name_the_row(missing, others):
     labels = [*others, missing, *others]
-    with pytest.raises(InvalidInput, match="label in row 8 is missing"):
+    with pytest.raises(InvalidInput, match=r"label in row 9 \(index 8\) is missing"):
         LabelCoder().encode(CodedLabels.of(labels), first_row=7)
 
 
 @pytest.mark.parametrize("missing", [None, math.nan])
 def test_a_missing_part_of_a_tuple_is_a_missing_label(missing):
-    with pytest.raises(InvalidInput, match="label in row 1 is missing"):
+    with pytest.raises(InvalidInput, match=r"label in row 2 \(index 1\) is missing"):
         LabelCoder().encode(CodedLabels.of([("a", 0.5), ("a", missing)]))
 
 
 @pytest.mark.parametrize("label", [b"a", {1}, [1], 1j, object()])
 def test_other_kinds_of_labels_are_refused(label):
-    with pytest.raises(InvalidType, match=f"row 0 .* of type {type(label).__name__}"):
+    with pytest.raises(InvalidType, match=rf"row 1 \(index 0\) .* of type {type(label).__name__}"):
         LabelCoder().encode(CodedLabels.of([label]))
 
 
 def test_a_closed_coder_codes_by_position_and_names_unknown_groups():
     coder = LabelCoder(["x", "a"])
     assert coder.encode(CodedLabels.of(["a", "x", "a"])).tolist() == [1, 0, 1]
-    with pytest.raises(UnknownGroup, match=r"'c' \(first in row 12\).*'x', 'a'"):
+    with pytest.raises(UnknownGroup, match=r"'c' \(first in row 13 \(index 12\)\).*'x', 'a'"):
         coder.encode(CodedLabels.of(["a", "a", "c"]), first_row=10)
-    with pytest.raises(UnknownGroup, match=r"the group 1 \(first in row 0\)"):
+    with pytest.raises(UnknownGroup, match=r"the group 1 \(first in row 1 \(index 0\)\)"):
         coder.encode(CodedLabels.of([1]))
     assert coder.labels == ["x", "a"]
 

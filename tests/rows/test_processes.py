@@ -38,7 +38,9 @@ def test_an_error_comes_back_with_the_place_it_is_about(path):
     frame.loc[17 * 50 + 3, "y"] = np.nan
     frame.to_parquet(path, row_group_size=50)
     rows = replace(FileRows.open(path, ["g"]), engine=Processes(2))
-    with pytest.raises(InvalidInput, match=r"row group 17: X contains NaN, first in row 3, .*'y'"):
+    with pytest.raises(
+        InvalidInput, match=r"row group 17: X contains NaN, first in row 4 \(index 3\), .*'y'"
+    ):
         accumulate(rows)
 
 

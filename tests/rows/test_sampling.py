@@ -112,7 +112,7 @@ def test_features_are_selected_by_name(tmp_path):
 def test_bad_rows_are_found_whether_drawn_or_not():
     bad = X.copy()
     bad[N - 1, 1] = np.nan
-    with pytest.raises(InvalidInput, match=f"row {N - 1}"):
+    with pytest.raises(InvalidInput, match=f"row {N} "):
         sampled(rows_of(bad, LABELS), 1)
     with pytest.raises(InvalidInput, match="missing"):
         sampled(rows_of(X, [*LABELS[:-1].tolist(), None]), 1)

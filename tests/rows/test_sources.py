@@ -284,7 +284,10 @@ def test_whole_numbers_beyond_the_exact_ones_may_be_missing_or_weigh(kind):
     assert moments.means.ravel().tolist() == [2.0**60, 2.0**63]
     assert moments.weights.tolist() == [7.0, 2.0**63]
     assert moments.intake.n_dropped == 1
-    with pytest.warns(FairspanWarning), pytest.raises(InvalidInput, match="NaN, first in row 1"):
+    with (
+        pytest.warns(FairspanWarning),
+        pytest.raises(InvalidInput, match=r"NaN, first in row 2 \(index 1\)"),
+    ):
         GroupMoments.from_rows(kinds[kind](), "g", "w")
 
 
@@ -316,7 +319,7 @@ def test_missing_numbers_among_objects(kind):
     moments = GroupMoments.from_rows(rows, ["x", "x", "y"], on_missing="drop")
     assert moments.means.tolist() == [[1.0, 1.0], [3.0, 0.0]]
     assert moments.intake.n_dropped == 1
-    with pytest.raises(InvalidInput, match="NaN, first in row 1"):
+    with pytest.raises(InvalidInput, match=r"NaN, first in row 2 \(index 1\)"):
         GroupMoments.from_rows(rows, ["x", "x", "y"])
 
 

@@ -67,7 +67,9 @@ def test_an_error_names_the_file(spark, folder):
     broken = pa.table({f"x{j}": [1.0, np.nan] for j in range(3)} | {"g": ["a", "b"]})
     parquet.write_table(broken, folder / "300.parquet")
     rows = replace(FileRows.open(folder, ["g"]), engine=OnSpark())
-    with pytest.raises(InvalidInput, match=r"300\.parquet.*NaN, first in row 1, column 'x0'"):
+    with pytest.raises(
+        InvalidInput, match=r"300\.parquet.*NaN, first in row 2 \(index 1\), column 'x0'"
+    ):
         accumulate(rows)
 
 

@@ -164,7 +164,10 @@ def test_an_error_names_partition_row_and_column(spark):
     frame.loc[130:, "b"] = np.nan  # the partitions hold 60 rows each
     with pytest.raises(InvalidInput) as raised:
         fs.FairPCA(2).fit(on_spark(spark, frame), sensitive_features="sex")
-    assert raised.value.args[0] == "partition 2: X contains NaN, first in row 10, column 'b'"
+    assert (
+        raised.value.args[0]
+        == "partition 2: X contains NaN, first in row 11 (index 10), column 'b'"
+    )
     assert len(raised.value.args) == 3
 
 
@@ -173,7 +176,9 @@ def test_missing_labels_are_an_error_or_dropped_and_counted(spark):
     frame["sex"] = frame["sex"].astype(object)
     frame.loc[[70, 71, 299], "sex"] = None
     rows = on_spark(spark, frame)
-    with pytest.raises(InvalidInput, match="partition 1: The group label in row 10 is missing"):
+    with pytest.raises(
+        InvalidInput, match=r"partition 1: The group label in row 11 \(index 10\) is missing"
+    ):
         fs.GroupMoments.from_rows(rows, "sex")
     moments = accumulate(rows_of(rows, "sex", on_missing="drop"))
     kept = np.setdiff1d(np.arange(300), [70, 71, 299])

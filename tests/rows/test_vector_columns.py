@@ -62,7 +62,7 @@ def test_missing_vectors_and_entries_are_dropped_and_counted():
     rows = FACES.tolist()
     rows[3], rows[7] = None, [1.0, None, 2.0, 3.0]
     table = arrow().set_column(0, "face", pa.array(rows, pa.list_(pa.float32(), 4)))
-    with pytest.raises(InvalidInput, match=r"NaN, first in row 3, column 'face\[0\]'"):
+    with pytest.raises(InvalidInput, match=r"NaN, first in row 4 \(index 3\), column 'face\[0\]'"):
         fs.GroupMoments.from_rows(table, "g")
     moments = fs.GroupMoments.from_rows(table, "g", on_missing="drop")
     assert moments.intake.n_dropped == 2

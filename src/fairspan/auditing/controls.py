@@ -8,6 +8,7 @@ import numpy as np
 
 from fairspan.auditing.results import ModelAudit
 from fairspan.errors import InvalidInput
+from fairspan.formatting.numbers import position
 from fairspan.rows.coded_labels import in_order
 from fairspan.rows.frames import frame_of
 from fairspan.rows.groups import Label
@@ -100,7 +101,7 @@ def taken_out(X: Any, control_features: Any) -> tuple[Any, Controls | None]:
     coded = labels.between(0, n_rows)
     if coded.missing.any():
         raise InvalidInput(
-            f"control_features has no value in row {int(np.flatnonzero(coded.missing)[0])}",
+            f"control_features has no value in {position('row', int(np.argmax(coded.missing)))}",
             "Allowed: one value for each row",
             "Drop these rows",
         )

@@ -226,9 +226,8 @@ def _roundings(problem: Problem, basis: FloatArray) -> FloatArray:
     second = problem.dense
     if not problem.has_matrices:
         return np.asarray(_UNSURE * second.traces)
-    inner, left = second.inner_errors(basis), second.left_by(basis)
-    from_inside = rounding_of_errors(second.spreads, inner, left)
-    moved = float(np.linalg.norm(np.abs(left) @ second.offset_rounding))
+    inner, (lengths, moved) = second.inner_errors(basis), second.roundings_left(basis)
+    from_inside = rounding_of_errors(second.spreads, inner, lengths)
     of_offsets = 2 * np.sqrt(inner) * moved + moved**2
     fixed = 0.0 if problem.fixed_rounding is None else problem.fixed_rounding
     outside = _EPSILON * (second.outside - problem.fixed_errors)

@@ -3,18 +3,22 @@
 Everything slow is imported inside the commands, so that help and usage errors come at once.
 """
 
+import errno
 import io
 import json
+import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import click
 
 from fairspan.cli.commands import audit, demo, fit, report, verify
 from fairspan.cli.file_commands import merge, moments, transform
 from fairspan.cli.terminal import JSON_VERSION, complain
-from fairspan.errors import FairspanError
+from fairspan.errors import FairspanError, InvalidParameter
 from fairspan.progress.showing import show_progress
 from fairspan.version import __version__
 
@@ -25,12 +29,45 @@ _OUT_OF_MEMORY = (
 _BAD_INPUT, _INTERRUPTED = 2, 130
 
 
+@contextmanager
+def _read_or_not() -> Iterator[None]:
+    """Within this it is no failure that the reader of our output has had enough, as of ``head``."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        # What is left in the buffer would be written, and complained of, when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise click.exceptions.Exit(0) from error
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        raise InvalidParameter(
+            f"standard output cannot be written ({error.strerror})",
+            "Allowed: a place with room for all of it",
+            "Make room, or name another place",
+        ) from error
+
+
+class _Commands(click.Group):
+    """A group that ends quietly where its output is not read to the end; click would fail."""
+
+    def make_context(self, *given: Any, **named: Any) -> click.Context:
+        with _read_or_not():
+            return super().make_context(*given, **named)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _read_or_not():
+            return super().invoke(ctx)
+
+
 @click.group(
+    cls=_Commands,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 80,
         "show_default": True,
-    }
+    },
 )
 @click.version_option(__version__, prog_name="fairspan", message="%(prog)s %(version)s")
 def fairspan() -> None:
@@ -77,9 +114,6 @@ def run(
         except click.Abort:
             click.echo("fairspan: interrupted", err=True)
             return _INTERRUPTED
-        except BrokenPipeError:  # the reader of our output has had enough, which is no failure
-            sys.stderr.close()
-            return 0
         except (FairspanError, OSError, MemoryError) as error:
             from fairspan.rows.groups import printable  # takes its time
 
@@ -96,7 +130,8 @@ def tell_in_json(typed: Sequence[str], message: str, status: int) -> None:
     """Print an error as JSON, too, where results were requested in JSON."""
     if "--json" in typed:
         told = {"version": JSON_VERSION, "error": {"message": message, "exit_status": status}}
-        click.echo(json.dumps(told, indent=2))
+        with suppress(click.exceptions.Exit), _read_or_not():
+            click.echo(json.dumps(told, indent=2))
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:

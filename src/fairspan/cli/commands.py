@@ -63,6 +63,7 @@ def demo(page: Path, as_json: bool) -> None:
 )
 @options.DATA
 @options.reads_rows
+@options.UNSEEN
 @options.chooses_dimension
 @judged_option(
     "--model",
@@ -99,8 +100,8 @@ def audit(
     """
     from fairspan.cli import inputs, output
 
-    if models and (reading.features or reading.exclude):
-        raise click.UsageError("A saved model brings its features: no --features, no --exclude.")
+    options.refuse_columns_of_models(models, reading)
+    options.refuse_without_models(models, reading, None)
     if by_dimension and models:
         raise click.UsageError("A saved model has its own dimensions: no --by-dimension.")
     if by_dimension and n_components is not None:
@@ -166,7 +167,7 @@ def fit(
     from fairspan.storage import writing
 
     refuse_overwriting(model, data)
-    refuse_text(model, "A model is")
+    refuse_text(model, "a model is")
     if not force:
         refuse_replacing(model, n_components, center, standardize, fitting)
     options.refuse_without_folds(folds, clusters)
@@ -193,6 +194,7 @@ def fit(
 @options.DATA
 @output_option("-o", "--output", "page", type=OUT, help="Where to write the page, as HTML.")
 @options.reads_rows
+@options.UNSEEN
 @options.chooses_dimension
 @fitting_options.chooses_criterion
 @output_option(
@@ -244,11 +246,11 @@ def report(
     """
     if page is None and not as_json:
         raise click.UsageError("Name the page with -o, or print its facts with --json.")
-    if test is not None and not models:
-        raise click.UsageError("--test is rows that judge models: name these with --model.")
+    options.refuse_without_models(models, reading, test)
+    options.refuse_columns_of_models(models, reading)
     if page is not None:
         refuse_overwriting(page, data, *models, *([] if test is None else [test]))
-        refuse_text(page, "A page is", ".html", ".htm")
+        refuse_text(page, "a page is", ".html", ".htm")
     from fairspan.cli import inputs, output, reporting
 
     settings["scale"] = settings.pop("standardize")

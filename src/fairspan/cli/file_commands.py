@@ -60,6 +60,10 @@ def transform(
     if language is not None:
         if data is not None or out is not None or as_json:
             raise click.UsageError("--as sql prints a query of MODEL alone: no DATA, -o or --json.")
+        usual = vars(transforming.Transforming())
+        if asked := [name for name in chosen if chosen[name] != usual[name]]:
+            option = f"--{asked[0].replace('_', '-')}"
+            raise click.UsageError(f"--as sql prints a query, and reads no rows: no {option}.")
         click.echo(FairSubspace.load(model).to_sql(one_hot=one_hot))
         return
     if one_hot:
@@ -108,7 +112,7 @@ def moments(
     interruption the same command continues where it stopped, and writes an identical file.
     """
     refuse_overwriting(out, data)
-    refuse_text(out, "Moments are")
+    refuse_text(out, "moments are")
     from fairspan.cli import output, writing
 
     made, n_left_out = writing.make_moments(data, out, reading, min_group_size)
@@ -153,7 +157,7 @@ def merge(
     and `audit` take it as DATA.
     """
     refuse_overwriting(out, *files, *([] if relabel is None else [relabel]))
-    refuse_text(out, "Moments are")
+    refuse_text(out, "moments are")
     from fairspan.cli import output, writing
 
     merged = writing.merge_moments(files, out, labels_as_text=labels_as == "text", relabel=relabel)

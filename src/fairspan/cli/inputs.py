@@ -15,13 +15,14 @@ from fairspan.auditing.models import Audited, audited_pca, models_of
 from fairspan.certificates.verification import Verification, not_verified, verify
 from fairspan.cli.progress import telling
 from fairspan.cli.reading import Reading
-from fairspan.cli.table_options import check_numeric
+from fairspan.cli.text_columns import check_numeric
 from fairspan.errors import Incompatible, InvalidInput
 from fairspan.estimator.fitting import check_dimension, dimension_keeping
 from fairspan.formatting.numbers import count, in_ascii, percent
 from fairspan.moments.folds import fold_moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
+from fairspan.rows.encoding import categories_in
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.protocol import Rows, RowSource
@@ -206,7 +207,14 @@ def verified_model(model: Path, data: Path | str, reading: Reading) -> Verificat
     subspace = FairSubspace.load(model)
     table, names = open_input(data, reading), subspace.feature_names
     if names is not None and table.source is not None:
-        missing = sorted(set(names) - set(table.source.feature_names or ()))
+        available = table.source.feature_names or ()
+        # A model's indicators, where the table has the categories themselves.
+        encoded = {
+            f"{column}={category}"
+            for column, categories in categories_in(names, available)
+            for category in categories
+        }
+        missing = sorted(set(names) - encoded - set(available))
         if missing:
             return not_verified(f"The data lack the model's feature {missing[0]!r}.")
         table = table.selected(names)

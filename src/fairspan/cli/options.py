@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial, wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -36,6 +37,19 @@ def refuse_without_folds(folds: int, clusters: str | None, *, by_dimension: bool
         raise click.UsageError(f"{option} concerns estimates for new rows: no --folds none.")
 
 
+def refuse_without_models(models: Sequence[Path], reading: Reading, test: Path | None) -> None:
+    """Raise a usage error where an option is about saved models, and none is named."""
+    for option, is_given in (("--test", test is not None), ("--unseen", reading.unseen != "error")):
+        if is_given and not models:
+            raise click.UsageError(f"{option} concerns saved models: name these with --model.")
+
+
+def refuse_columns_of_models(models: Sequence[Path], reading: Reading) -> None:
+    """Raise a usage error where columns are chosen beside saved models."""
+    if models and (reading.features or reading.exclude):
+        raise click.UsageError("A saved model brings its features: no --features, no --exclude.")
+
+
 def with_options(command: Command, options: Sequence[Callable[[Any], Any]]) -> Command:
     """Add options to a command, in this order."""
     for option in reversed(options):
@@ -53,7 +67,7 @@ def bundled(
     name : str
         Of the object, as the command takes it.
     kind : a dataclass
-        Its fields are the options.
+        Its fields are the options; some commands lack some of them.
     options : sequence of click's options
     """
     names = [each.name for each in fields(kind)]
@@ -61,7 +75,7 @@ def bundled(
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
         def with_one(*arguments: Any, **values: Any) -> Any:
-            made = kind(**{field: values.pop(field) for field in names})
+            made = kind(**{field: values.pop(field) for field in names if field in values})
             return command(*arguments, **{name: made}, **values)
 
         return with_options(with_one, options)
@@ -81,7 +95,7 @@ _READING = (
     click.option(
         "--label",
         metavar="COL",
-        help="Column of y, the class of each row, for restrictions that hold in each class.",
+        help="Column of y, the class of each row; it is no feature.",
     ),
     click.option(
         "--features",
@@ -144,6 +158,14 @@ _READING = (
     ),
 )
 
+# Of commands that read rows for a saved model.
+UNSEEN = click.option(
+    "--unseen",
+    type=click.Choice(["error", "ignore"]),
+    default="error",
+    help="A category that the model does not know: an error, or 0 in all its indicators.",
+)
+
 _TRANSFORMING = (
     output_option(
         "--keep",
@@ -159,12 +181,7 @@ _TRANSFORMING = (
         default="error",
         help="Where a feature is missing: an error, leave out the row, or use the model's mean.",
     ),
-    click.option(
-        "--unseen",
-        type=click.Choice(["error", "ignore"]),
-        default="error",
-        help="A category that the model does not know: an error, or 0 in all its indicators.",
-    ),
+    UNSEEN,
 )
 
 _DIMENSION = (

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from fairspan.cli.table_options import csv_format, prepared
+from fairspan.cli.table_options import csv_format
+from fairspan.cli.text_columns import prepared
 
 if TYPE_CHECKING:
     from fairspan.rows.engines import Engine
@@ -50,6 +51,8 @@ class Reading:
     sample : int or None
         Rows to draw.
     seed : int or None
+    unseen : {"error", "ignore"}
+        What becomes of categories that a saved model does not know.
     """
 
     groups: tuple[str, ...] = ()
@@ -71,6 +74,7 @@ class Reading:
     scheduler: str | None = None
     sample: int | None = None
     seed: int | None = None
+    unseen: Literal["error", "ignore"] = "error"
 
     def __post_init__(self) -> None:
         for both, reason in (
@@ -143,7 +147,9 @@ class Reading:
             one_hot=self.one_hot,
             fills=self.on_missing == "mean",
         )
-        return replace(rows, engine=self._engine(rows))
+        encoding = replace(rows.chosen.encoding, ignores_unseen=self.unseen == "ignore")
+        chosen = replace(rows.chosen, encoding=encoding)
+        return replace(rows, engine=self._engine(rows), chosen=chosen)
 
     def _chosen(self, rows: "Rows") -> "RowSource":
         """Rows of another package's source, with the features that were requested."""

@@ -1,6 +1,7 @@
 """Kinds of values that options take: numbers of dimensions and folds, sizes, names, files."""
 
 import re
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -101,9 +102,10 @@ class Named(click.ParamType):  # type: ignore[type-arg]
         # Built-in ones first: looking for other packages takes time.
         if value in names_of(self.name) or factory_of(self.name, value) is not None:
             return value
-        raise click.BadParameter(
-            f"{value!r} is not one of {', '.join(map(repr, names_of(self.name)))}."
-        )
+        names = names_of(self.name)
+        close = get_close_matches(value, names, n=1)
+        meant = f" Did you mean {close[0]!r}?" if close else ""
+        raise click.BadParameter(f"{value!r} is not one of {', '.join(map(repr, names))}.{meant}")
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str

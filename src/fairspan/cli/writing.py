@@ -10,8 +10,8 @@ from fairspan.auditing.results import group_name
 from fairspan.cli.progress import telling
 from fairspan.cli.reading import Reading
 from fairspan.cli.renaming import Renaming
-from fairspan.cli.table_options import check_numeric
 from fairspan.cli.terminal import complain
+from fairspan.cli.text_columns import check_numeric
 from fairspan.errors import FairspanError, InvalidInput
 from fairspan.formatting.names import first_of
 from fairspan.formatting.numbers import count, in_ascii

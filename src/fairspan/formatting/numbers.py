@@ -171,6 +171,17 @@ def count(value: int, one: str, many: str = "") -> str:
     return f"{whole(value)}{_FIXED_SPACE}{one if value == 1 else many or one + 's'}"
 
 
+def position(what: str, index: int) -> str:
+    """A row or a column, as people count it and as programs index it.
+
+    Examples
+    --------
+    >>> position("row", 3)
+    'row 4 (index 3)'
+    """
+    return f"{what} {index + 1} (index {index})"
+
+
 def loading(value: float) -> str:
     r"""An entry of a component, as page.js shows it.
 

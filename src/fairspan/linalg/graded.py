@@ -176,7 +176,7 @@ def root_mean_squares(matrices: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(np.maximum(np.einsum("gii->gi", matrices), 0.0)))
 
 
-def rounding_of_errors(spreads: FloatArray, errors: FloatArray, left: FloatArray) -> FloatArray:
+def rounding_of_errors(spreads: FloatArray, errors: FloatArray, lengths: FloatArray) -> FloatArray:
     """By how much rounding may have moved tr(E'S_gE), E = I - VV', of each group.
 
     Parameters
@@ -185,19 +185,18 @@ def rounding_of_errors(spreads: FloatArray, errors: FloatArray, left: FloatArray
         Root mean squares of the columns.
     errors : (k,) array
         tr(E'S_gE).
-    left : (p, p) array
-        E.
+    lengths : (p,) array
+        Of the rows of E.
 
     Returns
     -------
     (k,) array
     """
-    lengths = np.linalg.norm(left, axis=1)
     by_entries = _ENTRIES * (spreads @ lengths) ** 2
     # Errors that are no small share of the variance are worked out as differences.
     variances = (spreads**2).sum(axis=1)
     subtracted = np.where(errors > _SMALL * variances, 4 * variances, 0.0)
-    each = EPSILON * (2 * len(left) * errors + by_entries + subtracted)
+    each = EPSILON * (2 * len(lengths) * errors + by_entries + subtracted)
     return np.asarray(each + rounding_of_basis(np.sqrt(variances), errors))
 
 

@@ -7,6 +7,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.formatting.numbers import position
 from fairspan.rows.coded_labels import CodedLabels, LabelCoder, in_order
 from fairspan.rows.groups import Label, Scalar, listed, plain_labels
 from fairspan.rows.labels import check_index, labels_of
@@ -157,7 +158,9 @@ def _is_text(value: Any, name: str, values: list[Any]) -> bool:
     if value is None or is_nan or kind.__name__ in ("NAType", "NaTType"):
         row = next(row for row, each in enumerate(values) if each is value)
         raise InvalidInput(
-            f"{name} has no outcome in row {row} (None or NaN)", _ALLOWED, "Drop these rows"
+            f"{name} has no outcome in {position('row', row)} (None or NaN)",
+            _ALLOWED,
+            "Drop these rows",
         )
     if not isinstance(value, str | bool | int | float):
         raise InvalidType(

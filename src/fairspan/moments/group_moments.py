@@ -27,7 +27,7 @@ from fairspan.rows.beside import rows_beside
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import label_array, without_last_attribute
 from fairspan.rows.protocol import OnMissing
-from fairspan.storage import MOMENTS, NotAllowed, read_archive, write_archive
+from fairspan.storage import MOMENTS, NotAllowed, check_name, read_archive, write_archive
 from fairspan.typing import AnyArray, BoolArray, FloatArray, IntegerArray
 
 
@@ -301,7 +301,13 @@ class GroupMoments(GroupMeans):
         """Write to exactly the name given: npz arrays with a JSON header, no pickle.
 
         The file appears only when it is complete.
+
+        Raises
+        ------
+        InvalidParameter
+            The name is that of another kind of file, such as a table, or cannot be written.
         """
+        check_name(path, "moments are")
         write_archive(path, MOMENTS.kind, *packed(self.statistics))
 
     @classmethod

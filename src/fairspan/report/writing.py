@@ -32,7 +32,7 @@ from fairspan.rows.beside import rows_beside
 from fairspan.rows.fingerprint import fingerprint_of, of_bytes
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
-from fairspan.storage import write_whole
+from fairspan.storage import check_name, write_whole
 
 _EXTRA, _PACKAGES = "report", ("jinja2", "matplotlib")
 
@@ -265,6 +265,7 @@ def check_can_write(path: str | os.PathLike[str], X: Any = None) -> None:
             "Allowed: the path of a file",
             'Pass the name of the page first, such as write_report("report.html", X, ...)',
         )
+    check_name(path, "a page is", ".html", ".htm")
     is_file = isinstance(X, str | os.PathLike) and Path(X).exists()
     refuse_overwriting(Path(path), *([Path(X)] if is_file else []))
 

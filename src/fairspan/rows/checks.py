@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
+from fairspan.formatting.numbers import position
 from fairspan.rows.coded_labels import CodedLabels
-from fairspan.rows.groups import listed
+from fairspan.rows.groups import LEAVING_OUT, listed
 from fairspan.rows.protocol import OnMissing, RowBlock
 from fairspan.typing import AnyArray, FloatArray
 
@@ -17,6 +18,8 @@ _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timede
 _ALLOWED = "Allowed: numbers and truth values"
 # Whole numbers up to here are float64 without rounding.
 _LARGEST_WHOLE = 2**53
+# How like a name has to be to be meant by another: 'nope' is not 'income'.
+_CLOSE = 0.7
 _ENCODE = "Leave out or encode these columns, for example with sklearn's OneHotEncoder"
 
 
@@ -57,12 +60,14 @@ def row_block(
         values = checked_values(values, first_row, feature_names)
         return RowBlock(first_row, values, labels, weights, beside=beside)
     values = converted(values)
-    missing = np.isnan(values).any(axis=1)
+    missing = np.asarray(np.isnan(values).any(axis=1))
     if labels is not None:
         missing |= labels.missing
     n_dropped = int(missing.sum())
     if n_dropped:
         kept = ~missing
+        # Checked before rows are left out, so that an error names the row in the table.
+        checked_values(np.where(missing[:, None], 0, values), first_row, feature_names)
         values = values[kept]
         labels = None if labels is None else labels[kept]
         weights = None if weights is None else weights[kept]
@@ -105,13 +110,16 @@ def checked_values(
     # One sum over a block is cheaper than testing each number, and misses nothing.
     if not np.isfinite(total) and not np.isfinite(block).all():
         row, column = np.argwhere(~np.isfinite(block))[0].tolist()
-        name = repr(feature_names[column]) if feature_names else str(column)
-        what = "NaN" if np.isnan(block[row, column]) else "infinity"
+        name = f"column {feature_names[column]!r}" if feature_names else position("column", column)
+        is_nan = bool(np.isnan(block[row, column]))
         raise InvalidInput(
-            f"X contains {what}, first in row {first_row + row}, column {name}",
+            f"X contains {'NaN' if is_nan else 'infinity'}, first in "
+            f"{position('row', first_row + row)}, {name}",
             "Allowed: finite numbers",
             "Fill in these cells first, for example with sklearn.impute.SimpleImputer, or leave "
-            'rows with NaN out of the moments (on_missing="drop", --on-missing drop)',
+            f"rows with NaN out ({LEAVING_OUT})"
+            if is_nan
+            else "Replace infinity by a number, or leave out these rows or the column",
         )
     return block
 
@@ -225,7 +233,7 @@ def check_columns(names: Sequence[Any], columns: Sequence[Any]) -> None:
     """
     missing = [name for name in names if name not in columns]
     if missing:
-        close = get_close_matches(str(missing[0]), map(str, columns), n=1)
+        close = get_close_matches(str(missing[0]), map(str, columns), n=1, cutoff=_CLOSE)
         raise InvalidInput(
             f"X has no column {listed(missing)}",
             f"Its columns are {listed(columns)}",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, UnknownGroup
+from fairspan.formatting.numbers import position
 from fairspan.rows.groups import (
     ALLOWED_LABELS,
     Label,
@@ -174,7 +175,7 @@ class LabelCoder:
         if self._kind not in (None, kind):
             raise InvalidInput(
                 f"Group labels mix {spelled_kind(self._kind)} with {spelled_kind(kind)} "
-                f"(row {row()}: {label!r})",
+                f"({position('row', row())}: {label!r})",
                 ALLOWED_LABELS,
                 "Convert the column to one type, for example with astype(str)",
             )
@@ -183,7 +184,7 @@ class LabelCoder:
 
     def _unknown(self, label: Label, row: int) -> UnknownGroup:
         return UnknownGroup(
-            f"The rows hold the group {label!r} (first in row {row})",
+            f"The rows hold the group {label!r} (first in {position('row', row)})",
             f"Known groups are {listed(self.labels)}",
             "Check the group column for misspelt or new values, or fit again with that group",
         )

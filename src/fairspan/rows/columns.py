@@ -162,7 +162,8 @@ class ChosenColumns:
         categories = categories_in(names, self.available)
         encoded = replace(self, encoding=replace(self.encoding, categories=categories))
         columns = encoded._without_indicators(names)
-        check_columns(columns, expanded(self.available, lengths))
+        known = expanded(self.available, lengths)
+        check_columns(_missing(columns, known), known)
         return replace(encoded, features=collapsed(columns, self.available, lengths))
 
     def _without_indicators(self, names: tuple[str, ...]) -> list[str]:
@@ -232,6 +233,14 @@ class ChosenColumns:
         for name in encoded:
             columns[name] = self.encoding.indicators(name, table[name])
         return [columns[name] for name in self.features]
+
+
+def _missing(columns: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Columns that are not known; one in place of the indicators that are made of it."""
+    missing = [name for name in columns if name not in known]
+    stems = [name.partition("=")[0] for name in missing]
+    pairs = zip(missing, stems, strict=True)
+    return list(dict.fromkeys(stem if stems.count(stem) > 1 else name for name, stem in pairs))
 
 
 class RowsByColumns(Protocol):

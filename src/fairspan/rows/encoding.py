@@ -68,7 +68,8 @@ class Encoding:
             raise InvalidInput(
                 f"The column {column!r} has the category {texts[int(unseen[0])].as_py()!r}",
                 f"Allowed: the categories that the model was fitted on: {listed(known)}",
-                "Fit again, or take other categories for none of these with --unseen ignore",
+                "Fit again; audit, report and transform take other categories for none of these "
+                "with --unseen ignore",
             )
         matrix = np.zeros((len(found), len(known)))
         rows = np.flatnonzero(found >= 0)

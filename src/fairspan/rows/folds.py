@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.formatting.numbers import position
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.groups import Label
 from fairspan.typing import IndexArray
@@ -102,7 +103,7 @@ class Folds:
         missing = clusters.missing[labels.codes]
         if missing.any():
             raise InvalidInput(
-                f"The cluster of row {first_row + int(np.argmax(missing))} is missing",
+                f"The cluster of {position('row', first_row + int(np.argmax(missing)))} is missing",
                 "Allowed: a cluster for each row",
                 "Give rows that belong to nobody else a cluster each, or leave them out",
             )

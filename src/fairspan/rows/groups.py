@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.formatting.numbers import position
 from fairspan.typing import AnyArray
 
 Scalar = str | bool | int | float
 Label = Scalar | tuple[Scalar, ...]
+# How rows in which something is missing are left out, in Python and on the command line.
+LEAVING_OUT = 'on_missing="drop", --on-missing drop'
 ALLOWED_LABELS = "Allowed: text, numbers and truth values, one type for each attribute"
 _TYPE_NAMES: dict[type, str] = {str: "text", bool: "truth value", int: "whole number"}
 _TYPE_NAMES |= {float: "real number"}
@@ -133,14 +136,16 @@ def check_kind(kind: tuple[type, ...], label: Any, row: Callable[[], int]) -> No
     """Raise InvalidInput for a missing label, and InvalidType for what is no label."""
     if is_missing(label):
         raise InvalidInput(
-            f"The group label in row {row()} is missing (None or NaN)",
+            f"The group label in {position('row', row())} is missing (None or NaN)",
             "Allowed: a label for every row",
-            "Drop these rows, or give them a group of their own such as 'unknown'",
+            f"Leave these rows out ({LEAVING_OUT}), or give them a group of their own such as "
+            "'unknown'",
         )
     for part in kind[1:] if kind[0] is tuple else kind:
         if part not in _TYPE_NAMES:
             raise InvalidType(
-                f"The group label in row {row()} is {label!r}, of type {part.__name__}",
+                f"The group label in {position('row', row())} is {label!r}, of type "
+                f"{part.__name__}",
                 ALLOWED_LABELS,
                 "Convert the column, for example with astype(str)",
             )

@@ -10,6 +10,7 @@ from fairspan.storage.archives import (
     write_archive,
     write_document,
 )
+from fairspan.storage.names import check_name
 from fairspan.storage.rules import NotAllowed
 from fairspan.storage.safe_writing import (
     HeldFile,
@@ -36,6 +37,7 @@ __all__ = [
     "Schema",
     "archive_bytes",
     "archive_of_bytes",
+    "check_name",
     "is_archive",
     "read_archive",
     "read_document",

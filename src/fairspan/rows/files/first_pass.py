@@ -1,6 +1,6 @@
 """What has to be known of files before their rows can be numbers: categories, and means."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,8 @@ from fairspan.rows.groups import listed
 from fairspan.rows.numbers import is_number, side_by_side
 
 _BATCH = 2**16
+# In tables of fewer rows, categories are not told from identifiers.
+_FEWEST_ROWS = 20
 
 
 def not_numeric(rows: FileRows) -> tuple[str, ...]:
@@ -54,25 +56,34 @@ def one_hot(rows: FileRows) -> FileRows:
     Raises
     ------
     InvalidInput
-        A column of more different texts than categories can be.
+        A column whose texts are too many, or too different, for categories.
     """
     schema = rows.table.schema
     columns = tuple(name for name in rows.chosen.features if is_text(schema.field(name).type))
     found: dict[str, dict[str, None]] = {name: {} for name in columns}
+    n_rows = 0
     for table in _tables(rows, columns) if columns else ():
+        n_rows += len(table)
         for name in columns:
             found[name].update(dict.fromkeys(_distinct(table[name])))
             if len(found[name]) > MOST_CATEGORIES:
-                raise InvalidInput(
-                    f"The column {name!r} holds more than {MOST_CATEGORIES:,} different texts, "
-                    f"such as {listed(list(found[name]), 3)}",
-                    "Allowed: columns of categories",
-                    "Leave it out with --exclude: it looks like a name or an identifier",
-                )
+                raise _identifiers(name, f"more than {MOST_CATEGORIES:,} different texts", found)
+    for name in columns:
+        if n_rows >= _FEWEST_ROWS and 2 * len(found[name]) > n_rows:
+            many = f"{len(found[name]):,} different texts in {n_rows:,} rows"
+            raise _identifiers(name, many, found)
     categories = tuple((name, tuple(sorted(texts))) for name, texts in found.items() if texts)
     empty = tuple(name for name, texts in found.items() if not texts)
     rows = without(rows, empty) if empty else rows
     return replace(rows, chosen=replace(rows.chosen, encoding=Encoding(categories)))
+
+
+def _identifiers(name: str, many: str, found: Mapping[str, Iterable[str]]) -> InvalidInput:
+    return InvalidInput(
+        f"The column {name!r} holds {many}, such as {listed(list(found[name]), 3)}",
+        "Allowed: columns of categories, each of them of several rows",
+        "Leave it out with --exclude: it looks like a name or an identifier",
+    )
 
 
 def filled_by_means(rows: FileRows) -> FileRows:

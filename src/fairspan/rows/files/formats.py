@@ -16,6 +16,7 @@ _SUFFIXES = {
     "parquet": (".parquet", ".pq"),
     "arrow": (".arrow", ".feather", ".ipc"),
 }
+_KINDS = {"parquet": "a Parquet file", "arrow": "an Arrow file"}
 _MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow"}
 
 
@@ -133,7 +134,21 @@ def _kind(path: Path) -> str:
             "folders of one of these kinds, and saved moments",
             "Convert the file, or give it the right ending",
         )
+    if kind == "csv" and (other := _binary_kind(path)):
+        raise InvalidInput(
+            f"{path} is named as CSV, but it is {_KINDS[other]}",
+            "Allowed: names whose ending says what the file is",
+            f"Rename it, with the ending {_SUFFIXES[other][0]}",
+        )
     return kind
+
+
+def _binary_kind(path: Path) -> str | None:
+    """What a file is that begins and ends with the mark of a kind."""
+    with path.open("rb") as file:
+        start = file.read(4)
+        file.seek(max(path.stat().st_size - 6, 0))
+        return _MAGIC.get(start) if start in file.read() else None
 
 
 def _with_fields(schema: Any, constants: Constants) -> Any:
