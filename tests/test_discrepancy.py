@@ -130,3 +130,10 @@ def test_the_number_is_the_same_each_time_and_for_any_order_of_names():
 def test_bad_input(rows, groups, settings, error, said):
     with pytest.raises(error, match=said):
         mmd(rows, groups, **settings)
+
+
+def test_the_median_distance_does_not_depend_on_the_unit_where_most_rows_are_the_same():
+    rng = np.random.default_rng(0)
+    Z, groups = np.zeros((60, 2)), np.repeat(["a", "b"], 30)
+    Z[:6] = rng.normal(size=(6, 2))
+    assert mmd(1e-3 * Z, groups) == pytest.approx(mmd(Z, groups))

@@ -182,6 +182,8 @@ def test_groups_that_agree_are_at_distance_zero():
 
 def test_below_epsilon_for_the_estimate_and_for_the_upper_end():
     parity = metrics.statistical_parity(LABELS, SEX, epsilon=0.5)
+    with pytest.raises(InvalidParameter, match=r"epsilon is 1\.5"):
+        parity.is_below(1.5)
     assert parity.low < parity.largest < parity.high < 0.5
     assert parity.is_below()
     assert parity.is_below(upper_end=True)

@@ -122,3 +122,13 @@ def test_attributes_are_crossed_and_many_rows_are_drawn(monkeypatch):
 def test_labels_that_are_no_classes_are_refused(y, said):
     with pytest.raises(InvalidInput, match=said):
         opened(y=y)
+
+
+def test_a_change_has_the_interval_of_agresti_and_min():
+    compared = np.array([1.0] * 9 + [-1.0] * 4 + [0.0] * 37)
+    n, better, worse = 52, 9.5, 4.5  # half a row more in each of four outcomes
+    middle, z = (better - worse) / n, norm.ppf(0.975)
+    half = z * np.sqrt(better + worse - (better - worse) ** 2 / n) / n
+    found = _change_of(compared, 1, 0.95)
+    assert found.value == pytest.approx(0.1)
+    assert (found.low, found.high) == pytest.approx((middle - half, middle + half))

@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 import fairspan as fs
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.rows.folds import Folds
-from losses_by_hand import best_subspace, losses
+from losses_by_hand import best_subspace, losses, residuals
 from real_data import load
 from sweeps import part_of
 
@@ -383,3 +383,20 @@ def test_a_loss_that_a_few_rows_make_is_not_called_harm(n_far, state):
     found = {group.group: group for group in result.models[0].groups}["few"]
     assert found.expected.loss.low > 0
     assert found.state == state
+
+
+def test_instability_is_what_a_groups_best_subspace_does_worse_on_rows_left_out():
+    X, groups, _ = made()
+    model = PCA(3).fit(X)
+    rows = (X - model.mean_)[groups == "b"]
+    folds = Folds(10, 0).of_positions(0, len(X))[groups == "b"]
+    inside = residuals(rows, best_subspace(rows, np.ones(len(rows)), 3))
+    outside, training = np.zeros(len(rows)), 0.0
+    for fold in range(10):
+        others = rows[folds != fold]
+        best = best_subspace(others, np.ones(len(others)), 3)
+        outside[folds == fold] = residuals(rows[folds == fold], best)
+        training += (folds == fold).mean() * residuals(others, best).mean()
+    expected = (outside.mean() - inside.mean()) / ((training + outside.mean()) / 2)
+    found = fs.audit({"m": model}, X, groups).models[0].groups[1].expected
+    assert found.instability == pytest.approx(expected, rel=1e-7)

@@ -41,3 +41,9 @@ def test_moments_have_no_intervals():
     picture = audit(FAIR, moments=moments).picture()
     assert picture.low is None
     assert picture.high is None
+
+
+def test_a_loss_that_is_only_rounding_is_drawn_as_zero():
+    X = np.outer(np.arange(60.0), [1.0, 2.0, 3.0, 4.0])  # one dimension holds all
+    fair = FairPCA(1).fit(X, sensitive_features=ROWS.labels)
+    assert not audit(fair, X, ROWS.labels).picture(quantity="loss").values.any()

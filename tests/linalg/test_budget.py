@@ -236,3 +236,14 @@ def test_estimates_keep_to_the_memory_that_is_allowed(
     assert bool(messages) == (not made)
     for message in messages:
         assert "in 5 folds would take 0.4 MB, and max_memory is 0.3 MB" in message
+
+
+@pytest.mark.parametrize(
+    ("minutes", "said"),
+    [(2, "2 minutes"), (119, "119 minutes"), (300, "5 hours"), (7200, "5 days")],
+)
+def test_the_time_is_told_in_a_unit_that_reads_well(monkeypatch, minutes, said):
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    n_rows = round(minutes * 60 * budget._STEPS_A_SECOND / (2 * 1000**2))
+    with pytest.warns(FairspanWarning, match=f"about {said}"):
+        budget.tell_if_long(n_rows, 1000)

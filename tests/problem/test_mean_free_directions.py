@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fairspan import FairPCA, MeanParity
-from fairspan.problem.mean_free_directions import mean_free_directions
+from fairspan.problem.mean_free_directions import mean_differences, mean_free_directions
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -30,3 +30,8 @@ def test_mean_parity_does_not_depend_on_where_zero_is(seed):
     ]
     values = [fit.solution_.objective for fit in fits]
     assert values[0] == pytest.approx(values[1], rel=1e-7)
+
+
+def test_means_that_differ_by_rounding_alone_are_the_same():
+    means = np.array([[1e8, 3.0], [np.nextafter(1e8, 2e8), 3.0]])
+    assert mean_differences(means, np.full((2, 2), 1e-8)).size == 0
