@@ -16,6 +16,7 @@ from pyarrow import parquet
 
 import real_data
 from fairspan import datasets
+from fairspan.datasets.dataset import balanced_rows
 from fairspan.datasets.folder import names
 from fairspan.datasets.loading import resized
 from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
@@ -440,3 +441,12 @@ def test_what_is_no_table_is_refused_and_nothing_kept(server, places, text):
     with pytest.raises(CorruptFile, match="OpenML 1590 cannot be used"):
         datasets.fetch_adult(**places)
     assert kept(places) == []
+
+
+def test_one_row_of_each_group_can_be_drawn():
+    groups = np.array(["a", "b", "b", "a", "c"])
+    drawn = balanced_rows(groups, 1, seed=0)
+    assert sorted(groups[drawn]) == ["a", "b", "c"]
+    for n in (0, 2):
+        with pytest.raises(InvalidParameter, match=f"{n} rows of each group"):
+            balanced_rows(groups, n, seed=0)

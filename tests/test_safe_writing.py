@@ -180,3 +180,11 @@ def test_models_are_read_from_ordinary_files_alone(tmp_path):
         for read in (FairSubspace.load, GroupMoments.load):
             with pytest.raises(ValueError, match="a folder, a pipe or a device"):
                 read(tmp_path / name)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs a list of open files")
+def test_no_file_stays_open(tmp_path):
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(5):
+        write_whole(tmp_path / "file", b"content")
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -375,3 +375,11 @@ def test_a_picture_is_fine_however_short_the_frontier_is():
     assert fine.largest_height <= 1e-4 * extent
     alone = curve_of(small, 1, tol=1e-6)
     assert distances_to(alone.errors, fine.errors).max() <= 1e-3 * extent
+
+
+def test_vertices_are_counted_from_the_end_as_well():
+    curve = curve_of(random_matrices(1), 1)
+    m = len(curve.errors)
+    np.testing.assert_array_equal(curve.subspace(-m).components, curve.subspace(0).components)
+    with pytest.raises(InvalidParameter):
+        curve.subspace(-m - 1)

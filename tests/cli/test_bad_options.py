@@ -2,6 +2,7 @@ import pytest
 
 import fairspan as fs
 from cli.command_lines import ALL, AUDIT, BOTH, FIT, replacing
+from fairspan.cli.value_types import Size
 
 
 @BOTH
@@ -92,3 +93,11 @@ def test_memory_that_is_allowed_is_a_size_and_kept_to(run, data, size, said):
     assert result.status == 2
     assert said in result.err
     assert run("audit", data, "--group", "age", "--max-memory", "1.5 gb").status == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "n_bytes"),
+    [("7", 7), ("7B", 7), ("3KB", 3000), ("2 mb", 2_000_000), ("1.5GB", 1.5e9), ("2TB", 2e12)],
+)
+def test_sizes_have_units_of_a_thousand(size, n_bytes):
+    assert Size().convert(size, None, None) == n_bytes

@@ -89,3 +89,12 @@ def test_the_page_of_the_docs_shows_what_is_printed(run, tmp_path):
     words = [each.replace("patients.csv", f"{tmp_path}/patients.csv") for each in command.split()]
     shown = re.search(r"```text\n( d  group.*?)```", page, re.S)[1]
     assert shown in run(*words).out
+
+
+def test_long_names_of_groups_leave_room_for_the_figures(run, table, tmp_path):
+    names = {"old": "o" * 60, "young": "y" * 60}
+    table.assign(age=table["age"].map(names)).to_csv(tmp_path / "long.csv", index=False)
+    words = ("audit", tmp_path / "long.csv", "--group", "age", "--exclude", "sex", "--by-dimension")
+    lines = run(*words).out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("oooo" in line for line in lines)

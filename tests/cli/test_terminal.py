@@ -199,3 +199,14 @@ def test_text_is_as_wide_as_the_terminal_and_80_columns_at_most(columns, width, 
             return 1
 
     assert width_of(Wide()) == width
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-8"])
+def test_names_that_the_terminal_cannot_write_are_escaped(installed, table, tmp_path, encoding):
+    table.assign(age=table["age"].map({"old": "\u4e2d", "young": "young"})).to_csv(
+        tmp_path / "t.csv"
+    )
+    words = ("audit", "t.csv", "--group", "age", "--exclude", "sex", "--folds", "none")
+    done = installed(*words, env={**os.environ, "PYTHONIOENCODING": encoding})
+    assert done.status == 0, done.err
+    assert ("\\u4e2d" if encoding == "latin-1" else "\u4e2d") in done.out

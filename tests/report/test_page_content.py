@@ -8,7 +8,7 @@ import pytest
 
 from audit_pages import PAGES, twelve_groups, two_groups
 from fairspan.formatting.names import called
-from fairspan.formatting.numbers import change, decimals_of, in_ascii, number, share
+from fairspan.formatting.numbers import change, decimals_of, in_ascii, number, relative, share
 from fairspan.report.page.inline_figures import compact
 from fairspan.report.page.rendering import page_of, said
 from page_tree import tree_of
@@ -53,6 +53,7 @@ def test_table_of_pca_shows_the_facts_with_the_decimals_of_each_column(made):
         low, high = (number(group[end], errors) for end in ("error_low", "error_high"))
         assert row[1] == f"{number(group['error'], errors)}{low} to\u00a0{high}"
         assert row[2:4] == [number(group["best_error"], best), number(group["excess_loss"], losses)]
+        assert row[4] == relative(group["excess_loss"] / group["best_error"])
         assert row[5].split() == [f"{100 * group['variance_kept']:.1f}", "%"]
         for text, what in zip(row[2:4], ("best_error", "excess_loss"), strict=True):
             assert float(text) == pytest.approx(group[what], rel=0.005)

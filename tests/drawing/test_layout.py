@@ -1,0 +1,200 @@
+"""Where things lie in a picture: panels, limits, rows, marks, and the hull of a frontier."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from scipy.spatial import ConvexHull
+
+from fairspan.drawing import layout
+from fairspan.drawing.expected_losses import ExpectedLossPicture
+from fairspan.drawing.frontier import FrontierPicture
+from fairspan.drawing.labels import FAIR, PLAIN, look, other_look, set_rows
+from fairspan.drawing.loadings import LoadingsPicture
+from fairspan.report.page.figures import _chain, _on_curves
+from pictures import pictures_of
+
+GRIDS = {1: (1, 1), 2: (1, 2), 3: (1, 3), 4: (2, 2), 5: (2, 3), 7: (3, 3), 10: (3, 4), 17: (5, 4)}
+
+
+def axes_of(width=8.0, height=6.0):
+    return Figure(figsize=(width, height)).add_subplot()
+
+
+@pytest.mark.parametrize("n", GRIDS)
+def test_panels_are_nearly_a_square_of_at_most_four_columns(n):
+    assert layout.grid(n) == GRIDS[n]
+
+
+def test_panels_have_numbers_at_the_left_and_below_alone():
+    drawn = layout.panels(axes_of(), [f"group {i}" for i in range(5)])  # three above two
+    for i, panel in enumerate(drawn):
+        assert panel.xaxis.get_tick_params()["labelbottom"] == (i >= 2)
+        assert panel.yaxis.get_tick_params()["labelleft"] == (i in (0, 3))
+
+
+@pytest.mark.parametrize("value", [5.0, -3e4])
+def test_numbers_that_hardly_differ_stay_in_the_middle(value):
+    axes = axes_of()
+    axes.set_ylim(value, value + 1e-13 * abs(value))
+    layout.plain_numbers((axes,), "y")
+    low, high = axes.get_ylim()
+    assert low < value < high
+    assert value - low == pytest.approx(high - value, rel=1e-3)
+
+
+@pytest.mark.parametrize("width", [1, 90])
+def test_one_scale_fills_the_axes_evenly(width):
+    axes = axes_of(9.0, 4.0)
+    axes.set(xlim=(0, width), ylim=(10, 13))
+    layout.fill_evenly(axes)
+    box, (x, y) = axes.get_window_extent(), (axes.get_xlim(), axes.get_ylim())
+    assert (x[1] - x[0]) / box.width == pytest.approx((y[1] - y[0]) / box.height)
+    assert (sum(x) / 2, sum(y) / 2) == pytest.approx((width / 2, 11.5))
+
+
+def test_shares_have_round_ticks():
+    axes = axes_of()
+    layout.set_shares(axes, np.array([0.31, 0.97]))
+    steps = np.diff(axes.get_xticks())
+    assert steps == pytest.approx(steps[0])
+    assert round(float(steps[0]), 9) in (0.05, 0.1, 0.2)
+    layout.set_shares(axes, np.array([0.80, 0.81]))
+    low, high = axes.get_xlim()
+    assert high - low > 0.05  # so that nearly nothing does not look like much
+
+
+def test_rows_of_names_have_as_much_room_below_as_above():
+    axes = axes_of()
+    set_rows(axes, ["a", "b", "c"])
+    bottom, top = axes.get_ylim()
+    assert bottom - 2 == pytest.approx(0 - top, abs=0.2)
+
+
+def test_things_beside_pca_look_different_and_only_pca_is_hollow():
+    looks = [other_look(i) for i in range(55)]
+    assert len({(each.colour, each.marker) for each in looks}) == 55
+    assert all(each.is_filled for each in (*looks, look(0), FAIR))
+    assert not PLAIN.is_filled
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_the_line_of_equal_errors_crosses_the_whole_frontier_picture(side):
+    picture = FrontierPicture(
+        errors=np.array([[1.0, 9.0], [2.0, 8.0]])[::side, ::side],
+        plain=np.array([1.5, 8.7])[::side],
+        answers={},
+        groups=("a", "b"),
+        n_components=1,
+        region=None,
+    )
+    axes = axes_of()
+    picture.plot(ax=axes)
+    line = next(np.asarray(each.get_xydata()) for each in axes.lines if each.get_linestyle() != "-")
+    limits = np.array([axes.get_xlim(), axes.get_ylim()])
+    assert line.min() <= limits.min()
+    assert line.max() >= limits.max()
+
+
+def test_images_stand_in_order_below_their_names_and_as_tall_as_they_are():
+    rng = np.random.default_rng(0)
+    wide = LoadingsPicture(
+        loadings=rng.normal(size=(6, 12)),
+        features=tuple("abcdefghijkl"),
+        image_shape=(2, 6),
+        plain=rng.normal(size=(6, 12)),
+        name="minimax_loss",
+    )
+    axes = axes_of(12, 9)
+    wide.plot(ax=axes)
+    shown = [(panel.get_title(), panel.images) for panel in wide.axes_ if panel.images]
+    blocks = [*wide.plain, *wide.loadings]
+    assert [title.split()[-1] for title, _ in shown] == [str(i % 6 + 1) for i in range(12)]
+    assert [title.startswith("PCA") for title, _ in shown] == [True] * 6 + [False] * 6
+    for (_, drawn), block in zip(shown, blocks, strict=True):
+        np.testing.assert_allclose(drawn[0].get_array(), block.reshape(2, 6))
+    tall = replace(wide, image_shape=(6, 2))
+    assert tall.size()[1] > 2 * wide.size()[1]
+
+
+def test_a_map_of_narrow_cells_has_a_scale_in_place_of_numbers():
+    values = np.random.default_rng(0).normal(size=(40, 5))
+    picture = LoadingsPicture(loadings=values, features=tuple("abcde"))
+    axes = axes_of(5, 5)
+    picture.plot(ax=axes)
+    assert len(axes.figure.axes) == 2
+    assert len(axes.texts) < values.size
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_a_loss_is_told_against_the_groups_own_best_dimensions(d):
+    picture = replace(pictures_of(("a", "b"))["group losses"], n_components=d)
+    axes = axes_of()
+    picture.plot(ax=axes)
+    titles = " ".join(axes.get_title(loc=loc) for loc in ("left", "center", "right"))
+    texts = " ".join([titles, *(text.get_text() for text in axes.figure.findobj(_is_text))])
+    assert ("its own best dimension" if d == 1 else "its own best 2 dimensions") in texts
+
+
+def _is_text(artist):
+    return hasattr(artist, "get_text")
+
+
+def test_far_points_are_left_out_alike_wherever_the_rows_lie():
+    near = pictures_of(("a", "b"))["rows"]
+    points = near.points.copy()
+    points[0] = points.max(axis=0) + 40 * np.ptp(points, axis=0)
+    limits = []
+    for away in (0.0, 1000.0):
+        picture = replace(near, points=points + away, means=near.means + away)
+        picture.plot(ax=axes_of())
+        limits.append(np.array([picture.axes_[0].get_xlim(), picture.axes_[0].get_ylim()]) - away)
+        assert picture.ax_.get_xlabel() == "component 1"
+    np.testing.assert_allclose(limits[0], limits[1], atol=1e-6)
+
+
+@pytest.mark.parametrize(("reach", "is_left_out"), [(1.5, False), (3.0, True)])
+def test_a_point_is_far_beyond_twice_the_range_of_nine_tenths(reach, is_left_out):
+    near = pictures_of(("a", "b"))["rows"]
+    low, high = np.quantile(near.points, [0.05, 0.95], axis=0)
+    points = near.points.copy()
+    points[0] = high + reach * (high - low).max()
+    replace(near, points=points).plot(ax=(axes := axes_of()))
+    said = " ".join(text.get_text() for text in axes.figure.findobj(_is_text))
+    assert ("1\xa0row lies" in said) == is_left_out
+
+
+def test_models_beside_pca_take_looks_in_turn():
+    picture = ExpectedLossPicture(
+        groups=("a", "b"),
+        models=("PCA", "one", "two"),
+        values=np.ones((3, 2)),
+        low=np.full((3, 2), 0.5),
+        high=np.full((3, 2), 1.5),
+        plain=(0,),
+        quantity="expected loss",
+        states=(("harmed", "harmed"),) * 3,
+        level=0.95,
+    )
+    picture.plot(ax=(axes := axes_of()))
+    colours = {to_hex(line.get_color()) for line in axes.lines}
+    assert {to_hex(other_look(i).colour) for i in (0, 1)} <= colours
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_chain_of_a_frontier_is_the_lower_convex_hull(seed):
+    points = np.random.default_rng(seed).normal(size=(40, 2))
+    chain = np.array(_chain(points))
+    corners = points[ConvexHull(points).vertices]
+    first, last = corners[corners[:, 0].argmin()], corners[corners[:, 0].argmax()]
+    heights = np.interp(corners[:, 0], [first[0], last[0]], [first[1], last[1]])
+    lower = corners[corners[:, 1] <= heights + 1e-12]
+    np.testing.assert_allclose(chain, lower[lower[:, 0].argsort()])
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_marks_of_up_to_two_groups_share_a_panel(k):
+    marks = _on_curves({"losses": [0.1, 0.2, 0.3][:k], "n_components": 4}, range(k))
+    assert [panel for panel, *_ in marks] == ([0, 0] if k == 2 else [0, 1, 2])
