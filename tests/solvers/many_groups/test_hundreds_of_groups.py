@@ -104,6 +104,18 @@ def test_programs_over_several_simplices_agree_with_the_conic_solver(seed):
     assert linear @ found - step @ step / 2 - top == pytest.approx(conic.value, abs=1e-6)
 
 
+def test_the_least_on_a_simplex_is_stationary_though_many_entries_leave():
+    """Where x is least, no entry of the gradient g lies below g.x."""
+    rng = np.random.default_rng(2)
+    for _ in range(150):
+        factor, linear = rng.standard_normal((40, 9)), 0.3 * rng.standard_normal(40)
+        found = least_on_simplex(factor, linear)
+        slope = factor @ (found @ factor) + linear
+        assert found.min() >= 0
+        assert found.sum() == pytest.approx(1)
+        assert slope.min() >= slope @ found - 1e-9
+
+
 def test_a_working_set_solves_the_whole_program():
     rng = np.random.default_rng(0)
     n, r, rank = 300, 5, 2
