@@ -50,6 +50,10 @@ class Reflection:
         r = self.reflected.shape[1]
         return np.asarray(columns[:, r:] - (columns @ self.scaled) @ self.reflected[r:].T)
 
+    def to_beside(self, columns: FloatArray) -> FloatArray:
+        """Q'C of (p, n) columns C."""
+        return self.of_beside(columns.T).T
+
     def compressed(self, matrices: FloatArray) -> FloatArray:
         """Q'MQ of each of (k, p, p) symmetric matrices, for Q the basis beside the directions."""
         k, p, r = len(matrices), *self.reflected.shape

@@ -2,7 +2,7 @@
 
 import numbers
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from fairspan.problem.mean_free_directions import (
     mean_differences,
 )
 from fairspan.problem.oblique import Encoding, encoding_without
-from fairspan.problem.problem import Problem
+from fairspan.problem.problem import Coordinates, Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.typing import FloatArray
 
@@ -111,7 +111,7 @@ class Posed:
         if declares(hide, "oblique"):
             return self._of_moved_rows(full)
         means, covariances, problem, shift = self.means, self.covariances, full, 0.0
-        beside, directions, within = self._parted(hide, n_components)
+        beside, directions, to_coordinates, within = self._parted(hide, n_components)
         if directions is None:
             limit = hide.limit(means, covariances)
         else:
@@ -135,7 +135,7 @@ class Posed:
                 full,
                 second_moments=second,
                 unrestricted=full,
-                directions=directions,
+                to_coordinates=to_coordinates,
                 fixed=outside - common,
                 left_out=common,
                 fixed_rounding=rounding,
@@ -187,8 +187,8 @@ class Posed:
 
     def _parted(
         self, hide: Restriction, n_components: int
-    ) -> tuple[FloatArray, FloatArray | None, FloatArray]:
-        """What is forbidden, what is left (None for all), and Q'C_gQ of every group in that.
+    ) -> tuple[FloatArray, FloatArray | None, Coordinates | None, FloatArray]:
+        """What is forbidden, what is left (None for all), Q'V of columns V, and Q'C_gQ of groups.
 
         Where few of many directions are forbidden, what is left has a basis in which that takes
         products with those few alone.
@@ -198,13 +198,14 @@ class Posed:
             forbidden = self._forbidden(n_components)
             if forbidden.shape[1] <= p // _FEW_OF:
                 reflection = Reflection.onto_axes(forbidden)
-                return forbidden, reflection.beside, reflection.compressed(covariances)
+                within = reflection.compressed(covariances)
+                return forbidden, reflection.beside, reflection.to_beside, within
         directions = hide.directions(self.means, covariances, n_components)
         if directions is None:
-            return self.means[:0].T, None, covariances
+            return self.means[:0].T, None, None, covariances
         beside = np.linalg.qr(directions, mode="complete")[0][:, directions.shape[1] :]
         within = np.array([directions.T @ each @ directions for each in covariances])
-        return beside, directions, within
+        return beside, directions, partial(np.matmul, directions.T), within
 
     def _of_moved_rows(self, full: Problem) -> Restricted:
         """The problem of rows that an oblique restriction moves first: the same for all groups.
