@@ -144,3 +144,11 @@ def test_what_does_not_fit_together_is_refused(tmp_path):
     with pytest.raises(InvalidInput):
         fs.write_report(page, X[:, :3], PEOPLE, models=MODELS["nested"])
     assert not page.exists()
+
+
+def test_downstream_compares_pca_with_the_criterion_of_the_page(tmp_path):
+    rows, sex = X[:100, :3], PEOPLE["sex"][:100]
+    given = {"n_components": 1, "labels": Y[:100], "criteria": [], "folds": None}
+    facts = fs.write_report(tmp_path / "page.html", rows, sex, **given)
+    names = [outcome["name"] for outcome in facts["downstream"]["outcomes"]]
+    assert names == ["PCA", "minimax_loss"]

@@ -83,6 +83,8 @@ def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
         known = [each for each in model["groups"] if each["expected_loss"] is not None]
         harmed = [each for each in known if each["state"] == "harmed"]
         assert row[1].value in [each["expected_loss"] for each in harmed or known]
+        told = next(each for each in known if each["expected_loss"] == row[1].value)
+        assert row[2].value == told["group"]
         assert row[4].value == min(each["variance_kept"] for each in model["groups"])
     X, groups = rows_with_few()
     of_two = facts_by(X[:400], groups[:400], 2, criteria=[])
@@ -174,3 +176,14 @@ def test_of_several_groups_slow_criteria_say_why_they_have_no_estimates():
     assert [each["model"] for each in facts["verdicts"]] == ["minimax_loss"]
     asked = facts_by(X, groups, 2, criterion="error_gap", criteria=[])
     assert model_of(asked, "error_gap")["why_no_estimates"] is None
+
+
+def test_columns_of_words_are_told_from_columns_of_figures(made):
+    for table in (
+        expected_tables.of_expected_plain(made),
+        expected_tables.of_changes(made),
+        expected_tables.of_expected_criteria(made),
+    ):
+        for column in table.columns:
+            has_words = any(isinstance(cell.value, str) for cell in column.cells)
+            assert column.is_text == has_words, column.heading
