@@ -252,3 +252,10 @@ def test_of_two_groups_more_dimensions_are_looked_at(k):
     curve = facts_of(GroupMoments.from_rows(X, labels), None, asked, ORIGIN)["by_dimension"]
     n_dimensions = len(curve["dimensions"])
     assert n_dimensions == 18 if k == 2 else 8 <= n_dimensions <= 16
+
+
+def test_of_very_few_rows_nothing_is_expected_at_any_dimension():
+    X = np.random.default_rng(0).normal(size=(4, 3))
+    facts = facts_by(X, [*"aabb"], 1, criteria=[])
+    assert {group["expected_loss"] for group in facts["models"][0]["groups"]} == {None}
+    assert facts["by_dimension"]["expected"] is None

@@ -114,8 +114,9 @@ def test_held_out_rows_judge_the_models(tmp_path):
 
 def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path):
     scaled = fs.FairPCA(2, scale=True).fit(X, sensitive_features=PEOPLE["sex"])
-    page = tmp_path / "page.html"
-    facts = fs.write_report(page, X, PEOPLE["sex"], models=scaled, criteria=[])
+    other = fs.FairPCA(3).fit(X, sensitive_features=PEOPLE["sex"])
+    page, models = tmp_path / "page.html", {"scaled": scaled, "other": other}
+    facts = fs.write_report(page, X, PEOPLE["sex"], models=models, criteria=[])
     assert facts["settings"]["standardize"] is True
     assert facts["settings"]["n_components"] == 2
     main = next(model for model in facts["models"] if model["is_main"])
