@@ -1,5 +1,6 @@
 """What notebooks show: tables of plain texts, whatever the data are called."""
 
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -177,6 +178,9 @@ def test_a_subspace_and_its_certificate(two, tmp_path):
     certificate = dict(shown(fair.solution_).rows)
     assert float(certificate["objective"]) == pytest.approx(fair.solution_.objective, rel=1e-5)
     assert certificate["solver"] == fair.solution_.solver
+    assert float(certificate["gap"]) == pytest.approx(fair.solution_.gap, rel=0.05)
+    unbounded = dict(shown(replace(fair.solution_, lower_bound=-np.inf)).rows)
+    assert (unbounded["lower bound"], unbounded["gap"]) == ("none is known", "not known")
     # Nothing is known of a basis that was given.
     assert fs.FairSubspace(np.eye(4)[:2], np.zeros(4))._repr_html_() is None
 

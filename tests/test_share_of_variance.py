@@ -95,6 +95,12 @@ def test_shares_work_with_numpy_numbers_and_moments():
     assert one.transform(ROWS.X).shape == (120, one.n_components_)
 
 
+@pytest.mark.parametrize("unit", [1e-4, 1e4])
+def test_the_unit_of_the_features_changes_no_dimension(unit):
+    moments = GroupMoments.from_rows(unit * ROWS.X, ROWS.labels)
+    assert FairPCA(0.8).fit_moments(moments).n_components_ == fit(0.8).n_components_
+
+
 def test_a_share_is_kept_exactly_where_it_can_be():
     X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 1, 0], [0, -1, 0]] * 2)
     labels = ["a"] * 4 + ["b"] * 4

@@ -19,6 +19,7 @@ import sys
 import typing
 import warnings
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 
 __all__ = [
@@ -32,6 +33,9 @@ __all__ = [
     "MissingDependency",
     "UnknownGroup",
 ]
+
+# How like a name has to be to be meant by another: 'nope' is not 'income'.
+_ALIKE = 0.7
 
 
 class FairspanError(Exception):
@@ -134,6 +138,19 @@ def warn(message: str) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("fairspan"):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, FairspanWarning, stacklevel=level)
+
+
+def nearest(name: str, names: collections.abc.Iterable[str]) -> str | None:
+    """The name that was most likely meant; None if there is none like it.
+
+    Examples
+    --------
+    >>> nearest("Ages", ["wages", "age"]), nearest("nope", ["income"])
+    ('wages', None)
+    """
+    by_spelling = {each.casefold(): each for each in names}
+    close = get_close_matches(name.casefold(), by_spelling, n=1, cutoff=_ALIKE)
+    return by_spelling[close[0]] if close else None
 
 
 def kind_of(value: object) -> str:

@@ -8,14 +8,13 @@ points are loaded only where a name is unknown.
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from operator import attrgetter
 from typing import Any
 
-from fairspan.errors import InvalidParameter, InvalidType, kind_of
+from fairspan.errors import InvalidParameter, InvalidType, kind_of, nearest
 
 Factory = Callable[..., Any]
 
@@ -225,8 +224,8 @@ def _allowed(kind: str) -> str:
 
 
 def _remedy(kind: str, name: str = "") -> str:
-    close = get_close_matches(name, names_of(kind), n=1)
-    closest = f"; the closest is {close[0]!r}" if close else ""
+    close = nearest(name, names_of(kind))
+    closest = f"; the closest is {close!r}" if close else ""
     return f"Choose one of {', '.join(map(repr, names_of(kind)))}{closest}"
 
 

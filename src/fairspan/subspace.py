@@ -366,6 +366,8 @@ class FairSubspace:
         """
         from fairspan.exporting.onnx_graph import graph_bytes  # onnx is an extra
 
+        check_name(path, "an ONNX graph is", ".onnx")
+
         write_whole(path, graph_bytes(self, dtype))
 
     def to_sql(self, table: str = "data", *, one_hot: bool = False) -> str:

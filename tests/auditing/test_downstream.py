@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binomtest, norm
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
@@ -86,11 +86,9 @@ def test_the_same_representation_changes_nothing_and_is_not_certain():
 @pytest.mark.parametrize("right", [0, 7, 40])
 def test_shares_have_wilsons_interval(right):
     found = _share_of(np.arange(40.0) < right, 0.95)
-    # The ends are where the share is one and 1.96 standard errors of these ends away.
-    z = norm.ppf(0.975)
-    for end in (found.low, found.high):
-        error = np.sqrt(end * (1 - end) / 40)
-        assert abs(found.value - end) == pytest.approx(z * error, abs=1e-9)
+    expected = binomtest(right, 40).proportion_ci(0.95, method="wilson")
+    assert found.value == right / 40
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
 def test_intervals_of_changes_cover():

@@ -400,3 +400,7 @@ def test_instability_is_what_a_groups_best_subspace_does_worse_on_rows_left_out(
     expected = (outside.mean() - inside.mean()) / ((training + outside.mean()) / 2)
     found = fs.audit({"m": model}, X, groups).models[0].groups[1].expected
     assert found.instability == pytest.approx(expected, rel=1e-7)
+    # The error of new rows lies in the middle of its interval.
+    error = found.error
+    assert 0 < error.low < error.value < error.high
+    assert error.low + error.high == pytest.approx(2 * error.value)

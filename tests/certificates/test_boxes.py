@@ -76,9 +76,13 @@ def test_what_no_direction_reaches_is_in_the_box_of_errors():
     np.testing.assert_allclose(beside.errors(basis), problem.errors(basis) + outside)
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-9])
 @SEEDS
-def test_chords_are_below_the_scores_and_meet_them_at_corners(seed):
+def test_chords_are_below_the_scores_and_meet_them_at_corners(seed, unit):
     problem, _, rng = solved(seed)
+    criterion = replace(problem.criterion, radius=unit * problem.criterion.radius)
+    matrices, shares = unit * problem.second_moments.matrices, list(problem.proportions)
+    problem = problem_of(matrices, problem.n_components, criterion, shares)
     low, high = first_box(problem)
     for a, b in ((low, high), (low, (low + high) / 2), (high, high)):
         chords = chords_of(problem, a, b)
@@ -116,6 +120,19 @@ def test_the_bound_does_not_depend_on_the_subspace_it_is_told_at(seed):
     here, _ = bound_of(solution.proof, problem, solution.components.T)
     there, _ = bound_of(solution.proof, problem, other)
     assert there == pytest.approx(here, rel=1e-11)
+
+
+@SEEDS
+def test_the_bound_of_the_first_box_is_the_sum_of_least_eigenvalues(seed):
+    problem, solution, rng = solved(seed)
+    chords = chords_of(problem, *first_box(problem))
+    shares = rng.dirichlet(np.ones(len(chords.offsets)))
+    mixture = np.tensordot(shares @ chords.coefficients, problem.second_moments.matrices, axes=1)
+    least = np.linalg.eigvalsh(mixture)[: problem.n_features - problem.n_components].sum()
+    for size in (1.0, 0.01, 100.0):
+        proof = replace(in_rounds(solution.proof, []), multipliers=size * shares)
+        bound, _ = bound_of(proof, problem, solution.components.T)
+        assert bound == pytest.approx(least - shares @ chords.offsets, rel=1e-9)
 
 
 def tampered(proof, rng):

@@ -187,10 +187,25 @@ def test_a_restricted_problem_is_compared_with_what_is_left_to_choose():
     found = judge(problem, basis, weights, 0.05)
     assert found.objective == pytest.approx(1e14)
     assert found.scale <= solution.objective + 0.1
+    # Nor does it raise the rounding that a search may stop at.
+    least = [goal(each, each.errors(basis), 0.0) for each in (free, problem)]
+    assert least[1] == pytest.approx(least[0], rel=0.1)
     worse = np.linalg.qr(basis + 0.5 * random_basis(np.random.default_rng(0), 5, 2))[0]
     missed = judge(problem, worse, weights, 1e-3)
     assert missed.gap > 0.01 * solution.objective
     assert missed.status == "open gap"
+
+
+def test_shares_of_variance_within_a_restriction_are_compared_with_what_is_left_to_choose():
+    matrices = random_moments(np.random.default_rng(3), 2, 5)
+    second = DenseSecondMoments(matrices, np.full(2, 1e3))
+    free = problem_of(matrices, 2, MinimaxError(relative=True))
+    whole = replace(free, second_moments=second)
+    problem = replace(whole, unrestricted=whole, fixed=np.full(2, 1e3))
+    basis = random_basis(np.random.default_rng(0), 5, 2)
+    traces, kept = (np.einsum("gii->g", each) for each in (matrices, basis.T @ matrices @ basis))
+    found = judge(problem, basis, EVEN / (traces + 1e3))
+    assert found.scale == pytest.approx(((traces - kept) / (traces + 1e3)).max(), rel=1e-9)
 
 
 @pytest.mark.parametrize("apart", [1.0, 1e7])
@@ -346,3 +361,6 @@ def test_an_ordered_basis_is_orthonormal_to_a_rounding_or_two(seed):
     ordered = by_pooled_variance(problem, basis)
     assert np.abs(ordered.T @ ordered - np.eye(d)).max() <= 4 * np.finfo(np.float64).eps
     assert projector_distance(ordered.T, basis.T) <= 1e-13
+    # Also where the basis was not quite orthonormal.
+    mended = by_pooled_variance(problem, basis * (1 + 1e-10 * rng.random(d)))
+    assert np.abs(mended.T @ mended - np.eye(d)).max() <= 4 * np.finfo(np.float64).eps

@@ -342,6 +342,22 @@ def test_a_status_that_was_changed():
         assert_fails(changed, rows, labels, because=f"The model is called {status}")
 
 
+def test_what_float64_cannot_resolve_is_not_optimal_by_name():
+    """The losses are a share of 1e-11 of the errors, whose rounding is far from all of them."""
+    rng = np.random.default_rng(0)
+    axes = np.vstack([np.eye(5), -np.eye(5)]) * np.sqrt(5)
+    factors = rng.standard_normal((2, 5, 5))
+    groups = [axes @ np.linalg.cholesky(1e11 * np.eye(5) + f @ f.T).T for f in factors]
+    rows, labels = np.vstack(groups), np.repeat(["a", "b"], 10)
+    model = fitted(X=rows, labels=labels)
+    solution = model.solution_
+    assert solution.status == "unresolved"
+    assert solution.tolerance < solution.gap < solution.resolution < 0.01 * solution.scale
+    assert_holds(model, rows, labels)
+    changed = with_figures(model, status="optimal")
+    assert_fails(changed, rows, labels, because="computed status is unresolved")
+
+
 @pytest.mark.parametrize("weights", [[0.0, 0.0], [1.0, 0.0], [np.nan, np.nan], [0.5], [-1.0, 2.0]])
 def test_weights_that_were_changed_prove_nothing(weights):
     model = fitted()

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 import fairspan as fs
@@ -18,6 +20,7 @@ from fairspan.cli.value_types import Size
         (["--center", "median"], ["'median' is not one of 'global', 'group', 'none'"]),
         (["--group", "agee"], ["no column 'agee'", "the closest is 'age'"]),
         (["--group", "town"], ["no column 'town'", "Its columns are 'pay_1'"]),
+        (["--group", "AGE"], ["no column 'AGE'", "the closest is 'age'"]),
         (["--nonsense"], ["No such option", "--nonsense"]),
     ],
 )
@@ -38,6 +41,15 @@ def test_options(refused, command, options, words):
 def test_options_of_fit(refused, options, words):
     message = refused(*FIT, *options)
     assert all(word in message for word in words), message
+
+
+@BOTH
+def test_options_that_are_nearly_right(refused, command):
+    for typed, meant in (("--job", "--jobs"), ("--exclud", "--exclude"), ("--onehot", "--one-hot")):
+        message = refused(*command, typed, "1")
+        assert set(re.findall(r"--[\w-]+", message)) == {typed, meant}
+    for typed in ("--bogus", "--rows", "--t"):
+        assert re.findall(r"--[\w-]+", refused(*command, typed)) == [typed]
 
 
 @BOTH

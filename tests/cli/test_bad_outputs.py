@@ -60,6 +60,7 @@ def test_results_in_python_are_named_as_what_they_are(tmp_path, model):
     for name, save in (
         ("m.csv", subspace.save),
         ("m.json", moments.save),
+        ("o.csv", subspace.to_onnx),
         ("m.pdf", lambda path: fs.write_report(path, X, groups)),
     ):
         with pytest.raises(InvalidParameter, match=f"{name} is named as"):
@@ -76,6 +77,7 @@ def test_a_query_reads_no_rows(refused):
 def test_names_that_are_nearly_right(refused):
     assert "Did you mean 'minimax_loss'?" in refused(*FIT, "--criterion", "minimax_los")
     assert "Did you mean 'dual_newton'?" in refused(*FIT, "--solver", "dual-newton")
+    assert "Did you mean" not in refused(*FIT, "--criterion", "minimum")
     assert "closest" not in refused(*TRANSFORM, "--keep", "nope")
 
 
@@ -98,10 +100,12 @@ def test_outputs_of_transform(refused):
         (("--help",), 0),
         (AUDIT, 0),
         (("audit", "{data}", "--group", "nothing", "--json"), 2),
+        pytest.param(("demo", "-o", "{page}"), 0, marks=pytest.mark.long),
     ],
 )
-def test_a_reader_who_leaves_is_no_failure(data, model, command, status):
-    words = [str(word) for word in replacing(command, data=data, model=model)]
+def test_a_reader_who_leaves_is_no_failure(data, model, tmp_path, command, status):
+    places = {"data": data, "model": model, "page": tmp_path / "page.html"}
+    words = [str(word) for word in replacing(command, **places)]
     program = [Path(sys.executable).with_name("fairspan"), *words]
     reading, writing = os.pipe()
     os.close(reading)
@@ -110,6 +114,7 @@ def test_a_reader_who_leaves_is_no_failure(data, model, command, status):
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stderr
     assert "Broken pipe" not in done.stderr
+    assert places["page"].exists() == ("{page}" in command)
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is full")

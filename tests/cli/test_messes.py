@@ -176,16 +176,26 @@ REFUSED = {
     "decimal commas, left out as if they were text": (
         COMMAS.to_csv(index=False, sep=";"),
         ["--numeric-only"],
-        ["numbers with decimal commas", "'height'", "--decimal ,", "--exclude"],
+        ["numbers with commas", "'height'", "--decimal ,", "--exclude"],
     ),
     "decimal commas, encoded as if they were text": (
         COMMAS.to_csv(index=False, sep=";"),
         ["--one-hot"],
-        ["numbers with decimal commas", "--decimal ,"],
+        ["numbers with commas", "--decimal ,"],
     ),
     "thousands between commas": (
         changed("height", 3, "1,170"),
         [],
+        ["'1,170' in row 4", "without commas between thousands"],
+    ),
+    "thousands between commas, left out as if they were text": (
+        changed("height", 3, "1,170"),
+        ["--numeric-only"],
+        ["'1,170' in row 4", "without commas between thousands", "--exclude"],
+    ),
+    "thousands between commas, encoded as if they were text": (
+        changed("height", 3, "1,170"),
+        ["--one-hot"],
         ["'1,170' in row 4", "without commas between thousands"],
     ),
     "decimal commas between commas": (

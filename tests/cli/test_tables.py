@@ -151,14 +151,14 @@ def test_one_hot_models_are_verified_and_audited_on_the_categories_themselves(
     rows, new, model = tmp_path / "rows.csv", tmp_path / "new.csv", tmp_path / "m"
     people.to_csv(rows, index=False)
     run("fit", rows, "--group", "sex", "--one-hot", "--standardize", "-d", 2, "-o", model)
-    assert run("verify", model, rows, "--group", "sex").status == 0
+    for words in ([], ["--one-hot"]):  # as it was fitted, or not
+        assert run("verify", model, rows, "--group", "sex", *words).status == 0
     people.drop(columns="job").to_csv(new, index=False)
-    lacking = run("verify", model, new, "--group", "sex")
-    assert lacking.status == 1
-    assert "lack the model's feature 'job=" in lacking.out
-    for words in (("transform", model, new, "-o", tmp_path / "o.csv"),):
-        message = refused(*words)
-        assert "no column 'job'. Its columns" in message
+    for words in (
+        ("verify", model, new, "--group", "sex"),
+        ("transform", model, new, "-o", "{out}"),
+    ):
+        assert "no column 'job'. Its columns" in refused(*words)
     people.assign(job=["pilot", *people["job"][1:]]).to_csv(new, index=False)
     asked = ("audit", new, "--group", "sex", "--model", model, "--folds", "none")
     assert "--unseen ignore" in refused(*asked)
@@ -174,8 +174,28 @@ def test_one_hot_models_are_verified_and_audited_on_the_categories_themselves(
     assert "'pilot'" in refused(*page, "--test", new)
     tested = run(*page, "--compare", "minimax_loss", "--test", new, "--unseen", "ignore")
     assert tested.status == 0, tested.err
-    assert "brings its features" in refused(*page, "--features", "age")
+    for words in (["--features", "age"], ["--exclude", "age"], ["--numeric-only"], ["--one-hot"]):
+        for command in (page, asked):
+            assert f"brings its features: no {words[0]}." in refused(*command, *words)
     assert "--unseen concerns saved models" in refused(*asked[:4], "--unseen", "ignore")
+
+
+def test_models_without_names_of_features_take_the_columns_that_are_chosen(run, people, tmp_path):
+    X, rows, model = people[["age", "height"]], tmp_path / "rows.csv", tmp_path / "m"
+    people.to_csv(rows, index=False)
+    own = fs.FairPCA(1).fit(X.to_numpy(), sensitive_features=people["sex"])
+    own.subspace_.save(model)
+    errors = ((X - own.inverse_transform(own.transform(X.to_numpy()))) ** 2).sum(axis=1)
+    for words in (["--numeric-only", "--exclude", "id"], ["--features", "[ah]*e*"]):
+        some = (rows, "--group", "sex", *words)
+        assert run("verify", model, *some).status == 0
+        for command in ("audit", "report"):
+            asked = (command, *some, "--model", model, "--folds", "none", "--json")
+            compared = ["--compare", "minimax_loss"] * (command == "report")
+            facts = run(*asked, *compared).facts
+            models = facts.get("given", facts)["models"]
+            (total,) = (each["total_error"] for each in models if each["name"] == "m")
+            assert total == pytest.approx(errors.mean(), rel=1e-9)
 
 
 def test_a_column_of_names_is_no_category(refused, tmp_path):
@@ -272,7 +292,9 @@ def test_what_transform_refuses(refused, people, tmp_path, run):
     assert "has no mean" in refused(*command, "--on-missing", "mean", **places)
     people.assign(age="old").to_csv(tmp_path / "text.csv", index=False)
     message = refused(*command, **places | {"data": tmp_path / "text.csv"})
-    assert "holds no numbers in 'age'" in message
+    assert "the column 'age' holds text, such as" in message
+    assert "in row 1 of 'age'" in message
+    assert "--group" not in message
     assert "--exclude" not in message
     people.rename(columns={"id": "fairpca0"}).to_csv(tmp_path / "taken.csv", index=False)
     message = refused(*command, "--keep-all", **places | {"data": tmp_path / "taken.csv"})

@@ -120,6 +120,16 @@ def test_groups_of_one_row_of_nothing_but_zeros_and_constant_columns():
         assert (moments.scatters == 0).all()
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_row_far_away_that_weighs_nearly_nothing_makes_no_variance_negative(seed):
+    """The other cells are all the same, so that the variance is a difference of equal numbers."""
+    X = np.zeros((40, 30))
+    X[:39, 0], X[39, 0] = 0.3, 1e17
+    weights = np.append(np.random.default_rng(seed).uniform(0.1, 3, 39), 1e-80)
+    moments = GroupMoments.from_rows(scipy.sparse.csr_array(X), ["a"] * 40, weights)
+    assert 0 <= moments.standard_deviations[0] <= 1e-7
+
+
 def test_rows_of_weight_zero_are_absent():
     X, labels, weights = thin_rows()
     weights[labels == "b"] = 0

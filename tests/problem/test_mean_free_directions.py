@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from fairspan import FairPCA, MeanParity
+from fairspan import CovarianceParity, FairPCA, MeanParity
 from fairspan.problem.mean_free_directions import mean_differences, mean_free_directions
+from fairspan.problem.problem import MeansWithin, is_within
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -35,3 +36,18 @@ def test_mean_parity_does_not_depend_on_where_zero_is(seed):
 def test_means_that_differ_by_rounding_alone_are_the_same():
     means = np.array([[1e8, 3.0], [np.nextafter(1e8, 2e8), 3.0]])
     assert mean_differences(means, np.full((2, 2), 1e-8)).size == 0
+
+
+def test_one_direction_may_be_left_to_equal_covariances():
+    means, parity = np.array([[0.0, 0.0], [1.0, 0.0]]), CovarianceParity(tolerance=0.0)
+    for of_second in (1.0, 3.0):
+        covariances = np.array([np.eye(2), np.diag([1.0, of_second])])
+        np.testing.assert_allclose(np.abs(parity.directions(means, covariances, 1)), [[0], [1]])
+
+
+def test_a_limit_on_means_is_met_up_to_a_share_of_it():
+    limit = MeansWithin(np.array([2.0, 0.0]), 1e-3)
+    for beyond, is_met in ((0.0, True), (1e-10, True), (1e-6, False)):
+        angle = np.arcsin(0.5e-3 * (1 + beyond))
+        basis = np.array([[np.sin(angle)], [np.cos(angle)]])
+        assert is_within(limit, basis) == is_met

@@ -180,6 +180,14 @@ def test_rows_with_missing_values_are_dropped_and_counted(there, weighted):
         accumulate(rows_of(there(X), labels, weights, "drop"))
 
 
+def test_rows_are_dropped_also_where_the_labels_lie_there(there):
+    X = ROWS.X.copy()
+    X[[0, 4999], [1, 3]] = np.nan
+    moments = accumulate(rows_of(there(X), there(CODES), None, "drop"))
+    assert_moments(moments, moments_by_hand(X[1:-1], CODES[1:-1].tolist()))
+    assert moments.intake.n_dropped == 2
+
+
 def test_no_row_left(there):
     with pytest.raises(InvalidInput, match=r"no rows \(2 rows with missing values left out\)"):
         accumulate(rows_of(there(np.full((2, 2), np.nan)), ["a", "b"], None, "drop"))

@@ -14,6 +14,7 @@ from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.moments import of_rows, running_group
+from fairspan.moments.accumulate import MomentsFold
 from fairspan.rows import group_limit
 from fairspan.rows.registry import rows_of
 from fairspan.rows.sampling import sampled
@@ -187,6 +188,11 @@ def test_parts_may_hold_many_groups_if_all_rows_do_not(size, tmp_path):
         np.testing.assert_allclose(
             GroupMoments.from_rows(same, "person").scatters, moments.scatters, atol=1e-9
         )
+
+
+def test_a_part_may_hold_many_groups_by_default():
+    part = MomentsFold().over(rows_of(X[:150], IDS[:150] % 120))
+    assert len(part.groups) == 120
 
 
 @pytest.mark.parametrize("size", [100, 1000])

@@ -93,11 +93,16 @@ def projector_of(model):
 @given(seeds, criteria)
 def test_bounds_in_the_trace_close_in_and_count_up(seed, criterion):
     matrices = random_moments(np.random.default_rng(seed), 2, 6)
-    trace = solve(problem_of(matrices, 2, criterion)).trace
+    solution = solve(problem_of(matrices, 2, criterion))
+    trace, last = solution.trace, solution.trace[-1]
     assert all(a.lower_bound <= b.lower_bound for a, b in pairwise(trace))
     assert all(a.upper_bound >= b.upper_bound for a, b in pairwise(trace))
     counts = [point.n_eigenproblems for point in trace]
     assert counts == sorted(counts)
+    assert last.n_eigenproblems == solution.n_eigenproblems
+    rounding = 1e-12 * np.trace(matrices.sum(axis=0))
+    assert last.lower_bound == pytest.approx(solution.lower_bound, abs=rounding)
+    assert last.upper_bound == pytest.approx(solution.objective, abs=rounding)
 
 
 def test_a_loose_tolerance_stops_early_and_says_so_truly():

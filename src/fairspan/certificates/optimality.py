@@ -134,7 +134,6 @@ def certified(
     trace: Sequence[TracePoint],
     solver: str,
     lower_bound: float | None = None,
-    ordered: bool = True,
 ) -> Solution:
     """Order the basis, evaluate the criterion at it, and compare with the bound.
 
@@ -149,16 +148,13 @@ def certified(
         Relative: the gap that is called optimal, as a share of the objective.
     lower_bound : float, optional
         A bound that was proven in another way, if there are no matrices to compute it from.
-    ordered : bool
-        False leaves the basis unchanged: nested components keep their order.
 
     Returns
     -------
     Solution
     """
     proof = proof if isinstance(proof, Proof) else Proof(proof)
-    if ordered:
-        basis = by_pooled_variance(problem, basis)
+    basis = by_pooled_variance(problem, basis)
     found = judged(problem, basis, proof, tol, lower_bound)
     holds = getattr(problem.criterion, "theorem_3_2_holds", None)
     return Solution(

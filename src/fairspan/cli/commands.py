@@ -44,10 +44,10 @@ def demo(page: Path, as_json: bool) -> None:
     refuse_overwriting(page)
     missing = demonstration.missing_for_page(page)
     fit, result, data = demonstration.demo_facts()
-    if not as_json:
-        click.echo(demonstration.demo_screen(fit, result, data))
     if missing is None:
         demonstration.write_demo_page(page, data)
+    if not as_json:
+        click.echo(demonstration.demo_screen(fit, result, data))
     certificate = {"certificate": output.certificate_facts(fit), **result.to_dict()}
     written = {"page": str(page) if missing is None else None}
     facts = {"data": data.name, **certificate, **written}
@@ -100,13 +100,19 @@ def audit(
     """
     from fairspan.cli import inputs, output
 
-    options.refuse_columns_of_models(models, reading)
     options.refuse_without_models(models, reading, None)
     if by_dimension and models:
         raise click.UsageError("A saved model has its own dimensions: no --by-dimension.")
     if by_dimension and n_components is not None:
         raise click.UsageError("--by-dimension looks at several numbers of dimensions: no -d.")
     options.refuse_without_folds(folds, clusters, by_dimension=by_dimension)
+    audited = []
+    if models:
+        # The default centre is not one that was requested.
+        asked = click.get_current_context().get_parameter_source("center")
+        given = center if asked is ParameterSource.COMMANDLINE else None
+        audited = inputs.saved_models(models, n_components, given, standardize)
+        reading.refuse_beside(audited[0].subspace.feature_names)
     table = inputs.open_input(data, reading, clusters)
     wanted = inputs.wanted_estimates(folds, level, material, by_cluster=clusters is not None)
     if by_dimension:
@@ -117,11 +123,7 @@ def audit(
         words = curve.table_by_dimension(found, width_of(sys.stdout))
         click.echo(output.in_json(curve.facts_by_dimension(found)) if as_json else words)
         return
-    if models:
-        # The default centre is not one that was requested.
-        asked = click.get_current_context().get_parameter_source("center")
-        given = center if asked is ParameterSource.COMMANDLINE else None
-        audited = inputs.saved_models(models, n_components, given, standardize)
+    if audited:
         table = table.selected(audited[0].subspace.feature_names)
     else:
         audited = [inputs.plain_model(table, n_components, center, standardize)]
@@ -247,7 +249,6 @@ def report(
     if page is None and not as_json:
         raise click.UsageError("Name the page with -o, or print its facts with --json.")
     options.refuse_without_models(models, reading, test)
-    options.refuse_columns_of_models(models, reading)
     if page is not None:
         refuse_overwriting(page, data, *models, *([] if test is None else [test]))
         refuse_text(page, "a page is", ".html", ".htm")

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from fairspan.errors import nearest
+
 TABLE, FITTED, JUDGED, OUTPUT = (
     "Reading the table",
     "What is fitted",
@@ -39,6 +41,17 @@ class Command(click.Command):
     def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.examples = tuple(examples)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options; of one that does not exist, say which was most likely meant."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            # click compares names with their dashes, which make all of them alike.
+            names = [each.removeprefix("--") for each in error.possibilities or ()]
+            meant = nearest(error.option_name.removeprefix("--"), names)
+            possible = [f"--{meant}"] if meant else None
+            raise click.NoSuchOption(error.option_name, possibilities=possible, ctx=ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under their headings."""

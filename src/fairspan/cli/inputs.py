@@ -12,7 +12,7 @@ from fairspan.auditing.audit import audit_moments, audit_rows
 from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
 from fairspan.auditing.models import Audited, audited_pca, models_of
-from fairspan.certificates.verification import Verification, not_verified, verify
+from fairspan.certificates.verification import Verification, verify
 from fairspan.cli.progress import telling
 from fairspan.cli.reading import Reading
 from fairspan.cli.text_columns import check_numeric
@@ -22,7 +22,6 @@ from fairspan.formatting.numbers import count, in_ascii, percent
 from fairspan.moments.folds import fold_moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
-from fairspan.rows.encoding import categories_in
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.protocol import Rows, RowSource
@@ -205,17 +204,5 @@ def audited_table(table: Table, audited: Sequence[Audited], options: Expectation
 def verified_model(model: Path, data: Path | str, reading: Reading) -> Verification:
     """The claims of a saved model's certificate, computed again."""
     subspace = FairSubspace.load(model)
-    table, names = open_input(data, reading), subspace.feature_names
-    if names is not None and table.source is not None:
-        available = table.source.feature_names or ()
-        # A model's indicators, where the table has the categories themselves.
-        encoded = {
-            f"{column}={category}"
-            for column, categories in categories_in(names, available)
-            for category in categories
-        }
-        missing = sorted(set(names) - encoded - set(available))
-        if missing:
-            return not_verified(f"The data lack the model's feature {missing[0]!r}.")
-        table = table.selected(names)
+    table = open_input(data, reading).selected(subspace.feature_names)
     return verify(subspace, table.moments)

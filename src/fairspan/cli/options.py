@@ -44,12 +44,6 @@ def refuse_without_models(models: Sequence[Path], reading: Reading, test: Path |
             raise click.UsageError(f"{option} concerns saved models: name these with --model.")
 
 
-def refuse_columns_of_models(models: Sequence[Path], reading: Reading) -> None:
-    """Raise a usage error where columns are chosen beside saved models."""
-    if models and (reading.features or reading.exclude):
-        raise click.UsageError("A saved model brings its features: no --features, no --exclude.")
-
-
 def with_options(command: Command, options: Sequence[Callable[[Any], Any]]) -> Command:
     """Add options to a command, in this order."""
     for option in reversed(options):

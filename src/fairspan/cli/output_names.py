@@ -20,10 +20,10 @@ def refuse_text(out: Path, what: str, *endings: str) -> None:
     ------
     click.UsageError, InvalidParameter
     """
-    from fairspan.storage import check_name
-
     if str(out) == "-":
         raise click.UsageError(
             f"{what[0].upper()}{what[1:]} no text to print; name a file with -o."
         )
+    from fairspan.storage import check_name  # takes its time
+
     check_name(out, what, *endings)

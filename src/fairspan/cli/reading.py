@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fairspan.rows.protocol import Rows, RowSource
 
 _OF_FILES = ("numeric_only", "one_hot", "delimiter", "decimal", "encoding", "comment")
+_CHOICE_OF_FEATURES = ("features", "exclude", "numeric_only", "one_hot")
 _CHOICE_OF_COLUMNS = {"groups", "features", "exclude"}
 
 
@@ -96,6 +97,13 @@ class Reading:
         from fairspan.rows.group_limit import GroupLimit
 
         return GroupLimit(self.max_groups, max_memory=self.max_memory)
+
+    def refuse_beside(self, names: tuple[str, ...] | None) -> None:
+        """Raise a usage error if columns were chosen, and a model has names of its features."""
+        asked = [name for name in _CHOICE_OF_FEATURES if getattr(self, name)]
+        if names is not None and asked:
+            option = f"--{asked[0].replace('_', '-')}"
+            raise click.UsageError(f"A saved model brings its features: no {option}.")
 
     def refuse_for_moments(self, path: Path) -> None:
         """Raise a usage error if anything was requested, as moments hold no rows."""

@@ -71,8 +71,9 @@ def report_of_file(
     if page is not None:
         check_can_write(page)
     given = loaded(models)
-    table = open_input(path, reading)
-    table = table.selected(next((each.feature_names for each in given.values()), None))
+    names = next((each.feature_names for each in given.values()), None)
+    reading.refuse_beside(names)
+    table = open_input(path, reading).selected(names)
     asked = ReportSettings.of(criterion_of(criterion, **parameters), **settings)
     if table.source is not None:
         check_size(table.source.n_features, asked)

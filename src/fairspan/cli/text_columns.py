@@ -16,7 +16,10 @@ _DECIMAL_COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d*),\d+")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
 _MISSING = {"?", "-", "--", ".", "missing", "none", "unknown"}
 _ALLOWED = "Allowed: numbers and truth values; a group column is named with --group"
+_LEAVE_OUT = "Leave them out with --numeric-only or --exclude, or encode text with --one-hot"
 _READ_COMMAS = "Read decimal commas with --decimal ,"
+_NO_THOUSANDS = "Write numbers without commas between thousands"
+_POINT = "Write numbers with a decimal point"
 
 
 def prepared(rows: "FileRows", *, numeric_only: bool, one_hot: bool, fills: bool) -> "FileRows":
@@ -25,20 +28,23 @@ def prepared(rows: "FileRows", *, numeric_only: bool, one_hot: bool, fills: bool
     Raises
     ------
     InvalidInput
-        A column of text looks like numbers with decimal commas, which would be lost.
+        A column of text looks like numbers with commas, which would be lost.
     """
     from fairspan.rows.files import first_pass
 
     others = first_pass.not_numeric(rows) if numeric_only or one_hot else ()
     texts = _texts(rows, others)
-    commas = tuple(name for name in texts if _remedy(rows, texts[name][1]) == _READ_COMMAS)
+    remedies = {name: _remedy(rows, text) for name, (_, text) in texts.items()}
+    commas = tuple(
+        name for name in texts if remedies[name] in (_READ_COMMAS, _NO_THOUSANDS, _POINT)
+    )
     if commas:
         row, text = texts[commas[0]]
         raise InvalidInput(
-            f"{rows.where}: {_held(commas)} numbers with decimal commas, such as {text!r} in row "
+            f"{rows.where}: {_held(commas)} numbers with commas, such as {text!r} in row "
             f"{row} of {commas[0]!r}",
             _ALLOWED,
-            f"{_READ_COMMAS}; or leave these columns out with --exclude",
+            f"{remedies[commas[0]]}; or leave these columns out with --exclude",
         )
     if one_hot:
         rows = first_pass.one_hot(rows)
@@ -48,8 +54,14 @@ def prepared(rows: "FileRows", *, numeric_only: bool, one_hot: bool, fills: bool
     return first_pass.filled_by_means(rows) if fills else rows
 
 
-def check_numeric(rows: "Rows") -> None:
+def check_numeric(rows: "Rows", allowed: str = _ALLOWED, remedy: str = _LEAVE_OUT) -> None:
     """Make sure that the features of files are numbers, before any row is read.
+
+    Parameters
+    ----------
+    rows : Rows
+    allowed, remedy : str
+        What an error says of columns that were not meant as numbers, either.
 
     Raises
     ------
@@ -60,10 +72,10 @@ def check_numeric(rows: "Rows") -> None:
     from fairspan.rows.files.first_pass import not_numeric
 
     if isinstance(rows, FileRows) and (others := not_numeric(rows)):
-        raise _refusal(rows, others)
+        raise _refusal(rows, others, allowed, remedy)
 
 
-def _refusal(rows: "FileRows", columns: tuple[str, ...]) -> InvalidInput:
+def _refusal(rows: "FileRows", columns: tuple[str, ...], allowed: str, usual: str) -> InvalidInput:
     """What to raise of columns that are no numbers, with what most likely helps."""
     from fairspan.rows.files.csv_files import CsvPart, unreadable
 
@@ -85,11 +97,7 @@ def _refusal(rows: "FileRows", columns: tuple[str, ...]) -> InvalidInput:
             "numbers with a decimal point",
             "Use one decimal mark in all columns, or leave out --decimal",
         )
-    return InvalidInput(
-        f"{rows.where}: {_held(columns)} {held}",
-        _ALLOWED,
-        remedy or "Leave them out with --numeric-only or --exclude, or encode text with --one-hot",
-    )
+    return InvalidInput(f"{rows.where}: {_held(columns)} {held}", allowed, remedy or usual)
 
 
 def _texts(rows: "FileRows", columns: tuple[str, ...]) -> dict[str, tuple[int, str | None]]:
@@ -112,9 +120,9 @@ def _remedy(rows: "FileRows", text: str | None) -> str | None:
     if not between_commas and _DECIMAL_COMMA.fullmatch(text):
         return _READ_COMMAS
     if _THOUSANDS.fullmatch(text):
-        return "Write numbers without commas between thousands"
+        return _NO_THOUSANDS
     if _DECIMAL_COMMA.fullmatch(text):
-        return "Write numbers with a decimal point"
+        return _POINT
     if text.strip().lower() in _MISSING:
         return "Leave cells empty where a value is missing, and say --on-missing drop or mean"
     if text.endswith("%"):

@@ -12,13 +12,12 @@ import click
 
 from fairspan.cli.progress import telling
 from fairspan.cli.table_options import csv_format
+from fairspan.cli.text_columns import check_numeric
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.formatting.numbers import count
 from fairspan.rows.checks import check_columns
 from fairspan.rows.encoding import Encoding
 from fairspan.rows.files.file_rows import FileRows, Files
-from fairspan.rows.files.first_pass import not_numeric
-from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import OnMissing, RowSource
 from fairspan.rows.registry import opener_of, rows_of
@@ -140,12 +139,11 @@ def _opened_file(data: Path, subspace: FairSubspace, options: Transforming) -> F
     rows = replace(rows, chosen=replace(rows.chosen, encoding=encoding))
     if names is not None:
         rows = rows.selected(names)
-    if others := not_numeric(rows):
-        raise InvalidInput(
-            f"{rows.where} holds no numbers in {listed(others)}",
-            "Allowed: numbers in every feature of the model",
-            "Write them as in the rows that the model was fitted on",
-        )
+    check_numeric(
+        rows,
+        "Allowed: numbers in every feature of the model",
+        "Write them as in the rows that the model was fitted on",
+    )
     if fills:
         if subspace.mean is None or subspace.center == "none":
             raise click.UsageError("The model has no mean (--center none): no --on-missing mean.")

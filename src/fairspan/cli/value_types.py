@@ -1,13 +1,13 @@
 """Kinds of values that options take: numbers of dimensions and folds, sizes, names, files."""
 
 import re
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar
 
 import click
 from click.shell_completion import CompletionItem
 
+from fairspan.errors import nearest
 from fairspan.registry import factory_of, names_of, registered
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -103,8 +103,8 @@ class Named(click.ParamType):  # type: ignore[type-arg]
         if value in names_of(self.name) or factory_of(self.name, value) is not None:
             return value
         names = names_of(self.name)
-        close = get_close_matches(value, names, n=1)
-        meant = f" Did you mean {close[0]!r}?" if close else ""
+        close = nearest(value, names)
+        meant = f" Did you mean {close!r}?" if close else ""
         raise click.BadParameter(f"{value!r} is not one of {', '.join(map(repr, names))}.{meant}")
 
     def shell_complete(

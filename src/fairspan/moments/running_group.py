@@ -8,7 +8,7 @@ from scipy.linalg import blas
 from fairspan.errors import InvalidInput
 from fairspan.moments.group_statistics import OneGroup
 from fairspan.rows.coded_labels import LabelCoder, side_by_side
-from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
+from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import Label
 from fairspan.rows.protocol import RowBlock
 from fairspan.typing import FloatArray, IndexArray
@@ -75,7 +75,7 @@ class RunningMoments:
         Rows left out so far since something is missing in them.
     """
 
-    def __init__(self, n_features: int, limit: GroupLimit = USUAL_LIMIT, n_folds: int = 1) -> None:
+    def __init__(self, n_features: int, limit: GroupLimit, n_folds: int) -> None:
         self.n_dropped = 0
         self._n_features = n_features
         self._limit = limit

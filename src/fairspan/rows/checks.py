@@ -1,12 +1,11 @@
 """The checks that all sources share: numbers, shapes, and what is missing."""
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, nearest, warn
 from fairspan.formatting.numbers import position
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.groups import LEAVING_OUT, listed
@@ -18,8 +17,6 @@ _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timede
 _ALLOWED = "Allowed: numbers and truth values"
 # Whole numbers up to here are float64 without rounding.
 _LARGEST_WHOLE = 2**53
-# How like a name has to be to be meant by another: 'nope' is not 'income'.
-_CLOSE = 0.7
 _ENCODE = "Leave out or encode these columns, for example with sklearn's OneHotEncoder"
 
 
@@ -233,11 +230,11 @@ def check_columns(names: Sequence[Any], columns: Sequence[Any]) -> None:
     """
     missing = [name for name in names if name not in columns]
     if missing:
-        close = get_close_matches(str(missing[0]), map(str, columns), n=1, cutoff=_CLOSE)
+        close = nearest(str(missing[0]), map(str, columns))
         raise InvalidInput(
             f"X has no column {listed(missing)}",
             f"Its columns are {listed(columns)}",
-            "Correct the name" + (f"; the closest is {close[0]!r}" if close else ""),
+            "Correct the name" + (f"; the closest is {close!r}" if close else ""),
         )
 
 

@@ -186,11 +186,6 @@ class Task:
                 components=np.ascontiguousarray(columns.T),
                 proof=None if solution.proof is None else solution.proof.lifted(directions),
             )
-        if restricted.forbidden is not None:
-            # Eigenvectors that were found by iteration lean towards what is forbidden a little.
-            columns, beside = solution.components.T, restricted.forbidden
-            columns = columns - beside @ (beside.T @ columns)
-            solution = replace(solution, components=np.ascontiguousarray(columns.T))
         if restricted.shift:
             solution = replace(
                 solution,

@@ -105,7 +105,6 @@ def _together(
         solver=joint.solver,
         # That of the joint optimum, where it was proven with less work than here.
         lower_bound=None if joint.eigen == "dense" else joint.lower_bound - shift,
-        ordered=False,
     )
     is_estimated = found.status is Status.OPTIMAL and not restricted.problem.has_matrices
     return replace(

@@ -173,6 +173,20 @@ def test_rank_reduction_of_random_problems(seed):
     check_reduction(problem, dual, relaxation)
 
 
+def test_rank_reduction_from_shares_of_all_dimensions():
+    """P = (d / p) I has as many fractional eigenvalues as there can be."""
+    problem = problem_of(random_moments(np.random.default_rng(5), 6, 9), 4, MinimaxError())
+    dual = Dual(problem, problem.pieces)
+    even = SoftBasis(np.zeros((9, 0)), np.eye(9), np.full(9, 4 / 9))
+    soft = reduced(dual, even)
+    assert soft.rank <= largest_rank(4, 6)
+    assert np.sum(soft.basis**2) == pytest.approx(4)
+    before, after = (
+        dual.pieces.value(each.errors(problem.second_moments)) for each in (even, soft)
+    )
+    assert after <= before * (1 + 1e-12)
+
+
 @pytest.mark.parametrize(("p", "k", "d"), [(50, 8, 10), (100, 16, 10), (200, 16, 20)])
 def test_many_groups_and_features(p, k, d):
     rng = np.random.default_rng(0)
@@ -244,6 +258,48 @@ def test_nash_welfare_relaxed_has_its_rank_and_value():
     solution = search.solution("dual_newton")
     assert solution.status == "optimal"
     assert len(solution.components) <= largest_rank(1, 3)
+
+
+@pytest.mark.counts
+def test_nash_welfare_of_identical_groups_takes_three_eigenproblems():
+    # Its start, one step that finds nothing better, and the bound that closes the gap.
+    matrix = random_moments(np.random.default_rng(1), 1, 6)[0]
+    solution = DualNewton().solve(problem_of([matrix] * 3, 2, NashWelfare()), 1e-9)
+    assert solution.status == "optimal"
+    assert [step.n_eigenproblems for step in solution.trace] == [3]
+
+
+@pytest.mark.counts
+@pytest.mark.parametrize("k", [3, 5])
+def test_the_box_of_the_robust_error_gap_takes_three_eigenproblems_a_group(k):
+    # Of each group its optimum, its least and its largest error; of all rows; one relaxed problem.
+    matrices = random_moments(np.random.default_rng(0), k, 5)
+    solution = DualNewton().solve(problem_of(matrices, 5, RobustErrorGap()), 1e-6)
+    assert solution.n_eigenproblems == 2 + 3 * k
+
+
+@pytest.mark.parametrize("seed", [2, 7])
+@pytest.mark.parametrize(
+    "criterion",
+    [MinimaxLoss(), ErrorGap(0.7), EqualError(), NashWelfare(), RobustErrorGap(), LeastVariance()],
+    ids=str,
+)
+def test_bounds_in_the_trace_enclose_the_optimum_and_close_in(criterion, seed):
+    matrices = random_moments(np.random.default_rng(seed), 3, 6)
+    if isinstance(criterion, EqualError):  # of like groups, so that errors can be equal
+        matrices = matrices.mean(axis=0) + 0.1 * matrices
+    solution = DualNewton().solve(problem_of(matrices, 2, criterion), 1e-9)
+    counts, lower, upper = np.array(
+        [[step.n_eigenproblems, step.lower_bound, step.upper_bound] for step in solution.trace]
+    ).T
+    assert (np.diff(counts) >= 0).all()
+    assert 1 <= counts[0] <= counts[-1] <= solution.n_eigenproblems
+    assert (lower[1:] >= lower[:-1]).all()
+    assert (upper[1:] <= upper[:-1]).all()
+    rounding = 1e-9 * abs(solution.objective)
+    assert lower[-1] <= solution.objective + rounding
+    assert upper[-1] >= solution.lower_bound - rounding
+    assert upper[-1] == pytest.approx(solution.objective, abs=rounding)
 
 
 def test_nash_welfare_of_a_group_without_variance_is_refused():

@@ -1,5 +1,7 @@
 """Pieces in blocks, and many groups: the error gap as a sum of two maxima instead of pairs."""
 
+from dataclasses import replace
+
 import cvxpy
 import numpy as np
 import pytest
@@ -104,6 +106,18 @@ def test_programs_over_several_simplices_agree_with_the_conic_solver(seed):
     assert linear @ found - step @ step / 2 - top == pytest.approx(conic.value, abs=1e-6)
 
 
+def test_the_least_on_a_simplex_is_stationary_though_many_entries_leave():
+    """Where x is least, no entry of the gradient g lies below g.x."""
+    rng = np.random.default_rng(2)
+    for _ in range(150):
+        factor, linear = rng.standard_normal((40, 9)), 0.3 * rng.standard_normal(40)
+        found = least_on_simplex(factor, linear)
+        slope = factor @ (found @ factor) + linear
+        assert found.min() >= 0
+        assert found.sum() == pytest.approx(1)
+        assert slope.min() >= slope @ found - 1e-9
+
+
 def test_a_working_set_solves_the_whole_program():
     rng = np.random.default_rng(0)
     n, r, rank = 300, 5, 2
@@ -204,10 +218,14 @@ def test_equal_errors_out_of_reach_are_refused_by_the_bound_of_the_gap():
         assert np.ptp(errors) >= bound * (1 - 1e-5)
 
 
-def test_the_gap_alone_starts_where_its_weights_do_not_cancel():
+@pytest.mark.parametrize("n_uncounted", [0, 1])
+def test_the_gap_alone_starts_where_its_weights_do_not_cancel(n_uncounted):
     rng = np.random.default_rng(3)
-    problem = problem_of(random_moments(rng, 5, 8), 2, EqualError())
-    search = PiecewiseSearch(problem, Pieces.total_and_gap(np.zeros(5), 1.0), 1e-9)
+    problem = problem_of(random_moments(rng, 5 + n_uncounted, 8), 2, EqualError())
+    gap = Pieces.total_and_gap(np.zeros(5), 1.0)
+    nothing = np.zeros((len(gap.offsets), n_uncounted))
+    gap = replace(gap, coefficients=np.hstack([gap.coefficients, nothing]))
+    search = PiecewiseSearch(problem, gap, 1e-9)
     search.relaxation.run(0.0, 0.0, 20)
     # At weights that cancel the bound would stay at zero.
     assert search.lower > 0

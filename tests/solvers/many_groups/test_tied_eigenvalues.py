@@ -133,6 +133,23 @@ def test_shares_are_the_nearest_with_their_sum():
             assert (added[shares == 1] <= inner[0] + 1e-12).all()
 
 
+def test_the_block_is_the_one_set_apart_the_most():
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        p, most = int(rng.integers(2, 9)), int(rng.integers(2, 6))
+        d = int(rng.integers(1, p))
+        values = np.sort(rng.standard_normal(p))[::-1]
+        padded = np.concatenate([[np.inf], values, [-np.inf]])
+        apart = {
+            (low, high): min(padded[low] - padded[low + 1], padded[high] - padded[high + 1])
+            for low in range(d)
+            for high in range(d + 1, p + 1)
+            if high - low <= most
+        }
+        found = block_around(values, d, most)
+        assert apart[found] == max(apart.values())
+
+
 def tied(k, p, seed):
     """Groups that vary along unrelated axes: the relaxed optimum has a tie."""
     rng = np.random.default_rng(seed)
@@ -167,6 +184,19 @@ def test_the_relaxed_optimum_agrees_with_the_conic_solver(seed, k):
     conic.solve(cvxpy.CLARABEL)
     assert relaxation.lower == pytest.approx(conic.value, abs=1e-6 * problem.total_variance)
     assert relaxation.upper - relaxation.lower <= 1e-10 * problem.total_variance
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+@pytest.mark.parametrize(
+    ("seed", "k", "p", "d"), [(75, 10, 8, 2), (92, 10, 10, 1), (209, 10, 10, 5), (451, 6, 12, 1)]
+)
+def test_damped_steps_do_not_end_the_search_before_the_gap_is_closed(seed, k, p, d, unit):
+    # One in thirty such problems was left with a gap of 1e-9 to 1e-8 while steps were damped.
+    matrices = unit * random_moments(np.random.default_rng(seed), k, p)
+    problem = problem_of(matrices, d, MinimaxLoss() if seed % 2 else MinimaxError())
+    relaxation = Relaxation(Dual(problem, problem.pieces))
+    relaxation.run(1e-11 * problem.total_variance)
+    assert relaxation.gap <= 1e-11 * problem.total_variance
 
 
 def test_multipliers_that_cancel_are_no_start():

@@ -140,7 +140,10 @@ def test_what_a_subspace_lacks_is_never_underestimated():
     bounds, second = SubspaceBounds(problem), problem.second_moments
     space = GrownSpace.of(second, second.n_held(2), np.eye(30)[:, :8])
     mixtures = [np.array(each) for each in ((0.4, 0.6), (0.41, 0.59), (1.2, -0.2), (1.0, 0.0))]
-    bounds.missing(space, mixtures, 1e-9)
+    found = bounds.missing(space, mixtures, 1e-9)
+    # Each takes one eigenproblem in all dimensions, which gives two vectors.
+    assert bounds.n_eigenproblems == len(mixtures)
+    assert found.shape == (30, 2 * len(mixtures))
     for weights in mixtures:
         within = top_sum(space.mixture(weights).compressed, 2)
         lacking = top_sum(second.mixture(weights), 2) - within
@@ -189,11 +192,21 @@ def test_that_no_subspace_has_equal_errors_is_said_of_all_dimensions():
 
 
 @pytest.mark.counts
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize(("n_features", "falls", "projects"), [(600, 1.5, True), (600, 0, False)])
-def test_auto_projects_where_few_eigenvalues_matter(n_features, falls, projects):
-    values = (1.0 + np.arange(n_features)) ** -falls
+def test_auto_projects_where_few_eigenvalues_matter(n_features, falls, projects, unit):
+    values = unit * (1.0 + np.arange(n_features)) ** -falls
     problem = problem_of([np.diag(values), np.diag(0.5 * values)], 5, MinimaxLoss())
     assert eigen_path.pays(problem, 1e-9) == projects
+    asked = [
+        eigen_path.projected_solver(eigen, problem, 1e-9, BoundarySearch) is not None
+        for eigen in eigen_path.EIGEN
+    ]
+    assert dict(zip(eigen_path.EIGEN, asked, strict=True)) == {
+        "auto": projects,
+        "dense": False,
+        "projected": True,
+    }
 
 
 @pytest.mark.parametrize("criterion", [each for each in CRITERIA if each not in RELATIVE], ids=str)

@@ -55,6 +55,24 @@ def test_two_groups_against_the_exact_optimum(seed, criterion):
     np.testing.assert_allclose(basis.T @ basis, np.eye(problem.n_components), atol=1e-12)
 
 
+@each_criterion
+def test_the_weights_of_the_second_round_are_those_of_the_paper(criterion):
+    problem, matrices = random_problem(3, 3, criterion, allow_extra=True)
+    d, divisors = problem.n_components, divisors_of(matrices, criterion)
+    even = np.full(3, 1 / 3) / divisors
+    leading = np.linalg.eigh(np.tensordot(even, matrices, axes=1))[1][:, -d:]
+    captured = np.einsum("pd,gpq,qd->g", leading, matrices, leading)
+    values = (references_of(matrices, d, criterion) - captured) / divisors
+    raised = np.exp(0.5 * values / most_of(matrices, d, criterion))
+    bounds = [
+        bound_of(matrices, weights, d, criterion)
+        for weights in (even, raised / raised.sum() / divisors)
+    ]
+    assert bounds[0] < bounds[1]
+    solution = MultiplicativeWeights(0.5, 2).solve(problem, 0.0)
+    assert [step.lower_bound for step in solution.trace] == pytest.approx(bounds)
+
+
 @pytest.mark.long
 @pytest.mark.sweep
 @pytest.mark.parametrize("step", [0.1, 1.0])

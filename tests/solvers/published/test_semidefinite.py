@@ -108,6 +108,8 @@ def test_rank_of_the_vertex(seed, criterion, k):
     kept = 1 - (1 - np.diag(gram)) ** 2
     assert kept.sum() == pytest.approx(problem.n_components, abs=1e-9)
     assert solution.gap <= 1e-6 * problem.total_variance
+    # That of P, and that of the mixture which proves the bound.
+    assert solution.n_eigenproblems == solution.trace[-1].n_eigenproblems == 2
     hard = Semidefinite().solve(replace(problem, allow_extra=False), 0.0)
     np.testing.assert_allclose(
         hard.components @ hard.components.T, np.eye(problem.n_components), atol=1e-12

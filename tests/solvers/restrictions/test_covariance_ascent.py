@@ -58,6 +58,15 @@ def test_the_scalar_bound_is_the_least_on_a_grid_and_above_every_subspace(limit)
     assert np.trace(basis.T @ S @ basis) <= bound(nu) + 1e-9
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_scalar_bound_is_found_far_from_zero(sign):
+    # Eigenvalues 10 - nu / 10 and 1 + nu / 100 are the largest two, and equal at the optimum.
+    S, D = np.diag([10.0, 1.0, 1.0]), np.diag([0.1, -0.01, 1.0])
+    nu = scalar_multiplier(S, sign * D, 1, 0.0)
+    assert nu == pytest.approx(sign * 9 / 0.11, rel=1e-4)
+    assert np.linalg.eigvalsh(S - nu * sign * D)[-1] == pytest.approx(1 + 0.09 / 0.11, rel=1e-5)
+
+
 @pytest.mark.parametrize("nu", [-0.4, 0.0, 0.7])
 @pytest.mark.parametrize("trace", [-5.0, 0.0, 5.0])
 def test_what_a_number_proves_is_its_formula_whatever_the_difference_sums_to(nu, trace):

@@ -187,6 +187,17 @@ def test_for_lines_the_best_within_the_limit_is_found():
     assert (V.T @ S @ V).item() >= kept[shift <= limit].max() - 1e-9
 
 
+@pytest.mark.parametrize("unit", [1e-8, 1e8])
+def test_the_best_within_the_limit_in_any_unit(unit):
+    S, _, D = figures()
+    limit = 0.1 * np.linalg.norm(D, 2)
+    start = np.linalg.eigh(S)[1][:, -2:]
+    here = best_within(S, D, limit, [start])
+    there = best_within(unit * S, unit * D, unit * limit, [start])
+    assert np.linalg.norm(there.T @ D @ there, 2) <= limit * (1 + 1e-7)
+    assert np.trace(there.T @ S @ there) == pytest.approx(np.trace(here.T @ S @ here), rel=1e-6)
+
+
 def test_a_limit_that_pca_meets_changes_nothing():
     exact = fit(MeanParity())
     loose = fit(CovarianceParity(tolerance=covariance_gap(exact) * 1.001))

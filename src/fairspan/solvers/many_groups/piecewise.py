@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairspan.certificates.optimality import certified, rounding_at
-from fairspan.certificates.solution import Solution
+from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.errors import Incompatible
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.pieces import Pieces
@@ -180,18 +180,20 @@ def solve_equal_error(problem: Problem, tol: float, solver: str) -> Solution:
     gap.relaxation.run(0.0, 0.0, _STEPS)
     proven = proven_gap(problem, gap.dual.weights(gap.relaxation.multipliers))
     equal = tol * float(problem.proportions @ gap.relaxation.nearest.errors)
-    n_eigenproblems, trace = gap.n_eigenproblems, list(gap.trace)
+    n_searched, trace = 0, [TracePoint(gap.n_eigenproblems, 0.0, np.inf)]
     start: FloatArray | None = None
     weights, apart = problem.proportions, np.inf
 
     def judged_at(basis: FloatArray) -> Solution:
+        count = gap.n_eigenproblems + n_searched
+        last = TracePoint(count, trace[-1].lower_bound, problem.value(basis))
         return certified(
             problem,
             basis,
             weights,
             tol=tol,
-            n_eigenproblems=n_eigenproblems,
-            trace=trace,
+            n_eigenproblems=count,
+            trace=[*trace, last],
             solver=solver,
         )
 
@@ -207,8 +209,12 @@ def solve_equal_error(problem: Problem, tol: float, solver: str) -> Solution:
         search = PiecewiseSearch(penalised, penalised.pieces, tol)
         # With a large penalty only the search from before is refined: other starts take long.
         search.run(start, thoroughly=penalty < _LARGE_PENALTIES[0])
-        n_eigenproblems += search.n_eigenproblems
-        trace += search.trace
+        for step in search.trace:
+            # A penalised value is no upper bound: errors differ there.
+            count = gap.n_eigenproblems + n_searched + step.n_eigenproblems
+            lower = max(trace[-1].lower_bound, step.lower_bound)
+            trace.append(TracePoint(count, lower, np.inf))
+        n_searched += search.n_eigenproblems
         assert search.best is not None
         start = search.best.basis
         weights = search.dual.weights(search.relaxation.multipliers)

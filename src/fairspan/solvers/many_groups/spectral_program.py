@@ -262,5 +262,4 @@ def _symmetric_kron(left: FloatArray, right: FloatArray) -> FloatArray:
     """The map from D to (LDR + RDL) / 2, of matrices written row by row."""
     product = np.einsum("ik,jl->ijkl", left, right)
     both = (product + product.transpose(1, 0, 3, 2)) / 2
-    size = left.shape[0] ** 2
-    return np.asarray(both.reshape(size, size))
+    return np.asarray(both.reshape(left.size, right.size))

@@ -182,12 +182,9 @@ def block_around(values: FloatArray, n_components: int, most: int) -> tuple[int,
     # The gap before each place, beyond the ends as large as can be.
     gaps = np.concatenate([[np.inf], values[:-1] - values[1:], [np.inf]])
     d, p = n_components, len(values)
-    found, apart = (d - 1, d + 1), -np.inf
-    for low in range(max(0, d - most + 1), d):
-        for high in range(d + 1, min(p, low + most) + 1):
-            if min(gaps[low], gaps[high]) > apart:
-                found, apart = (low, high), min(gaps[low], gaps[high])
-    return found
+    lows = range(max(0, d - most + 1), d)
+    blocks = ((low, high) for low in lows for high in range(d + 1, min(p, low + most) + 1))
+    return max(blocks, key=lambda block: min(gaps[block[0]], gaps[block[1]]))
 
 
 def shares_summing_to(values: FloatArray, total: int) -> FloatArray:

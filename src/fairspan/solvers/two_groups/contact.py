@@ -123,7 +123,7 @@ class PathBetween:
         # Twice, so that what is left of a small angle is orthogonal to all of the start.
         beside -= start @ (start.T @ beside)
         sines = np.linalg.norm(beside, axis=0)
-        self.angles = np.arctan2(sines, np.clip(cosines, -1.0, 1.0))
+        self.angles = np.arctan2(sines, cosines)
         self._beside = beside / np.where(sines > 0, sines, 1.0)
 
     def at(self, share: float) -> FloatArray:
