@@ -255,7 +255,7 @@ def test_a_part_of_too_many_groups_waits_for_others_if_its_matrices_are_small(
 ):
     limit = group_limit.GroupLimit(in_parts=True)
     if is_refused:
-        with pytest.raises(InvalidInput, match="400 groups among .*500 rows"):
+        with pytest.raises(InvalidInput, match=r"400 groups among .*500 rows"):
             limit.check(400, 500, n_features)
     else:
         limit.check(400, 500, n_features)
