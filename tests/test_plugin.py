@@ -191,6 +191,20 @@ def test_a_share_of_variance_within_its_restriction(table):
     assert fair.n_components_ <= 3
 
 
+def test_few_rows_of_many_features_keep_to_the_first_of_them():
+    """The coordinates in which few rows are solved are no features."""
+    rows, groups = np.random.default_rng(0).standard_normal((24, 620)), np.arange(24) % 2
+    fair = fs.FairPCA(2, criterion="total_error", restriction=FirstFeatures(5))
+    fair.fit(rows, sensitive_features=groups)
+    assert not fair.components_[:, 5:].any()
+    centred = rows - rows.mean(axis=0)
+    kept = (np.linalg.svd(centred[:, :5])[1][:2] ** 2).sum()
+    expected = ((centred**2).sum() - kept) / 24
+    assert fair.solution_.objective == pytest.approx(expected, rel=1e-9)
+    assert fair.solution_.status == "optimal"
+    assert fs.verify(fair, rows, groups).holds
+
+
 @pytest.fixture
 def database(table, tmp_path):
     path = str(tmp_path / "hospital.db")

@@ -90,6 +90,14 @@ def test_downstream_has_every_model_that_can_be_fitted_again(written):
     assert (said in " ".join(page.split())) == (not shown)
 
 
+def test_downstream_has_the_main_criterion_beside_pca(tmp_path):
+    facts = fs.write_report(
+        tmp_path / "page.html", X, PEOPLE["sex"], labels=Y, n_components=2, criteria=[]
+    )
+    names = [outcome["name"] for outcome in facts["downstream"]["outcomes"]]
+    assert names == ["PCA", facts["models"][1]["name"]]
+
+
 def test_held_out_rows_judge_the_models(tmp_path):
     half = N // 2
     fair = fs.FairPCA(2).fit(X[:half], sensitive_features=PEOPLE["sex"][:half])

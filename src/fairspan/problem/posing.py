@@ -65,8 +65,11 @@ def pose(
     deviations = scaled.standard_deviations
     varying = deviations[deviations > 0]
     inside: GroupMeans = scaled
-    thin = scaled.in_coordinates(n_components, center, nested=nested)
+    # Coordinates of few rows turn the features, which a restriction may treat differently.
+    turns = restriction is None or declares(restriction, "follows_rotations")
+    thin = scaled.in_coordinates(n_components, center, nested=nested) if turns else None
     if thin is None:
+        inside = scaled if scaled.matrix_free else scaled.matrices()
         point = scaled.center_point(center)
     else:
         inside, point, n_components = thin.frame.moments, thin.point, thin.n_components
@@ -139,7 +142,7 @@ def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restrict
         how many.
     """
     # A restriction that counts no directions means the same in all coordinates.
-    if not getattr(restriction, "is_exact", False) or declares(restriction, "oblique"):
+    if not declares(restriction, "is_exact") or declares(restriction, "oblique"):
         return restriction
     moments, n_features = within.frame.moments, within.frame.n_features
     means = means_of(restriction, moments)

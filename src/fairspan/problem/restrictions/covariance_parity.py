@@ -75,6 +75,7 @@ class CovarianceParity:
     n_directions: int | None = None
     tolerance: float | None = None
     name: ClassVar[str] = "covariance_parity"
+    follows_rotations: ClassVar[bool] = True
     powers_of_unit: ClassVar[dict[str, int]] = {"tolerance": 2}
 
     def __post_init__(self) -> None:

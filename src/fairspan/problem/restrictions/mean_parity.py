@@ -85,6 +85,7 @@ class MeanParity:
     given_labels: str | Sequence[Label] | None = field(default=None, kw_only=True)
     oblique: bool = field(default=False, kw_only=True)
     name: ClassVar[str] = "mean_parity"
+    follows_rotations: ClassVar[bool] = True
     powers_of_unit: ClassVar[dict[str, int]] = {"tolerance": 1}
 
     def __post_init__(self) -> None:

@@ -12,13 +12,15 @@ from fairspan.typing import FloatArray
 class Restriction(Protocol):
     """A condition that hides the group: it limits the subspaces that a criterion may choose.
 
-    It may have four more members. The method ``means_of(moments)`` returns an (m, p) array of
+    It may have five more members. The method ``means_of(moments)`` returns an (m, p) array of
     means that are used instead of those of the groups. The property ``needs_labels`` is true if
     these means are those of classes of y, which the moments then have as ``by_label``. If the
     field ``oblique`` is true, rows are shifted until these means agree, and then projected, and
     there are no other conditions (:mod:`fairspan.problem.oblique`). The property ``can_be_nested``
     is true if the allowed directions are the same for every number of components, and are the only
-    condition.
+    condition. The property ``follows_rotations`` is true if rotated features only rotate the
+    subspaces that are allowed: rows that are fewer than their features are then solved in
+    coordinates of their own. Without it, moments of all features are computed.
     """
 
     @property
