@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from by_hand import random_rows
-from fairspan import FairPCA
+from fairspan import FairPCA, MeanParity
 from fairspan.errors import InvalidInput
 
 ROWS = random_rows(51, n=40, p=3)
@@ -158,3 +158,13 @@ def test_missing_cells_of_a_frame_are_refused_at_transform_too():
     model = FairPCA(2).fit(pd.DataFrame(FEATURES), sensitive_features=SEX)
     with pytest.raises(InvalidInput, match=r"NaN, first in row 2 \(index 1\), column 'y'"):
         model.transform(pd.DataFrame(FEATURES).mask(lambda frame: frame == frame["y"][1]))
+
+
+def test_a_named_column_of_classes_is_ignored_later_too():
+    numbers = pd.DataFrame(FEATURES)
+    frame = numbers.assign(sex=SEX, hired=AGE)
+    model = FairPCA(1, criterion="total_error", restriction=MeanParity(given_labels="all"))
+    expected = clone(model).fit(numbers, AGE, sensitive_features=SEX).transform(numbers)
+    model.fit(frame, "hired", sensitive_features="sex")
+    for table in (frame, numbers, frame.assign(hired="unknown")):
+        np.testing.assert_allclose(model.transform(table), expected, atol=1e-9)

@@ -42,9 +42,13 @@ def test_the_graph_is_transform(name, tmp_path):
 
 
 def test_the_reference_evaluator_agrees(tmp_path):
+    onnx = pytest.importorskip("onnx")
     reference = pytest.importorskip("onnx.reference")
     fair = FITS["whitened"]
     fair.subspace_.to_onnx(tmp_path / "fair.onnx")
+    model = onnx.load(tmp_path / "fair.onnx")
+    # No newer than its operators need, so that older runtimes read it too.
+    assert model.ir_version == onnx.helper.find_min_ir_version_for(model.opset_import)
     graph = reference.ReferenceEvaluator(str(tmp_path / "fair.onnx"))
     (made,) = graph.run(None, {"X": FRAME.to_numpy()})
     np.testing.assert_allclose(made, fair.transform(FRAME), rtol=1e-9, atol=1e-9)

@@ -204,3 +204,21 @@ def test_what_cannot_be_judged_is_refused():
         fs.audit(make_pipeline(Normalizer(), PCA(2)).fit(X), X, GROUPS)
     with pytest.raises(InvalidType, match="there is no such file"):
         fs.audit("nope.model", X, GROUPS)
+
+
+class First:
+    """A projection onto the first feature, which says nothing of itself."""
+
+    n_features_in_ = 5
+
+    def transform(self, rows):
+        return rows[:, :1]
+
+    def inverse_transform(self, coordinates):
+        return np.hstack([coordinates, np.zeros((len(coordinates), 4))])
+
+
+def test_a_projection_onto_one_dimension_needs_no_rows():
+    moments = fs.GroupMoments.from_rows(X, GROUPS)
+    found = errors_of(fs.audit({"mine": First()}, moments=moments), "mine")
+    np.testing.assert_allclose(found, by_hand(First(), X, GROUPS), rtol=1e-9)

@@ -6,6 +6,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable, SqliteTabl
 from somebody_elses_parts.weight_grid import WeightGrid
 
 import fairspan as fs
-from fairspan import registry
+from fairspan import cli, registry
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
 from fairspan.extending import register
 
@@ -403,3 +404,42 @@ def test_an_equal_part_registered_again_replaces_the_first(kind, part):
     register(kind, part.name, part)
     register(kind, part.name, lambda: part())
     assert registry.factory_of(kind, part.name) is not part
+
+
+def test_the_command_line_reduces_rows_of_its_source(database, table, tmp_path, capfd):
+    fair = fs.FairPCA(2).fit(table[list("zwu")], sensitive_features=table["group"])
+    fair.subspace_.save(tmp_path / "model")
+    named = f"sqlite:///{database.path}#{database.table}"
+    words = ["transform", str(tmp_path / "model"), named, "-o", str(tmp_path / "reduced.csv")]
+    assert cli.run(words) == 0
+    reduced = pd.read_csv(tmp_path / "reduced.csv").to_numpy()
+    np.testing.assert_allclose(reduced, fair.transform(table[list("zwu")]), atol=1e-9)
+    assert cli.run([*words, "--on-missing", "drop"]) == 2
+    assert "no file of rows" in capfd.readouterr().err
+
+
+@dataclass(frozen=True)
+class DatabaseFiles(SqliteTables):
+    """Takes a path too, as the option of the command line gives one."""
+
+    name = "database_files"
+
+    def takes(self, X):
+        return isinstance(X, Path) and X.suffix == ".database"
+
+    def open_rows(self, X, sensitive_features, sample_weight, on_missing):
+        table = SqliteTable(str(X), "patients")
+        return super().open_rows(table, sensitive_features, sample_weight, on_missing)
+
+
+def test_the_command_line_opens_files_of_its_source(database, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(
+        registry, "_registered", {kind: dict(of) for kind, of in registry._registered.items()}
+    )
+    register("source", "database_files", DatabaseFiles)
+    path = tmp_path / "rows.database"
+    path.write_bytes(Path(database.path).read_bytes())
+    words = ["moments", str(path), "--group", "group", "-o", str(tmp_path / "moments")]
+    assert cli.run(words) == 0, capfd.readouterr().err
+    expected = fs.GroupMoments.from_rows(database, "group")
+    assert fs.GroupMoments.load(tmp_path / "moments").to_bytes() == expected.to_bytes()

@@ -269,3 +269,10 @@ def test_fingerprints():
     output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout
     here = fingerprint({"x": [1.5, "a"]}, Ridge(), len, object(), set("abcdefghij"))
     assert output.decode().strip() == here
+
+
+def test_fingerprints_of_objects_are_those_of_what_they_hold():
+    first, second = (np.array(["".join(["a", end]), 10**20], dtype=object) for end in ("b", "b"))
+    assert first[0] is not second[0]
+    assert fingerprint(first) == fingerprint(second)
+    assert fingerprint(first) != fingerprint(np.array(["ab", 10**20 + 1], dtype=object))

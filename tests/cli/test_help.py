@@ -9,6 +9,7 @@ import click
 import numpy as np
 import pytest
 
+import fairspan
 from cli.conftest import made_table
 from fairspan import cli
 
@@ -142,5 +143,12 @@ def test_nothing_is_said_of_processes_that_are_all_used(folder, monkeypatch, cap
     from fairspan.cli.reading import Reading
 
     monkeypatch.setattr("os.cpu_count", lambda: 4)
-    assert Reading(groups=("age",), jobs=3).opened(folder).engine.jobs == 3
+    for jobs in (2, 3):
+        assert Reading(groups=("age",), jobs=jobs).opened(folder).engine.jobs == jobs
     assert capsys.readouterr().err == ""
+
+
+def test_without_arguments_those_of_the_program_are_run(monkeypatch, capfd):
+    monkeypatch.setattr(sys, "argv", ["fairspan", "--version"])
+    assert cli.run() == 0
+    assert capfd.readouterr().out == f"fairspan {fairspan.__version__}\n"

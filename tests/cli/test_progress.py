@@ -261,3 +261,18 @@ def test_a_real_terminal_shows_progress_and_is_left_clean(data):
     assert "reading: 240 of about 240 rows (100 %)" in shown
     assert "auditing: 240 of about 240 rows (100 %)" in shown
     assert shown.endswith(" \r")
+
+
+def test_what_takes_hours_is_told_by_the_hour():
+    terminal = Terminal()
+    clock = iter([0, 0, 5000]).__next__
+    with shown_on(terminal, clock), Stage("reading", 4, "parts") as stage:
+        stage.add(1)
+    assert "reading: 1 of 4 parts (25 %), 1 parts/h, 4.2 h left" in terminal.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(89, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "1.5 h")]
+)
+def test_durations_change_their_unit(seconds, told):
+    assert progress_line.duration(seconds) == told

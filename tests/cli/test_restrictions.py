@@ -148,3 +148,17 @@ def test_a_report_takes_the_column_aside(run, people, tmp_path):
         criteria=["total_error"],
     )
     assert page["data"]["feature_names"] == FEATURES
+
+
+def test_classes_are_named_beside_several_groups(run, people, tmp_path):
+    data, table = people
+    model = tmp_path / "m"
+    hide = ("--restriction", "mean_parity", "--restriction-param", "given_labels=yes")
+    both = ("--group", "sex", "--group", "race", *LABEL)
+    found = run("fit", data, *both, *TOTAL, *hide, "-o", model)
+    assert found.status == 0, found.err
+    expected = fs.FairPCA(
+        2, criterion="total_error", restriction=fs.MeanParity(given_labels=["yes"])
+    ).fit(table[FEATURES], table["hired"], sensitive_features=table[["sex", "race"]])
+    saved = fs.FairSubspace.load(model)
+    np.testing.assert_allclose(saved.encoder, expected.components_, atol=1e-8)

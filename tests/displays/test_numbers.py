@@ -370,3 +370,13 @@ def test_rows_that_are_all_the_same_are_drawn():
     fair = FairPCA(1).fit(np.ones((6, 2)), sensitive_features=list("aaabbb"))
     for display in (ErrorCurveDisplay, GroupLossDisplay, FrontierDisplay, VarianceKeptDisplay):
         display.from_estimator(fair).plot()
+
+
+def test_penalties_are_tried_from_a_hundredth_to_ten():
+    rows = np.diag([3.0, 2, 1, 1])
+    fair = FairPCA(1, criterion=ErrorGap(0.5)).fit(rows, sensitive_features=[*"aabb"])
+    values = DisparityPathDisplay.from_estimator(fair).values
+    assert (values[0], values[1], values[-1]) == pytest.approx((0.0, 0.01, 10.0))
+    assert 0.5 in values
+    steps = np.diff(np.log(values[values != 0.5][1:]))
+    np.testing.assert_allclose(steps, steps[0])

@@ -66,6 +66,18 @@ def test_shares_have_round_ticks():
     assert high - low > 0.05  # so that nearly nothing does not look like much
 
 
+@pytest.mark.parametrize("low", [0.0, 0.3, 0.62])
+@pytest.mark.parametrize("reach", [0.08, 0.1, 0.13, 0.17, 0.2, 0.3])
+@pytest.mark.parametrize("width", [3.0, 6.0])
+def test_ticks_of_shares_are_what_is_written_beside_them(low, reach, width):
+    axes = axes_of(width)
+    layout.set_shares(axes, np.array([low, low + reach]))
+    axes.figure.draw_without_rendering()
+    for tick in axes.get_xticklabels():
+        written = tick.get_text().removesuffix(" %").replace("\N{MINUS SIGN}", "-")
+        assert float(written) == pytest.approx(100 * tick.get_position()[0])
+
+
 def test_rows_of_names_have_as_much_room_below_as_above():
     axes = axes_of()
     set_rows(axes, ["a", "b", "c"])
@@ -198,3 +210,50 @@ def test_the_chain_of_a_frontier_is_the_lower_convex_hull(seed):
 def test_marks_of_up_to_two_groups_share_a_panel(k):
     marks = _on_curves({"losses": [0.1, 0.2, 0.3][:k], "n_components": 4}, range(k))
     assert [panel for panel, *_ in marks] == ([0, 0] if k == 2 else [0, 1, 2])
+
+
+def test_answers_at_one_place_are_seen_around_each_other():
+    place = np.array([2.0, 8.0])
+    answers = {"one": place, "two": place, "three": place, "four": np.array([1.0, 9.0])}
+    curve = np.array([[1.0, 9.0], [2.0, 8.0]])
+    FrontierPicture(
+        errors=curve, plain=place, answers=answers, groups=("a", "b"), n_components=1, region=None
+    ).plot(ax=(axes := axes_of()))
+    marks = {line.get_gid(): line for line in axes.lines}
+    drawn = [marks["PCA"], *(marks[f"answer-{i}"] for i in range(4))]
+    sizes = [mark.get_markersize() for mark in drawn[1:]]
+    # The first is drawn first, below the others, and so has to be the largest.
+    assert sizes[0] > sizes[1] > sizes[2] == sizes[3]
+    orders = [mark.get_zorder() for mark in drawn[1:]]
+    assert orders == sorted(orders)
+    assert drawn[0].get_markersize() > sizes[0]
+
+
+def test_the_axes_of_a_group_cross_at_its_mean():
+    picture = pictures_of(("a", "b"))["rows"]
+    picture.plot(ax=axes_of())
+    axes = picture.axes_[0]
+    lines = [np.asarray(line.get_xydata()) for line in axes.lines if len(line.get_xydata()) == 2]
+    for g, mean in enumerate(picture.means):
+        for axis in picture.principal_axes(g):
+            ends = np.array([mean - axis, mean + axis])
+            assert any(np.allclose(line, ends) for line in lines)
+
+
+def test_titles_of_images_stay_within_their_images():
+    rng = np.random.default_rng(0)
+    picture = LoadingsPicture(
+        loadings=rng.normal(size=(4, 6)),
+        features=tuple("abcdef"),
+        image_shape=(2, 3),
+        plain=rng.normal(size=(4, 6)),
+        name="a_criterion_of_somebody_with_a_very_long_name",
+    )
+    axes = axes_of(7, 5)
+    picture.plot(ax=axes)
+    axes.figure.draw_without_rendering()
+    titled = [panel.title for panel in picture.axes_ if panel.get_title()]
+    boxes = [title.get_window_extent() for title in titled]
+    assert len(boxes) == 8
+    for i, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[i + 1 :])

@@ -242,3 +242,20 @@ def test_what_has_no_answer_as_a_whole_is_an_error():
         facts_by(X, np.repeat("all", len(X)), 2)
     with pytest.raises(InvalidInput, match="1001 features"):
         facts_by(np.zeros((4, 1001)), ["a", "a", "b", "b"], 2)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_of_two_groups_more_dimensions_are_looked_at(k):
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(40 * k, 18)), np.repeat([*"abc"[:k]], 40)
+    asked = ReportSettings.of("total_error", [], 2, "global", False)
+    curve = facts_of(GroupMoments.from_rows(X, labels), None, asked, ORIGIN)["by_dimension"]
+    n_dimensions = len(curve["dimensions"])
+    assert n_dimensions == 18 if k == 2 else 8 <= n_dimensions <= 16
+
+
+def test_of_very_few_rows_nothing_is_expected_at_any_dimension():
+    X = np.random.default_rng(0).normal(size=(4, 3))
+    facts = facts_by(X, [*"aabb"], 1, criteria=[])
+    assert {group["expected_loss"] for group in facts["models"][0]["groups"]} == {None}
+    assert facts["by_dimension"]["expected"] is None

@@ -122,8 +122,9 @@ def test_held_out_rows_judge_the_models(tmp_path):
 
 def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path):
     scaled = fs.FairPCA(2, scale=True).fit(X, sensitive_features=PEOPLE["sex"])
-    page = tmp_path / "page.html"
-    facts = fs.write_report(page, X, PEOPLE["sex"], models=scaled, criteria=[])
+    other = fs.FairPCA(3).fit(X, sensitive_features=PEOPLE["sex"])
+    page, models = tmp_path / "page.html", {"scaled": scaled, "other": other}
+    facts = fs.write_report(page, X, PEOPLE["sex"], models=models, criteria=[])
     assert facts["settings"]["standardize"] is True
     assert facts["settings"]["n_components"] == 2
     main = next(model for model in facts["models"] if model["is_main"])
@@ -152,3 +153,11 @@ def test_what_does_not_fit_together_is_refused(tmp_path):
     with pytest.raises(InvalidInput):
         fs.write_report(page, X[:, :3], PEOPLE, models=MODELS["nested"])
     assert not page.exists()
+
+
+def test_downstream_compares_pca_with_the_criterion_of_the_page(tmp_path):
+    rows, sex = X[:100, :3], PEOPLE["sex"][:100]
+    given = {"n_components": 1, "labels": Y[:100], "criteria": [], "folds": None}
+    facts = fs.write_report(tmp_path / "page.html", rows, sex, **given)
+    names = [outcome["name"] for outcome in facts["downstream"]["outcomes"]]
+    assert names == ["PCA", "minimax_loss"]

@@ -1,5 +1,7 @@
 """The report leads with the verdict and with what new rows would show."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from fairspan.formatting.numbers import number
 from fairspan.moments.of_rows import accumulate
 from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import facts_of
-from fairspan.report.page import expected_tables
+from fairspan.report.page import expected_tables, figures
 from fairspan.report.page.figures import of_dimensions
 from fairspan.report.page.rendering import page_of, said
 from fairspan.rows.folds import Folds
@@ -83,6 +85,8 @@ def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
         known = [each for each in model["groups"] if each["expected_loss"] is not None]
         harmed = [each for each in known if each["state"] == "harmed"]
         assert row[1].value in [each["expected_loss"] for each in harmed or known]
+        told = next(each for each in known if each["expected_loss"] == row[1].value)
+        assert row[2].value == told["group"]
         assert row[4].value == min(each["variance_kept"] for each in model["groups"])
     X, groups = rows_with_few()
     of_two = facts_by(X[:400], groups[:400], 2, criteria=[])
@@ -93,8 +97,6 @@ def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
 
 
 def test_a_figure_of_which_rows_cannot_tell_is_no_headline(made):
-    import copy
-
     facts = copy.deepcopy(made)
     for group in model_of(facts, "PCA")["groups"]:
         group["state"] = "cannot tell"
@@ -174,3 +176,23 @@ def test_of_several_groups_slow_criteria_say_why_they_have_no_estimates():
     assert [each["model"] for each in facts["verdicts"]] == ["minimax_loss"]
     asked = facts_by(X, groups, 2, criterion="error_gap", criteria=[])
     assert model_of(asked, "error_gap")["why_no_estimates"] is None
+
+
+def test_columns_of_words_are_told_from_columns_of_figures(made):
+    for table in (
+        expected_tables.of_expected_plain(made),
+        expected_tables.of_changes(made),
+        expected_tables.of_expected_criteria(made),
+    ):
+        for column in table.columns:
+            has_words = any(isinstance(cell.value, str) for cell in column.cells)
+            assert column.is_text == has_words, column.heading
+
+
+def test_losses_of_the_fair_answer_are_drawn_where_there_is_one(made, monkeypatch):
+    facts, losses = copy.deepcopy(made), made["by_dimension"]["fair"]["losses"]
+    facts["by_dimension"]["fair"]["losses"] = [None, *losses[1:]]
+    monkeypatch.setattr(figures, "draw", lambda picture, *_, **__: picture)
+    picture = of_dimensions(facts, with_marks=False)
+    assert np.isnan(picture.fair_on_rows[0]).all()
+    np.testing.assert_array_equal(picture.fair_on_rows[1:], np.array(losses[1:]))

@@ -42,7 +42,9 @@ def test_answers_that_lie_below_a_side_bend_it():
 def test_a_picture_has_no_ground_of_its_own():
     figure = Figure()
     figure.add_subplot()
-    assert "#ffffff" not in inline_svg(figure, "a", "nothing")
+    drawn = inline_svg(figure, "a", "nothing")
+    assert "fill: none" in drawn
+    assert "var(--paper)" not in drawn  # which white becomes
 
 
 def test_marks_lie_where_their_points_are_drawn():

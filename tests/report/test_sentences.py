@@ -180,6 +180,7 @@ def test_what_is_read_out_at_a_step_gives_each_group_its_own_error(of_minimax_lo
         first, second = map(number, point["errors"])
         assert f"group 00 {first}" in step["said"]
         assert f"group 01 {second}" in step["said"]
+        np.testing.assert_allclose(step["loadings"], point["components"], atol=0.00501)
 
 
 @pytest.mark.parametrize("center", ["group", "global"])

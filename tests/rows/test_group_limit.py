@@ -247,3 +247,15 @@ def test_rows_of_somebody_elses_source_are_refused(tmp_path):
     rows = SqliteRows(table, tuple(NAMES), "person")
     with pytest.raises(InvalidInput, match="There are 3000 groups among 3000 rows"):
         GroupMoments.from_rows(rows, None)
+
+
+@pytest.mark.parametrize(("n_features", "is_refused"), [(60, False), (2000, True)])
+def test_a_part_of_too_many_groups_waits_for_others_if_its_matrices_are_small(
+    n_features, is_refused
+):
+    limit = group_limit.GroupLimit(in_parts=True)
+    if is_refused:
+        with pytest.raises(InvalidInput, match=r"400 groups among .*500 rows"):
+            limit.check(400, 500, n_features)
+    else:
+        limit.check(400, 500, n_features)

@@ -2,6 +2,9 @@
 
 import os
 import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +15,7 @@ from fairspan import FileRows
 from fairspan.errors import FairspanError, InvalidInput
 from fairspan.moments.accumulate import MomentsFold
 from fairspan.moments.of_rows import accumulate
-from fairspan.rows.engines import Processes
+from fairspan.rows.engines import Processes, interruption_held
 
 
 @pytest.fixture
@@ -57,3 +60,40 @@ def test_a_process_that_is_killed_is_an_error_that_says_so(path):
     rows = replace(FileRows.open(path, ["g"]), engine=Processes(2))
     with pytest.raises(FairspanError, match="processes that read files was killed"):
         rows.folded(Killing())
+
+
+def test_an_interruption_is_held_back_whichever_thread_takes_it():
+    """Another thread, which blocks no signal, takes it; the main one is told at the end."""
+    is_over, began, reached = threading.Event(), threading.Event(), []
+
+    def other():
+        began.set()
+        is_over.wait(30)
+
+    waiting = threading.Thread(target=other, daemon=True)
+    waiting.start()
+    began.wait(30)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _interrupted_while_held(reached)
+    finally:
+        is_over.set()
+        waiting.join()
+    assert reached == ["the end"]
+
+
+def _interrupted_while_held(reached):
+    with interruption_held():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+        reached.append("the end")
+
+
+def test_threads_beside_the_main_one_may_hold_it_back_too():
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(_held).result() is True
+
+
+def _held():
+    with interruption_held():
+        return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())

@@ -1,5 +1,6 @@
 """Passes over files that are interrupted part by part, in this process."""
 
+import os
 import time
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,7 @@ from fairspan.moments.of_rows import accumulate
 from fairspan.projector import Projector
 from fairspan.rows.engines import Engine, InThisProcess
 from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.fingerprint import FileState
 from fairspan.rows.resuming import Plan, Record, recorded
 from fairspan.storage import HeldFile
 
@@ -150,3 +152,14 @@ def test_in_this_process_and_resumed_alike(rows, tmp_path):
     assert isinstance(rows.engine, InThisProcess)
     resumed = accumulate(recorded(rows, HeldFile(tmp_path / "record")))
     assert resumed.to_bytes() == accumulate(rows).to_bytes()
+
+
+def test_a_file_is_another_when_its_end_differs(tmp_path):
+    path, content = tmp_path / "rows", bytearray(200_000)
+    path.write_bytes(content)
+    before = FileState.of(path)
+    content[-1] = 1
+    path.write_bytes(content)
+    os.utime(path, ns=(before.modified, before.modified))
+    assert FileState.of(path)._replace(ends=before.ends) == before
+    assert FileState.of(path) != before
