@@ -18,7 +18,9 @@ def test_a_reflection_is_an_orthonormal_basis_of_what_is_beside(p, r):
     matrix = whole * np.arange(1, p + 1) @ whole.T
     matrix += matrix.T
     compressed = Q.T @ matrix @ Q
-    np.testing.assert_allclose(reflection.compressed(matrix[None])[0], compressed, atol=1e-11)
+    np.testing.assert_allclose(
+        reflection.compressed(2 * matrix[None], np.full(1, 0.5))[0], compressed, atol=1e-11
+    )
     np.testing.assert_allclose(reflection.of_beside(matrix), matrix @ Q, atol=1e-11)
     assert reflection.terms(matrix) >= np.trace(compressed) - 1e-11
 

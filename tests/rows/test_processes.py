@@ -73,10 +73,13 @@ def test_an_interruption_is_held_back_whichever_thread_takes_it():
     waiting = threading.Thread(target=other, daemon=True)
     waiting.start()
     began.wait(30)
+    # A test run that a shell has put into the background ignores the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             _interrupted_while_held(reached)
     finally:
+        signal.signal(signal.SIGINT, before)
         is_over.set()
         waiting.join()
     assert reached == ["the end"]

@@ -50,19 +50,27 @@ class Reflection:
         r = self.reflected.shape[1]
         return np.asarray(columns[:, r:] - (columns @ self.scaled) @ self.reflected[r:].T)
 
-    def compressed(self, matrices: FloatArray) -> FloatArray:
-        """Q'MQ of each of (k, p, p) symmetric matrices, for Q the basis beside the directions."""
+    def to_beside(self, columns: FloatArray) -> FloatArray:
+        """Q'C of (p, n) columns C."""
+        return self.of_beside(columns.T).T
+
+    def compressed(self, matrices: FloatArray, factors: FloatArray) -> FloatArray:
+        """Q'MQ of each of (k, p, p) symmetric matrices times its factor, Q beside the directions.
+
+        So matrices that are to be divided need not be copied.
+        """
         k, p, r = len(matrices), *self.reflected.shape
         found = np.empty((k, p - r, p - r))
-        for matrix, own in zip(matrices, found, strict=True):
-            image = matrix @ self.reflected
+        for matrix, factor, own in zip(matrices, factors, found, strict=True):
+            image = factor * (matrix @ self.reflected)
             half = image - self.scaled @ (self.reflected.T @ image) / 2
             left = np.hstack([self.scaled[r:], half[r:]])
             right = np.hstack([half[r:], self.scaled[r:]]).T
             # A few rows at a time: large products that are subtracted at once take longer.
             for start in range(0, p - r, _ROWS):
                 rows = slice(start, start + _ROWS)
-                np.subtract(matrix[r:, r:][rows], left[rows] @ right, out=own[rows])
+                np.multiply(matrix[r:, r:][rows], factor, out=own[rows])
+                own[rows] -= left[rows] @ right
         return found
 
     def terms(self, matrix: FloatArray) -> float:

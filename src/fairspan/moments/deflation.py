@@ -64,7 +64,7 @@ def deflated(second: DenseSecondMoments, basis: FloatArray) -> Deflated:
     reflection = Reflection.onto_axes(basis[order])
     moved = second.matrices[:, order][:, :, order]
     left = DenseSecondMoments(
-        reflection.compressed(moved),
+        reflection.compressed(moved, np.ones(len(moved))),
         second.outside,
         np.abs(reflection.beside.T) @ second.offset_rounding[order],
     )

@@ -8,6 +8,7 @@ first d components together need not be optimal among all subspaces of d dimensi
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -90,7 +91,7 @@ def left_beside(restricted: Restricted, basis: FloatArray) -> Restricted:
     whole, full = _deflated(restricted.full, basis, None)
     directions = left.coordinates(restricted.directions)
     among = whole.coordinates(directions.T).T
-    problem = replace(problem, unrestricted=full, directions=among)
+    problem = replace(problem, unrestricted=full, to_coordinates=partial(np.matmul, among.T))
     return replace(restricted, problem=problem, directions=directions)
 
 

@@ -2,7 +2,7 @@
 
 import numbers
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from fairspan.problem.mean_free_directions import (
     mean_differences,
 )
 from fairspan.problem.oblique import Encoding, encoding_without
-from fairspan.problem.problem import Problem
+from fairspan.problem.problem import Coordinates, Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.typing import FloatArray
 
@@ -75,8 +75,9 @@ class Posed:
         The means that the restriction receives: those of the groups, unless it requires others.
     offsets : (k, p) array
         The groups' means, from the point about which errors are measured.
-    covariances : (k, p, p) array
-        About each group's own mean; empty without a restriction, and of sparse rows.
+    scatters : (k, p, p) array
+        Sums of weighted squares and products about each group's own mean; empty without a
+        restriction, and of sparse rows.
     variances : (k, p) array
         The same of each feature; empty without a restriction.
     coordinates : InCoordinates or None
@@ -89,7 +90,7 @@ class Posed:
     restriction: Restriction | None
     means: FloatArray
     offsets: FloatArray
-    covariances: FloatArray
+    scatters: FloatArray
     variances: FloatArray
     coordinates: InCoordinates | None
     n_components: int | float
@@ -110,10 +111,10 @@ class Posed:
             return self._of_sparse_rows(full)
         if declares(hide, "oblique"):
             return self._of_moved_rows(full)
-        means, covariances, problem, shift = self.means, self.covariances, full, 0.0
-        beside, directions, within = self._parted(hide, n_components)
+        means, problem, shift = self.means, full, 0.0
+        beside, directions, to_coordinates, within = self._parted(hide, n_components)
         if directions is None:
-            limit = hide.limit(means, covariances)
+            limit = hide.limit(means, within)
         else:
             limit = hide.limit(means @ directions, within)
             outside, rounding = self._outside(full, beside)
@@ -135,14 +136,19 @@ class Posed:
                 full,
                 second_moments=second,
                 unrestricted=full,
-                directions=directions,
+                to_coordinates=to_coordinates,
                 fixed=outside - common,
                 left_out=common,
                 fixed_rounding=rounding,
-                inner_rounding=_ROUNDINGS * np.einsum("gii->g", self.covariances),
+                inner_rounding=_ROUNDINGS * self.variances.sum(axis=1),
             )
         problem = replace(problem, limit=limit)
         return Restricted(full, problem, directions, shift)
+
+    @cached_property
+    def covariances(self) -> FloatArray:
+        """About each group's own mean, (k, p, p)."""
+        return self.scatters / self.problem.weights[:, None, None]
 
     @property
     def most_components(self) -> int:
@@ -187,24 +193,26 @@ class Posed:
 
     def _parted(
         self, hide: Restriction, n_components: int
-    ) -> tuple[FloatArray, FloatArray | None, FloatArray]:
-        """What is forbidden, what is left (None for all), and Q'C_gQ of every group in that.
+    ) -> tuple[FloatArray, FloatArray | None, Coordinates | None, FloatArray]:
+        """What is forbidden, what is left (None for all), Q'V of columns V, and Q'C_gQ of groups.
 
         Where few of many directions are forbidden, what is left has a basis in which that takes
         products with those few alone.
         """
-        covariances, p = self.covariances, self.means.shape[1]
+        p = self.means.shape[1]
         if declares(hide, "forbids_few"):
             forbidden = self._forbidden(n_components)
             if forbidden.shape[1] <= p // _FEW_OF:
                 reflection = Reflection.onto_axes(forbidden)
-                return forbidden, reflection.beside, reflection.compressed(covariances)
+                within = reflection.compressed(self.scatters, 1 / self.problem.weights)
+                return forbidden, reflection.beside, reflection.to_beside, within
+        covariances = self.covariances
         directions = hide.directions(self.means, covariances, n_components)
         if directions is None:
-            return self.means[:0].T, None, covariances
+            return self.means[:0].T, None, None, covariances
         beside = np.linalg.qr(directions, mode="complete")[0][:, directions.shape[1] :]
         within = np.array([directions.T @ each @ directions for each in covariances])
-        return beside, directions, within
+        return beside, directions, partial(np.matmul, directions.T), within
 
     def _of_moved_rows(self, full: Problem) -> Restricted:
         """The problem of rows that an oblique restriction moves first: the same for all groups.
@@ -242,7 +250,8 @@ class Posed:
         if declares(full.criterion, "counts_kept_variance"):
             nothing = np.zeros(full.n_groups)
             return nothing, nothing
-        within = np.array([np.vdot(beside, each @ beside) for each in self.covariances])
+        within = np.array([np.vdot(beside, each @ beside) for each in self.scatters])
+        within /= self.problem.weights
         outside = within + ((self.offsets @ beside) ** 2).sum(axis=1)
         moved = float(np.linalg.norm(full.dense.offset_rounding))
         rounding = 2 * np.sqrt(outside) * moved + moved**2 + _ROUNDINGS * outside

@@ -91,13 +91,13 @@ def pose(
     if restriction is not None and thin is not None:
         within = _in_coordinates(restriction, thin)
     offsets = np.zeros_like(inside.means) if point is None else inside.means - point
-    covariances = variances = np.empty(0)
+    scatters = variances = np.empty(0)
     if restriction is not None and inside.matrix_free:
         variances = inside.variances
     elif restriction is not None:
-        covariances = inside.matrices().second_moments("group")
-        variances = np.einsum("gii->gi", covariances)
-    return Posed(problem, within, means, offsets, covariances, variances, thin, n_components)
+        scatters = inside.matrices().scatters
+        variances = np.einsum("gii->gi", scatters) / inside.weights[:, None]
+    return Posed(problem, within, means, offsets, scatters, variances, thin, n_components)
 
 
 def deviations_of(moments: Moments) -> FloatArray:

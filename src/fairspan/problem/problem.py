@@ -1,6 +1,7 @@
 """The optimisation problem that a solver receives, and limits on the difference of groups."""
 
 import numbers
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -15,6 +16,8 @@ from fairspan.problem.criteria import Criterion
 from fairspan.problem.pieces import Pieces
 from fairspan.rows.groups import Label
 from fairspan.typing import FloatArray
+
+Coordinates = Callable[[FloatArray], FloatArray]
 
 if TYPE_CHECKING:
     from fairspan.problem.criteria import RobustErrorGap
@@ -43,9 +46,9 @@ class Problem:
     unrestricted : Problem or None
         The same without the restriction to some directions, where there is one: excess losses and
         the figures of ordinary PCA are those of all directions.
-    directions : (p, m) array, optional
-        The orthonormal directions that a restriction allows, in the p features of the unrestricted
-        problem. Their coordinates are the m features of this problem.
+    to_coordinates : callable, optional
+        From (p, n) columns in the features of the unrestricted problem to their (m, n) coordinates
+        along the directions that a restriction allows: these are the features of this problem.
     limit : Limit or None
         What a subspace must not exceed, under a restriction with a tolerance.
     fixed : (k,) array, optional
@@ -68,7 +71,7 @@ class Problem:
     criterion: Criterion
     allow_extra: bool = False
     unrestricted: "Problem | None" = None
-    directions: FloatArray | None = None
+    to_coordinates: Coordinates | None = None
     limit: "Limit | None" = None
     fixed: FloatArray | None = None
     left_out: float = 0.0

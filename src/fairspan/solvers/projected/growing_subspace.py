@@ -212,8 +212,8 @@ class _Growth:
 
         Losses are measured against these, and they are near those within the restriction.
         """
-        whole, directions = self.problem.unrestricted, self.problem.directions
-        if whole is None or directions is None:
+        whole, to_coordinates = self.problem.unrestricted, self.problem.to_coordinates
+        if whole is None or to_coordinates is None:
             return []
         growth = _Growth(whole, self.solver, self.tol, self.random_state)
         try:
@@ -223,7 +223,7 @@ class _Growth:
         finally:
             self.n_eigenproblems += growth.n_eigenproblems + growth.bounds.n_eigenproblems
         self.bounds.of_whole = max(growth.bounds.slack.values())
-        return [np.linalg.qr(directions.T @ held)[0]]
+        return [np.linalg.qr(to_coordinates(held))[0]]
 
     def _sought(
         self,
