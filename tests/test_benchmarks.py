@@ -153,9 +153,9 @@ def test_reduced_rows_hide_the_group():
 
 
 def test_rates_and_folds_are_measured(monkeypatch):
-    monkeypatch.setattr(growth, "_SHAPES", ((12, 400), (growth._FEATURES, 20)))
+    monkeypatch.setattr(growth, "_SHAPES", ((12, 400), (growth._FEATURES, 200)))
     table, rate = growth.rates_of_a_core(TOY)
-    assert "| 1,000 | 2 |" in table
+    assert "| 1,000 | 20 |" in table
     assert "8 TB" in growth._calculated(rate)
     assert [line.split()[1] for line in growth.folds_added(TOY).splitlines()[2:]] == [
         "none",

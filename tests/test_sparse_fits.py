@@ -425,6 +425,23 @@ def test_iterations_find_ties():
     np.testing.assert_allclose(found.leading.eigenvalues, [5, 3, 3], atol=1e-12)
 
 
+def test_what_has_less_rank_than_dimensions_ends_at_once():
+    """The eigenvalues beyond the rank are rounding, so that no goal for their sum can be met."""
+    start = np.random.default_rng(0).standard_normal((300, 12))
+    rows, n_products = start[:, :2].T, 0
+    matrix = rows.T @ rows
+
+    def product(block):
+        nonlocal n_products
+        n_products += 1
+        return matrix @ block
+
+    size = np.trace(matrix)
+    found = leading_subspace_of(product, 300, 5, size, start=start, sum_goal=1e-30 * size)
+    assert found.leading.eigenvalues.sum() == pytest.approx(size, rel=1e-14)
+    assert n_products <= 3
+
+
 LARGE = """
 import json
 import numpy as np, scipy.sparse

@@ -32,6 +32,9 @@ _FEWEST_COLUMNS = 160
 _DEPENDENT = 1e-10
 # Of columns that are nearly dependent on each other, what their products can resolve.
 _RESOLVED = 1e-13
+# What products in float64 leave of a residual, as a share of the matrix's norm: no round makes it
+# smaller.
+_LEFT_BY_PRODUCTS = 16 * float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +96,8 @@ def leading_subspace_of(
     size : float
         A bound on the absolute eigenvalues, for what counts as rounding.
     start : (p, m) array, optional
-        Directions near the eigenvectors; without a `sum_goal` some fixed ones are added.
+        Directions near the eigenvectors, at least d with a `sum_goal`; without one some fixed
+        ones are added.
     beside : (p, r) array, optional
         Orthonormal columns to which all vectors are orthogonal; the operator's images are, too.
     tie_tolerance : float
@@ -140,7 +144,8 @@ def leading_subspace_of(
             uncertainty, settled = _judged(values, lengths, d, size)
         else:
             uncertainty = _sum_uncertainty(values, residuals, d)
-            settled = uncertainty <= sum_goal
+            left = _LEFT_BY_PRODUCTS * size * np.sqrt(d)
+            settled = uncertainty <= sum_goal or np.linalg.norm(lengths[:d]) <= left
         if settled or basis.shape[1] == room:
             break
         if basis.shape[1] + block > most:
