@@ -91,9 +91,11 @@ def test_a_missing_label_in_a_column_of_the_table(frame, values):
 
 
 def test_unknown_column_names_are_refused():
-    with pytest.raises(InvalidInput, match=r"X has no column 'sex'.*'x', 'y', 'z'.*Correct"):
+    with pytest.raises(
+        InvalidInput, match=r"The table has no column 'sex'.*'x', 'y', 'z'.*Correct"
+    ):
         GroupMoments.from_rows(FRAME, "sex")
-    with pytest.raises(InvalidInput, match="X has no column 'sex'"):
+    with pytest.raises(InvalidInput, match="The table has no column 'sex'"):
         GroupMoments.from_rows(FRAME, ["x", "sex"])
 
 

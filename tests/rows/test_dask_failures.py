@@ -172,7 +172,7 @@ LAZY_FRAME = dd.from_pandas(frame(), npartitions=3).map_partitions(never, meta=f
 @pytest.mark.parametrize(
     ("table", "groups", "error", "message"),
     [
-        (LAZY_FRAME, "gender", InvalidInput, r"X has no column 'gender'.*'sex'"),
+        (LAZY_FRAME, "gender", InvalidInput, r"The table has no column 'gender'.*'sex'"),
         (LAZY_FRAME[["a", "b"]], None, InvalidInput, "sensitive_features is missing"),
         (LAZY_FRAME.assign(t="a"), "sex", InvalidInput, r"These columns hold no numbers .*'t'"),
         (LAZY_FRAME[["sex"]], "sex", InvalidInput, "No column is left as a feature"),

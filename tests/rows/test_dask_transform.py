@@ -61,7 +61,7 @@ def test_unknown_chunks_and_partitions_without_rows():
 def test_nothing_is_computed_before_it_is_asked_for():
     lazy = dd.from_pandas(FRAME, npartitions=3).map_partitions(never, meta=FRAME.iloc[:0])
     NAMED.transform(lazy)
-    with pytest.raises(InvalidInput, match="X has no column 'd'"):
+    with pytest.raises(InvalidInput, match="The table has no column 'd'"):
         NAMED.transform(lazy[["a", "b", "c"]])
     with pytest.raises(InvalidInput, match=r"no numbers .*'a'"):
         NAMED.transform(lazy.assign(a="text"))
@@ -82,7 +82,7 @@ def test_errors_name_the_partition():
         UNNAMED.transform(da.from_array(holes.to_numpy(), chunks=100)).compute()
     frames = [FRAME, FRAME.drop(columns="b")]
     odd = dd.from_map(part_of, [0, 1], frames=frames, meta=FRAME.iloc[:0])
-    with pytest.raises(InvalidInput, match="partition 1: X has no column 'b'"):
+    with pytest.raises(InvalidInput, match="partition 1: The table has no column 'b'"):
         NAMED.transform(odd).compute()
 
 

@@ -54,7 +54,7 @@ def test_a_vector_that_is_shorter_or_longer_is_not_the_same_feature():
     fair = fs.FairPCA(2).fit(TABLES["pyarrow"], sensitive_features="g")
     for width in (3, 5):
         other = arrow(RNG.standard_normal((80, width)))
-        with pytest.raises(InvalidInput, match=r"X has no column 'face\["):
+        with pytest.raises(InvalidInput, match=r"The table has no column 'face\["):
             fair.subspace_.transform(other)
 
 

@@ -6,7 +6,6 @@ lower-left sides; being concave, on a part of a side each is at least its chord.
 """
 
 from collections.abc import Callable, Sequence
-from heapq import heapify, heappop, heappush
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -43,32 +42,45 @@ def least_beyond_lines(
     float
     """
     corners = _polygon(normals, offsets, traces)
-    around = [*range(len(corners)), 0] if len(corners) else []
+    if len(corners) == 0:
+        return -np.inf
+    ends = np.stack([corners, np.roll(corners, -1, axis=0)], axis=1)
     # A step along (-1, -1) from within may leave through these sides alone: the inner normal of a
     # counterclockwise side (dx, dy) is (-dy, dx).
-    every = [(corners[i], corners[j]) for i, j in pairwise(around)]
-    sides = [(a, b) for a, b in every if (b - a)[0] - (b - a)[1] >= 0]
-    if not sides:
-        return -np.inf
-    heap = [_part(scores, i, a, b) for i, (a, b) in enumerate(sides)]
-    heapify(heap)
-    for number in range(len(heap), len(heap) + 2 * _MOST_SPLITS, 2):
-        bound, _, least_value, first, last = heap[0]
-        if least_value - bound <= precision:
-            break
-        heappop(heap)
-        middle = (first + last) / 2
-        heappush(heap, _part(scores, number, first, middle))
-        heappush(heap, _part(scores, number + 1, middle, last))
-    return heap[0][0]
+    along = ends[:, 1] - ends[:, 0]
+    ends = ends[along[:, 0] >= along[:, 1]]
+    values = scores(ends)
+    n_splits = 0
+    while True:
+        bounds, shares = _least_of_chords(values)
+        wide = bounds < values.max(axis=-1).min() - precision
+        n_splits += np.count_nonzero(wide)
+        if not wide.any() or n_splits > _MOST_SPLITS:
+            return float(bounds.min())
+        # Chords meet near the point where the scores do, which is soon an end of a part.
+        first, last = ends[wide, 0], ends[wide, 1]
+        between = first + shares[wide, None] * (last - first)
+        ends = np.concatenate([ends[~wide], *_halves(ends[wide], between)])
+        values = np.concatenate([values[~wide], *_halves(values[wide], scores(between))])
 
 
-def _part(
-    scores: Callable[[FloatArray], FloatArray], number: int, first: FloatArray, last: FloatArray
-) -> tuple[float, int, float, FloatArray, FloatArray]:
-    """A part of a side: the least of its chords, and of its ends; equal bounds come by number."""
-    values = scores(np.array([first, last]))
-    return least_of_largest(values), number, float(values.max(axis=1).min()), first, last
+def _halves(ends: FloatArray, between: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(n, 2, m) ends of the parts that (n, m) points between leave of as many."""
+    return np.stack([ends[:, 0], between], axis=1), np.stack([between, ends[:, 1]], axis=1)
+
+
+def _least_of_chords(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Least of the largest of the chords of each part, and at which share of it they meet.
+
+    As :func:`least_of_largest` for each of the parts, from (n, 2, m) values at their ends.
+    """
+    first, last = values[:, 0], values[:, 1]
+    before, after = first[:, 0] - first[:, -1], last[:, 0] - last[:, -1]
+    meet = before * after < 0
+    share = np.divide(before, before - after, out=np.zeros_like(before), where=meet)
+    least = values.max(axis=2).min(axis=1)
+    meeting = (first + share[:, None] * (last - first)).max(axis=1)
+    return np.where(meet, np.minimum(least, meeting), least), share
 
 
 def _polygon(normals: FloatArray, offsets: FloatArray, traces: FloatArray) -> FloatArray:

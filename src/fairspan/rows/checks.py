@@ -232,7 +232,7 @@ def check_columns(names: Sequence[Any], columns: Sequence[Any]) -> None:
     if missing:
         close = nearest(str(missing[0]), map(str, columns))
         raise InvalidInput(
-            f"X has no column {listed(missing)}",
+            f"The table has no column {listed(missing)}",
             f"Its columns are {listed(columns)}",
             "Correct the name" + (f"; the closest is {close!r}" if close else ""),
         )

@@ -206,7 +206,7 @@ def collapsed(
         if column not in columns or not whole:
             missing = [each for each in names if each not in expanded(columns, lengths)]
             raise InvalidInput(
-                f"X has no column {listed(missing or [name])}",
+                f"The table has no column {listed(missing or [name])}",
                 f"The model was fitted on {listed(names)}",
                 "Add these columns, or fit again without them",
             )
