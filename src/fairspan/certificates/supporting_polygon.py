@@ -54,7 +54,7 @@ def least_beyond_lines(
     while True:
         bounds, shares = _least_of_chords(values)
         wide = bounds < values.max(axis=-1).min() - precision
-        n_splits += np.count_nonzero(wide)
+        n_splits += int(np.count_nonzero(wide))
         if not wide.any() or n_splits > _MOST_SPLITS:
             return float(bounds.min())
         # Chords meet near the point where the scores do, which is soon an end of a part.
