@@ -40,11 +40,13 @@ class Survey:
     def of(self, path: str, line: int, around: range) -> list[str]:
         """The tests that run a line, or the lines around it if it runs on import.
 
+        A file that runs on import alone is tried with all tests.
         They are taken in turn from up to thirty files of tests, the fastest of each first; files
         that are named like the file of the line come first, and more often.
         """
         lines = self.tests.get(path, {})
         found = lines.get(line) or {test for near in around for test in lines.get(near, ())}
+        found = found or set(self.seconds)
         by_file = defaultdict(list)
         for test in sorted(found, key=lambda test: (self.seconds[test], test)):
             by_file[test.partition("::")[0]].append(test)
