@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 import fairspan as fs
 from fairspan.auditing.downstream import (
+    N_FOLDS,
     LabelledRows,
     _change_of,
     _folds,
@@ -132,3 +133,11 @@ def test_a_change_has_the_interval_of_agresti_and_min():
     found = _change_of(compared, 1, 0.95)
     assert found.value == pytest.approx(0.1)
     assert (found.low, found.high) == pytest.approx((middle - half, middle + half))
+
+
+def test_the_fewest_rows_of_a_group_are_two_a_fold():
+    groups = np.where(np.arange(N) < 2 * N_FOLDS, "few", "many")
+    assert opened(groups=groups).group_labels[0] == "few"
+    groups[0] = "many"
+    with pytest.raises(InvalidInput, match="too few rows"):
+        opened(groups=groups)

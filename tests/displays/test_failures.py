@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from sklearn.decomposition import PCA
 
 from by_hand import random_rows
@@ -70,3 +71,24 @@ def test_settings_that_were_changed_after_the_fit_are_not_drawn_under_its_name(c
             getattr(displays, name).from_estimator(fair)
     fair.fit(ROWS.X, sensitive_features=ROWS.labels)
     displays.ErrorCurveDisplay.from_estimator(fair)
+
+
+def test_few_rows_give_no_estimates_for_new_rows():
+    few = (ROWS.X[:4], np.array(["a", "a", "b", "b"]))
+    with pytest.raises(InvalidInput, match="every group has too few of them"):
+        displays.GroupLossDisplay.from_estimator(FAIR, *few)
+    shown = displays.ErrorCurveDisplay.from_estimator(FAIR, *few).plot()
+    assert "too few rows" in " ".join(text.get_text() for text in shown.figure_.findobj(Text))
+
+
+@pytest.mark.parametrize("name", ["GroupLossDisplay", "ErrorCurveDisplay"])
+def test_folds_that_need_too_much_memory_are_named_where_nothing_is_estimated(name, monkeypatch):
+    monkeypatch.setattr("fairspan.auditing.estimating._SURELY_AFFORDABLE", 0)
+    monkeypatch.setattr("fairspan.auditing.estimating.affordable_folds", lambda *_: None)
+    display = getattr(displays, name)
+    if name == "GroupLossDisplay":
+        with pytest.raises(InvalidInput, match=r"for new rows: .*GiB"):
+            display.from_estimator(FAIR, ROWS.X, ROWS.labels)
+    else:
+        shown = display.from_estimator(FAIR, ROWS.X, ROWS.labels).plot()
+        assert "GiB" in " ".join(text.get_text() for text in shown.figure_.findobj(Text))

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments
@@ -113,3 +114,27 @@ def test_each_group_has_the_ellipse_of_two_standard_deviations_and_its_axes():
         distances = [np.sqrt(np.einsum("ni,ij,nj->n", each, inverse, each)) for each in about]
         found = [len(each) for each in distances if len(each) > 1 and np.allclose(each, 2)]
         assert sorted(found) == [2, 2, 200]
+
+
+@pytest.mark.parametrize(
+    ("far", "axis", "reach"),
+    [
+        # The ellipses, two standard deviations of corners, are twice as far as these.
+        ((0.0, 60.0), 0, 2 * 10),
+        # That of "b" reaches far along the point that is left out; it is cut off beyond the others
+        # at twice the range of the widest component.
+        ((0.0, 1e4), 1, 3 + 2 * 20),
+        ((1e4, 0.0), 0, 10 + 2 * 20),
+    ],
+)
+def test_a_far_point_is_left_out_and_the_limits_are_those_of_the_others(far, axis, reach):
+    corners = np.array([[10.0, 3.0], [-10.0, 3.0], [10.0, -3.0], [-10.0, -3.0]])
+    near, groups = np.tile(corners, (50, 1)), np.repeat(["a", "b"], [4, 196])
+    fair = FairPCA(2, criterion="total_error").fit(near, sensitive_features=groups)
+    rows = np.vstack([near, [far]])
+    display = ReducedRowsDisplay.from_estimator(fair, rows, np.append(groups, "b")).plot()
+    note = " ".join(text.get_text() for text in display.figure_.findobj(Text))
+    assert "1 row lies outside the picture" in " ".join(note.split())
+    (panel,) = display.axes_
+    limits = np.abs((panel.get_xlim(), panel.get_ylim()))
+    assert limits[axis] == pytest.approx(2 * [1.12 * reach], rel=1e-2)

@@ -34,7 +34,7 @@ def test_too_few_rows_are_told_where_nothing_is_estimated(state, loss, said):
 
 def test_answers_that_lie_below_a_side_bend_it():
     frontier = np.array([[0.0, 4.0], [1.0, 2.0], [3.0, 1.0]])
-    for answer in ([0.4, 2.5], [2.0, 1.2]):
+    for answer in ([0.4, 2.5], [2.0, 1.2], [3.0, 0.9], [-0.1, 4.0]):
         assert answer in _through(frontier, np.array([answer])).tolist()
     assert _through(frontier, np.array([[2.0, 1.9]])).tolist() == frontier.tolist()
 

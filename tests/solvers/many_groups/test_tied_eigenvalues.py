@@ -77,6 +77,15 @@ def test_the_program_in_any_unit(scale):
     assert found == pytest.approx(scale * expected, rel=1e-8)
 
 
+def test_a_program_of_nothing_but_zeros_is_solved():
+    zeros = np.zeros((2, 3, 3))
+    multipliers, shares = SpectralProgram(
+        np.zeros(2), np.zeros((2, 2)), np.full(2, 0.5), zeros, 1
+    ).solve(1e-9)
+    assert multipliers.sum() == pytest.approx(1)
+    assert np.trace(shares) == pytest.approx(1)
+
+
 @pytest.mark.parametrize("block", [False, True])
 @pytest.mark.parametrize("criterion", [MinimaxLoss(), ErrorGap(0.5)], ids=lambda each: each.name)
 def test_the_model_is_right_to_second_order(criterion, block):

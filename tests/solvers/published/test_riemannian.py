@@ -174,6 +174,11 @@ def test_lipschitz_constant_is_attained_in_the_plane():
     assert stationarity(problem, np.array([[1.0], [0.0]])) == pytest.approx(0.0, abs=1e-12)
 
 
+def test_without_any_variance_every_subspace_is_stationary():
+    problem = problem_of(np.zeros((2, 3, 3)), 1, ErrorGap(0.0))
+    assert stationarity(problem, np.eye(3)[:, :1]) == 0
+
+
 @SEEDS
 def test_stationarity_is_the_gradient_far_from_a_tie_and_zero_at_the_optimum(seed):
     problem, rng = random_problem(seed)
