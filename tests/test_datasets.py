@@ -134,6 +134,9 @@ def test_faces_are_grey_values_between_zero_and_one(folder):
     assert faces.X.shape == (6, 12)
     assert faces.X[0, 5] == pytest.approx((5 + (5 % 3) / 3) / 255)
     assert faces.sensitive_features.tolist() == ["male", "female", "male", "female", "male", "male"]
+    n_columns = 1 + max(int(name.partition("column")[2]) for name in faces.feature_names)
+    assert len(set(faces.feature_names)) == 12
+    assert faces.feature_names[n_columns + 1] == "row1_column1"
 
 
 def test_a_balanced_sample_has_as_many_of_each_and_hangs_on_the_seed(folder):

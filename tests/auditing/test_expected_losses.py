@@ -265,7 +265,13 @@ def test_a_group_of_few_rows_is_not_judged():
 def test_bad_settings_are_refused():
     X, groups, _ = made(100)
     model = fs.FairPCA(2).fit(X, sensitive_features=groups)
-    for settings in ({"level": 0.3}, {"level": 1.0}, {"material": -0.1}, {"folds": 1}):
+    for settings in (
+        {"level": 0.3},
+        {"level": 1.0},
+        {"material": -0.1},
+        {"material": 1.0},
+        {"folds": 1},
+    ):
         with pytest.raises(InvalidParameter):
             fs.audit(model, X, groups, **settings)
     with pytest.raises(InvalidParameter, match="Allowed: 5 folds or more"):

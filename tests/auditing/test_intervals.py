@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairspan import GroupMoments, audit
+from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing.intervals import disparity_estimate, error_estimates, jackknife
 
 
@@ -171,3 +171,14 @@ def test_jackknife_of_a_mean_is_its_standard_error():
     estimate = jackknife(values.mean(), without)
     low, high = stats.t.interval(0.95, 24, values.mean(), stats.sem(values))
     assert (estimate.low, estimate.high) == pytest.approx((low, high))
+
+
+def test_the_kurtosis_is_that_of_the_rows_errors():
+    rng = np.random.default_rng(0)
+    X, groups = rng.standard_normal((200, 4)), np.arange(200) % 2
+    fair = FairPCA(2).fit(rng.standard_normal((200, 4)), sensitive_features=groups)
+    errors = ((X - fair.inverse_transform(fair.transform(X))) ** 2).sum(axis=1)
+    for folds in (None, 10):
+        for group in audit(fair, X, groups, folds=folds).models[0].groups:
+            expected = stats.kurtosis(errors[groups == group.group], fisher=False)
+            assert group.kurtosis == pytest.approx(expected)

@@ -48,7 +48,8 @@ def test_blocks_and_parts_tell_what_all_rows_at_once_do(seed):
     back[100] = 3.5
     late = np.r_[UP[:150], UP[:50]]
     tied = np.sort(np.r_[UP[:-1], UP[7]])
-    rows = np.column_stack([UP, -UP, back, late, tied, UP // 3, ALL_DIFFERENT])
+    falls_late = np.r_[N + ALL_DIFFERENT[:100], -UP[100:]]
+    rows = np.column_stack([UP, -UP, back, late, tied, UP // 3, ALL_DIFFERENT, falls_late])
     whole = OrderedColumns.before(rows.shape[1]).absorb(rows)
     assert whole.columns() == (0, 1, 4)
     ends = [0, *np.sort(rng.choice(N, 4, replace=False)).tolist(), N]

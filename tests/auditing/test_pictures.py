@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit
@@ -33,6 +35,8 @@ def test_figures_are_those_of_the_table(quantity, column):
     else:
         assert frame["low"].isna().all()
     lines = {line.get_gid(): line for line in picture.ax_.lines}
+    assert lines["model-1"].get_markerfacecolor() == "white" != lines["model-0"].get_color()
+    assert lines["model-0"].get_markerfacecolor() == lines["model-0"].get_color()
     np.testing.assert_array_equal(lines["model-0"].get_xdata(), picture.values[0])
 
 
@@ -47,3 +51,13 @@ def test_a_loss_that_is_only_rounding_is_drawn_as_zero():
     X = np.outer(np.arange(60.0), [1.0, 2.0, 3.0, 4.0])  # one dimension holds all
     fair = FairPCA(1).fit(X, sensitive_features=ROWS.labels)
     assert not audit(fair, X, ROWS.labels).picture(quantity="loss").values.any()
+
+
+def test_intervals_are_drawn_and_named_where_there_are_any():
+    said = "Lines are 95 % confidence intervals."
+    for quantity, has_intervals in (("error", True), ("variance kept", False)):
+        figure = Figure()
+        RESULT.plot(figure.add_subplot(), quantity=quantity)
+        written = [" ".join(text.get_text().split()) for text in figure.findobj(Text)]
+        assert (said in written) == has_intervals
+        assert bool(figure.findobj(LineCollection)) == has_intervals

@@ -211,6 +211,14 @@ def test_a_disk_that_is_full_from_the_start(installed, command, tmp_path):
     assert not any(path.name.startswith("out") for path in tmp_path.iterdir())
 
 
+@pytest.fixture
+def interruptible():
+    """A command that tests start; of a run in the background it would ignore the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def children_of(process):
     """Numbers of the processes that any thread of a process started."""
     found = []
@@ -221,6 +229,7 @@ def children_of(process):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs to see child processes")
 @pytest.mark.parametrize(
     ("engine", "seconds"),
@@ -245,6 +254,7 @@ def test_an_interruption_from_the_keyboard_is_told_without_tracebacks(
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("engine", [[], ["--jobs", "2"]], ids=["one process", "two"])
 def test_an_interruption_says_what_is_kept(command, folder, whole, run, tmp_path, engine):
     partial = tmp_path / "out.partial"

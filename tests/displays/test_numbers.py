@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 from sklearn.decomposition import PCA
@@ -380,3 +381,10 @@ def test_penalties_are_tried_from_a_hundredth_to_ten():
     assert 0.5 in values
     steps = np.diff(np.log(values[values != 0.5][1:]))
     np.testing.assert_allclose(steps, steps[0])
+
+
+def test_losses_on_new_rows_are_drawn_with_their_intervals():
+    display = GroupLossDisplay.from_estimator(FAIR, X, GROUPS).plot()
+    assert display.figure_.findobj(LineCollection)
+    title = " ".join(text.get_text() for text in display.figure_.findobj(Text))
+    assert "new rows" in title

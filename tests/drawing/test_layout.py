@@ -61,6 +61,7 @@ def test_shares_have_round_ticks():
     steps = np.diff(axes.get_xticks())
     assert steps == pytest.approx(steps[0])
     assert round(float(steps[0]), 9) in (0.05, 0.1, 0.2)
+    assert axes.get_xlim() == pytest.approx((0.31 - 0.06 * 0.66, 0.97 + 0.06 * 0.66))
     layout.set_shares(axes, np.array([0.80, 0.81]))
     low, high = axes.get_xlim()
     assert high - low > 0.05  # so that nearly nothing does not look like much
@@ -227,6 +228,22 @@ def test_answers_at_one_place_are_seen_around_each_other():
     orders = [mark.get_zorder() for mark in drawn[1:]]
     assert orders == sorted(orders)
     assert drawn[0].get_markersize() > sizes[0]
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_answers_that_lie_near_each_other_are_named_together_in_any_unit(unit):
+    plain = np.array([2.0, 8.0])
+    answers = {"one": plain + 0.001, "two": np.array([5.0, 5.0]), "three": np.array([5.0, 7.0])}
+    picture = FrontierPicture(
+        errors=unit * np.array([[1.0, 9.0], [9.0, 1.0]]),
+        plain=unit * plain,
+        answers={name: unit * place for name, place in answers.items()},
+        groups=("a", "b"),
+        n_components=1,
+        region=None,
+    )
+    names = [each.name for each in picture._named(axes_of())]
+    assert names == ["PCA\none", "two", "three"]
 
 
 def test_the_axes_of_a_group_cross_at_its_mean():

@@ -123,6 +123,20 @@ def test_settings_are_put_back():
     assert picture.figure_.number in pyplot.get_fignums()
 
 
+@pytest.mark.parametrize("setting", [False, True])
+def test_only_rows_of_groups_have_grid_lines_whatever_the_users_settings(setting):
+    for kind, axis in (("errors", None), ("frontier", None), ("kept", "x")):
+        with pyplot.rc_context({"axes.grid": setting}):
+            picture = pictures_of(("a", "b"))[kind].plot()
+        for axes in picture.figure_.axes:
+            shown = {
+                each.axis_name
+                for each in (axes.xaxis, axes.yaxis)
+                if any(line.get_visible() for line in each.get_gridlines())
+            }
+            assert shown == ({axis} if axis else set())
+
+
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     picture = pictures_of(("a", "b"))["kept"]
@@ -263,3 +277,14 @@ def test_an_answer_far_from_the_frontier_is_an_arrow_at_the_edge():
     assert "answer-3" not in {line.get_gid() for line in picture.ax_.lines}
     # Whoever reads the table finds it where it is.
     assert picture.frame().iloc[-1].tolist() == ["disparity", 1.5, 9.0]
+    # The arrow stands at the upper edge, above 1.5, and points upwards.
+    (arrow,) = (each for each in picture.ax_.texts if each.arrow_patch and not each.get_text())
+    low, high = picture.ax_.get_ylim()
+    assert arrow.xy[0] == arrow.xyann[0] == pytest.approx(1.5)
+    assert high - 0.2 * (high - low) < arrow.xyann[1] < arrow.xy[1] < high
+
+
+def test_the_two_groups_of_a_disparity_are_named_whole():
+    _, written = drawn(pictures_of(("women in towns", "men in towns"))["path"])
+    texts = [" ".join(text.split()) for text, _, _ in written]
+    assert any("error of men in towns minus that of women in towns" in text for text in texts)

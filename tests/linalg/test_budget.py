@@ -203,18 +203,19 @@ def test_running_out_in_a_worker_tells_of_the_part(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("command", "that_fit", "made"),
+    ("command", "that_fit", "made", "n_groups"),
     [
-        ("audit", 10, 10),
-        ("audit", 9, 5),
-        ("audit", 5, 5),
-        ("audit", 4, 0),
-        ("fit", 4, 0),
-        ("report", 5, 5),
+        ("audit", 10, 10, 2),
+        ("audit", 9, 5, 2),
+        ("audit", 9, 5, 4),
+        ("audit", 5, 5, 2),
+        ("audit", 4, 0, 2),
+        ("fit", 4, 0, 2),
+        ("report", 5, 5, 2),
     ],
 )
 def test_estimates_keep_to_the_memory_that_is_allowed(
-    monkeypatch, tmp_path, capsys, command, that_fit, made
+    monkeypatch, tmp_path, capsys, command, that_fit, made, n_groups
 ):
     p, folds = 40, []
 
@@ -224,11 +225,11 @@ def test_estimates_keep_to_the_memory_that_is_allowed(
 
     monkeypatch.setattr("fairspan.auditing.estimating.fold_moments", noted)
     names = ",".join(f"c{i}" for i in range(p))
-    table = np.column_stack([rows(120, p), np.arange(120) % 2])
+    table = np.column_stack([rows(120, p), np.arange(120) % n_groups])
     np.savetxt(tmp_path / "data.csv", table, "%.6g", ",", header=f"{names},g", comments="")
     words = [command, str(tmp_path / "data.csv"), "--group", "g", "-d", "2", "--json"]
     words += ["-o", str(tmp_path / "model")] if command == "fit" else []
-    assert cli.run([*words, "--max-memory", str(that_fit * 2 * 24 * p**2)]) == 0
+    assert cli.run([*words, "--max-memory", str(that_fit * n_groups * 24 * p**2)]) == 0
     # Where best errors move with the folds, there are several assignments of as many.
     assert set(folds) == ({made} if made else set())
     found = json.loads(capsys.readouterr().out)["findings"]

@@ -15,8 +15,9 @@ from fairspan.problem.criteria import (
 )
 from fairspan.problem.posing import criterion_of
 from fairspan.problem.problem import check_n_components, signed_disparity
+from fairspan.problem.proof_formulas import PiecewiseProof
 from fairspan.registry import names_of
-from problems import problem_of
+from problems import problem_of, random_moments
 
 # Errors 3 and 5 where the least are 1 and 4: the one kept direction holds 6 and 11 of variance.
 ERRORS, SHARES = np.array([3.0, 5.0]), [0.25, 0.75]
@@ -167,3 +168,11 @@ def test_disparity_is_signed_for_two_groups_only():
     assert signed_disparity(np.array([3.0, 1.0])) == -2.0
     assert signed_disparity(np.array([3.0, 1.0, 7.0])) == 6.0
     assert signed_disparity(np.array([3.0])) == 0.0
+
+
+def test_the_rounding_of_a_difference_is_that_of_both_its_parts():
+    matrices, roundings = random_moments(np.random.default_rng(0), 2, 4), np.array([1.0, 3.0])
+    for criterion, parts in ((MinimaxError(), 1), (MinimaxLoss(), 2)):
+        problem = problem_of(matrices, 2, criterion)
+        found = PiecewiseProof(criterion).rounding(roundings, np.ones(2), problem)
+        assert found == pytest.approx(3 * parts)

@@ -259,3 +259,9 @@ def test_a_part_of_too_many_groups_waits_for_others_if_its_matrices_are_small(
             limit.check(400, 500, n_features)
     else:
         limit.check(400, 500, n_features)
+
+
+def test_groups_that_a_model_knows_are_not_waited_for():
+    assert not group_limit.GroupLimit(n_known=3).waits(3, 5)
+    assert group_limit.GroupLimit(n_known=3).waits(4, 5)
+    assert not group_limit.GroupLimit(max_groups=9).waits(4, 5)
