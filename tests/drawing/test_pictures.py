@@ -278,7 +278,7 @@ def test_an_answer_far_from_the_frontier_is_an_arrow_at_the_edge():
     # Whoever reads the table finds it where it is.
     assert picture.frame().iloc[-1].tolist() == ["disparity", 1.5, 9.0]
     # The arrow stands at the upper edge, above 1.5, and points upwards.
-    (arrow,) = (each for each in picture.ax_.texts if each.arrow_patch and not each.get_text())
+    arrow = next(each for each in picture.ax_.texts if each.arrow_patch and not each.get_text())
     low, high = picture.ax_.get_ylim()
     assert arrow.xy[0] == arrow.xyann[0] == pytest.approx(1.5)
     assert high - 0.2 * (high - low) < arrow.xyann[1] < arrow.xy[1] < high
