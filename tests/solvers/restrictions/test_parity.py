@@ -74,6 +74,13 @@ def test_as_many_components_as_features_cannot_bring_means_closer():
     assert fit(MeanParity(1e3), 6).group_errors_.max() <= 1e-9
 
 
+@pytest.mark.parametrize("solver", ["auto", "semidefinite"])
+def test_a_wide_tolerance_of_covariances_leaves_equal_means_alone(solver):
+    wide, alone = fit(CovarianceParity(tolerance=1e3), solver=solver), fit(MeanParity())
+    assert wide.solution_.status == "optimal"
+    assert wide.solution_.objective == pytest.approx(alone.solution_.objective, rel=1e-9)
+
+
 def covariance_gap(model):
     V = model.components_.T
     return float(np.abs(np.linalg.eigvalsh(V.T @ figures()[2] @ V)).max())
