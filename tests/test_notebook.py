@@ -159,6 +159,8 @@ def test_a_frontier_shows_its_ends_and_ordinary_pca(two):
     assert head[:3] == ["", "weight of g00", "error of g00"]
     assert len(tables.rows) == 1 + 10 + 1
     assert f"{m} vertices (10 shown), 2 components, center 'global'" in tables.beside
+    short = fs.frontier(moments, 2, tol=0.1)
+    assert f"{len(short.errors)} vertices, 2 components" in " ".join(shown(short).beside)
     for row, i in ((first, 0), (last, m - 1)):
         assert row[0] == f"vertex {i}"
         figures = [curve.weights[i, 0], *curve.errors[i], *curve.losses[i], curve.total_errors[i]]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from by_hand import random_rows
-from fairspan import FairPCA, GroupMoments
+from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing.block_statistics import errors_without_each
 from fairspan.errors import InvalidInput
 
@@ -37,3 +37,18 @@ def test_a_group_in_a_single_block_is_named():
     blocks = [GroupMoments.from_rows(ROWS.X[part], ROWS.labels[part]) for part in own]
     with pytest.raises(InvalidInput, match="'a' stands in only one of the 2 blocks"):
         errors_without_each(blocks, sum(blocks), model.subspace_)
+
+
+@pytest.mark.parametrize("n_blocks", [4, 5])
+def test_five_blocks_are_enough_for_estimates_of_new_rows(n_blocks):
+    rng = np.random.default_rng(0)
+    X, groups = rng.standard_normal((500, 4)), np.tile(["a", "b", "b"], 167)[:500]
+    parts = np.array_split(np.arange(500), n_blocks)
+    blocks = [GroupMoments.from_rows(X[part], groups[part]) for part in parts]
+    for model in audit(FairPCA(2).fit_moments(sum(blocks)), moments=blocks).models:
+        if n_blocks == 5:
+            assert model.why_no_estimates is None
+            assert all(group.expected is not None for group in model.groups)
+        else:
+            assert model.why_no_estimates == "4 blocks are too few to fit it again without each"
+            assert all(group.expected is None for group in model.groups)

@@ -138,6 +138,7 @@ def test_a_change_has_the_interval_of_agresti_and_min():
 def test_the_fewest_rows_of_a_group_are_two_a_fold():
     groups = np.where(np.arange(N) < 2 * N_FOLDS, "few", "many")
     assert opened(groups=groups).group_labels[0] == "few"
+    assert len(opened(y=groups).class_labels) == 2
     groups[0] = "many"
     with pytest.raises(InvalidInput, match="too few rows"):
         opened(groups=groups)

@@ -282,3 +282,16 @@ def test_lines_that_no_errors_meet_prove_nothing():
     lines, offsets = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([5.0, 0.1])
     bound = least_beyond_lines(lambda errors: errors, lines, offsets, np.array([1.0, 1.0]), 1e-6)
     assert bound == -np.inf
+
+
+def test_what_a_subspace_at_its_limit_exceeds_is_room_for_rounding():
+    """Of V'DV = cos 2a at one angle; a large multiplier multiplies what is beyond the limit."""
+    difference, angle, beyond, large = np.diag([1.0, -1.0, 0.0]), 0.5, 1e-10, 1e9
+    free = problem_of([np.eye(3) + difference, np.eye(3)], 1, TotalError())
+    problem = replace(free, limit=CovariancesWithin(difference, np.cos(2 * angle) - beyond))
+    basis = np.array([[np.cos(angle)], [np.sin(angle)], [0.0]])
+    multipliers = np.zeros((2, 3, 3))
+    multipliers[0, 0, 0] = large
+    proof = CovariancesProof(problem.proportions, multipliers)
+    _, rounding = proof.gap(problem, basis, problem.errors(basis))
+    assert rounding >= 0.99 * large * beyond

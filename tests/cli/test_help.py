@@ -126,6 +126,7 @@ def folder(tmp_path):
         (64, "fairspan: --jobs 50: 3 processes read the rows, as the files have 3 parts.\n"),
         (1, "fairspan: --jobs 50: 1 process reads the rows, as this machine has 1 core.\n"),
         (2, "fairspan: --jobs 50: 2 processes read the rows, as this machine has 2 cores.\n"),
+        (3, "fairspan: --jobs 50: 3 processes read the rows, as the files have 3 parts.\n"),
     ],
 )
 def test_no_more_processes_are_used_than_are_useful(folder, monkeypatch, capsys, cores, said):

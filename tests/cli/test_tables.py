@@ -344,3 +344,12 @@ def test_a_file_that_is_not_in_the_encoding_named(refused, people, tmp_path):
     assert "--encoding latin-1" in told
     assert "is not written in utf-16" in refused(*command, "--encoding", "utf-16", **places)
     assert "is not written in ascii" in refused(*command, "--encoding", "ascii", **places)
+
+
+def test_a_column_of_text_that_is_empty_has_no_indicators(run, people, tmp_path):
+    people = people.drop(columns="id").assign(note=pd.Series([None] * len(people), dtype="str"))
+    people.to_parquet(tmp_path / "rows.parquet")
+    words = (tmp_path / "rows.parquet", "--group", "sex", "--one-hot", "-d", 2)
+    run("fit", *words, "-o", tmp_path / "m")
+    _, names = one_hot_by_sklearn(people)
+    assert fs.FairSubspace.load(tmp_path / "m").feature_names == ("age", "height", *names)

@@ -7,7 +7,7 @@ import scipy.sparse
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.moments.held_rows.sparse_group import SparseGroup
+from fairspan.moments.held_rows.sparse_group import SparseGroup, sparse_groups
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
 from fairspan.moments.of_rows import accumulate, moments_of
 from fairspan.rows.protocol import RowSource
@@ -275,3 +275,18 @@ def test_dividing_twice_is_dividing_by_the_product():
     by_hand = GroupMoments.from_rows(X / (first * second), labels)
     np.testing.assert_allclose(twice.means, by_hand.means, rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(twice.scatters, by_hand.scatters, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("n_rows", [1, 7, 1000])
+def test_rows_come_back_in_blocks_that_are_no_longer_than_asked(n_rows):
+    X, labels, weights = thin_rows(n=300, p=12)
+    point = np.arange(12.0)
+    groups, _ = sparse_groups(rows_of(scipy.sparse.csr_array(X), labels, weights))
+    for group in groups:
+        rows_of_it = labels == group.label
+        blocks = list(group.deviations(point, n_rows))
+        assert max(len(values) for values, _ in blocks) <= n_rows
+        found = np.vstack([values for values, _ in blocks])
+        np.testing.assert_allclose(found, X[rows_of_it] - point, atol=1e-12)
+        own = np.concatenate([each for _, each in blocks])
+        np.testing.assert_allclose(own, weights[rows_of_it])

@@ -176,3 +176,11 @@ def test_the_rounding_of_a_difference_is_that_of_both_its_parts():
         problem = problem_of(matrices, 2, criterion)
         found = PiecewiseProof(criterion).rounding(roundings, np.ones(2), problem)
         assert found == pytest.approx(3 * parts)
+
+
+def test_the_rounding_of_the_robust_error_gap_is_that_of_the_two_largest():
+    for roundings, two in (([1.0, 3.0], 4.0), ([1.0, 3.0, 2.0], 5.0)):
+        k = len(roundings)
+        problem = problem_of([np.eye(4)] * k, 2, RobustErrorGap(1.5, 0.0))
+        found = RobustErrorGap(1.5, 0.0).rounding(np.array(roundings), np.ones(k), problem)
+        assert found == pytest.approx(np.mean(roundings) + 1.5 * two)

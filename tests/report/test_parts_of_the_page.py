@@ -36,7 +36,8 @@ def test_answers_that_lie_below_a_side_bend_it():
     frontier = np.array([[0.0, 4.0], [1.0, 2.0], [3.0, 1.0]])
     for answer in ([0.4, 2.5], [2.0, 1.2], [3.0, 0.9], [-0.1, 4.0]):
         assert answer in _through(frontier, np.array([answer])).tolist()
-    assert _through(frontier, np.array([[2.0, 1.9]])).tolist() == frontier.tolist()
+    for answer in ([2.0, 1.9], [5.0, 0.9], [-0.1, 5.0]):
+        assert _through(frontier, np.array([answer])).tolist() == frontier.tolist()
 
 
 def test_a_picture_has_no_ground_of_its_own():

@@ -74,7 +74,7 @@ def one_hot(rows: FileRows) -> FileRows:
             raise _identifiers(name, many, found)
     categories = tuple((name, tuple(sorted(texts))) for name, texts in found.items() if texts)
     empty = tuple(name for name, texts in found.items() if not texts)
-    rows = without(rows, empty) if empty else rows
+    rows = without(rows, empty)
     return replace(rows, chosen=replace(rows.chosen, encoding=Encoding(categories)))
 
 
