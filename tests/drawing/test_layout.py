@@ -215,8 +215,9 @@ def test_marks_of_up_to_two_groups_share_a_panel(k):
 
 def test_answers_at_one_place_are_seen_around_each_other():
     place = np.array([2.0, 8.0])
-    answers = {"one": place, "two": place, "three": place, "four": np.array([1.0, 9.0])}
-    curve = np.array([[1.0, 9.0], [2.0, 8.0]])
+    # The fourth is at another place, though near in comparison to the errors themselves.
+    answers = {"one": place, "two": place, "three": place, "four": np.array([1.8, 8.2])}
+    curve = np.array([[1.5, 8.5], [2.0, 8.0]])
     FrontierPicture(
         errors=curve, plain=place, answers=answers, groups=("a", "b"), n_components=1, region=None
     ).plot(ax=(axes := axes_of()))

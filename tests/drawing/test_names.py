@@ -28,7 +28,16 @@ def test_a_label_fits_and_is_printable(name, longest):
 @settings(derandomize=True, max_examples=50)
 @given(st.lists(st.text("ab -", min_size=1, max_size=30), unique=True, max_size=12))
 def test_different_names_have_different_labels(names):
-    assert len(set(labels_of(names, 8))) == len(names)
+    labels = labels_of(names, 8)
+    assert len(set(labels)) == len(names)
+    assert all(terminal_width(label) <= 8 for label in labels)
+
+
+def test_names_that_differ_in_their_middle_alone_are_numbered_and_still_fit():
+    assert labels_of(["a long name here", "a long and here"], 7) == [
+        "a lo\N{HORIZONTAL ELLIPSIS} 1",
+        "a lo\N{HORIZONTAL ELLIPSIS} 2",
+    ]
 
 
 @pytest.mark.parametrize(

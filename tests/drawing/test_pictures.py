@@ -169,6 +169,7 @@ def test_bars_and_bound_are_the_data():
     picture, written = drawn(pictures_of(("a", "b"))["group losses"])
     widths = [bar.get_width() for bar in picture.ax_.patches]
     np.testing.assert_array_equal(widths, [*picture.plain, *picture.fair])
+    assert picture.ax_.get_xlim()[0] == 0
     (bound,) = (line for line in picture.ax_.lines if line.get_gid() == "bound")
     assert bound.get_xdata()[0] == 1.5
     assert any(text.startswith("Open gap") for text, _, _ in written)

@@ -28,7 +28,7 @@ def main() -> int:
     """Draw mutants, try them one after the other, and print what survived."""
     asked = _arguments()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    seen = survey(FOLDER.resolve(), asked.tests)
+    seen = survey(FOLDER.resolve(), asked.tests, with_long=asked.long)
     import_libraries()
     mutants = list(_all_mutants(asked.under))
     equivalent = _known_equivalent()
@@ -75,6 +75,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--again", type=Path, help="what survived according to this output")
     parser.add_argument("--under", default="", help="files whose path below src/fairspan begins so")
     parser.add_argument("--seconds", type=float, default=40.0, help="of tests for one mutant")
+    parser.add_argument("--long", action="store_true", help="choose from the long tests as well")
     parser.add_argument("tests", nargs="*", default=["tests"], help="tests to choose from")
     return parser.parse_args()
 

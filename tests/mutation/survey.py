@@ -63,12 +63,13 @@ def _words(path: str) -> set[str]:
     return set(re.split(r"[/_.]", path)) - _IN_EVERY_PATH
 
 
-def survey(folder: Path, choice: list[str]) -> Survey:
+def survey(folder: Path, choice: list[str], *, with_long: bool = False) -> Survey:
     """Run the tests with coverage, unless neither they nor the library have changed since."""
     data, times, known = folder / "coverage", folder / "seconds.json", folder / "surveyed"
-    wanted = _hash_of_sources(choice)
+    options = [] if with_long else ["-m", "not long"]
+    wanted = _hash_of_sources([*options, *choice])
     if not known.exists() or known.read_text() != wanted:
-        times.write_text(json.dumps(_run(data, choice)))
+        times.write_text(json.dumps(_run(data, [*options, *choice])))
         known.write_text(wanted)
     seconds = json.loads(times.read_text())
     measured = CoverageData(str(data))
@@ -91,7 +92,7 @@ def _run(data: Path, choice: list[str]) -> dict[str, float]:
     """Run the tests, one at a time, so that none is slowed down by another."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["--cov=fairspan", "--cov-context=test", "--cov-report="]
-    command += ["--durations=0", "--durations-min=0", "-m", "not long", "-k", _NAMED, *choice]
+    command += ["--durations=0", "--durations-min=0", "-k", _NAMED, *choice]
     command += [f"--ignore={folder}" for folder in _LEFT_OUT]
     surroundings = {**os.environ, "COVERAGE_FILE": str(data), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)

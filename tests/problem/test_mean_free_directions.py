@@ -51,3 +51,11 @@ def test_a_limit_on_means_is_met_up_to_a_share_of_it():
         angle = np.arcsin(0.5e-3 * (1 + beyond))
         basis = np.array([[np.sin(angle)], [np.cos(angle)]])
         assert is_within(limit, basis) == is_met
+
+
+def test_rounding_of_large_means_is_within_a_limit_of_any_size():
+    limit = MeansWithin(np.array([1e6, 0.0, 0.0]), 1e-12)
+    turned = np.array([[1e-16], [1.0], [0.0]])
+    assert limit.exceeded(turned) > 0
+    assert is_within(limit, turned)
+    assert not is_within(limit, np.array([[1e-9], [1.0], [0.0]]))

@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 import fairspan as fs
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.report.page.given_tables import of_given
 
 RNG = np.random.default_rng(8)
 N = 240
@@ -161,3 +162,12 @@ def test_downstream_compares_pca_with_the_criterion_of_the_page(tmp_path):
     facts = fs.write_report(tmp_path / "page.html", rows, sex, **given)
     names = [outcome["name"] for outcome in facts["downstream"]["outcomes"]]
     assert names == ["PCA", "minimax_loss"]
+
+
+def test_the_table_of_models_says_which_are_standardized(tmp_path):
+    scaled = {"scaled": fitted(scale=True), "plain": fitted()}
+    path = tmp_path / "page.html"
+    facts = fs.write_report(path, X, PEOPLE, models=scaled, criterion="total_error", criteria=[])
+    rows = {first.text: [cell.text for cell in row] for first, *row in of_given(facts).rows}
+    assert "standardized" in rows["scaled"]
+    assert "as they came" in rows["plain"]

@@ -146,3 +146,9 @@ def test_same_kind_compares_types_and_number_of_attributes():
     assert same_kind(["a"], ["b", "c"])
     assert not same_kind([1], [True])
     assert not same_kind([("a", 1)], [("a", 1, 2)])
+
+
+def test_labels_of_one_type_are_an_array_of_that_type():
+    assert label_array(["a", "bc"]).dtype.kind == "U"
+    assert label_array([1, 2]).dtype.kind == "i"
+    assert label_array([("a", 1), ("b", 2)]).dtype == object
