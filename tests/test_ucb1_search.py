@@ -24,7 +24,7 @@ from fairspan import ErrorGap, FairPCA
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
 from fairspan.selection import UCB1SearchCV
 from fairspan.selection.evaluation import random_split, strata_of
-from fairspan.selection.pulls import Pull, Tally, split_effects
+from fairspan.selection.pulls import Pull, Tally, best_index, split_effects
 from fairspan.selection.ucb1 import UCB1
 
 ROWS = random_rows(61, n=90, p=5)
@@ -496,3 +496,13 @@ def test_scikit_learn_checks(kind, estimator, check):
 def test_the_grid_is_in_the_order_of_scikit_learn():
     fitted = search(refit=False).fit(X, sensitive_features=GROUPS)
     assert fitted.cv_results_["params"] == list(ParameterGrid(GRID))
+
+
+def test_a_callable_names_a_row_that_there_is():
+    table = {"rank_test_score": np.array([2, 1, 2]), "params": [{}, {}, {}]}
+    assert best_index(table, True) == 1
+    for row in (0, 2, np.int64(1)):
+        assert best_index(table, lambda _, row=row: row) == row
+    for row in (-1, 3, 1.0, None):
+        with pytest.raises(InvalidParameter, match="from 0 to 2"):
+            best_index(table, lambda _, row=row: row)

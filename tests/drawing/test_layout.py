@@ -216,7 +216,7 @@ def test_marks_of_up_to_two_groups_share_a_panel(k):
 def test_answers_at_one_place_are_seen_around_each_other():
     place = np.array([2.0, 8.0])
     # The fourth is at another place, though near in comparison to the errors themselves.
-    answers = {"one": place, "two": place, "three": place, "four": np.array([1.8, 8.2])}
+    answers = {"one": place, "two": place, "three": place, "four": np.array([1.95, 8.05])}
     curve = np.array([[1.5, 8.5], [2.0, 8.0]])
     FrontierPicture(
         errors=curve, plain=place, answers=answers, groups=("a", "b"), n_components=1, region=None
@@ -275,3 +275,16 @@ def test_titles_of_images_stay_within_their_images():
     assert len(boxes) == 8
     for i, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[i + 1 :])
+
+
+def test_a_path_has_a_logarithmic_scale_with_zero_at_its_beginning():
+    picture = pictures_of(("a", "b"))["path"]
+    picture.plot(ax=axes_of())
+    for axes in picture.axes_:
+        assert axes.get_xscale() == "symlog"
+        low, high = axes.get_xlim()
+        assert low == pytest.approx(-0.1 * 0.01)
+        assert high == pytest.approx(1.1 * 10)
+    # Nothing but zero has no place on such a scale.
+    nothing = replace(picture, values=np.zeros(5), current=None).plot(ax=axes_of())
+    assert all(axes.get_xscale() == "linear" for axes in nothing.axes_)
