@@ -10,7 +10,7 @@ from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable, SqliteTabl
 from somebody_elses_parts.weight_grid import WeightGrid
 
 from fairspan import FairPCA, GroupMoments, audit, registry
-from fairspan.errors import Incompatible, InvalidInput
+from fairspan.errors import Incompatible, InvalidInput, InvalidType
 from fairspan.extending import register
 from fairspan.problem.criteria import MinimaxError, MinimaxLoss, NashWelfare
 from fairspan.solvers.choose import Auto
@@ -69,6 +69,12 @@ def test_a_registered_criterion_is_asked_for_by_name():
     assert fair.solution_.objective == pytest.approx(
         (1 - kept.min()) * MOMENTS.n_features, rel=1e-9
     )
+
+
+def test_what_a_registered_factory_makes_must_be_a_criterion():
+    register("criterion", "half", object)
+    with pytest.raises(InvalidType, match="criterion is"):
+        FairPCA(3, criterion="half").fit_moments(MOMENTS)
 
 
 @pytest.mark.long

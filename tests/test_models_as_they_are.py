@@ -47,8 +47,16 @@ class Oblique(Halves):
         return rows[:, :2] + rows[:, 2:3] * [0.0, 0.5]
 
 
+class OneWay(StandardScaler):
+    """What it does is not undone by its inverse."""
+
+    def inverse_transform(self, X, copy=None):
+        return 1.1 * super().inverse_transform(X, copy)
+
+
 MODELS = {
     "PCA": PCA(2),
+    "one way": make_pipeline(OneWay(), PCA(2)),
     "whitened": PCA(3, whiten=True),
     "svd": TruncatedSVD(2),
     "ica": FastICA(2, random_state=0),
@@ -61,7 +69,7 @@ MODELS = {
     "clipped": make_pipeline(MinMaxScaler(clip=True), PCA(2)),
     "quantiles": make_pipeline(QuantileTransformer(n_quantiles=20), PCA(2)),
 }
-BY_ROWS = {"kernel", "nmf", "clipped", "quantiles"}
+BY_ROWS = {"kernel", "nmf", "clipped", "quantiles", "one way"}
 STANDARDIZED = {"scaled", "twice", "nmf"}
 
 

@@ -201,3 +201,10 @@ def test_saved_models_are_judged_by_held_out_rows(run, data, model, table, tmp_p
     refused = run("report", data, "--group", "age", "--test", data, "--json")
     assert refused.status == 2
     assert "--model" in refused.err
+
+
+def test_a_page_that_cannot_be_written_is_told_before_anything_is_read(refused, tmp_path):
+    nowhere = tmp_path / "none" / "page.html"
+    message = refused(*REPORT, "--exclude", "no_such_column", out=nowhere)
+    assert str(nowhere.parent) in message
+    assert "no_such_column" not in message

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from fairspan import GroupMoments
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType, UnknownGroup
 from fairspan.problem.criteria import (
     Disparity,
@@ -13,7 +14,7 @@ from fairspan.problem.criteria import (
     RobustErrorGap,
     TotalError,
 )
-from fairspan.problem.posing import criterion_of
+from fairspan.problem.posing import criterion_of, pose
 from fairspan.problem.problem import check_n_components, signed_disparity
 from fairspan.problem.proof_formulas import PiecewiseProof
 from fairspan.registry import names_of
@@ -184,3 +185,10 @@ def test_the_rounding_of_the_robust_error_gap_is_that_of_the_two_largest():
         problem = problem_of([np.eye(4)] * k, 2, RobustErrorGap(1.5, 0.0))
         found = RobustErrorGap(1.5, 0.0).rounding(np.array(roundings), np.ones(k), problem)
         assert found == pytest.approx(np.mean(roundings) + 1.5 * two)
+
+
+def test_a_problem_knows_the_least_variance_of_a_column_that_varies():
+    X = np.array([[1.0, 2.0, 0.1], [1.0, -2.0, -0.1], [1.0, 0.0, 0.1], [1.0, 0.0, -0.1]])
+    moments = GroupMoments.from_rows(X, ["a", "b", "a", "b"])
+    problem = pose(moments, 1, MinimaxError()).problem
+    assert problem.least_column_variance == pytest.approx(0.01)

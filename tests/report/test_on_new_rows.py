@@ -87,6 +87,9 @@ def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
         assert row[1].value in [each["expected_loss"] for each in harmed or known]
         told = next(each for each in known if each["expected_loss"] == row[1].value)
         assert row[2].value == told["group"]
+        ends = [float(text.replace(",", "")) for text in row[1].below.split()[::2]]
+        interval = [told["expected_loss_low"], told["expected_loss_high"]]
+        assert ends == pytest.approx(interval, abs=0.01 * max(map(abs, interval)))
         assert row[4].value == min(each["variance_kept"] for each in model["groups"])
     X, groups = rows_with_few()
     of_two = facts_by(X[:400], groups[:400], 2, criteria=[])
