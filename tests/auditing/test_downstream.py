@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest, norm
+from scipy.stats import binomtest, norm, t
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
@@ -15,6 +15,7 @@ from fairspan.auditing.downstream import (
     LabelledRows,
     _change_of,
     _folds,
+    _over_folds,
     _share_of,
     downstream,
     labelled_rows,
@@ -142,3 +143,11 @@ def test_the_fewest_rows_of_a_group_are_two_a_fold():
     groups[0] = "many"
     with pytest.raises(InvalidInput, match="too few rows"):
         opened(groups=groups)
+
+
+def test_folds_that_share_their_training_rows_have_the_interval_of_nadeau_and_bengio():
+    leaked = np.array([0.1, 0.2, 0.4, 0.3, 0.25])
+    half = t.ppf(0.975, 4) * leaked.std(ddof=1) * np.sqrt(1 / 5 + 1 / 4)
+    found = _over_folds(leaked, 0.95)
+    assert found.value == pytest.approx(0.25)
+    assert (found.low, found.high) == pytest.approx((0.25 - half, 0.25 + half))

@@ -121,7 +121,8 @@ def test_rows_that_stand_for_their_moments_are_judged_as_by_hand(kind):
     unit = dense.std(axis=0) * np.r_[np.full(3, 0.2), np.full(dense.shape[1] - 3, 1.0)]
     unit = unit if kind == "thin and scaled" else np.ones(dense.shape[1])
     basis = np.linalg.qr(rng.normal(size=(dense.shape[1], 3)))[0]
-    point = dense.mean(axis=0)
+    # The mean of other rows, which lies beside the span of these.
+    point = dense.mean(axis=0) + 0.1 * rng.normal(size=dense.shape[1]) * (kind != "sparse")
     scale = None if kind != "thin and scaled" else unit
     model = fs.FairSubspace(basis.T, point, scale, "global")
     expected = losses(dense / unit, groups, basis, point=point / unit)

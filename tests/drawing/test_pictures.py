@@ -9,6 +9,7 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
+from fairspan.drawing.labels import INK
 from fairspan.drawing.picture import empty_figure, save
 from fairspan.errors import MissingDependency
 from fairspan.report.page.inline_figures import inline_svg
@@ -160,6 +161,10 @@ def test_lines_are_the_data():
             np.testing.assert_array_equal(lines[f"{name}-{g}"].get_ydata(), values[:, g])
         assert lines[f"marked-{g}"].get_xdata()[0] == 3
     pca, fair = (lines[f"{name}-2"] for name in ("plain", "fair"))
+    # Groups have colours of their own, so that those of models would be taken for groups.
+    handles = dict(zip(*reversed(picture._legend(picture.axes_[0])), strict=True))
+    assert {handles[name].get_color() for name in ("PCA", "minimax loss")} == {INK}
+    assert handles["best possible"].get_color() == lines["best-2"].get_color() != INK
     # Told apart without colour.
     assert pca.get_linestyle() != fair.get_linestyle()
     assert pca.get_markerfacecolor() == "white" != fair.get_markerfacecolor()

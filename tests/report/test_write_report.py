@@ -245,3 +245,18 @@ def test_the_file_that_is_read_is_never_replaced(frame, tmp_path):
 def test_facts_are_ready_for_json(tmp_path, undrawn):
     facts = fs.write_report(tmp_path / "page.html", X, LABELS, **FEW)
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
+
+
+@pytest.mark.parametrize(
+    ("shape", "settings", "said"),
+    [((4, 1001), {}, "1001 features"), ((4, 3), {"n_components": 9}, "n_components is 9")],
+)
+def test_what_does_not_fit_a_page_is_refused_before_rows_are_read(
+    tmp_path, monkeypatch, shape, settings, said
+):
+    def read(*_, **__):
+        raise AssertionError("the rows were read")
+
+    monkeypatch.setattr("fairspan.report.writing.accumulate", read)
+    with pytest.raises((InvalidInput, InvalidParameter), match=said):
+        fs.write_report(tmp_path / "page.html", np.ones(shape), list("abab"), **settings)
