@@ -161,10 +161,6 @@ def test_lines_are_the_data():
             np.testing.assert_array_equal(lines[f"{name}-{g}"].get_ydata(), values[:, g])
         assert lines[f"marked-{g}"].get_xdata()[0] == 3
     pca, fair = (lines[f"{name}-2"] for name in ("plain", "fair"))
-    # Groups have colours of their own, so that those of models would be taken for groups.
-    handles = dict(zip(*reversed(picture._legend(picture.axes_[0])), strict=True))
-    assert {handles[name].get_color() for name in ("PCA", "minimax loss")} == {INK}
-    assert handles["best possible"].get_color() == lines["best-2"].get_color() != INK
     # Told apart without colour.
     assert pca.get_linestyle() != fair.get_linestyle()
     assert pca.get_markerfacecolor() == "white" != fair.get_markerfacecolor()
@@ -202,7 +198,13 @@ def test_paths_say_how_many_answers_are_not_proven(kind):
     picture.statuses = ["optimal"] * (n - 3) + ["open gap", "estimated", "no answer"]
     _, written = drawn(picture)
     assert any(f"Of {n - 1} answers, 2 are not" in " ".join(t.split()) for t, _, _ in written)
-    assert "open gap" in picture.columns()["status"]
+    columns = picture.columns()
+    assert "open gap" in columns["status"]
+    if kind == "losses":
+        told = {
+            name for name, status in zip(columns["model"], columns["status"], strict=True) if status
+        }
+        assert told == {picture.name}
 
 
 def test_principal_axes_are_those_of_the_group():
@@ -294,3 +296,11 @@ def test_the_two_groups_of_a_disparity_are_named_whole():
     _, written = drawn(pictures_of(("women in towns", "men in towns"))["path"])
     texts = [" ".join(text.split()) for text, _, _ in written]
     assert any("error of men in towns minus that of women in towns" in text for text in texts)
+
+
+def test_in_one_panel_models_have_no_colour_that_would_be_taken_for_a_groups():
+    picture, _ = drawn(pictures_of(("a", "b"))["errors"])
+    handles = dict(zip(*reversed(picture._legend(picture.axes_[0])), strict=True))
+    colours = {name: handle.get_color() for name, handle in handles.items()}
+    assert colours["PCA"] == colours["minimax loss"] == INK
+    assert len({colours["a"], colours["b"], colours["best possible"], INK}) == 4
