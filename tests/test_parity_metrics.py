@@ -251,6 +251,8 @@ def test_a_group_of_one_row_has_no_interval():
     assert parity.low is None
     assert parity.high is None
     assert not parity.is_below(1.0, upper_end=True)
+    with pytest.raises(InvalidParameter, match="interval is 'yes'"):
+        metrics.label_bias([0, 1, 0, 1], ["a", "a", "a", "b"], "b", interval="yes")
     bias = metrics.label_bias([0, 1, 0, 1], ["a", "a", "a", "b"], "b", interval=True)
     assert (bias.low, bias.high) == (None, None)
 

@@ -129,3 +129,16 @@ def test_what_cannot_be_controlled_for_is_refused(tmp_path):
         fs.audit(MODEL, X, TEAM, control_features=[None, *SITE[1:]])
     with pytest.raises(InvalidParameter, match="method is 'between'"):
         fs.audit(MODEL, X, TEAM, folds=None).difference("between")
+
+
+def test_the_ratio_to_all_rows_counts_a_group_above_them_as_one_below():
+    """Of 180 rows hardly below the mean, and 20 that are far above it."""
+    factor = np.where(np.arange(200) < 180, 1.0, 1.3)[:, None]
+    rows = np.random.default_rng(0).standard_normal((200, 4)) * factor
+    groups = np.where(np.arange(200) < 180, "many", "few")
+    audit = fs.audit({"PCA": PCA(2).fit(rows)}, rows, groups, folds=None)
+    errors, whole = audit.by_group["reconstruction_error"], audit.overall["reconstruction_error"]
+    ratio = errors["PCA", "few"] / whole["PCA"]
+    assert 1 < ratio < 2
+    found = audit.ratio("to_overall")["reconstruction_error"]["PCA"]
+    assert found == pytest.approx(1 / ratio)

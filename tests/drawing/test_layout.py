@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from scipy.spatial import ConvexHull
 
 from fairspan.drawing import layout
-from fairspan.drawing.expected_losses import ExpectedLossPicture
+from fairspan.drawing.expected_losses import ExpectedLossPicture, _row_of
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.labels import FAIR, PLAIN, look, other_look, set_rows
 from fairspan.drawing.loadings import LoadingsPicture
@@ -288,3 +288,19 @@ def test_a_path_has_a_logarithmic_scale_with_zero_at_its_beginning():
     # Nothing but zero has no place on such a scale.
     nothing = replace(picture, values=np.zeros(5), current=None).plot(ax=axes_of())
     assert all(axes.get_xscale() == "linear" for axes in nothing.axes_)
+
+
+@pytest.mark.parametrize("n_models", [1, 2, 5])
+def test_models_stay_among_those_of_their_group(n_models):
+    places = [_row_of(3, model, n_models) for model in range(n_models)]
+    assert np.mean(places) == pytest.approx(3)
+    assert max(places) - min(places) < 0.9
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize(("n", "expected"), [(1, 1), (7, None), (30, None)])
+def test_images_fill_their_rows(n, expected):
+    picture = LoadingsPicture(np.ones((n, 4)), tuple("abcd"), image_shape=(2, 2))
+    n_rows, n_columns = picture._grid()
+    shown = min(n, 24) if expected is None else expected
+    assert 0 <= n_rows * n_columns - shown < n_columns

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from fairspan.report.page.columns import title_of
 from fairspan.report.page.expected_tables import _state
 from fairspan.report.page.figures import _through
 from fairspan.report.page.inline_figures import draw, inline_svg
@@ -53,3 +54,10 @@ def test_marks_lie_where_their_points_are_drawn():
     (path,) = re.findall(r'<path[^>]* d="M([\d. ]+)L([\d. ]+)"[^>]*clip-path', str(made.svg))[:1]
     ends = [[float(each) for each in end.split()] for end in path]
     np.testing.assert_allclose([place[0] for place in made.places], ends, atol=0.11)
+
+
+def test_parameters_are_told_unless_the_name_contains_them():
+    model = {"name": "error_gap", "parameters": {"penalty": 0.5}}
+    assert title_of(model) == "error gap (penalty=0.5)"
+    assert title_of({**model, "name": "error gap (wide)"}) == "error gap (wide)"
+    assert title_of({**model, "parameters": {}}) == "error gap"

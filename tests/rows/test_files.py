@@ -145,6 +145,13 @@ def test_parts_with_labels_of_different_types_are_an_error(tmp_path):
         accumulate(FileRows.open(tmp_path, groups=["g"]))
 
 
+def test_parts_with_labels_that_are_neither_numbers_nor_text_are_compared_too(tmp_path):
+    pd.DataFrame({"x": [1.0], "g": [True]}).to_parquet(tmp_path / "1.parquet")
+    pd.DataFrame({"x": [1.0], "g": ["yes"]}).to_parquet(tmp_path / "2.parquet")
+    with pytest.raises(InvalidInput, match=r"string in column 'g', but .*1.parquet holds bool"):
+        accumulate(FileRows.open(tmp_path, groups=["g"]))
+
+
 @pytest.mark.parametrize("ending", WRITERS)
 def test_a_damaged_file_is_an_error_of_ours_or_still_numbers(tmp_path, ending):
     rng = np.random.default_rng(0)
