@@ -334,7 +334,7 @@ def test_weights_that_nearly_cancel_make_much_of_rounding():
     cancelling = judge(problem, BEST, [1000.5, -999.5]).resolution
     assert 100 * plain < cancelling < 10_000 * plain
     # Weights count by their shares.
-    assert judge(problem, BEST, [1.5, 1.5]).resolution == pytest.approx(plain)
+    assert plain / 2 < judge(problem, BEST, [1.5, 1.5]).resolution < 2 * plain
 
 
 @pytest.mark.parametrize("power", [-150, 150])

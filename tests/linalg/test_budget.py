@@ -244,7 +244,7 @@ def test_estimates_keep_to_the_memory_that_is_allowed(
     [(2, "2 minutes"), (119, "119 minutes"), (300, "5 hours"), (7200, "5 days")],
 )
 def test_the_time_is_told_in_a_unit_that_reads_well(monkeypatch, minutes, said):
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
-    n_rows = round(minutes * 60 * budget._STEPS_A_SECOND / (2 * 1000**2))
+    monkeypatch.setattr("os.cpu_count", lambda: 4)  # which share the work
+    n_rows = round(minutes * 60 * 4 * budget._STEPS_A_SECOND / (2 * 1000**2))
     with pytest.warns(FairspanWarning, match=f"about {said}"):
         budget.tell_if_long(n_rows, 1000)
