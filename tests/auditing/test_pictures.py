@@ -8,6 +8,7 @@ from matplotlib.text import Text
 
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit
+from fairspan.drawing.labels import PLAIN
 
 ROWS = random_rows(0, n=60, p=4, groups=("a", "b", "c"))
 FAIR = FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels)
@@ -36,6 +37,7 @@ def test_figures_are_those_of_the_table(quantity, column):
         assert frame["low"].isna().all()
     lines = {line.get_gid(): line for line in picture.ax_.lines}
     assert lines["model-1"].get_markerfacecolor() == "white" != lines["model-0"].get_color()
+    assert lines["model-1"].get_color() == PLAIN.colour != lines["model-0"].get_color()
     assert lines["model-0"].get_markerfacecolor() == lines["model-0"].get_color()
     np.testing.assert_array_equal(lines["model-0"].get_xdata(), picture.values[0])
 

@@ -139,3 +139,19 @@ def test_each_model_has_a_verdict_of_its_own():
 def test_no_group_is_said_to_lose_more_than_it_has():
     found = verdict([group("a", "harmed", 30.0), group("b", "not shown", 0.0)])
     assert "100.0 % to 100.0 %" in found.sentence
+
+
+@pytest.mark.parametrize("n_paying", [1, 2])
+def test_of_several_groups_that_pay_the_most_is_told(n_paying):
+    paid = [0.3, 0.2][:n_paying]
+    found = verdict(
+        [group("a", "harmed"), *(group(name, "not shown", 0.0) for name in "bc")],
+        group("a", "minor", 0.1, -0.9),
+        *(group(name, "minor", 0.1, change) for name, change in zip("bc", paid, strict=False)),
+        *(group(name, "not shown", 0.0, 0.0) for name in "bc"[n_paying:]),
+    )
+    told = {
+        1: "'b' (100 rows) pays for it, with 3.0 % of the variance.",
+        2: "'b', 'c' (200 rows together) pay for it, with 3.0 % of the variance at most.",
+    }
+    assert told[n_paying] in found.sentence

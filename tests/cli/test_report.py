@@ -208,3 +208,14 @@ def test_a_page_that_cannot_be_written_is_told_before_anything_is_read(refused, 
     message = refused(*REPORT, "--exclude", "no_such_column", out=nowhere)
     assert str(nowhere.parent) in message
     assert "no_such_column" not in message
+
+
+def test_a_page_does_not_replace_the_rows_that_judge_it(run, data, model, table, tmp_path):
+    held_out = tmp_path / "held_out.csv"
+    table.to_csv(held_out, index=False)
+    before = held_out.read_bytes()
+    words = ("--group", "age", "-d", 2, "--model", model, "--test", held_out)
+    result = run("report", data, *words, "-o", held_out)
+    assert result.status == 2
+    assert "is also an input" in result.err
+    assert held_out.read_bytes() == before

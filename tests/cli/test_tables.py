@@ -353,3 +353,14 @@ def test_a_column_of_text_that_is_empty_has_no_indicators(run, people, tmp_path)
     run("fit", *words, "-o", tmp_path / "m")
     _, names = one_hot_by_sklearn(people)
     assert fs.FairSubspace.load(tmp_path / "m").feature_names == ("age", "height", *names)
+
+
+def test_a_column_whose_indicators_are_missing_is_named_once(run, refused, people, tmp_path):
+    people = people.drop(columns="id").assign(job=np.where(people["age"] > 40, "clerk", "pilot"))
+    people.to_csv(tmp_path / "rows.csv", index=False)
+    run("fit", tmp_path / "rows.csv", "--group", "sex", "--one-hot", "-d", 2, "-o", tmp_path / "m")
+    people.drop(columns="job").to_csv(tmp_path / "new.csv", index=False)
+    command = ("transform", "{model}", "{data}", "-o", "{out}")
+    message = refused(*command, model=tmp_path / "m", data=tmp_path / "new.csv")
+    assert "no column 'job'" in message
+    assert "job=" not in message

@@ -304,3 +304,11 @@ def test_images_fill_their_rows(n, expected):
     n_rows, n_columns = picture._grid()
     shown = min(n, 24) if expected is None else expected
     assert 0 <= n_rows * n_columns - shown < n_columns
+
+
+def test_each_image_has_its_own_scale_around_zero():
+    loadings = np.array([[4.0, -1.0, 0.0, 2.0], [0.1, 0.2, -0.5, 0.0], np.zeros(4)])
+    picture = LoadingsPicture(loadings, tuple("abcd"), image_shape=(2, 2))
+    picture.plot(ax=axes_of())
+    images = [image for axes in picture.axes_ for image in axes.get_images()]
+    assert [image.get_clim() for image in images] == [(-4, 4), (-0.5, 0.5), (-1, 1)]

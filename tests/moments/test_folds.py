@@ -17,6 +17,7 @@ from fairspan.moments.folds import (
 )
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
 from fairspan.rows.engines import Processes
+from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.registry import rows_of
@@ -148,3 +149,10 @@ def test_the_budget_of_memory_leaves_ten_five_or_no_folds():
     assert affordable_folds(10, 12, 1_764) == 5
     assert affordable_folds(10, 100, 1_764) is None
     assert affordable_folds(3, 2, 100) == 3
+
+
+def test_rows_that_are_all_left_out_are_none(tmp_path):
+    (tmp_path / "rows.csv").write_text("x,g\n1,\n2,\n")
+    rows = FileRows.open(tmp_path / "rows.csv", ["g"], on_missing="drop")
+    with pytest.raises(InvalidInput, match="There are no rows"):
+        fold_moments(rows, FOLDS)

@@ -171,3 +171,5 @@ def test_the_table_of_models_says_which_are_standardized(tmp_path):
     rows = {first.text: [cell.text for cell in row] for first, *row in of_given(facts).rows}
     assert "standardized" in rows["scaled"]
     assert "as they came" in rows["plain"]
+    features = next(column for column in of_given(facts).columns if column.heading == "features")
+    assert features.is_text

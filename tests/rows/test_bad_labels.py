@@ -8,6 +8,7 @@ import pytest
 
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.rows.beside import rows_beside
 
 X = np.arange(18.0).reshape(6, 3) ** 1.5
 FRAME = pd.DataFrame(X, columns=["x", "y", "z"])
@@ -127,3 +128,9 @@ def test_the_same_index_in_another_order_is_refused(labels, index):
     assert GroupMoments.from_rows(frame, labels).counts.sum() == 6
     with pytest.raises(InvalidInput, match=r"different orders.*sensitive_features.loc\[X.index\]"):
         GroupMoments.from_rows(frame, labels[::-1])
+
+
+def test_a_column_beside_the_rows_that_is_not_there():
+    frame = pd.DataFrame({"x": [1.0, 2.0], "y": [0, 1]})
+    with pytest.raises(InvalidInput, match="The table has no column 'hired'"):
+        rows_beside(frame, np.array(["a", "b"]), {"labels": "hired"})

@@ -1,11 +1,14 @@
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
+from fairspan.moments.of_rows import accumulate
 from fairspan.rows.coded_labels import CodedLabels, LabelCoder
 from fairspan.rows.groups import label_array, listed, plain_labels, same_kind, spelled
+from fairspan.rows.registry import rows_of
 
 KINDS = {
     "text": ["b", "a", "b", ""],
@@ -152,3 +155,10 @@ def test_labels_of_one_type_are_an_array_of_that_type():
     assert label_array(["a", "bc"]).dtype.kind == "U"
     assert label_array([1, 2]).dtype.kind == "i"
     assert label_array([("a", 1), ("b", 2)]).dtype == object
+
+
+def test_whole_numbers_stay_whole_beside_a_missing_one():
+    frame = pl.DataFrame({"x": [1.0, 2.0, 3.0], "g": [1, None, 2]})
+    found = accumulate(rows_of(frame, "g", None, "drop"))
+    assert found.labels == [1, 2]
+    assert [type(label) for label in found.labels] == [int, int]
