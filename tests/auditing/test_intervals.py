@@ -17,15 +17,16 @@ def residuals(X, basis, point):
     return ((centred - centred @ basis.T @ basis) ** 2).sum(axis=1)
 
 
-def test_error_interval_is_students_of_the_row_errors():
-    X, groups = rows(0, [80, 35])
+@pytest.mark.parametrize("sizes", [[80, 35], [80, 2]])
+def test_error_interval_is_students_of_the_row_errors(sizes):
+    X, groups = rows(0, sizes)
     basis = np.eye(4)[:2]
     result = audit(basis, X, groups).models[0]
     for group in result.groups:
         r = residuals(X, basis, X.mean(axis=0))[groups == group.group]
         low, high = stats.t.interval(0.95, len(r) - 1, r.mean(), stats.sem(r))
         assert group.error.value == pytest.approx(r.mean(), rel=1e-12)
-        assert (group.error.low, group.error.high) == pytest.approx((low, high), rel=1e-9)
+        assert (group.error.low, group.error.high) == pytest.approx((max(low, 0), high), rel=1e-9)
 
 
 def test_disparity_interval_is_welchs():

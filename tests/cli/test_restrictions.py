@@ -5,6 +5,9 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
+from fairspan.cli.fitting import with_classes
+from fairspan.moments.of_rows import accumulate
+from fairspan.rows.beside import rows_beside
 from sweeps import mostly_long
 
 
@@ -162,3 +165,12 @@ def test_classes_are_named_beside_several_groups(run, people, tmp_path):
     ).fit(table[FEATURES], table["hired"], sensitive_features=table[["sex", "race"]])
     saved = fs.FairSubspace.load(model)
     np.testing.assert_allclose(saved.encoder, expected.components_, atol=1e-8)
+
+
+def test_classes_are_known_by_their_texts_beside_several_attributes():
+    X = np.arange(8.0)[:, None] ** [1, 2]
+    groups = np.column_stack([np.tile(["a", "b"], 4), np.repeat(["x", "y"], 4)])
+    rows = rows_beside(X, groups, {"labels": [0, 0, 1, 1] * 2})
+    moments = accumulate(rows, has_labels=True)
+    found = with_classes({"given_labels": ["1", "x"], "tolerance": 0}, moments)
+    assert found == {"given_labels": [1, "x"], "tolerance": 0}

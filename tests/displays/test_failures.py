@@ -1,12 +1,13 @@
 """What displays refuse, and that a message says what to do."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.text import Text
 from sklearn.decomposition import PCA
 
 from by_hand import random_rows
-from fairspan import FairPCA, audit, displays
+from fairspan import FairPCA, FileRows, audit, displays
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType, UnknownGroup
 
 ROWS = random_rows(0, n=60, p=4)
@@ -92,3 +93,18 @@ def test_folds_that_need_too_much_memory_are_named_where_nothing_is_estimated(na
     else:
         shown = display.from_estimator(FAIR, ROWS.X, ROWS.labels).plot()
         assert "GiB" in " ".join(text.get_text() for text in shown.figure_.findobj(Text))
+
+
+def test_rows_that_were_opened_bring_their_own_groups(tmp_path):
+    names = [f"x{i}" for i in range(4)]
+    frame = pd.DataFrame(ROWS.X, columns=names).assign(g=ROWS.labels)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    rows = FileRows.open(tmp_path / "rows.csv", groups=["g"])
+    fair = FairPCA(2).fit(frame[names], sensitive_features=ROWS.labels)
+    shown = [
+        displays.GroupLossDisplay.from_estimator(fair, *given).frame()
+        for given in ((rows,), (frame[names], ROWS.labels))
+    ]
+    pd.testing.assert_frame_equal(*shown)
+    with pytest.raises(InvalidInput, match="X without sensitive_features"):
+        displays.GroupLossDisplay.from_estimator(fair, frame[names])

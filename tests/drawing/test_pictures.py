@@ -9,6 +9,7 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
+from fairspan.drawing.error_curves import ErrorCurvePicture
 from fairspan.drawing.labels import INK
 from fairspan.drawing.picture import empty_figure, save
 from fairspan.errors import MissingDependency
@@ -304,3 +305,18 @@ def test_in_one_panel_models_have_no_colour_that_would_be_taken_for_a_groups():
     colours = {name: handle.get_color() for name, handle in handles.items()}
     assert colours["PCA"] == colours["minimax loss"] == INK
     assert len({colours["a"], colours["b"], colours["best possible"], INK}) == 4
+
+
+def test_a_panel_of_a_group_of_too_few_rows_says_so_inside():
+    plain = np.tile([[2.0, 3.0, np.nan]], (8, 1))
+    on_rows = np.ones((8, 3))
+    picture = ErrorCurvePicture(
+        np.arange(1, 9), LONG[:3], plain, plain / 2, quantity="expected loss",
+        plain_on_rows=on_rows, fair_on_rows=on_rows,
+    ).plot(ax=Figure(figsize=(8, 4)).add_subplot())  # fmt: skip
+    texts = [text for axes in picture.axes_ for text in axes.texts if "too few" in text.get_text()]
+    (text,) = texts
+    picture.figure_.draw_without_rendering()
+    box, frame = text.get_window_extent(), picture.axes_[2].get_window_extent()
+    assert frame.x0 < box.x0 < box.x1 < frame.x1
+    assert frame.y0 < box.y0 < box.y1 < frame.y1

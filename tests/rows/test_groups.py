@@ -2,12 +2,14 @@ import math
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.coded_labels import CodedLabels, LabelCoder
 from fairspan.rows.groups import label_array, listed, plain_labels, same_kind, spelled
+from fairspan.rows.numbers import numbers_of
 from fairspan.rows.registry import rows_of
 
 KINDS = {
@@ -162,3 +164,9 @@ def test_whole_numbers_stay_whole_beside_a_missing_one():
     found = accumulate(rows_of(frame, "g", None, "drop"))
     assert found.labels == [1, 2]
     assert [type(label) for label in found.labels] == [int, int]
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float32()])
+def test_no_numbers_of_arrow_are_no_numbers(kind):
+    assert numbers_of(pa.array([], kind)).shape == (0,)
+    assert numbers_of(pa.chunked_array([], kind)).shape == (0,)

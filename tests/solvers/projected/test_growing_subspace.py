@@ -136,6 +136,20 @@ def test_a_factor_proves_what_lies_beside_any_subspace():
     assert cholesky_ceiling(matrix, basis, matrix @ basis, 0.999 * largest, size) is None
 
 
+def test_a_ceiling_has_room_for_the_rounding_of_what_it_was_proven_with():
+    """Rump (2006): (p + 1) epsilon times the trace; and of each product, its terms."""
+    epsilon, level, p = np.finfo(float).eps, 2.5, 40
+    matrix = np.diag(np.linspace(1.0, 2.0, p))
+    none = np.zeros((p, 0))
+    trace = p * level - np.trace(matrix)
+    alone = cholesky_ceiling(matrix, none, none, level, 0.0) - level
+    assert alone >= (p + 1) * epsilon * trace
+    for m in (1, 30):
+        basis = np.eye(p)[:, :m]
+        ceiling = cholesky_ceiling(matrix, basis, matrix @ basis, level, 1e6)
+        assert ceiling - level >= (p + m) * epsilon * np.sqrt(m + 1) * 1e6
+
+
 def test_a_subspace_of_all_dimensions_lacks_nothing():
     matrices = random_moments(np.random.default_rng(2), 2, 6)
     second = problem_of(matrices, 2, MinimaxError()).second_moments
