@@ -156,3 +156,13 @@ def test_rows_that_are_all_left_out_are_none(tmp_path):
     rows = FileRows.open(tmp_path / "rows.csv", ["g"], on_missing="drop")
     with pytest.raises(InvalidInput, match="There are no rows"):
         fold_moments(rows, FOLDS)
+
+
+def test_a_limit_counts_groups_and_not_their_folds(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["x", "y"]).assign(g=["a", "b"] * 30)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    rows = FileRows.open(tmp_path / "rows.csv", ["g"])
+    assert fold_moments(rows, FOLDS, GroupLimit(2)).whole.labels == ["a", "b"]
+    with pytest.raises(InvalidInput, match="2 groups"):
+        fold_moments(rows, FOLDS, GroupLimit(1))

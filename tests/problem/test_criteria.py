@@ -192,3 +192,28 @@ def test_a_problem_knows_the_least_variance_of_a_column_that_varies():
     moments = GroupMoments.from_rows(X, ["a", "b", "a", "b"])
     problem = pose(moments, 1, MinimaxError()).problem
     assert problem.least_column_variance == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        TotalError(),
+        LeastVariance(),
+        *(kind(relative) for kind in (MinimaxError, MinimaxLoss) for relative in (False, True)),
+    ],
+    ids=repr,
+)
+def test_the_formula_for_readers_gives_the_value(criterion):
+    matrices = random_moments(np.random.default_rng(0), 3, 4)
+    problem = problem_of(matrices, 2, criterion, [0.2, 0.3, 0.5])
+    errors = problem.best_errors + np.array([0.3, 0.1, 0.2])
+    names = {
+        "np": np,
+        "q": problem.proportions,
+        "errors": errors,
+        "best": problem.best_errors,
+        "traces": np.trace(matrices, axis1=1, axis2=2),
+    }
+    assert eval(criterion.formula.objective, names) == pytest.approx(
+        criterion.value(errors, problem)
+    )

@@ -163,3 +163,10 @@ def test_on_real_rows_everything_is_proven_and_recomputed(name, d):
     left = rows.z_scored(0) - pca.inverse_transform(pca.transform(rows.z_scored(0)))
     total = (left**2).sum(axis=1).mean()
     assert facts["models"][0]["total_error"] == pytest.approx(total, rel=1e-8)
+
+
+@pytest.mark.parametrize(("k", "said"), [(2, "supporting line"), (3, "rests on many mixtures")])
+def test_the_proof_of_the_robust_error_gap_is_told_as_it_is(k, said):
+    X, labels = made_rows(k, 4)
+    facts = facts_by(X, labels, 1, criterion=RobustErrorGap(0.7, 0.4), criteria=[])
+    assert said in " ".join(facts["verification"]["words"])
