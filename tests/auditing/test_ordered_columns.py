@@ -41,6 +41,14 @@ def test_few_rows_tell_nothing():
     assert OrderedColumns.before(3).columns() == ()
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_tie_where_a_part_ends_breaks_no_order(sign):
+    tied = sign * np.sort(np.r_[UP[:-1], UP[99]])[:, None]
+    assert tied[99] == tied[100]
+    first, second = (OrderedColumns.before(1).absorb(part) for part in (tied[:100], tied[100:]))
+    assert first.merged(second).columns() == (0,)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_blocks_and_parts_tell_what_all_rows_at_once_do(seed):
     rng = np.random.default_rng(seed)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from bank import INTEGRALITY_GAP
 from fairspan import FairPCA, GroupMoments
@@ -439,3 +440,18 @@ def test_weights_prove_the_bound_in_any_unit(criterion, unit):
         plain = DualNewton().solve(problem_of(whole, 1, criterion), 1e-9)
         assert solution.status == plain.status
         assert solution.objective == pytest.approx(unit * plain.objective, abs=1e-7 * unit)
+
+
+@pytest.mark.parametrize(("seed", "k", "p"), [(102, 4, 3), (130, 5, 5)])
+def test_nash_welfare_leaves_the_local_optimum_that_its_first_descent_finds(seed, k, p):
+    rng = np.random.default_rng(seed)
+    rng.integers(2, 7), rng.integers(3, 8), rng.integers(1, p)
+    problem = problem_of(random_moments(rng, k, p), 2, NashWelfare())
+    solution = DualNewton().solve(problem, 1e-9)
+
+    def value(numbers):
+        return problem.value(np.linalg.qr(numbers.reshape(p, 2))[0])
+
+    starts = np.random.default_rng(0).standard_normal((12, 2 * p))
+    best = min(minimize(value, start).fun for start in starts)
+    assert solution.objective <= best + 1e-8

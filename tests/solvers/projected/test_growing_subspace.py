@@ -275,6 +275,8 @@ def test_beside_a_restriction_losses_are_against_the_optima_of_all_directions(cr
     assert projected.solution_.eigen == "projected"
     assert projected.solution_.status == dense.solution_.status == "optimal"
     assert projected.solution_.objective == pytest.approx(dense.solution_.objective, rel=1e-9)
+    # The optima of the groups, in all directions and in those that are left, are counted as well.
+    assert projected.solution_.n_eigenproblems >= 2 * k
     for second, error, loss in zip(
         moments.second_moments(), projected.group_errors_, projected.group_losses_, strict=True
     ):
