@@ -230,3 +230,16 @@ def test_a_projection_onto_one_dimension_needs_no_rows():
     moments = fs.GroupMoments.from_rows(X, GROUPS)
     found = errors_of(fs.audit({"mine": First()}, moments=moments), "mine")
     np.testing.assert_allclose(found, by_hand(First(), X, GROUPS), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("scaler", "names"),
+    [
+        (StandardScaler(with_std=False), ["it", "PCA"]),
+        (StandardScaler(), ["it", "PCA"]),
+        (MinMaxScaler(), ["it"]),
+    ],
+)
+def test_ordinary_pca_stands_beside_a_pipeline_in_the_same_units(scaler, names):
+    model = make_pipeline(scaler, fs.FairPCA(2)).fit(X, fairpca__sensitive_features=GROUPS)
+    assert [each.name for each in fs.audit({"it": model}, X, GROUPS).models] == names

@@ -154,11 +154,15 @@ def test_a_certificate_that_is_open():
     assert "FS204" not in codes(proven, X, GROUPS)
 
 
-def test_who_pays_for_plain_pca():
-    fair = FairPCA(1).fit(X, sensitive_features=GROUPS)
-    found = finding("FS205", fair, X, GROUPS)
-    losses = dict(zip(fair.groups_, audit(fair, X, GROUPS).frame()["excess_loss"][2:], strict=True))
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_who_pays_for_plain_pca(unit):
+    rows = unit * X
+    fair = FairPCA(1).fit(rows, sensitive_features=GROUPS)
+    found = finding("FS205", fair, rows, GROUPS)
+    table = audit(fair, rows, GROUPS).frame()
+    losses = dict(zip(fair.groups_, table["excess_loss"][2:], strict=True))
     assert found.groups[0] == max(losses, key=losses.get)
+    assert " %)" in found.message or " times)" in found.message
 
 
 @pytest.mark.sweep

@@ -173,3 +173,12 @@ def test_wrapped_text_keeps_every_character_and_the_width():
         lines = wrapped(text, width, "  ")
         assert max(map(terminal_width, lines)) <= width
         assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+def test_a_table_that_fits_to_the_column_is_laid_out_as_a_wider_one():
+    models = [made_model(["a", "b"], 1.0)]
+    wide = table_of(models, 12, 500).splitlines()
+    needed = max(map(len, (line for line in wide if set(line) == {"-"})))
+    fitting, narrower = (table_of(models, 12, width).splitlines() for width in (needed, needed - 1))
+    assert [len(line) for line in fitting if set(line) == {"-"}] == [needed]
+    assert max(map(terminal_width, narrower)) <= needed - 1

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 from scipy.spatial import ConvexHull
 
 from fairspan.drawing import layout
+from fairspan.drawing.direct_labels import _hidden
 from fairspan.drawing.expected_losses import ExpectedLossPicture, _row_of
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.labels import FAIR, PLAIN, look, other_look, set_rows
@@ -312,3 +314,16 @@ def test_each_image_has_its_own_scale_around_zero():
     picture.plot(ax=axes_of())
     images = [image for axes in picture.axes_ for image in axes.get_images()]
     assert [image.get_clim() for image in images] == [(-4, 4), (-0.5, 0.5), (-1, 1)]
+
+
+def test_a_name_hides_more_the_more_it_covers():
+    axes = axes_of()
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    frame, nothing = axes.get_window_extent(), np.empty((0, 2))
+    inside = Bbox.from_bounds(frame.x0 + 20, frame.y0 + 20, 40, 10)
+    beyond = inside.translated(-40, 0)
+    point = np.array([[inside.x0 + 5, inside.y0 + 5]])
+    free = _hidden(axes, inside, nothing, [])
+    assert free == 0 < _hidden(axes, inside, point, [])
+    assert _hidden(axes, inside, point, []) < _hidden(axes, inside, point, [inside])
+    assert _hidden(axes, inside, point, []) < _hidden(axes, beyond, nothing, [])

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from fairspan import CovarianceParity, FairPCA, MeanParity
+from fairspan import CovarianceParity, FairPCA, GroupMoments, MeanParity
 from fairspan.problem.mean_free_directions import mean_differences, mean_free_directions
 from fairspan.problem.problem import MeansWithin, is_within
+from fairspan.problem.units import largest_column
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -59,3 +60,14 @@ def test_rounding_of_large_means_is_within_a_limit_of_any_size():
     assert limit.exceeded(turned) > 0
     assert is_within(limit, turned)
     assert not is_within(limit, np.array([[1e-9], [1.0], [0.0]]))
+
+
+def test_the_largest_column_is_compared_with_most_of_the_others_in_any_unit():
+    spreads = np.array([1e-3, 2e-3, 3e-3, 1e12])
+    X = np.array([[1.0], [-1.0]]) * spreads
+    moments = GroupMoments.from_rows(X, ["a", "a"])
+    assert (
+        largest_column(moments, "global")
+        == "the column '3' is the largest, 5e+14 times as large as most"
+    )
+    assert largest_column(GroupMoments.from_rows(X[:, :3], ["a", "a"]), "global") is None
