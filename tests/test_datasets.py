@@ -150,6 +150,21 @@ def test_a_balanced_sample_has_as_many_of_each_and_hangs_on_the_seed(folder):
         datasets.load_faces(folder, n_per_gender=3)
 
 
+@pytest.mark.parametrize("labels", [None, np.arange(6) * 10])
+def test_a_balanced_sample_keeps_each_row_whole(labels):
+    rows = np.arange(6.0)
+    groups = np.array(["a", "b", "a", "b", "b", "b"])
+    data = datasets.Dataset("made", "here", rows[:, None], groups, ("x",), labels)
+    drawn = data.balanced(2, 0)
+    chosen = drawn.X[:, 0].astype(int)
+    assert len(set(chosen)) == 4
+    np.testing.assert_array_equal(drawn.sensitive_features, groups[chosen])
+    if labels is None:
+        assert drawn.labels is None
+    else:
+        np.testing.assert_array_equal(drawn.labels, labels[chosen])
+
+
 def test_resizing_averages_over_areas():
     rng = np.random.default_rng(3)
     images = rng.random((2, 49, 36))

@@ -1,5 +1,7 @@
 """The frontier and all that can be reached: every subspace lies inside, every corner is one."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
@@ -105,3 +107,14 @@ def test_three_groups_have_no_frontier():
     fair = FairPCA(2).fit(rows.X, sensitive_features=rows.labels)
     with pytest.raises(Incompatible, match="two groups"):
         FrontierDisplay.from_estimator(fair)
+
+
+def test_a_distance_is_that_of_the_nearest_point_of_a_polygon():
+    rng = np.random.default_rng(0)
+    polygon = np.array([[0.0, 4.0], [1.0, 2.0], [3.0, 1.0]])
+    shares = np.linspace(0, 1, 2001)[:, None]
+    on_it = np.vstack([a + shares * (b - a) for a, b in pairwise(polygon)])
+    for point in [*rng.uniform(-2, 6, (20, 2)), [5.0, 0.5], [-1.0, 5.0]]:
+        nearest = np.linalg.norm(on_it - point, axis=1).min()
+        assert distance_from(np.array(point), polygon) == pytest.approx(nearest, abs=2e-3)
+    assert distance_from(np.array([3.0, 4.0]), np.zeros((1, 2))) == 5

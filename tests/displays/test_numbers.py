@@ -388,3 +388,8 @@ def test_losses_on_new_rows_are_drawn_with_their_intervals():
     assert display.figure_.findobj(LineCollection)
     title = " ".join(text.get_text() for text in display.figure_.findobj(Text))
     assert "new rows" in title
+
+
+def test_a_path_over_a_parameter_of_the_estimator_itself_has_its_name():
+    display = DisparityPathDisplay.from_estimator(FAIR, parameter="tol", values=[1e-6, 1e-3])
+    assert (display.parameter, list(display.values)) == ("tol", [1e-9, 1e-6, 1e-3])

@@ -9,6 +9,7 @@ from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments
 from fairspan.displays import ReducedRowsDisplay
 from fairspan.displays.reduced_rows import PlaneRows
+from fairspan.drawing.labels import look
 from fairspan.errors import FairspanWarning, Incompatible, InvalidInput, UnknownGroup
 from fairspan.rows.registry import rows_of
 
@@ -138,3 +139,16 @@ def test_a_far_point_is_left_out_and_the_limits_are_those_of_the_others(far, axi
     (panel,) = display.axes_
     limits = np.abs((panel.get_xlim(), panel.get_ylim()))
     assert limits[axis] == pytest.approx(2 * [1.12 * reach], rel=1e-2)
+
+
+def test_the_points_of_each_group_have_its_look():
+    display = ReducedRowsDisplay.from_estimator(FAIR, X, GROUPS).plot()
+    (axes,) = display.axes_
+    for g in range(3):
+        own = look(g)
+        (points,) = (
+            line
+            for line in axes.lines
+            if (line.get_color(), line.get_marker()) == (own.colour, own.marker)
+        )
+        np.testing.assert_array_equal(points.get_xydata(), display.points[display.codes == g])

@@ -11,7 +11,7 @@ from scipy.spatial import ConvexHull
 
 from fairspan.drawing import layout
 from fairspan.drawing.direct_labels import _hidden
-from fairspan.drawing.expected_losses import ExpectedLossPicture, _row_of
+from fairspan.drawing.expected_losses import ExpectedLossPicture, _row_of, shown_range
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.labels import FAIR, PLAIN, look, other_look, set_rows
 from fairspan.drawing.loadings import LoadingsPicture
@@ -196,6 +196,12 @@ def test_models_beside_pca_take_looks_in_turn():
     picture.plot(ax=(axes := axes_of()))
     colours = {to_hex(line.get_color()) for line in axes.lines}
     assert {to_hex(other_look(i).colour) for i in (0, 1)} <= colours
+    assert any(list(line.get_xdata()) == [0, 0] for line in axes.lines)
+    # What was seen on the rows themselves lies inside too, wherever it is.
+    beyond = replace(picture, on_rows=np.full((3, 2), 9.0))
+    beyond.plot(ax=(axes := axes_of()))
+    low, high = axes.get_xlim()
+    assert low < 0 < 9 < high
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -327,3 +333,14 @@ def test_a_name_hides_more_the_more_it_covers():
     assert free == 0 < _hidden(axes, inside, point, [])
     assert _hidden(axes, inside, point, []) < _hidden(axes, inside, point, [inside])
     assert _hidden(axes, inside, point, []) < _hidden(axes, beyond, nothing, [])
+
+
+def test_an_axis_with_zero_shows_what_is_told_with_a_margin():
+    low, high = np.array([1.0, 2.0, np.nan]), np.array([3.0, 30.0, np.nan])
+    everything = np.ones(3, dtype=bool)
+    assert shown_range(low, high, everything, 0.5) == pytest.approx((-0.04 * 30, 1.04 * 30))
+    # Of an interval that tells nothing, half as much more as the others take.
+    told = np.array([True, False, False])
+    assert shown_range(low, high, told, 0.5) == pytest.approx((-0.04 * 4.5, 1.04 * 4.5))
+    small = shown_range(1e-6 * low, 1e-6 * high, everything, 0.5)
+    assert small == pytest.approx((-0.04 * 30e-6, 1.04 * 30e-6), rel=1e-9, abs=0)

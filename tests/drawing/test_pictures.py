@@ -174,6 +174,7 @@ def test_bars_and_bound_are_the_data():
     assert picture.ax_.get_xlim()[0] == 0
     (bound,) = (line for line in picture.ax_.lines if line.get_gid() == "bound")
     assert bound.get_xdata()[0] == 1.5
+    assert set(picture.frame()["bound"]) == {1.5}
     assert any(text.startswith("Open gap") for text, _, _ in written)
 
 
@@ -300,7 +301,8 @@ def test_the_two_groups_of_a_disparity_are_named_whole():
 
 
 def test_in_one_panel_models_have_no_colour_that_would_be_taken_for_a_groups():
-    picture, _ = drawn(pictures_of(("a", "b"))["errors"])
+    picture, written = drawn(pictures_of(("a", "b"))["errors"])
+    assert any("Bands are 95 % confidence intervals" in text for text, *_ in written)
     handles = dict(zip(*reversed(picture._legend(picture.axes_[0])), strict=True))
     colours = {name: handle.get_color() for name, handle in handles.items()}
     assert colours["PCA"] == colours["minimax loss"] == INK

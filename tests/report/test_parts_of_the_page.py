@@ -1,6 +1,7 @@
 """Parts of the audit page, each by itself."""
 
 import re
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -47,6 +48,8 @@ def test_a_picture_has_no_ground_of_its_own():
     drawn = inline_svg(figure, "a", "nothing")
     assert "fill: none" in drawn
     assert "var(--paper)" not in drawn  # which white becomes
+    written = ElementTree.fromstring(drawn)
+    assert (written.get("aria-label"), written.text) == ("nothing", None)
 
 
 def test_marks_lie_where_their_points_are_drawn():

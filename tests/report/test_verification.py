@@ -170,3 +170,12 @@ def test_the_proof_of_the_robust_error_gap_is_told_as_it_is(k, said):
     X, labels = made_rows(k, 4)
     facts = facts_by(X, labels, 1, criterion=RobustErrorGap(0.7, 0.4), criteria=[])
     assert said in " ".join(facts["verification"]["words"])
+
+
+def test_what_rounding_does_to_a_logarithm_is_the_same_in_any_unit():
+    X, labels = made_rows(2, 5)
+    near, far = (
+        facts_by(unit * X, labels, 2, criterion="nash_welfare", criteria=[])["verification"]
+        for unit in (2.0**-12, 2.0**12)
+    )
+    assert 0.1 < far["tolerance"] / near["tolerance"] < 10

@@ -9,6 +9,7 @@ from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.coded_labels import CodedLabels, LabelCoder
 from fairspan.rows.groups import label_array, listed, plain_labels, same_kind, spelled
+from fairspan.rows.labels import Labels
 from fairspan.rows.numbers import numbers_of
 from fairspan.rows.registry import rows_of
 
@@ -170,3 +171,7 @@ def test_whole_numbers_stay_whole_beside_a_missing_one():
 def test_no_numbers_of_arrow_are_no_numbers(kind):
     assert numbers_of(pa.array([], kind)).shape == (0,)
     assert numbers_of(pa.chunked_array([], kind)).shape == (0,)
+
+
+def test_any_rows_have_the_same_label():
+    assert Labels.constant("all", 10).between(4, 7).to_list() == ["all"] * 3
