@@ -17,7 +17,7 @@ N_FEATURES = 300
 def save(path, number):
     """Save a file of which every number tells who wrote it."""
     p = N_FEATURES
-    header = {"groups": ["a"], "feature_names": None, "n_dropped": 0, "sampled_from": None}
+    header = {"groups": ["a"], "feature_names": None, "n_dropped": 0}
     arrays = {
         "counts": np.array([number + 1]),
         "weights": np.full(1, number + 1.0),

@@ -18,7 +18,6 @@ MOMENTS = {
     "groups": ["a", "b"],
     "feature_names": ["x", "y", "z"],
     "n_dropped": 0,
-    "sampled_from": None,
 }
 # The lower triangle of the identity.
 EYE = [1.0, 0.0, 1.0, 0.0, 0.0, 1.0]
@@ -53,8 +52,8 @@ HEADERS = {
     "labels in disorder": ("groups", ["b", "a"], "labels in order"),
     "rows that were dropped: half a row": ("n_dropped", 0.5, "n_dropped is 0.5"),
     "rows that were dropped: true": ("n_dropped", True, "n_dropped is True"),
-    "sampled from a list": ("sampled_from", [3], "sampled_from is [3]"),
-    "sampled from too many": ("sampled_from", 2**63, "sampled_from is 9223372036854775808"),
+    "rows that were dropped: a list": ("n_dropped", [3], "n_dropped is [3]"),
+    "rows that were dropped: too many": ("n_dropped", 2**63, "n_dropped is 9223372036854775808"),
     "two columns of labels": ("n_label_columns", 2, "n_label_columns is 2"),
     "labels are there: true": ("n_label_columns", True, "n_label_columns is True"),
     "groups without their class": ("n_label_columns", 1, "groups[0] has no class of y"),

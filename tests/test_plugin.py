@@ -317,7 +317,7 @@ def test_the_command_line(table, database, tmp_path):
         ("fit", named, "--group", "group", "-d", "2", "-o", of_source),
         ("fit", named, "--group", "group", "--exclude", "z", "-d", "2", "-o", tmp_path / "model3"),
         ("audit", named, "--group", "group", "-d", "2", "--model", of_source),
-        ("audit", named, "--group", "group", "-d", "2", "--sample", "50"),
+        ("audit", named, "--group", "group", "-d", "2"),
         ("verify", of_source, named, "--group", "group"),
         ("transform", of_source, named, "-o", tmp_path / "reduced.csv"),
         ("moments", named, "--group", "group", "-o", moments),

@@ -54,9 +54,6 @@ MIXED = CLEAN.assign(height=POINT["height"].str.replace(".", ","))
 PARQUET = CLEAN.to_parquet()
 UMLAUTS = CLEAN.assign(sex=CLEAN["sex"].map({"f": "Frau", "m": "Männer"}))
 DAY = pd.Timestamp("2024-02-29")
-FILLED = CLEAN[FEATURES].assign(
-    height=CLEAN["height"].where(CLEAN.index != 3, CLEAN["height"].drop(index=3).mean())
-)
 JOB = np.where(np.arange(N) % 3, "clerk", "smith")
 ENCODED = CLEAN[FEATURES].assign(clerk=(JOB == "clerk") * 1.0, smith=(JOB == "smith") * 1.0)
 
@@ -121,7 +118,6 @@ READ = {
         error_of(CLEAN[FEATURES].assign(one=1.0)),
     ),
     "empty cell, dropped": (changed("height", 3, ""), ["--on-missing", "drop"], WITHOUT_3),
-    "empty cell, filled": (changed("height", 3, ""), ["--on-missing", "mean"], error_of(FILLED)),
     "NA, dropped": (changed("height", 3, "NA"), ["--on-missing", "drop"], WITHOUT_3),
     "null, dropped": (changed("height", 3, "null"), ["--on-missing", "drop"], WITHOUT_3),
     "nan, dropped": (changed("height", 3, "nan"), ["--on-missing", "drop"], WITHOUT_3),
@@ -249,11 +245,6 @@ REFUSED = {
     "comments, not named": ("# 2024\n" + text(), [], ["--comment"]),
     "another delimiter": (text(), ["--delimiter", ";"], ["'sex'"]),
     "a column of nothing": (with_column("empty", ""), [], ["'empty'", "NaN"]),
-    "filled with nothing": (
-        with_column("empty", ""),
-        ["--on-missing", "mean"],
-        ["'empty'", "missing in every row", "--exclude"],
-    ),
     "two ways for text": (text(), ["--one-hot", "--numeric-only"], ["--one-hot encodes text"]),
     "zero bytes": (text().replace("f", "f\0", 1), ["--group", "age"], ["'sex'"]),
 }

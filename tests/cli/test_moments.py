@@ -35,7 +35,7 @@ def test_the_moments_are_those_of_the_rows(run, folder, frame, tmp_path, jobs):
     expected = moments_by_hand(frame[COLUMNS], frame["sex"], frame["w"])
     assert_moments(loaded(out), expected)
     assert facts["feature_names"] == COLUMNS
-    assert (facts["n_rows"], facts["n_dropped"], facts["sampled_from"]) == (600, 0, None)
+    assert (facts["n_rows"], facts["n_dropped"]) == (600, 0)
     assert facts["groups_left_out"] == 0
     for group, (label, (count, weight, *_)) in zip(facts["groups"], expected.items(), strict=True):
         assert (group["group"], group["n"]) == (label, count)
@@ -127,33 +127,16 @@ def test_rows_with_missing_values_are_dropped_and_counted(run, frame, tmp_path):
     )
 
 
-def test_a_sample_says_that_it_is_one(run, folder, frame, tmp_path):
-    arguments = ("moments", folder, "--group", "sex", "-o", tmp_path / "m", "--sample", 50)
-    result = run(*arguments)
-    assert "50 rows, 5 features; a random sample of 600 rows" in result.out
-    assert loaded(tmp_path / "m").intake.sampled_from == 600
-    first = (tmp_path / "m").read_bytes()
-    run(*arguments, "--seed", 0)
-    assert (tmp_path / "m").read_bytes() == first
-    assert run(*arguments, "--seed", 1, "--json").facts["sampled_from"] == 600
-    assert (tmp_path / "m").read_bytes() != first
-
-
 MOMENTS = ("moments", "{data}", "--group", "age", "-o", "{out}")
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--sample", 5, "--engine", "dask"], "--sample draws rows here"),
-        (["--sample", 5, "--jobs", 2], "--sample draws rows in one process"),
         (["--jobs", 2, "--engine", "spark"], "--jobs are processes of this machine"),
         (["--scheduler", "tcp://here:1"], "--scheduler needs --engine"),
-        (["--seed", 1], "--seed needs --sample"),
         (["--jobs", 0], "x>=1"),
-        (["--sample", 0], "x>=1"),
-        (["--seed", -1, "--sample", 3], "x>=0"),
-        (["--on-missing", "fill"], "'fill' is not one of 'error', 'drop'"),
+        (["--on-missing", "mean"], "'mean' is not one of 'error', 'drop'"),
         (["--engine", "ray"], "'ray' is not one of"),
         (["--weight", "age"], "column"),
         (["--weight", "height_"], "no column 'height_'"),

@@ -93,14 +93,6 @@ def test_other_options(run, command, tmp_path, options, words):
 
 
 @pytest.mark.usefixtures("begun")
-def test_a_sample_is_not_drawn_over_a_record(run, command, tmp_path):
-    result = run(*command, "--sample", 10)
-    assert result.status == 2
-    assert f"{tmp_path / 'm.partial'} is the record of an interrupted run" in result.err
-    assert (tmp_path / "m.partial").exists()
-
-
-@pytest.mark.usefixtures("begun")
 @pytest.mark.parametrize("damage", ["cut", "flipped", "text", "moments"])
 def test_a_damaged_record(run, command, tmp_path, damage):
     partial = tmp_path / "m.partial"

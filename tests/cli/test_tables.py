@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
-from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
 import fairspan as fs
@@ -208,34 +207,6 @@ def test_a_column_of_names_is_no_category(refused, tmp_path):
     assert "--exclude" in message
 
 
-@pytest.mark.parametrize("weight", [None, "w"])
-def test_missing_numbers_take_the_mean(run, people, tmp_path, weight):
-    rng = np.random.default_rng(1)
-    frame = people[["age", "height", "sex"]].astype({"age": float}).assign(w=rng.integers(1, 4, 90))
-    frame.loc[rng.random(90) < 0.2, "age"] = np.nan
-    frame.loc[rng.random(90) < 0.1, "height"] = np.nan
-    frame.to_csv(tmp_path / "rows.csv", index=False)
-    model = tmp_path / "m"
-    words = ["--group", "sex", "-d", 1, "--on-missing", "mean", "-o", model]
-    words += ["--weight", "w"] if weight else ["--exclude", "w"]
-    run("fit", tmp_path / "rows.csv", *words)
-    X = frame[["age", "height"]]
-    if weight:
-        repeated = frame.loc[frame.index.repeat(frame["w"])]
-        imputer = SimpleImputer().fit(repeated[["age", "height"]])
-    else:
-        imputer = SimpleImputer().fit(X)
-    filled = imputer.transform(X)
-    expected = fs.FairPCA(1).fit(
-        filled, sensitive_features=frame["sex"], sample_weight=frame["w"] if weight else None
-    )
-    saved = fs.FairSubspace.load(model)
-    np.testing.assert_allclose(saved.components, expected.components_, atol=1e-9)
-    out = tmp_path / "out.parquet"
-    run("transform", model, tmp_path / "rows.csv", "-o", out, "--on-missing", "mean")
-    np.testing.assert_allclose(pd.read_parquet(out), expected.transform(filled), atol=1e-9)
-
-
 KEEPING = {
     "one column": (["--keep", "id"], ["id"]),
     "several": (["--keep", "sex", "--keep", "id"], ["sex", "id"]),
@@ -289,7 +260,6 @@ def test_what_transform_refuses(refused, people, tmp_path, run):
     places = {"model": model, "data": tmp_path / "rows.csv"}
     assert "no column 'nobody'" in refused(*command, "--keep", "nobody", **places)
     assert "given twice" in refused(*command, "--keep", "id", "--keep", "id", **places)
-    assert "has no mean" in refused(*command, "--on-missing", "mean", **places)
     people.assign(age="old").to_csv(tmp_path / "text.csv", index=False)
     message = refused(*command, **places | {"data": tmp_path / "text.csv"})
     assert "the column 'age' holds text, such as" in message
@@ -302,7 +272,6 @@ def test_what_transform_refuses(refused, people, tmp_path, run):
 
 
 def test_an_interrupted_pass_with_other_choices_is_not_gone_on_with(people, tmp_path):
-    from fairspan.rows.files.first_pass import filled_by_means
     from fairspan.rows.resuming import Plan
 
     path = tmp_path / "rows.csv"
@@ -311,7 +280,6 @@ def test_an_interrupted_pass_with_other_choices_is_not_gone_on_with(people, tmp_
     plan = Plan.of(rows)
     other = FileRows.open(path, ["sex"], ["age", "height"], csv={"delimiter": ";", "comment": "#"})
     assert any("format" in each for each in plan.changes(Plan.of(other)))
-    assert any("filled" in each for each in plan.changes(Plan.of(filled_by_means(rows))))
     assert not list(plan.changes(Plan.of(FileRows.open(path, ["sex"], ["age", "height"]))))
 
 

@@ -73,7 +73,6 @@ def test_each_command_tells_how_far_it_is_and_never_wraps(on_terminal, data, tmp
         (("fit", data, *by_age, "-o", model), ("reading", "auditing")),
         (("transform", model, data, "-o", "out.csv"), ("transforming",)),
         (("moments", data, *by_age, "-o", "m"), ("reading",)),
-        (("audit", data, *by_age, "--sample", "20"), ("sampling",)),
         (("merge", "m", "m", "-o", "both"), ("merging",)),
     ):
         status, shown = on_terminal(*command, columns=columns)

@@ -69,48 +69,17 @@ def test_weights_are_those_of_the_column(run, folder, frame):
 
 
 @pytest.mark.parametrize("command", ["audit", "fit"])
-def test_a_sample_is_marked_in_every_output(run, folder, tmp_path, command):
-    out = ["-o", tmp_path / "model"] if command == "fit" else []
-    arguments = (command, folder, "--group", "sex", "-d", 2, *out, "--sample", 200)
-    result = run(*arguments)
-    assert "\n\n200 rows: a random sample of 900 rows\n\n" in result.out
-    facts = run(*arguments, "--json").facts
-    assert (facts["rows"]["n"], facts["rows"]["sampled_from"]) == (200, 900)
-    assert facts["models"][0]["groups"][0]["error"]["low"] is not None
-    other = run(*arguments, "--seed", 1, "--json").facts
-    assert other["models"] != facts["models"]
-    assert run(*arguments, "--seed", 0, "--json").facts == facts
-
-
-def test_a_sample_audits_a_saved_model(run, folder, tmp_path):
-    model = tmp_path / "model"
-    run("fit", folder, "--group", "sex", "--features", "[xyz]", "-d", 2, "-o", model)
-    arguments = ("audit", folder, "--group", "sex", "--model", model, "--sample", 100)
-    assert run(*arguments, "--json").facts["rows"]["n_features"] == 3
-
-
-def test_a_sample_of_all_rows_is_none(run, folder):
-    arguments = ("audit", folder, "--group", "sex", "-d", 2, "--json")
-    facts = run(*arguments, "--sample", 5000).facts
-    assert facts["rows"]["sampled_from"] is None
-    assert_same_figures(facts, run(*arguments).facts)
-
-
-@pytest.mark.parametrize("command", ["audit", "fit"])
-@pytest.mark.parametrize("options", [[], ["--sample", 300]], ids=str)
-def test_dropped_rows_are_counted_in_every_output(run, frame, tmp_path, command, options):
+def test_dropped_rows_are_counted_in_every_output(run, frame, tmp_path, command):
     frame.loc[[1, 450, 899], "x"] = np.nan
     write_folder(tmp_path / "rows", frame, 3, 100)
     out = ["-o", tmp_path / "model"] if command == "fit" else []
-    arguments = [command, tmp_path / "rows", "--group", "sex", "-d", 2, *out, *options]
+    arguments = [command, tmp_path / "rows", "--group", "sex", "-d", 2, *out]
     assert "X contains NaN" in run(*arguments).err
     arguments += ["--on-missing", "drop"]
     result = run(*arguments)
     assert "3 rows with missing values left out" in result.out.split("\n\n")[1]
     rows = run(*arguments, "--json").facts["rows"]
-    sample = "--sample" in options
-    assert (rows["n"], rows["n_dropped"]) == (300 if sample else 897, 3)
-    assert rows["sampled_from"] == (897 if sample else None)
+    assert (rows["n"], rows["n_dropped"]) == (897, 3)
 
 
 def test_a_scheduler_that_is_not_there(refused, monkeypatch):

@@ -111,8 +111,6 @@ def csv_table(honest, random, folder):
     rows = FileRows.open(path, ["g"], csv=said)
     if random.random() < 0.5:
         rows = first_pass.one_hot(rows)
-    if random.random() < 0.5:
-        rows = first_pass.filled_by_means(rows)
     fs.GroupMoments.from_rows(rows, None)
 
 
@@ -164,7 +162,7 @@ def words_of_command(honest, random, folder):
 
 
 OPTIONS = ["-d", "--group", "--criterion", "--param", "--features", "--exclude", "--center"]
-OPTIONS += ["--weight", "--on-missing", "--sample", "--seed", "--max-groups", "--json"]
+OPTIONS += ["--weight", "--on-missing", "--max-groups", "--json"]
 OPTIONS += ["--delimiter", "--decimal", "--encoding", "--comment", "--numeric-only", "--one-hot"]
 OPTIONS += ["--keep", "--keep-all", "--unseen", "--force", "--solver", "--tol", "--restriction"]
 OPTIONS += ["--nested", "--allow-extra", "--folds", "--clusters", "--level", "--label"]

@@ -93,7 +93,7 @@ def test_a_subspace_is_no_moments(tmp_path):
 
 
 SOUND = {"groups": ["a", "b"], "feature_names": ["x", "y", "z"]}
-SOUND |= {"n_dropped": 0, "sampled_from": None}
+SOUND |= {"n_dropped": 0}
 ARRAYS = {
     "counts": np.array([2, 3]),
     "weights": np.array([2.0, 3.0]),
@@ -101,9 +101,9 @@ ARRAYS = {
     "triangles": np.zeros((2, 6)),
 }
 INCONSISTENT = {
-    "groups missing": ({"feature_names": None, "n_dropped": 0, "sampled_from": None}, {}),
+    "groups missing": ({"feature_names": None, "n_dropped": 0}, {}),
     "dropped less than nothing": (SOUND | {"n_dropped": -1}, {}),
-    "sampled from text": (SOUND | {"sampled_from": "x"}, {}),
+    "dropped rows as text": (SOUND | {"n_dropped": "x"}, {}),
     "no groups": (SOUND | {"groups": []}, {}),
     "groups are no list": (SOUND | {"groups": 3}, {}),
     "too many groups": (SOUND | {"groups": ["a", "b", "c"]}, {}),

@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse
+from fairspan.rows.sampling import sampled
 from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable
 
 from fairspan import FairPCA, GroupMoments
@@ -17,7 +18,6 @@ from fairspan.moments import of_rows, running_group
 from fairspan.moments.accumulate import MomentsFold
 from fairspan.rows import group_limit
 from fairspan.rows.registry import rows_of
-from fairspan.rows.sampling import sampled
 
 N, P = 3000, 5
 X = np.random.default_rng(3).normal(size=(N, P))

@@ -248,7 +248,6 @@ def _finished(
         moments.n_features,
         has_intervals,
         moments.intake.n_dropped,
-        moments.intake.sampled_from,
     )
     estimated = options.folds is not None and has_intervals
     findings = [*find_in_data(audited, moments, judged.ordered), *find(results, rows)]

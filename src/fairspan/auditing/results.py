@@ -162,15 +162,12 @@ class AuditedRows:
     has_intervals : bool
     n_dropped : int
         Rows left out since a feature or the group is missing in them.
-    sampled_from : int or None
-        Number of rows that these were drawn from; None if every row is in.
     """
 
     n: int
     n_features: int
     has_intervals: bool
     n_dropped: int = 0
-    sampled_from: int | None = None
 
 
 def labels(groups: Sequence[GroupAudit]) -> tuple[Label, ...]:

@@ -76,7 +76,7 @@ def audit_table(
 
 def intake_of(rows: AuditedRows) -> str:
     """Which rows are not in; nothing if all are."""
-    intake = str(Intake(rows.n_dropped, rows.sampled_from))
+    intake = str(Intake(rows.n_dropped))
     return f"{rows.n:,} rows: {intake}" if intake else ""
 
 

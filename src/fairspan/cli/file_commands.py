@@ -142,25 +142,18 @@ def moments(
     default="they-are",
     help="With text, the labels 1 and '1' are the same group.",
 )
-@output_option(
-    "--relabel",
-    type=FILE,
-    help="A CSV file with the columns from and to: labels of groups, and their new names.",
-)
 @options.JSON
-def merge(
-    files: tuple[Path, ...], out: Path, labels_as: str, relabel: Path | None, as_json: bool
-) -> None:
+def merge(files: tuple[Path, ...], out: Path, labels_as: str, as_json: bool) -> None:
     """Merge FILES of moments of different rows into the moments of all of them.
 
     Features are matched by name. The result is what one pass over all the rows would give: `fit`
     and `audit` take it as DATA.
     """
-    refuse_overwriting(out, *files, *([] if relabel is None else [relabel]))
+    refuse_overwriting(out, *files)
     refuse_text(out, "moments are")
     from fairspan.cli import output, writing
 
-    merged = writing.merge_moments(files, out, labels_as_text=labels_as == "text", relabel=relabel)
+    merged = writing.merge_moments(files, out, labels_as_text=labels_as == "text")
     facts = {**writing.facts_of(merged, out), "files": list(map(str, files))}
     counted = in_ascii(count(len(files), "file"))
     words = f"{writing.in_words(merged)}\nMerged {counted} into {out}"

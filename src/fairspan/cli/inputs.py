@@ -25,7 +25,6 @@ from fairspan.moments.of_rows import accumulate
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.protocol import Rows, RowSource
-from fairspan.rows.sampling import SampledRows, sampled
 from fairspan.storage import is_archive
 from fairspan.subspace import FairSubspace
 
@@ -41,9 +40,6 @@ class Table:
     ----------
     source : RowSource or None
     saved : GroupMoments or None
-    sample : int or None
-        Rows to draw from the source, and look at these alone.
-    seed : int
     limit : GroupLimit
         How many groups the rows may have, and how much memory their moments may take.
     has_clusters : bool
@@ -54,8 +50,6 @@ class Table:
 
     source: RowSource | None
     saved: GroupMoments | None = None
-    sample: int | None = None
-    seed: int = 0
     limit: GroupLimit = USUAL_LIMIT
     has_clusters: bool = False
     has_labels: bool = False
@@ -88,16 +82,11 @@ class Table:
         return n_components
 
     def rows(self, what: str) -> Rows:
-        """The rows, telling how many have been read; or those that were drawn from them."""
+        """The rows, telling how many have been read."""
         assert self.source is not None
         check_numeric(self.source)
-        return telling(self.source, what) if self.sample is None else self._sampled
-
-    @cached_property
-    def _sampled(self) -> SampledRows:
-        assert self.source is not None
-        assert self.sample is not None
-        return sampled(telling(self.source, "sampling"), self.sample, self.seed)
+        rows: Rows = telling(self.source, what)
+        return rows
 
     def selected(self, names: tuple[str, ...] | None) -> "Table":
         """The same rows with these features, in this order; moments stay as they are."""
@@ -116,8 +105,6 @@ def open_input(path: Path | str, reading: Reading, clusters: str | None = None) 
         return Table(None, moments)
     return Table(
         reading.opened(path, clusters),
-        sample=reading.sample,
-        seed=reading.seed or 0,
         limit=reading.limit,
         has_clusters=clusters is not None,
         has_labels=reading.label is not None,

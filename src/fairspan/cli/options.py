@@ -118,10 +118,9 @@ _READING = (
     click.option("--weight", metavar="COL", help="Column of sample weights."),
     click.option(
         "--on-missing",
-        type=click.Choice(["error", "drop", "mean"]),
+        type=click.Choice(["error", "drop"]),
         default="error",
-        help="Where a feature or the group is missing: an error, leave out the row, or take the "
-        "mean of the feature.",
+        help="Where a feature or the group is missing: an error, or leave out the row.",
     ),
     *table_options.TEXT,
     *table_options.CSV,
@@ -140,15 +139,6 @@ _READING = (
         "--scheduler",
         metavar="ADDRESS",
         help="Address of the cluster; without it, one is started on this machine.",
-    ),
-    click.option(
-        "--sample",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="For a first look: draw N rows at random, and say so in the output.",
-    ),
-    click.option(
-        "--seed", type=click.IntRange(min=0), metavar="S", help="Seed of the sample; by default 0."
     ),
 )
 
@@ -171,9 +161,9 @@ _TRANSFORMING = (
     output_option("--keep-all", is_flag=True, help="Write all columns of DATA beside them."),
     click.option(
         "--on-missing",
-        type=click.Choice(["error", "drop", "mean"]),
+        type=click.Choice(["error", "drop"]),
         default="error",
-        help="Where a feature is missing: an error, leave out the row, or use the model's mean.",
+        help="Where a feature is missing: an error, or leave out the row.",
     ),
     UNSEEN,
 )

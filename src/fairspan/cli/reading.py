@@ -39,7 +39,7 @@ class Reading:
         Bytes that the matrices of groups may take.
     weight : str or None
         Column of sample weights.
-    on_missing : {"error", "drop", "mean"}
+    on_missing : {"error", "drop"}
     numeric_only, one_hot : bool
         What becomes of columns of text.
     delimiter, decimal, encoding, comment : str or None
@@ -49,9 +49,6 @@ class Reading:
     engine : {"dask", "spark"} or None
     scheduler : str or None
         Address of the cluster.
-    sample : int or None
-        Rows to draw.
-    seed : int or None
     unseen : {"error", "ignore"}
         What becomes of categories that a saved model does not know.
     """
@@ -63,7 +60,7 @@ class Reading:
     max_groups: int | None = None
     max_memory: int | None = None
     weight: str | None = None
-    on_missing: Literal["error", "drop", "mean"] = "error"
+    on_missing: Literal["error", "drop"] = "error"
     numeric_only: bool = False
     one_hot: bool = False
     delimiter: str | None = None
@@ -73,14 +70,10 @@ class Reading:
     jobs: int | None = None
     engine: Literal["dask", "spark"] | None = None
     scheduler: str | None = None
-    sample: int | None = None
-    seed: int | None = None
     unseen: Literal["error", "ignore"] = "error"
 
     def __post_init__(self) -> None:
         for both, reason in (
-            (self.sample and self.engine, "--sample draws rows here: no --engine"),
-            (self.sample and self.jobs, "--sample draws rows in one process: no --jobs"),
             (self.numeric_only and self.one_hot, "--one-hot encodes text: no --numeric-only"),
             (self.jobs and self.engine, "--jobs are processes of this machine: no --engine"),
         ):
@@ -88,8 +81,6 @@ class Reading:
                 raise click.UsageError(f"{reason}.")
         if self.scheduler is not None and self.engine is None:
             raise click.UsageError("--scheduler needs --engine dask or --engine spark.")
-        if self.seed is not None and self.sample is None:
-            raise click.UsageError("--seed needs --sample N.")
 
     @property
     def limit(self) -> "GroupLimit":
@@ -136,8 +127,8 @@ class Reading:
             if self.engine or self.jobs:
                 raise click.UsageError(f"{path} is no file of rows: no --jobs, no --engine.")
             asked = [name for name in _OF_FILES if getattr(self, name)]
-            if asked or self.on_missing == "mean":
-                option = f"--{asked[0].replace('_', '-')}" if asked else "--on-missing mean"
+            if asked:
+                option = f"--{asked[0].replace('_', '-')}"
                 raise click.UsageError(f"{path} is no file of rows: no {option}.")
             return self._chosen(rows_of(path, list(groups), self.weight, self.on_missing))
         rows = FileRows.open(
@@ -146,15 +137,10 @@ class Reading:
             self.features,
             self.exclude,
             weight=self.weight,
-            on_missing="error" if self.on_missing == "mean" else self.on_missing,
+            on_missing=self.on_missing,
             csv=csv_format(self.delimiter, self.decimal, self.encoding, self.comment),
         )
-        rows = prepared(
-            rows,
-            numeric_only=self.numeric_only,
-            one_hot=self.one_hot,
-            fills=self.on_missing == "mean",
-        )
+        rows = prepared(rows, numeric_only=self.numeric_only, one_hot=self.one_hot)
         encoding = replace(rows.chosen.encoding, ignores_unseen=self.unseen == "ignore")
         chosen = replace(rows.chosen, encoding=encoding)
         return replace(rows, engine=self._engine(rows), chosen=chosen)

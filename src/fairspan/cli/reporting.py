@@ -115,7 +115,7 @@ def held_out_rows(path: Path, reading: Reading, names: tuple[str, ...] | None) -
     beside = () if reading.label is None else (reading.label,)
     table = open_input(
         path,
-        replace(reading, label=None, exclude=(*reading.exclude, *beside), sample=None, seed=None),
+        replace(reading, label=None, exclude=(*reading.exclude, *beside)),
     )
     if table.source is None:
         raise InvalidInput(

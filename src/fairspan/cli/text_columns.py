@@ -22,8 +22,8 @@ _NO_THOUSANDS = "Write numbers without commas between thousands"
 _POINT = "Write numbers with a decimal point"
 
 
-def prepared(rows: "FileRows", *, numeric_only: bool, one_hot: bool, fills: bool) -> "FileRows":
-    """Rows whose columns of text are left out or encoded, and whose missing numbers are filled.
+def prepared(rows: "FileRows", *, numeric_only: bool, one_hot: bool) -> "FileRows":
+    """Rows whose columns of text are left out or encoded.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def prepared(rows: "FileRows", *, numeric_only: bool, one_hot: bool, fills: bool
     if numeric_only and others:
         rows = first_pass.without(rows, others)
         click.echo(f"fairspan: --numeric-only leaves out {_listed(others)}.", err=True)
-    return first_pass.filled_by_means(rows) if fills else rows
+    return rows
 
 
 def check_numeric(rows: "Rows", allowed: str = _ALLOWED, remedy: str = _LEAVE_OUT) -> None:
@@ -124,7 +124,7 @@ def _remedy(rows: "FileRows", text: str | None) -> str | None:
     if _DECIMAL_COMMA.fullmatch(text):
         return _POINT
     if text.strip().lower() in _MISSING:
-        return "Leave cells empty where a value is missing, and say --on-missing drop or mean"
+        return "Leave cells empty where a value is missing, and say --on-missing drop"
     if text.endswith("%"):
         return "Write numbers without a per-cent sign"
     return None

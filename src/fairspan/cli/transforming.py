@@ -43,7 +43,7 @@ class Transforming:
     keep : tuple of str
         Columns of the input that stay beside the coordinates.
     keep_all : bool
-    on_missing : {"error", "drop", "mean"}
+    on_missing : {"error", "drop"}
     unseen : {"error", "ignore"}
     delimiter, decimal, encoding, comment : str or None
         How a CSV file is written.
@@ -51,7 +51,7 @@ class Transforming:
 
     keep: tuple[str, ...] = ()
     keep_all: bool = False
-    on_missing: Literal["error", "drop", "mean"] = "error"
+    on_missing: OnMissing = "error"
     unseen: Literal["error", "ignore"] = "error"
     delimiter: str | None = None
     decimal: str | None = None
@@ -130,10 +130,9 @@ def _opened(data: Path | str, subspace: FairSubspace, options: Transforming) -> 
 
 
 def _opened_file(data: Path, subspace: FairSubspace, options: Transforming) -> FileRows:
-    names, fills = subspace.feature_names, options.on_missing == "mean"
+    names = subspace.feature_names
     csv = csv_format(options.delimiter, options.decimal, options.encoding, options.comment)
-    on_missing: OnMissing = "drop" if options.on_missing == "drop" else "error"
-    rows = FileRows.open(data, on_missing=on_missing, csv=csv)
+    rows = FileRows.open(data, on_missing=options.on_missing, csv=csv)
     available = rows.chosen.available
     encoding = Encoding(ignores_unseen=options.unseen == "ignore")
     rows = replace(rows, chosen=replace(rows.chosen, encoding=encoding))
@@ -144,12 +143,6 @@ def _opened_file(data: Path, subspace: FairSubspace, options: Transforming) -> F
         "Allowed: numbers in every feature of the model",
         "Write them as in the rows that the model was fitted on",
     )
-    if fills:
-        if subspace.mean is None or subspace.center == "none":
-            raise click.UsageError("The model has no mean (--center none): no --on-missing mean.")
-        fill = tuple(zip(rows.chosen.feature_names, subspace.mean.tolist(), strict=True))
-        encoding = replace(rows.chosen.encoding, fill=fill)
-        rows = replace(rows, chosen=replace(rows.chosen, encoding=encoding))
     keep = available if options.keep_all else options.keep
     check_columns(keep, available)
     if taken := set(keep).intersection(subspace.component_names):

@@ -1,6 +1,7 @@
 """What moments and merge write: moments that survive an interruption."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,23 +10,21 @@ import click
 from fairspan.auditing.results import group_name
 from fairspan.cli.progress import telling
 from fairspan.cli.reading import Reading
-from fairspan.cli.renaming import Renaming
 from fairspan.cli.terminal import complain
 from fairspan.cli.text_columns import check_numeric
-from fairspan.errors import FairspanError, InvalidInput
+from fairspan.errors import FairspanError
 from fairspan.formatting.names import first_of
 from fairspan.formatting.numbers import count, in_ascii
 from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.group_statistics import joined
 from fairspan.moments.of_rows import accumulate
-from fairspan.moments.relabelling import nearly_equal
 from fairspan.progress.stages import Stage
 from fairspan.rows.engines import located
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.group_limit import GroupLimit
-from fairspan.rows.groups import listed
+from fairspan.rows.groups import Label, listed
 from fairspan.rows.resuming import recorded
-from fairspan.rows.sampling import sampled
 from fairspan.storage import HeldFile, is_archive, write_whole
 
 # Mean and scatter of one row are the row itself, and of two rows both of them.
@@ -52,16 +51,7 @@ def make_moments(
     check_numeric(rows)
     has_labels = reading.label is not None
     partial = out.with_name(out.name + ".partial")
-    if reading.sample is not None:
-        if partial.exists():
-            raise InvalidInput(
-                f"{partial} is the record of an interrupted run, which read all rows",
-                "Allowed: an output for which no run was interrupted",
-                f"Go on without --sample, or delete {partial}, or name another output",
-            )
-        drawn = sampled(telling(rows, "sampling"), reading.sample, reading.seed or 0)
-        complete = accumulate(drawn, limit, has_labels=has_labels)
-    elif not isinstance(rows, FileRows):
+    if not isinstance(rows, FileRows):
         complete = accumulate(rows, limit, has_labels=has_labels)
     else:
         return _resumable(rows, limit, out, partial, min_group_size, has_labels=has_labels)
@@ -107,7 +97,7 @@ def _written(complete: GroupMoments, kept: GroupMoments, out: Path) -> tuple[Gro
 
 
 def merge_moments(
-    files: Sequence[Path], out: Path, *, labels_as_text: bool = False, relabel: Path | None = None
+    files: Sequence[Path], out: Path, *, labels_as_text: bool = False
 ) -> GroupMoments:
     """Write the moments of all rows, and return them.
 
@@ -117,8 +107,6 @@ def merge_moments(
     out : Path
     labels_as_text : bool
         Whether the labels 1 and "1" are one.
-    relabel : Path or None
-        A CSV file with the columns "from" and "to": labels, and what they are called instead.
 
     Raises
     ------
@@ -130,25 +118,58 @@ def merge_moments(
         complain(
             "warning", "The same file is given more than once: its rows are counted each time."
         )
-    renaming = Renaming.read(relabel, labels_as_text)
-    total = renaming.of(GroupMoments.load(files[0]))
+    labelled = _labelled_by_text if labels_as_text else GroupMoments.load
+    total = labelled(files[0])
     with Stage("merging", len(files), "files", 1) as stage:
         for file in files[1:]:
-            more = renaming.of(GroupMoments.load(file))
-            # A sample cannot be merged with anything, so it is what came first that must go.
-            at_fault = file if total.intake.sampled_from is None else files[0]
-            with located(str(at_fault)):
+            more = labelled(file)
+            with located(str(file)):
                 total = total + more
             stage.add()
-    renaming.check_used()
-    for alike in nearly_equal(total.labels):
+    for alike in _nearly_equal(total.labels):
         complain(
             "warning",
-            f"The groups {listed(alike)} differ only by case or blanks, and stay separate; join "
-            "them with --relabel FILE if they are one.",
+            f"The groups {listed(alike)} differ only by case or blanks, and stay separate; write "
+            "them alike in the rows, and make the moments again, if they are one.",
         )
     write_whole(out, total.to_bytes())
     return total
+
+
+def _labelled_by_text(file: Path) -> GroupMoments:
+    """Moments whose labels are texts; groups of one text are joined."""
+    statistics = GroupMoments.load(file).statistics
+    groups = joined(replace(group, label=_as_text(group.label)) for group in statistics.groups)
+    return GroupMoments.of(replace(statistics, groups=groups))
+
+
+def _as_text(label: Label) -> Label:
+    """A label as text: a whole number without a fraction.
+
+    Examples
+    --------
+    >>> _as_text(1), _as_text(1.0), _as_text("1"), _as_text((True, 2.5))
+    ('1', '1', '1', ('True', '2.5'))
+    """
+    if isinstance(label, tuple):
+        return tuple(str(_as_text(each)) for each in label)
+    return str(int(label) if isinstance(label, float) and label.is_integer() else label)
+
+
+def _nearly_equal(labels: Iterable[Label]) -> list[tuple[Label, ...]]:
+    """Labels that differ by case and blanks alone, together.
+
+    Examples
+    --------
+    >>> _nearly_equal(["female", "Female ", "male"])
+    [('Female ', 'female')]
+    """
+    alike: dict[str, list[Label]] = {}
+    for label in labels:
+        values = label if isinstance(label, tuple) else (label,)
+        key = "\0".join("".join(str(each).casefold().split()) for each in values)
+        alike.setdefault(key, []).append(label)
+    return [tuple(sorted(each)) for each in alike.values() if len(each) > 1]
 
 
 def facts_of(moments: GroupMoments, out: Path) -> dict[str, Any]:
@@ -158,7 +179,6 @@ def facts_of(moments: GroupMoments, out: Path) -> dict[str, Any]:
         "output": str(out),
         "n_rows": int(moments.counts.sum()),
         "n_dropped": moments.intake.n_dropped,
-        "sampled_from": moments.intake.sampled_from,
         "n_features": moments.n_features,
         "feature_names": None if names is None else list(names),
         "groups": [

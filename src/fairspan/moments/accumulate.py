@@ -23,7 +23,6 @@ from fairspan.rows.folds import Folds, first_position
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import without_last_attribute
 from fairspan.rows.protocol import Rows, RowSource
-from fairspan.rows.sampling import SampledRows
 from fairspan.rows.sparse import SparseRows
 
 # Where more of the cells are stored, blocks with all their zeros are multiplied faster.
@@ -183,8 +182,6 @@ def statistics_by_fold(
             running.absorb(replace(block, labels=labels.groups), labels.folds)
         parts = running.finished()
     intake = Intake(running.n_dropped)
-    if isinstance(rows, SampledRows):
-        intake = Intake(rows.n_dropped, rows.drawn_from)
     if not any(parts) and not intake.n_dropped:
         return None
     # What was left out is in no fold: the first one tells of it.

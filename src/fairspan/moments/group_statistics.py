@@ -39,30 +39,18 @@ class Intake:
     ----------
     n_dropped : int
         Rows left out since a feature or the group is missing in them.
-    sampled_from : int or None
-        Number of rows that a random sample was drawn from; None if every row is in.
     """
 
     n_dropped: int = 0
-    sampled_from: int | None = None
 
     def __add__(self, other: "Intake") -> "Intake":
-        if self.sampled_from is not None or other.sampled_from is not None:
-            raise InvalidInput(
-                "One of the parts is a random sample of its rows",
-                "Allowed: parts that hold all of their rows: a sample would weigh too little",
-                "Make the moments again without sampling",
-            )
         return Intake(self.n_dropped + other.n_dropped)
 
     def __str__(self) -> str:
-        parts = []
-        if self.sampled_from is not None:
-            parts.append(f"a random sample of {self.sampled_from:,} rows")
-        if self.n_dropped:
-            rows = "row" if self.n_dropped == 1 else "rows"
-            parts.append(f"{self.n_dropped:,} {rows} with missing values left out")
-        return "; ".join(parts)
+        if not self.n_dropped:
+            return ""
+        rows = "row" if self.n_dropped == 1 else "rows"
+        return f"{self.n_dropped:,} {rows} with missing values left out"
 
 
 EVERY_ROW = Intake()
@@ -254,7 +242,6 @@ def packed(moments: GroupStatistics) -> Contents:
         "groups": moments.labels,
         "feature_names": None if names is None else list(names),
         "n_dropped": moments.intake.n_dropped,
-        "sampled_from": moments.intake.sampled_from,
     }
     if moments.has_labels:
         header["n_label_columns"] = 1
@@ -300,7 +287,7 @@ def unpacked(contents: Contents, name: str) -> GroupStatistics:
                 found = "is not positive semidefinite"
                 raise NotAllowed(f"triangles[{index}]", found, "the scatter of some rows")
             groups.append(OneGroup(label, count, weight, mean, scatter))
-        intake = Intake(header["n_dropped"], header["sampled_from"])
+        intake = Intake(header["n_dropped"])
         known = None if names is None else tuple(names)
         return GroupStatistics(groups, p, known, intake, has_labels)
     except ValueError as error:

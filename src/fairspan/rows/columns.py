@@ -208,7 +208,7 @@ class ChosenColumns:
                 stop = min(start + size, len(frame))
                 yield row_block(
                     first_row + place + start,
-                    self.encoding.filled(side_by_side(columns, start, stop), names),
+                    side_by_side(columns, start, stop),
                     None if labels is None else labels.between(start, stop),
                     None if weights is None else weights[start:stop],
                     names,

@@ -1,4 +1,4 @@
-"""What becomes of text and of missing numbers in the columns of a table.
+"""What becomes of text in the columns of a table.
 
 A column of text becomes an indicator (1 or 0) for each of its categories, named "column=category".
 A model keeps the names of its features, which is all that is needed to encode other rows alike.
@@ -26,14 +26,11 @@ class Encoding:
     ----------
     categories : tuple of (column, tuple of str)
         Columns of text, and the categories that have an indicator each.
-    fill : tuple of (feature, float)
-        What takes the place of a missing number.
     ignores_unseen : bool
         Whether a text that is no known category is 0 in all indicators; otherwise it is an error.
     """
 
     categories: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    fill: tuple[tuple[str, float], ...] = ()
     ignores_unseen: bool = False
 
     def names_of(self, column: str) -> tuple[str, ...] | None:
@@ -76,13 +73,6 @@ class Encoding:
         matrix[rows, found[rows]] = 1.0
         matrix[missing] = np.nan
         return matrix
-
-    def filled(self, values: FloatArray, names: Sequence[str]) -> FloatArray:
-        """Rows whose missing numbers are filled."""
-        if not self.fill or not np.isnan(values).any():
-            return values
-        fill = dict(self.fill)
-        return np.where(np.isnan(values), [fill.get(name, np.nan) for name in names], values)
 
 
 def as_text(cells: Any) -> Any:

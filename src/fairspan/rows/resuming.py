@@ -59,7 +59,6 @@ class Plan:
                 "groups": list(chosen.groups),
                 "weight": [] if chosen.weight is None else [chosen.weight],
                 "on_missing": [chosen.on_missing],
-                "filled with": [f"{name}: {value!r}" for name, value in chosen.encoding.fill],
                 "format": rows.table.parts[0].choices,
                 "everyone": [] if chosen.everyone is None else [chosen.everyone],
             },

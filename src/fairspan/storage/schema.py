@@ -98,7 +98,6 @@ MOMENTS = Schema(
             "groups": Labels("k", in_order=True),
             "feature_names": Maybe(Listed(Text(), "p", differ=True)),
             "n_dropped": Whole(0, MOST_ROWS),
-            "sampled_from": Maybe(Whole(0, MOST_ROWS)),
             # How many of the last attributes of a label are classes of y.
             "n_label_columns": Whole(0, 1),
         },

@@ -192,7 +192,6 @@ def _data_facts(moments: GroupMoments, audit: Audit, name: str) -> dict[str, Any
         "n_rows": audit.rows.n,
         "n_features": moments.n_features,
         "n_dropped": audit.rows.n_dropped,
-        "sampled_from": audit.rows.sampled_from,
         "has_intervals": audit.rows.has_intervals,
         "feature_names": _feature_names(moments),
         "weighted": not np.array_equal(moments.weights, moments.counts),

@@ -1,19 +1,15 @@
-"""What has to be known of files before their rows can be numbers: categories, and means."""
+"""What has to be known of files before their rows can be numbers: the categories of text."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from fairspan.errors import InvalidInput
-from fairspan.rows.arrays import weights_of_column
-from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.encoding import MOST_CATEGORIES, Encoding, as_text, is_text
 from fairspan.rows.engines import located
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.groups import listed
-from fairspan.rows.numbers import is_number, side_by_side
+from fairspan.rows.numbers import is_number
 
 _BATCH = 2**16
 # In tables of fewer rows, categories are not told from identifiers.
@@ -84,45 +80,6 @@ def _identifiers(name: str, many: str, found: Mapping[str, Iterable[str]]) -> In
         "Allowed: columns of categories, each of them of several rows",
         "Leave it out with --exclude: it looks like a name or an identifier",
     )
-
-
-def filled_by_means(rows: FileRows) -> FileRows:
-    """The same rows with the mean of each numeric feature, from one pass, where it is missing.
-
-    Raises
-    ------
-    InvalidInput
-        A feature that is missing in every row.
-    """
-    if others := not_numeric(rows):
-        means = filled_by_means(without(rows, others)).chosen.encoding
-        return replace(rows, chosen=replace(rows.chosen, encoding=means))
-    chosen = rows.chosen
-    names = chosen.feature_names
-    sums, weights = np.zeros(len(names)), np.zeros(len(names))
-    for table in _tables(rows, chosen.read):
-        values = side_by_side(chosen.decoded(table), 0, len(table))
-        own = _weights(chosen, table)
-        present = ~np.isnan(values)
-        sums += own @ np.where(present, values, 0.0)
-        weights += own @ present
-    if not weights.all():
-        missing = [names[i] for i in np.flatnonzero(weights == 0)]
-        raise InvalidInput(
-            f"{listed(missing)} of {rows.where} is missing in every row",
-            "Allowed: a feature with at least one number",
-            "Leave it out with --exclude",
-        )
-    fill = tuple(zip(names, (sums / weights).tolist(), strict=True))
-    return replace(rows, chosen=replace(chosen, encoding=replace(chosen.encoding, fill=fill)))
-
-
-def _weights(chosen: ChosenColumns, table: Any) -> Any:
-    import narwhals.stable.v2 as nw
-
-    if chosen.weight is None:
-        return np.ones(len(table))
-    return weights_of_column(nw.from_native(table, eager_only=True)[chosen.weight])
 
 
 def _distinct(cells: Any) -> list[str]:
