@@ -75,30 +75,6 @@ def test_each_restricted_model_is_called_what_it_is(written):
     assert "it is no projection" in page
 
 
-def test_downstream_has_every_model_that_can_be_fitted_again(written):
-    facts, page = written
-    found = facts["downstream"]
-    names = [outcome["name"] for outcome in found["outcomes"]]
-    assert names == ["PCA", "oblique", "nested", "marginal", "by class"]
-    assert 'id="downstream"' in page
-    shown = [
-        group
-        for outcome in found["outcomes"][1:]
-        for group in outcome["groups"]
-        if group["change"]["is_shown"]
-    ]
-    said = "These rows do not show that the accuracy of any group differs from that with PCA."
-    assert (said in " ".join(page.split())) == (not shown)
-
-
-def test_downstream_has_the_main_criterion_beside_pca(tmp_path):
-    facts = fs.write_report(
-        tmp_path / "page.html", X, PEOPLE["sex"], labels=Y, n_components=2, criteria=[]
-    )
-    names = [outcome["name"] for outcome in facts["downstream"]["outcomes"]]
-    assert names == ["PCA", facts["models"][1]["name"]]
-
-
 def test_held_out_rows_judge_the_models(tmp_path):
     half = N // 2
     fair = fs.FairPCA(2).fit(X[:half], sensitive_features=PEOPLE["sex"][:half])
@@ -118,7 +94,6 @@ def test_held_out_rows_judge_the_models(tmp_path):
     )
     assert not given["models"][0]["fitted_here"]
     assert facts["settings"]["n_components"] == 2
-    assert facts["downstream"] is None
 
 
 def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path):
@@ -154,14 +129,6 @@ def test_what_does_not_fit_together_is_refused(tmp_path):
     with pytest.raises(InvalidInput):
         fs.write_report(page, X[:, :3], PEOPLE, models=MODELS["nested"])
     assert not page.exists()
-
-
-def test_downstream_compares_pca_with_the_criterion_of_the_page(tmp_path):
-    rows, sex = X[:100, :3], PEOPLE["sex"][:100]
-    given = {"n_components": 1, "labels": Y[:100], "criteria": [], "folds": None}
-    facts = fs.write_report(tmp_path / "page.html", rows, sex, **given)
-    names = [outcome["name"] for outcome in facts["downstream"]["outcomes"]]
-    assert names == ["PCA", "minimax_loss"]
 
 
 def test_the_table_of_models_says_which_are_standardized(tmp_path):

@@ -1,10 +1,9 @@
 """Audit one or several projections: what they do to each group."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fairspan.auditing.controls import Controls, taken_out, without_estimates
+from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.data_findings import find_in_data
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
 from fairspan.auditing.findings import find
@@ -21,10 +20,6 @@ from fairspan.rows.beside import rows_beside
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
 
-if TYPE_CHECKING:
-    pass
-from fairspan.auditing.audit_result import Audit
-
 
 def audit(
     models: Any,
@@ -36,7 +31,6 @@ def audit(
     moments: GroupMoments | Sequence[GroupMoments] | None = None,
     folds: int | None = 10,
     clusters: Any = None,
-    control_features: Any = None,
     level: float = LEVEL,
     material: float = 0.01,
     random_state: Any = 0,
@@ -77,11 +71,6 @@ def audit(
     clusters : (n,) array-like, or column name of X, optional
         Rows that belong together, such as those of one person. They stay in one fold, and count as
         one observation in the intervals.
-    control_features : (n,) or (n, a) array-like or data frame, or column name(s) of X, optional
-        As in fairlearn: the rows of each level are also audited separately. `by_group`,
-        `difference` and `ratio` are then within each level, and `within` has the audits. They are
-        not used as features. A model that was fitted on these rows has figures on the rows of a
-        level, and no estimates within it.
     level : float
         Level of the intervals, above 0.5 and below 1.
     material : float
@@ -147,16 +136,9 @@ def audit(
     )
     beside = {"labels": labels, "clusters": clusters}
     if X is not None:
-        X, controls = taken_out(X, control_features)
         rows = rows_beside(X, sensitive_features, beside, sample_weight)
         audited = models_of(models, rows.n_features)
-        found = audit_rows(audited, rows, options=options, max_groups=max_groups)
-        named = tuple(map(str, getattr(rows, "group_columns", ())))
-        found = replace(found, attributes=named)
-        if controls is None:
-            return found
-        return _controlled(found, audited, rows, controls, options, max_groups)
-    beside["control_features"] = control_features
+        return audit_rows(audited, rows, options=options, max_groups=max_groups)
     for name, values in beside.items():
         if values is not None:
             raise InvalidInput(
@@ -174,28 +156,6 @@ def audit(
     if not blocks:
         raise InvalidInput("moments is empty", "Allowed: at least one block", "Pass a block")
     return audit_moments(models_of(models, blocks[0].n_features), blocks, options)
-
-
-def _controlled(
-    whole: Audit,
-    audited: Sequence[Audited],
-    rows: Rows,
-    controls: Controls,
-    options: Expectations,
-    max_groups: int | None,
-) -> Audit:
-    """The same audit, and that of the rows of each level."""
-    seen = {model.name for model in whole.models if model.fitted_here}
-    if len(seen) == len(audited) and not options.by_cluster:
-        options = replace(options, folds=None)
-    levels = []
-    for place, level in enumerate(controls.levels):
-        own = controls.rows_within(rows, place)
-        part = audit_rows(audited, own, options=options, max_groups=max_groups)
-        models = [without_estimates(m) if m.name in seen else m for m in part.models]
-        verdicts = () if seen else part.verdicts
-        levels.append((level, replace(part, models=tuple(models), verdicts=verdicts)))
-    return replace(whole, levels=tuple(levels), control_names=controls.names)
 
 
 def audit_rows(

@@ -3,7 +3,6 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairspan.auditing.comparing import ComparesGroups
 from fairspan.auditing.finding import Finding
 from fairspan.auditing.intervals import LEVEL
 from fairspan.auditing.results import AuditedRows, ModelAudit
@@ -14,14 +13,13 @@ from fairspan.drawing.by_group import AuditPicture, AuditQuantity
 from fairspan.errors import InvalidInput
 from fairspan.formatting.data_frames import data_frame
 from fairspan.formatting.terminal_text import Paint, plain
-from fairspan.rows.groups import Label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
-class Audit(ComparesGroups):
+class Audit:
     """The result of :func:`audit`. Printing it shows the verdict, a table and the findings.
 
     Attributes
@@ -37,10 +35,6 @@ class Audit(ComparesGroups):
         Level of the intervals.
     material : float
         The least loss that matters, as a share of a group's variance.
-    levels : tuple of (level, Audit)
-        Of the rows of each level of the control features, if there are any.
-    control_names, attributes : tuples of str
-        Names of the control features and of the sensitive features, where they have names.
     """
 
     models: tuple[ModelAudit, ...]
@@ -49,18 +43,6 @@ class Audit(ComparesGroups):
     verdicts: tuple[Verdict, ...] = ()
     level: float = LEVEL
     material: float = 0.01
-    levels: tuple[tuple[Label, "Audit"], ...] = ()
-    control_names: tuple[str, ...] = ()
-    attributes: tuple[str, ...] = ()
-
-    @property
-    def within(self) -> dict[Label, "Audit"]:
-        """The audit of the rows of each level of the control features; empty without them."""
-        return dict(self.levels)
-
-    @property
-    def _audit(self) -> "Audit":
-        return self
 
     @property
     def verdict(self) -> Verdict:

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 
 from fairspan.auditing.models import Audited
 from fairspan.auditing.quantities import Benchmark, Projection
+from fairspan.certificates.claims import settings_from
 from fairspan.errors import FairspanError, Incompatible
-from fairspan.estimator.refitting import fit_again
+from fairspan.estimator.fitting import fit_subspace
 from fairspan.linalg.threads import in_threads
 from fairspan.metrics.reconstruction import reference_point
 from fairspan.moments.center import Center
@@ -263,7 +265,17 @@ class _Refits:
             return Projector(self.known[key][: subspace.dimension])
         if scale is not None:
             training = training.divided_by(scale)
-        return fit_again(subspace, training, tol=max(made.tol, _CLOSE_ENOUGH)).projector
+        criterion, restriction = settings_from(made.criterion, made.settings)
+        return fit_subspace(
+            training,
+            subspace.dimension,
+            criterion=criterion,
+            restriction=restriction,
+            center=cast(Center, subspace.center),
+            tol=max(made.tol, _CLOSE_ENOUGH),
+            allow_extra=subspace.is_soft,
+            nested=subspace.is_nested,
+        ).subspace.projector
 
 
 def points_of(subspace: FairSubspace, whole: Moments) -> FloatArray:

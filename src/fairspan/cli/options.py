@@ -89,7 +89,7 @@ _READING = (
     click.option(
         "--label",
         metavar="COL",
-        help="Column of y, the class of each row; it is no feature.",
+        help="Column of y, the classes that given_labels needs; it is no feature.",
     ),
     click.option(
         "--features",

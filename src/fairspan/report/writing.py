@@ -79,9 +79,8 @@ def write_report(
     test : tuple of X and sensitive_features, optional
         Held-out rows on which the models are audited, instead of the rows of the page.
     labels : (n,) array-like, or column name of X, optional
-        y, the class of each row, which is then not used as a feature. The page then reports a
-        cross-validated classifier on the rows, reduced by PCA, by the main criterion and by models
-        whose settings are known: accuracy by group, parity of predictions, leakage.
+        y, the class of each row. It is needed to fit models again without each fold if their
+        restriction holds in each class (`MeanParity(given_labels=...)`); it is not a feature.
     n_components : int or float, optional
         d; or a share: the smallest d at which the criterion keeps that share of every group's
         variance. By default d of the first model, and 0.9 without models.

@@ -23,7 +23,6 @@ from fairspan.report.facts.dimensions import (
     dimensions_facts,
     expected_by_dimension,
 )
-from fairspan.report.facts.downstream import downstream_facts
 from fairspan.report.facts.expected import audit_of, verdicts_facts
 from fairspan.report.facts.given import given_facts
 from fairspan.report.facts.models import findings_facts, models_facts
@@ -112,7 +111,6 @@ def facts_of(
             "unavailable": [{"name": name, "why": why} for name, why in answers.without],
             **curves,
             "given": _given_facts(models, rows, test, moments, asked.estimates, max_memory),
-            "downstream": downstream_facts(rows, moments, answers, asked, models, audit.level),
             "displays": [],
             "findings": findings_facts(answers, audit),
             "verification": verification_facts(answers.main, origin),

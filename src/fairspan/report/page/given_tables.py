@@ -1,11 +1,8 @@
-"""The tables of the user's models, and of a classifier on reduced rows."""
+"""The tables of the user's models."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from fairspan.formatting.names import called, spoken
+from fairspan.formatting.names import called
 from fairspan.formatting.numbers import count, whole
 from fairspan.report.page.columns import (
     Cell,
@@ -60,51 +57,3 @@ def of_given_model(model: Facts) -> Table:
             shares_column("variance kept", each_of(groups, "variance_kept")),
         ),
     )
-
-
-def of_accuracy(facts: Facts) -> Table:
-    """Of each group, the accuracy after each reduction, with the change from PCA."""
-    outcomes = facts["downstream"]["outcomes"]
-    groups = each_of(outcomes[0]["groups"], "group")
-    columns = [
-        names_column("group", groups),
-        Column("rows", [Cell(whole(each["n"]), each["n"]) for each in outcomes[0]["groups"]]),
-    ]
-    for outcome in outcomes:
-        name, own = spoken(outcome["name"]), outcome["groups"]
-        columns.append(_estimates(f"accuracy, {name}", each_of(own, "accuracy")))
-        if own[0]["change"] is not None:
-            columns.append(_estimates(f"change, {name}", each_of(own, "change")))
-    return Table("Accuracy of each group on rows left out", tuple(columns))
-
-
-def of_separation(facts: Facts) -> Table:
-    """Parity of predictions and leakage after each reduction."""
-    outcomes = facts["downstream"]["outcomes"]
-    return Table(
-        "Predictions and groups after each reduction",
-        (
-            names_column("reduced by", [spoken(each["name"]) for each in outcomes]),
-            _estimates("parity distance", each_of(outcomes, "parity")),
-            _estimates("leakage", each_of(outcomes, "leakage")),
-        ),
-    )
-
-
-def changed(facts: Facts) -> list[tuple[str, str, str]]:
-    """Whose accuracy changes beyond its interval: the reduction, the group, and which way."""
-    return [
-        (
-            spoken(outcome["name"]),
-            each["group"],
-            "rises" if each["change"]["value"] > 0 else "falls",
-        )
-        for outcome in facts["downstream"]["outcomes"]
-        for each in outcome["groups"]
-        if each["change"] is not None and each["change"]["is_shown"]
-    ]
-
-
-def _estimates(heading: str, found: Sequence[Any]) -> Column:
-    ends = [(each["low"], each["high"]) for each in found]
-    return figures_column(heading, [each["value"] for each in found], ends=ends)

@@ -66,7 +66,7 @@ def page_of(facts: Facts, displays: Sequence[tuple[str, Any]] = ()) -> str:
         the same text.
     """
     facts = with_short_names(facts)
-    given, outcomes = facts["given"], (facts["downstream"] or {}).get("outcomes")
+    given = facts["given"]
     environment = _environment()
     style, script = (_source(name) for name in ("page.css", "page.js"))
     along_frontier = facts["steps"]["walk"] == "frontier"
@@ -88,9 +88,6 @@ def page_of(facts: Facts, displays: Sequence[tuple[str, Any]] = ()) -> str:
         displays=figures.of_displays(displays),
         given=None if given is None else given_tables.of_given(facts),
         given_models=list(map(given_tables.of_given_model, given["models"] if given else [])),
-        accuracy=given_tables.of_accuracy(facts) if outcomes else None,
-        separation=given_tables.of_separation(facts) if outcomes else None,
-        changed=given_tables.changed(facts) if outcomes else [],
         walk=walk,
         downloads=_rounded({key: facts[key] for key in facts if key not in _NOT_DOWNLOADED}),
         findings=about_answer,
