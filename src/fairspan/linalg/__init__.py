@@ -4,6 +4,7 @@ Everything in fairspan that needs eigenvectors asks here. Ties, rank deficiency 
 resolved here, so that the same matrix always gives an identical result.
 """
 
+from fairspan.linalg.complement import Complement
 from fairspan.linalg.dense import (
     TIE_TOLERANCE,
     LeadingSubspace,
@@ -28,15 +29,14 @@ from fairspan.linalg.iterative import (
     orthonormal_beside,
 )
 from fairspan.linalg.memo import SolvedMixtures
-from fairspan.linalg.reflection import Reflection
 from fairspan.linalg.sum_bounds import cholesky_ceiling, frobenius_ceiling, top_sum_bound
 
 __all__ = [
     "GUARD",
     "TIE_TOLERANCE",
+    "Complement",
     "IterativeSubspace",
     "LeadingSubspace",
-    "Reflection",
     "SmallestSum",
     "SolvedMixtures",
     "Spectrum",

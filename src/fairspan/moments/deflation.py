@@ -9,67 +9,37 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import qr
 
-from fairspan.linalg import IterativeSubspace, LeadingSubspace, Reflection, leading_subspace_of
+from fairspan.linalg import Complement, IterativeSubspace, LeadingSubspace, leading_subspace_of
 from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.typing import FloatArray, IndexArray
+from fairspan.typing import FloatArray
 
 # Sums of products are rounded by this share of their terms.
 _ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
 
 
-@dataclass(frozen=True, eq=False)
-class Deflated:
-    """Second moments in coordinates beside a basis.
-
-    Attributes
-    ----------
-    second_moments : DenseSecondMoments
-        Q'S_gQ, Q orthonormal columns beside the basis.
-    rounding : (k,) array
-        By how much rounding may have moved their traces.
-    reflection : Reflection
-        Of the basis with its features in this order.
-    order : (p,) array of int
-    """
-
-    second_moments: DenseSecondMoments
-    rounding: FloatArray
-    reflection: Reflection
-    order: IndexArray
-
-    @property
-    def directions(self) -> FloatArray:
-        """Q, shape (p, p - r)."""
-        directions = np.empty((len(self.order), self.second_moments.n_features))
-        directions[self.order] = self.reflection.beside
-        return directions
-
-    def coordinates(self, rows: FloatArray) -> FloatArray:
-        """Rows times Q, by products with r columns."""
-        return self.reflection.of_beside(rows[:, self.order])
-
-
-def deflated(second: DenseSecondMoments, basis: FloatArray) -> Deflated:
+def deflated(
+    second: DenseSecondMoments, basis: FloatArray
+) -> tuple[DenseSecondMoments, FloatArray, Complement]:
     """Second moments in what orthonormal (p, r) columns leave, r < p.
 
-    The reflection is onto the features that the columns are nearest to. So a column of large
-    numbers, which the first direction follows, is left out and does not drown all others.
+    Returns
+    -------
+    second_moments : DenseSecondMoments
+        Q'S_gQ.
+    rounding : (k,) array
+        By how much rounding may have moved their traces.
+    complement : Complement
+        Q, orthogonal to the columns.
     """
-    p, r = basis.shape
-    nearest = qr(basis.T, mode="economic", pivoting=True)[2][:r]
-    order = np.concatenate([nearest, np.setdiff1d(np.arange(p), nearest)])
-    reflection = Reflection.onto_axes(basis[order])
-    moved = second.matrices[:, order][:, :, order]
-    left = DenseSecondMoments(
-        reflection.compressed(moved, np.ones(len(moved))),
-        second.outside,
-        np.abs(reflection.beside.T) @ second.offset_rounding[order],
-    )
-    rounding = _ROUNDINGS * np.array([reflection.terms(each) for each in moved])
-    return Deflated(left, rounding, reflection, order)
+    complement = Complement.of(basis, nearest_left_out=True)
+    matrices = complement.compressed(second.matrices, np.ones(second.n_groups))
+    reach = np.abs(complement.basis.T)
+    left = DenseSecondMoments(matrices, second.outside, reach @ second.offset_rounding)
+    # No term of Q'S_gQ is larger than the root mean squares of its columns allow.
+    rounding = _ROUNDINGS * ((reach @ second.spreads.T) ** 2).sum(axis=0)
+    return left, rounding, complement
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,8 @@ from typing import cast
 import numpy as np
 
 from fairspan.errors import Incompatible
-from fairspan.moments.deflation import Deflated, DeflatedSparse, deflated
+from fairspan.linalg import Complement
+from fairspan.moments.deflation import DeflatedSparse, deflated
 from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
 from fairspan.moments.operators import SecondMoments
 from fairspan.problem.criteria import Criterion, declares
@@ -87,10 +88,10 @@ def left_beside(restricted: Restricted, basis: FloatArray) -> Restricted:
         return replace(restricted, problem=problem, forbidden=sparse.basis)
     left, problem = _deflated(restricted.problem, basis, restricted.directions)
     if restricted.directions is None:
-        return replace(restricted, problem=problem, directions=left.directions)
+        return replace(restricted, problem=problem, directions=left.basis)
     whole, full = _deflated(restricted.full, basis, None)
-    directions = left.coordinates(restricted.directions)
-    among = whole.coordinates(directions.T).T
+    directions = left.coordinates(restricted.directions.T).T
+    among = whole.coordinates(directions)
     problem = replace(problem, unrestricted=full, to_coordinates=partial(np.matmul, among.T))
     return replace(restricted, problem=problem, directions=directions)
 
@@ -104,11 +105,10 @@ def _without_rows_along(second: SecondMoments, basis: FloatArray) -> DeflatedSpa
 
 def _deflated(
     problem: Problem, basis: FloatArray, directions: FloatArray | None
-) -> tuple[Deflated, Problem]:
+) -> tuple[Complement, Problem]:
     """A problem, posed in the coordinates of some directions, beside a basis."""
     inside = basis if directions is None else directions.T @ basis
-    left = deflated(problem.dense, inside)
-    rounding = left.rounding
+    left, rounding, complement = deflated(problem.dense, inside)
     if problem.fixed_rounding is not None:
         rounding = rounding + problem.fixed_rounding
-    return left, replace(problem, second_moments=left.second_moments, fixed_rounding=rounding)
+    return complement, replace(problem, second_moments=left, fixed_rounding=rounding)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from fairspan.errors import Incompatible
-from fairspan.linalg import Reflection
+from fairspan.linalg import Complement
 from fairspan.moments.deflation import DeflatedSparse
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
@@ -203,9 +203,9 @@ class Posed:
         if declares(hide, "forbids_few"):
             forbidden = self._forbidden(n_components)
             if forbidden.shape[1] <= p // _FEW_OF:
-                reflection = Reflection.onto_axes(forbidden)
-                within = reflection.compressed(self.scatters, 1 / self.problem.weights)
-                return forbidden, reflection.beside, reflection.to_beside, within
+                complement = Complement.of(forbidden)
+                within = complement.compressed(self.scatters, 1 / self.problem.weights)
+                return forbidden, complement.basis, complement.coordinates, within
         covariances = self.covariances
         directions = hide.directions(self.means, covariances, n_components)
         if directions is None:
