@@ -25,58 +25,49 @@ Package = Literal["numpy", "scipy"]
 
 # Up to so many features a product of rows is bound by memory.
 FEW_FEATURES = 128
+_LOCK = Lock()
+# The limits that hold now, in the order of their beginning: the thread of Python, and the package.
+_LIMITS: dict[object, tuple[int, Package | None]] = {}
+# How many threads each library had before the first of them.
+_BEFORE: list[int] = []
 
 
-class _Limits:
-    """The limits of each thread of Python that computes here, innermost last."""
+@contextmanager
+def threads_of(package: Package | None) -> Iterator[int]:
+    """Inside, only the library of this package uses threads, where it has one of its own; or none.
 
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._wanted: dict[int, list[Package | None]] = {}
-        # How many threads each library had before any of our limits.
-        self._before: list[int] = []
-
-    @contextmanager
-    def inside(self, package: Package | None) -> Iterator[int]:
-        """One more limit of this thread; gives how many threads may compute, 1 if others do."""
-        own = get_ident()
-        with self._lock:
-            if not self._wanted:
-                self._before = [each.num_threads for each in _libraries()]
-            self._wanted.setdefault(own, []).append(package)
-            is_first = len(self._wanted) == 1 and len(self._wanted[own]) == 1
-            self._apply()
-        try:
-            yield max(self._before, default=1) if is_first else 1
-        finally:
-            with self._lock:
-                self._wanted[own].pop()
-                if not self._wanted[own]:
-                    del self._wanted[own]
-                self._apply()
-
-    def _apply(self) -> None:
-        most = max(self._before, default=1)
-        if most == 1:
-            return
-        free: tuple[Any, ...] = ()
-        if len(self._wanted) == 1:
-            ((*_, innermost),) = self._wanted.values()
-            free = () if innermost is None else _libraries_of(innermost)
-        for library, before in zip(_libraries(), self._before, strict=True):
-            wanted = most if library in free else 1
-            # Recent versions let one thread alone set limits; the lock sees to that here.
-            release = getattr(library, "clear_controlling_thread", _nothing)
-            release(force=True)
-            library.set_num_threads(wanted if self._wanted else before)
-            release(force=True)
+    Many small steps are best done by one thread: where cores are shared with others, a step that
+    waits for its second thread may wait for milliseconds. Gives how many threads of Python may
+    compute inside: 1 if a limit held before.
+    """
+    limit = object()
+    with _LOCK:
+        is_first = not _LIMITS
+        if is_first:
+            _BEFORE[:] = [each.num_threads for each in _libraries()]
+        _LIMITS[limit] = get_ident(), package
+        _apply()
+    try:
+        yield max(_BEFORE, default=1) if is_first else 1
+    finally:
+        with _LOCK:
+            del _LIMITS[limit]
+            _apply()
 
 
-def _nothing(*, force: bool) -> None:
-    pass
-
-
-_LIMITS = _Limits()
+def _apply() -> None:
+    most = max(_BEFORE, default=1)
+    if most == 1:
+        return
+    is_alone = len({thread for thread, _ in _LIMITS.values()}) == 1
+    package = list(_LIMITS.values())[-1][1] if is_alone else None
+    free = () if package is None else _libraries_of(package)
+    for library, before in zip(_libraries(), _BEFORE, strict=True):
+        # Recent versions let one thread alone set limits; the lock sees to that here.
+        release = getattr(library, "clear_controlling_thread", lambda *, force: None)
+        release(force=True)
+        library.set_num_threads((most if library in free else 1) if _LIMITS else before)
+        release(force=True)
 
 
 def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
@@ -89,9 +80,7 @@ def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> lis
     >>> in_threads(abs, [-1, 2, -3])
     [1, 2, 3]
     """
-    if len(items) < 2:
-        return [function(item) for item in items]
-    with _LIMITS.inside(None) as allowed:
+    with threads_of(None) if len(items) > 1 else nullcontext(1) as allowed:
         workers = min(allowed, len(items))
         if workers < 2:
             return [function(item) for item in items]
@@ -103,18 +92,7 @@ def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> lis
             )
 
 
-@contextmanager
-def threads_of(package: Package | None) -> Iterator[None]:
-    """Inside, only the library of this package uses threads, where it has one of its own; or none.
-
-    Many small steps are best done by one thread: where cores are shared with others, a step that
-    waits for its second thread may wait for milliseconds.
-    """
-    with _LIMITS.inside(package):
-        yield
-
-
-def threads_for(n_features: int) -> AbstractContextManager[None]:
+def threads_for(n_features: int) -> AbstractContextManager[object]:
     """Inside, one thread where products of rows with so few features are bound by memory."""
     return threads_of(None) if n_features <= FEW_FEATURES else nullcontext()
 
@@ -122,20 +100,19 @@ def threads_for(n_features: int) -> AbstractContextManager[None]:
 @cache
 def _libraries() -> tuple[Any, ...]:
     # Looking for libraries takes milliseconds; numpy's and scipy's are there once they are used.
-    found = threadpoolctl.ThreadpoolController().select(user_api="blas")
-    return tuple(found.lib_controllers)
+    return tuple(threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 @cache
 def _libraries_of(package: Package) -> tuple[Any, ...]:
     """Its own; all, if numpy and scipy share one, or the paths are unknown."""
-    own: dict[str, list[Any]] = {"numpy": [], "scipy": []}
-    for library in _libraries():
-        # .../numpy.libs/libscipy_openblas64_.so, .../scipy/.dylibs/libscipy_openblas.dylib
-        folders = Path(library.filepath).parts[-3:-1]
-        for owner, found in own.items():
-            if any(folder.startswith(owner) for folder in folders):
-                found.append(library)
-    if not all(own.values()):
-        return _libraries()
-    return tuple(own[package])
+    own = {
+        owner: tuple(
+            library
+            for library in _libraries()
+            # .../numpy.libs/libscipy_openblas64_.so, .../scipy/.dylibs/libscipy_openblas.dylib
+            if any(folder.startswith(owner) for folder in Path(library.filepath).parts[-3:-1])
+        )
+        for owner in ("numpy", "scipy")
+    }
+    return own[package] if all(own.values()) else _libraries()
