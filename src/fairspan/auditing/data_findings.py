@@ -43,7 +43,7 @@ def find_in_data(
     moments : GroupMoments, SparseMoments or ThinMoments
         Of the audited rows, unscaled.
     ordered : sequence of int
-        Columns that :class:`fairspan.auditing.ordered_columns.OrderedColumns` found.
+        Columns whose values all differ and only rise or only fall from row to row.
 
     Returns
     -------
@@ -111,15 +111,15 @@ def _columns_that_are_the_group(moments: Moments, columns: _Columns) -> Iterator
 
 
 def _ordered_columns(ordered: Sequence[int], columns: _Columns) -> Iterator[Finding]:
-    """FS402: columns whose values are nearly all different and in order."""
+    """FS402: columns whose values all differ and are in order."""
     if ordered:
         yield Finding(
             "FS402",
             "warning",
-            f"{columns.listed(ordered)}: the values only rise or only fall from row to row, and "
-            "hardly any value repeats. This is typical of a row number, an identifier, a time, or "
-            "the column by which the table is sorted. Leave it out, unless it measures something "
-            "about each row (drop the column; --exclude).",
+            f"{columns.listed(ordered)}: all values differ, and they only rise or only fall from "
+            "row to row. This is typical of a row number, an identifier, a time, or the column by "
+            "which the table is sorted. Leave it out, unless it measures something about each row "
+            "(drop the column; --exclude).",
             columns=columns.named(ordered),
         )
 

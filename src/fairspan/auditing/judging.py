@@ -50,7 +50,7 @@ class Judged:
     moments : GroupMoments, SparseMoments or ThinMoments
         Of all rows.
     ordered : tuple of int
-        Columns whose values are in order and nearly all different.
+        Columns whose values all differ and only rise or only fall.
     folds : FoldMoments or None
         Moments by fold, where estimates for new rows were made.
     """

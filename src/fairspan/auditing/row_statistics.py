@@ -7,7 +7,6 @@ from io import BytesIO
 
 import numpy as np
 
-from fairspan.auditing.ordered_columns import OrderedColumns
 from fairspan.auditing.quantities import (
     QUANTITIES,
     Benchmark,
@@ -22,6 +21,9 @@ from fairspan.rows.folds import FoldedLabels, Folds, first_position
 from fairspan.rows.groups import Label
 from fairspan.rows.protocol import Rows, RowSource
 from fairspan.typing import FloatArray, IntegerArray
+
+# Fewer rows may be in order by chance.
+_FEWEST_ROWS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +43,7 @@ class RowFigures:
         What is uncertain beside, as other rows would have given other models: by how much the
         means of folds differ beyond what their rows explain.
     ordered : tuple of int
-        Columns whose values are in order and nearly all different, as row numbers are.
+        Columns whose values all differ and only rise or only fall, as row numbers do.
     """
 
     means: FloatArray
@@ -100,12 +102,14 @@ class Sums:
         Of w, and of the rows.
     clusters : dict of (group, cluster) to (m q + 1,) array
         Of w x and of w, in each cluster.
-    ordered : OrderedColumns
+    order : (4, p) array
+        Of each column the first and the last value, and whether it always rises and always falls;
+        empty before any row.
     """
 
     powers: FloatArray
     totals: FloatArray
-    ordered: OrderedColumns
+    order: FloatArray
     clusters: dict[tuple[int, str], FloatArray] = field(default_factory=dict)
 
 
@@ -125,13 +129,13 @@ class RowStatistics:
         n_quantities = len(QUANTITIES) if self.folds else 1
         n_folds = 1 if self.folds is None else self.folds.n_folds
         powers = np.zeros((n_folds, len(self.projections), n_quantities, 5, k))
-        ordered = OrderedColumns.before(rows.n_features)
-        sums = Sums(powers, np.zeros((n_folds, 2, k)), ordered)
+        sums = Sums(powers, np.zeros((n_folds, 2, k)), np.empty((4, 0)))
         references, units = self._references()[:, :n_quantities], self._units()
         before = first_position(rows)
         for block in rows.blocks():
             assert block.labels is not None
-            sums.ordered = sums.ordered.absorb(block.values)
+            if not sums.order.size or sums.order[2:].any():
+                sums.order = _joined_order(sums.order, _order_of(block.values))
             known = self._folded(block.labels, before + block.first_row)
             # Rows of weight zero may carry a group that has no other rows, so they go first.
             kept = np.arange(len(block.values))
@@ -157,7 +161,7 @@ class RowStatistics:
         return Sums(
             left.powers + right.powers,
             left.totals + right.totals,
-            left.ordered.merged(right.ordered),
+            _joined_order(left.order, right.order),
             clusters,
         )
 
@@ -170,7 +174,7 @@ class RowStatistics:
             file,
             powers=result.powers,
             totals=result.totals,
-            ordered=result.ordered.to_array(),
+            order=result.order,
             keys=keys,
             values=values,
         )
@@ -182,8 +186,7 @@ class RowStatistics:
             keys = json.loads(stored["keys"].tobytes())
             named = [(int(group), str(name)) for group, name in keys]
             clusters = dict(zip(named, stored["values"], strict=True))
-            ordered = OrderedColumns.from_array(stored["ordered"])
-            return Sums(stored["powers"], stored["totals"], ordered, clusters)
+            return Sums(stored["powers"], stored["totals"], stored["order"], clusters)
 
     def figures(self, sums: Sums) -> RowFigures:
         """Means and standard errors of all rows."""
@@ -205,13 +208,14 @@ class RowStatistics:
             kurtosis = counts * powers[:, :, 4] / squares**2
         units = self._units()
         means = units * offsets + self._references()[:, :q]
+        in_order = sums.order[2:].any(axis=0) & (counts.sum() >= _FEWEST_ROWS)
         return RowFigures(
             means,
             units * errors,
             sizes,
             kurtosis,
             units * _training_errors(sums, errors),
-            sums.ordered.columns(),
+            tuple(np.flatnonzero(in_order).tolist()),
         )
 
     def _references(self) -> FloatArray:
@@ -251,6 +255,22 @@ class RowStatistics:
 
         n_folds = self.folds.n_folds
         return measured_by(residuals, self.benchmarks, self.projections, group, fold, n_folds)
+
+
+def _order_of(rows: FloatArray) -> FloatArray:
+    """What `Sums.order` says of consecutive rows, (4, p)."""
+    if not len(rows):
+        return np.empty((4, 0))
+    rises, falls = (rows[1:] > rows[:-1]).all(axis=0), (rows[1:] < rows[:-1]).all(axis=0)
+    return np.array([rows[0], rows[-1], rises, falls], dtype=np.float64)
+
+
+def _joined_order(left: FloatArray, right: FloatArray) -> FloatArray:
+    """What `Sums.order` says of both parts, of which the right one follows the left one."""
+    if not left.size or not right.size:
+        return left if left.size else right
+    rises, falls = left[2:] * right[2:] * (left[1] < right[0], left[1] > right[0])
+    return np.array([left[0], right[1], rises, falls])
 
 
 def _training_errors(sums: Sums, errors: FloatArray) -> FloatArray:
