@@ -87,6 +87,8 @@ class Provenance:
         Where double precision could not resolve the gap, what in the data leaves it so.
     steps : tuple of NestedStep
         One for each of nested components, otherwise empty.
+    parts : tuple of objects
+        Criterion and restriction of other packages, which a file names but does not hold.
     """
 
     criterion: str
@@ -106,6 +108,7 @@ class Provenance:
     settings: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
     steps: tuple[NestedStep, ...] = ()
+    parts: tuple[Any, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def minimised(self) -> str:

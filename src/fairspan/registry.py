@@ -1,24 +1,22 @@
-"""What this package and others have: criteria, restrictions, solvers, data sources, displays.
+"""Criteria, restrictions, solvers, data sources and displays by name, and those of other packages.
 
-Built-in ones are imported when they are used, so that help and usage errors need not wait for
-numpy. Parts of another package are registered by a call of :func:`register`, or by an entry point
-of the group ``fairspan.plugins``: a function without arguments that calls :func:`register`. Entry
-points are loaded only where a name is unknown.
+A name means a part of this library, which is imported when it is used, so that help and usage
+errors need not wait for numpy. A part of another package is passed as an object; on the command
+line it is written ``package.module:Object``. Only the command line imports what such a text names:
+the name in a model file never does.
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
 from operator import attrgetter
 from typing import Any
 
 from fairspan.errors import InvalidParameter, InvalidType, kind_of, nearest
 
-Factory = Callable[..., Any]
-
-_ENTRY_POINTS = "fairspan.plugins"
+_DOTTED = re.compile(r"[\w.]+:[\w.]+")
 _BUILT_IN: dict[str, dict[str, str]] = {
     "criterion": {
         "minimax_loss": "fairspan.problem.criteria:MinimaxLoss",
@@ -62,106 +60,74 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "variance_kept": "fairspan.displays:VarianceKeptDisplay.from_estimator",
     },
 }
-_registered: dict[str, dict[str, Factory]] = {kind: {} for kind in _BUILT_IN}
 
 
-def register(kind: str, name: str, factory: Factory) -> None:
-    """Register a part of another package, so that it can be used by its name.
+@dataclass(frozen=True)
+class Foreign:
+    """A part of another package, as the command line names it.
 
-    Parameters
+    Attributes
     ----------
-    kind : {"criterion", "restriction", "solver", "source", "display"}
-    name : str
-        The name; registered again, it replaces what was registered before.
+    path : str
+        Such as "package.module:Object".
     factory : callable
-        Makes the object; its parameters can be set by name, as ``criterion__penalty``. What makes
-        a source takes no parameters: the object says which data it takes. What makes a display is
-        called with a fitted FairPCA, which holds the moments of its rows.
-
-    Raises
-    ------
-    InvalidParameter
-        An unknown kind, or the name of something built in.
-    InvalidType
-        A name that is no text, or a factory that cannot be called.
-
-    Examples
-    --------
-    >>> from functools import partial
-    >>> from fairspan import FairPCA, MeanParity
-    >>> from fairspan.extending import register
-    >>> register("restriction", "loose_parity", partial(MeanParity, 0.5))
-    >>> FairPCA(1, restriction="loose_parity").get_params()["restriction__tolerance"]
-    0.5
+        Makes the object: the class or function of that name, or what returns the object itself.
     """
-    if kind not in _BUILT_IN:
-        raise InvalidParameter(
-            f"kind is {kind!r}",
-            f"Allowed: {', '.join(map(repr, _BUILT_IN))}",
-            "Choose one of these",
-        )
-    if not isinstance(name, str) or not callable(factory):
-        raise InvalidType(
-            f"register received the name {name!r} and a factory of type {type(factory).__name__}",
-            "Allowed: a text and a callable",
-            "Pass the class itself, such as register('criterion', 'my_name', MyCriterion)",
-        )
-    if name in _BUILT_IN[kind]:
-        raise InvalidParameter(
-            f"The name {name!r} was registered as a {kind}",
-            "Allowed: names that are not built in",
-            "Choose another name",
-        )
-    _registered[kind][name] = factory
+
+    path: str
+    factory: Callable[..., Any]
+
+    @classmethod
+    def named(cls, kind: str, path: str) -> "Foreign | None":
+        """Import what a text names; None for a text of another form.
+
+        Raises
+        ------
+        InvalidParameter
+            No such module, a module that cannot be imported, or no such object in it.
+        """
+        if not _DOTTED.fullmatch(path):
+            return None
+        module, attribute = path.split(":")
+        try:
+            found = attrgetter(attribute)(import_module(module))
+        except Exception as error:  # of any kind: it is the code of somebody else that runs here
+            raise InvalidParameter(
+                f"{kind} is {path!r}, which cannot be imported ({type(error).__name__}: {error})",
+                "Allowed: package.module:Object, an object in a module that Python can import",
+                "Check both names; install the package, or add its folder to PYTHONPATH",
+            ) from error
+        return cls(path, found if callable(found) else lambda: found)
+
+    def __str__(self) -> str:
+        return self.path
 
 
 def names_of(kind: str) -> tuple[str, ...]:
-    """The names that are known so far: built-in ones first.
+    """The names of the library's own parts of a kind.
 
     Examples
     --------
-    >>> names_of("restriction")[:2]
+    >>> names_of("restriction")
     ('mean_parity', 'covariance_parity')
     """
-    return (*_BUILT_IN[kind], *_registered[kind])
+    return tuple(_BUILT_IN[kind])
 
 
-def factory_of(kind: str, name: str) -> Factory | None:
-    """What makes the object of a name; None if no package knows the name."""
-    if name in _BUILT_IN[kind]:
-        module, attribute = _BUILT_IN[kind][name].split(":")
-        factory: Factory = attrgetter(attribute)(import_module(module))
-        return factory
-    if name not in _registered[kind]:
-        _load_entry_points()
-    return _registered[kind].get(name)
-
-
-def each_of(kind: str, protocol: type) -> Iterator[Any]:
-    """All objects of a kind with their defaults; entry points are loaded after built-in ones."""
-    for name in _BUILT_IN[kind]:
-        yield object_of(kind, name, protocol)
-    for name in registered(kind):
-        yield object_of(kind, name, protocol)
-
-
-def registered(kind: str) -> dict[str, Factory]:
-    """What other packages have of a kind, by name."""
-    _load_entry_points()
-    return dict(_registered[kind])
-
-
-def known_factory(kind: str, name: str) -> Factory:
+def factory_of(kind: str, given: str | Foreign) -> Callable[..., Any]:
     """What makes the object of a name.
 
     Raises
     ------
     InvalidParameter
-        No package knows the name.
+        There is no such name.
     """
-    factory = factory_of(kind, name)
-    if factory is None:
-        raise InvalidParameter(f"{kind} is {name!r}", _allowed(kind), _remedy(kind, name))
+    if isinstance(given, Foreign):
+        return given.factory
+    if given not in _BUILT_IN[kind]:
+        raise InvalidParameter(f"{kind} is {given!r}", _allowed(kind), _remedy(kind, given))
+    module, attribute = _BUILT_IN[kind][given].split(":")
+    factory: Callable[..., Any] = attrgetter(attribute)(import_module(module))
     return factory
 
 
@@ -177,7 +143,7 @@ def object_of(
     Parameters
     ----------
     kind : str
-    given : str or object
+    given : str, Foreign or object
     protocol : type
         What an object of this kind has.
     parameters : mapping, optional
@@ -192,16 +158,16 @@ def object_of(
     InvalidType
         Neither a name nor an object that conforms.
     """
-    if not isinstance(given, str):
+    if not isinstance(given, str | Foreign):
         _check_conforms(kind, given, protocol)
         return given
-    factory = known_factory(kind, given)
+    factory = factory_of(kind, given)
     parameters = parameters or {}
     known = list(inspect.signature(factory).parameters) if parameters else []
     unknown = [name for name in parameters if name not in known]
     if unknown:
         raise InvalidParameter(
-            f"The {kind} {given!r} received the parameter {unknown[0]!r}",
+            f"The {kind} {str(given)!r} received the parameter {unknown[0]!r}",
             f"Allowed: {', '.join(known)}" if known else "It has no parameters",
             f"Leave this parameter out or choose another {kind}",
         )
@@ -227,9 +193,3 @@ def _remedy(kind: str, name: str = "") -> str:
     close = nearest(name, names_of(kind))
     closest = f"; the closest is {close!r}" if close else ""
     return f"Choose one of {', '.join(map(repr, names_of(kind)))}{closest}"
-
-
-@cache
-def _load_entry_points() -> None:
-    for entry_point in entry_points(group=_ENTRY_POINTS):
-        entry_point.load()()

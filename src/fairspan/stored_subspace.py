@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from fairspan.errors import InvalidInput
@@ -17,9 +17,12 @@ _OPTIONAL = ("mean", "scale", "oblique_decoder", "whitening")
 def write_subspace(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:
     """Write the fields of a subspace to exactly the name given; the file is complete or absent."""
     names, made, evidence = (fields[name] for name in ("feature_names", "provenance", "evidence"))
-    provenance = None if made is None else asdict(made)
-    if provenance is not None and not made.steps:
-        del provenance["steps"]
+    provenance = None
+    if made is not None:
+        provenance = asdict(replace(made, parts=()))
+        del provenance["parts"]  # code of other packages is passed again where a file is loaded
+        if not made.steps:
+            del provenance["steps"]
     header = {
         "center": fields["center"],
         "feature_names": None if names is None else list(names),

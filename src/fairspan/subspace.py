@@ -2,6 +2,7 @@
 
 import numbers
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -327,8 +328,15 @@ class FairSubspace:
         write_subspace(path, vars(self))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "FairSubspace":
+    def load(cls, path: str | os.PathLike[str], *, parts: Sequence[Any] = ()) -> "FairSubspace":
         """Read what :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : path
+        parts : sequence of criterion and restriction objects
+            Those of other packages that the model was fitted with, so that it can be verified and
+            fitted again. The file holds their names and parameters; loading it imports nothing.
 
         Raises
         ------
@@ -337,7 +345,10 @@ class FairSubspace:
         CorruptFile
             The file is truncated, altered or of another kind.
         """
-        return cls(**read_subspace(path))
+        subspace = cls(**read_subspace(path))
+        if subspace.provenance is None or not parts:
+            return subspace
+        return replace(subspace, provenance=replace(subspace.provenance, parts=tuple(parts)))
 
     def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float64") -> None:
         """Write :meth:`transform` as an ONNX graph; needs the extra `onnx`.

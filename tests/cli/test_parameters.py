@@ -2,13 +2,11 @@
 
 from dataclasses import fields, replace
 
-import click
 import numpy as np
 import pytest
 
 import fairspan as fs
 from cli.command_lines import FIT
-from fairspan import registry
 from fairspan.cli import fitting, inputs
 from fairspan.cli.output import certificate_in_words
 from fairspan.cli.parameters import BY_GROUP, FLAGS, GROUPS, NUMBERS, parameters_of
@@ -313,12 +311,3 @@ def test_nash_welfare_is_negative_where_much_is_kept(run, data, tmp_path):
     assert certificate["status"] == "optimal"
     words = unwrapped(run(*command, "-o", tmp_path / "m").out)
     assert f"Nash welfare is {certificate['objective']:.6g}; no subspace" in words
-
-
-def test_parameters_of_a_criterion_of_another_package_are_numbers(monkeypatch):
-    monkeypatch.setitem(registry._registered["criterion"], "somebody_elses", fs.ErrorGap)
-    assert parameters_of("somebody_elses", ["penalty=2"]) == {"penalty": 2.0}
-    with pytest.raises(click.BadParameter, match="allowed: penalty"):
-        parameters_of("somebody_elses", ["radius=2"])
-    with pytest.raises(click.BadParameter, match="takes a number"):
-        parameters_of("somebody_elses", ["penalty=high"])

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairspan.auditing.models import Audited
 from fairspan.auditing.quantities import Benchmark, Projection
-from fairspan.certificates.claims import settings_from
+from fairspan.certificates.claims import settings_of
 from fairspan.errors import FairspanError, Incompatible
 from fairspan.estimator.fitting import fit_subspace
 from fairspan.linalg.threads import in_threads
@@ -265,7 +265,7 @@ class _Refits:
             return Projector(self.known[key][: subspace.dimension])
         if scale is not None:
             training = training.divided_by(scale)
-        criterion, restriction = settings_from(made.criterion, made.settings)
+        criterion, restriction = settings_of(made)
         return fit_subspace(
             training,
             subspace.dimension,

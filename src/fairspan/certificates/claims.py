@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,14 @@ from fairspan.certificates.proof import (
     Proof,
 )
 from fairspan.certificates.solution import Judged, Status
+from fairspan.errors import InvalidParameter
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.parameters import field_values
 from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.problem.restrictions import Restriction
 from fairspan.provenance import Evidence, Provenance
+from fairspan.registry import names_of
 from fairspan.rows.groups import plain_labels
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
@@ -215,20 +218,37 @@ def stored_settings(criterion: Criterion, restriction: Restriction | None) -> di
     return {"criterion": values, "restriction": hide}
 
 
-def settings_from(name: str, stored: Mapping[str, Any]) -> tuple[Criterion, Restriction | None]:
-    """Criterion and restriction from their settings.
+def settings_of(made: Provenance) -> tuple[Criterion, Restriction | None]:
+    """Criterion and restriction of a model: its own names stand for parts of this library alone.
 
     Raises
     ------
     ValueError, KeyError, TypeError, FairspanError
         They are not those of a criterion or restriction.
     """
-    values = {key: _restored(value) for key, value in stored["criterion"].items()}
-    criterion = criterion_of(name, **values)
-    if stored["restriction"] is None:
+    values = {key: _restored(value) for key, value in made.settings["criterion"].items()}
+    criterion: Criterion = _part("criterion", made.criterion, values, made.parts)
+    hide = made.settings["restriction"]
+    if hide is None:
         return criterion, None
-    hide = dict(stored["restriction"])
-    return criterion, restriction_of(hide.pop("name"), **hide)
+    values = {key: value for key, value in hide.items() if key != "name"}
+    return criterion, _part("restriction", hide["name"], values, made.parts)
+
+
+def _part(kind: str, name: str, values: dict[str, Any], parts: tuple[Any, ...]) -> Any:
+    """The part of this name with these settings, built in or one of the objects passed."""
+    made = criterion_of if kind == "criterion" else restriction_of
+    if name in names_of(kind):
+        return made(name, **values)
+    for part in parts:
+        if getattr(part, "name", None) == name:
+            return made(replace(part, **values) if values else part)
+    raise InvalidParameter(
+        f"The model was fitted with the {kind} {name!r} of another package",
+        f"Allowed: a {kind} of this library, or one that is passed as an object",
+        "Pass it where the model is loaded: FairSubspace.load(path, parts=[...]), or --part "
+        "package.module:Object on the command line",
+    )
 
 
 def _plain(value: Any) -> Any:

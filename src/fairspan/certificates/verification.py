@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from fairspan.certificates import claims, nested_claims
-from fairspan.certificates.claims import proof_of, settings_from
+from fairspan.certificates.claims import proof_of, settings_of
 from fairspan.certificates.judging_components import Fails, judged_components
 from fairspan.certificates.solution import Judged
 from fairspan.errors import FairspanError, running_out_told
@@ -229,7 +229,7 @@ class _Checks:
             )
 
     def _posed(self, made: Provenance) -> Posed:
-        criterion, restriction = settings_from(made.criterion, made.settings)
+        criterion, restriction = settings_of(made)
         if made.restriction != (None if restriction is None else repr(restriction)):
             raise Fails(
                 f"The model says that it is restricted by {made.restriction}, but it is not."

@@ -16,6 +16,7 @@ from fairspan.cli.parameters import Value
 from fairspan.cli.reading import Reading
 from fairspan.cli.value_types import FILE, OUT, Named
 from fairspan.errors import FairspanError
+from fairspan.registry import Foreign
 from fairspan.report.outputs import refuse_overwriting
 
 _DOES_NOT_HOLD, _INTERNAL_FAILURE = 1, 3
@@ -72,6 +73,7 @@ def demo(page: Path, as_json: bool) -> None:
     type=FILE,
     help="Audit a saved model instead of plain PCA (repeatable).",
 )
+@options.PARTS
 @judged_option(
     "--by-dimension",
     is_flag=True,
@@ -80,12 +82,13 @@ def demo(page: Path, as_json: bool) -> None:
 @options.estimates
 @options.JSON
 def audit(
-    data: Path | str,
+    data: Path | Foreign,
     reading: Reading,
     n_components: int | float | None,
     center: str,
     standardize: bool,
     models: tuple[Path, ...],
+    parts: tuple[Foreign, ...],
     by_dimension: bool,
     folds: int,
     clusters: str | None,
@@ -111,7 +114,7 @@ def audit(
         # The default centre is not one that was requested.
         asked = click.get_current_context().get_parameter_source("center")
         given = center if asked is ParameterSource.COMMANDLINE else None
-        audited = inputs.saved_models(models, n_components, given, standardize)
+        audited = inputs.saved_models(models, n_components, given, standardize, parts)
         reading.refuse_beside(audited[0].subspace.feature_names)
     table = inputs.open_input(data, reading, clusters)
     wanted = inputs.wanted_estimates(folds, level, material, by_cluster=clusters is not None)
@@ -149,7 +152,7 @@ def audit(
 @options.estimates
 @options.JSON
 def fit(
-    data: Path | str,
+    data: Path | Foreign,
     model: Path,
     force: bool,
     reading: Reading,
@@ -214,6 +217,7 @@ def fit(
     type=FILE,
     help="A saved model, which gets a section of the page (repeatable).",
 )
+@options.PARTS
 @output_option(
     "--compare",
     "criteria",
@@ -227,12 +231,13 @@ def fit(
 @output_option("--title", metavar="TEXT", help="Title of the page.")
 @options.JSON
 def report(
-    data: Path | str,
+    data: Path | Foreign,
     page: Path | None,
     reading: Reading,
-    criterion: str,
+    criterion: str | Foreign,
     parameters: dict[str, Value],
     models: tuple[Path, ...],
+    parts: tuple[Foreign, ...],
     test: Path | None,
     folds: int,
     level: float,
@@ -259,7 +264,7 @@ def report(
     settings["estimates"] = inputs.wanted_estimates(folds, level, material)
     typed = click.get_current_context().find_root().obj or ()
     facts = reporting.report_of_file(
-        data, page, reading, criterion, parameters, settings, typed, models, test, title
+        data, page, reading, criterion, parameters, settings, typed, models, parts, test, title
     )
     click.echo(output.in_json(facts) if as_json else reporting.summary(facts, page))
 
@@ -274,8 +279,11 @@ def report(
 @click.argument("model", type=FILE)
 @options.DATA
 @options.reads_rows
+@options.PARTS
 @options.JSON
-def verify(model: Path, data: Path | str, reading: Reading, as_json: bool) -> None:
+def verify(
+    model: Path, data: Path | Foreign, reading: Reading, parts: tuple[Foreign, ...], as_json: bool
+) -> None:
     """Check the certificate of a saved MODEL with the rows in DATA.
 
     DATA is what the model was fitted on, or moments of it. Errors, objective and lower bound are
@@ -287,7 +295,7 @@ def verify(model: Path, data: Path | str, reading: Reading, as_json: bool) -> No
     from fairspan.cli import inputs, output
 
     try:
-        found = inputs.verified_model(model, data, reading)
+        found = inputs.verified_model(model, data, reading, parts)
     except (FairspanError, OSError, MemoryError, click.ClickException, click.Abort):
         raise
     except Exception:

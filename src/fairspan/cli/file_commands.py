@@ -12,6 +12,7 @@ from fairspan.cli.output_names import refuse_text
 from fairspan.cli.reading import Reading
 from fairspan.cli.value_types import FILE, OUT
 from fairspan.formatting.numbers import count, in_ascii
+from fairspan.registry import Foreign
 from fairspan.report.outputs import refuse_overwriting
 
 
@@ -45,7 +46,7 @@ from fairspan.report.outputs import refuse_overwriting
 @options.JSON
 def transform(
     model: Path,
-    data: Path | str | None,
+    data: Path | Foreign | None,
     out: Path | None,
     language: str | None,
     one_hot: bool,
@@ -104,7 +105,7 @@ def transform(
 )
 @options.JSON
 def moments(
-    data: Path | str, out: Path, reading: Reading, min_group_size: int, as_json: bool
+    data: Path | Foreign, out: Path, reading: Reading, min_group_size: int, as_json: bool
 ) -> None:
     """Make the moments of DATA: rows, weight, mean and covariance of each group, and no rows.
 

@@ -77,7 +77,10 @@ def refuse_replacing(
         ) from None
     provenance = old.provenance
     settings: dict[str, tuple[object, object]] = {
-        "criterion": (None if provenance is None else provenance.criterion, asked.criterion),
+        "criterion": (
+            None if provenance is None else provenance.criterion,
+            criterion_of(asked.criterion, **asked.parameters).name,
+        ),
         "center": (old.center, center),
         "standardize": (old.scale is not None, standardize),
     }

@@ -11,7 +11,7 @@ from fairspan.cli.help_pages import fitted_option
 from fairspan.cli.options import bundled, with_options
 from fairspan.cli.parameters import Value, parameters_of, plain_parameters_of
 from fairspan.cli.value_types import Named
-from fairspan.registry import names_of
+from fairspan.registry import Foreign, names_of
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,12 @@ class Fitting:
 
     Attributes
     ----------
-    criterion : str
+    criterion : str or Foreign
     parameters : mapping
         Of the criterion; texts name groups.
-    restriction : str or None
+    restriction : str, Foreign or None
     of_restriction : mapping
-    solver : str
+    solver : str or Foreign
     of_solver : mapping
     tol : float
         Largest gap to call optimal, as a share of the objective.
@@ -33,11 +33,11 @@ class Fitting:
     nested : bool
     """
 
-    criterion: str = "minimax_loss"
+    criterion: str | Foreign = "minimax_loss"
     parameters: Mapping[str, Value] = field(default_factory=dict)
-    restriction: str | None = None
+    restriction: str | Foreign | None = None
     of_restriction: Mapping[str, Any] = field(default_factory=dict)
-    solver: str = "auto"
+    solver: str | Foreign = "auto"
     of_solver: Mapping[str, Any] = field(default_factory=dict)
     tol: float = 1e-9
     allow_extra: bool = False
@@ -47,7 +47,10 @@ class Fitting:
 def _of_criterion(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, Value]:
-    return parameters_of(context.params["criterion"], values)
+    criterion = context.params["criterion"]
+    if isinstance(criterion, Foreign):
+        return plain_parameters_of(values)
+    return parameters_of(criterion, values)
 
 
 def _of_restriction(

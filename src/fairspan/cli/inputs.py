@@ -22,6 +22,7 @@ from fairspan.formatting.numbers import count, in_ascii, percent
 from fairspan.moments.folds import fold_moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
+from fairspan.registry import Foreign
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.protocol import Rows, RowSource
@@ -95,7 +96,7 @@ class Table:
         return replace(self, source=self.source.selected(names))
 
 
-def open_input(path: Path | str, reading: Reading, clusters: str | None = None) -> Table:
+def open_input(path: Path | Foreign, reading: Reading, clusters: str | None = None) -> Table:
     """Open rows, and the column of their clusters if they have one; or saved moments."""
     if isinstance(path, Path) and path.is_file() and is_archive(path):
         moments = GroupMoments.load(path)
@@ -103,6 +104,8 @@ def open_input(path: Path | str, reading: Reading, clusters: str | None = None) 
         if clusters is not None:
             raise click.UsageError(f"{path} holds moments, which have no rows: no --clusters.")
         return Table(None, moments)
+    if isinstance(path, Foreign) and clusters is not None:
+        raise click.UsageError(f"{path} makes rows without clusters: no --clusters.")
     return Table(
         reading.opened(path, clusters),
         limit=reading.limit,
@@ -145,7 +148,11 @@ def tell_dimension(
 
 
 def saved_models(
-    paths: Sequence[Path], n_components: int | float | None, center: str | None, standardize: bool
+    paths: Sequence[Path],
+    n_components: int | float | None,
+    center: str | None,
+    standardize: bool,
+    parts: Sequence[Foreign] = (),
 ) -> list[Audited]:
     """Models from files, named by them.
 
@@ -154,7 +161,7 @@ def saved_models(
     Incompatible
         A setting that was requested is not that of a model.
     """
-    models = loaded(paths)
+    models = loaded(paths, parts)
     for name, model in models.items():
         for option, asked, own in (
             ("-d", n_components, model.n_components),
@@ -172,11 +179,12 @@ def saved_models(
     return models_of(models)
 
 
-def loaded(paths: Sequence[Path]) -> dict[str, FairSubspace]:
+def loaded(paths: Sequence[Path], parts: Sequence[Foreign] = ()) -> dict[str, FairSubspace]:
     """Saved models by the names of their files, or by their paths where these are the same."""
     short = {path.name: path for path in paths}
     named = short if len(short) == len(paths) else {str(path): path for path in paths}
-    return {name: FairSubspace.load(path) for name, path in named.items()}
+    made = [each.factory() for each in parts]
+    return {name: FairSubspace.load(path, parts=made) for name, path in named.items()}
 
 
 def audited_table(table: Table, audited: Sequence[Audited], options: Expectations = USUAL) -> Audit:
@@ -188,8 +196,10 @@ def audited_table(table: Table, audited: Sequence[Audited], options: Expectation
     return audit_rows(audited, table.rows("auditing"), table.moments, options=options)
 
 
-def verified_model(model: Path, data: Path | str, reading: Reading) -> Verification:
+def verified_model(
+    model: Path, data: Path | Foreign, reading: Reading, parts: Sequence[Foreign] = ()
+) -> Verification:
     """The claims of a saved model's certificate, computed again."""
-    subspace = FairSubspace.load(model)
+    (subspace,) = loaded([model], parts).values()
     table = open_input(data, reading).selected(subspace.feature_names)
     return verify(subspace, table.moments)

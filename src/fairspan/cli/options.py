@@ -11,12 +11,21 @@ import click
 from fairspan.cli import table_options
 from fairspan.cli.help_pages import fitted_option, judged_option, output_option
 from fairspan.cli.reading import Reading
-from fairspan.cli.value_types import DATA_PATH, FoldsOrNone, NumberOrShare, Size
+from fairspan.cli.value_types import DATA_PATH, FoldsOrNone, NumberOrShare, OfOthers, Size
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DATA = click.argument("data", type=DATA_PATH)
 MAYBE_DATA = click.argument("data", type=DATA_PATH, required=False)
+PARTS = judged_option(
+    "--part",
+    "parts",
+    multiple=True,
+    type=OfOthers(),
+    metavar="MODULE:OBJECT",
+    help="A criterion or restriction of another package that a saved model was fitted with "
+    "(repeatable).",
+)
 JSON = output_option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
 
 

@@ -4,13 +4,10 @@ A group is named by what tables print of it. Which groups there are is known onl
 been read, so a name stays text until then; usage errors come at once.
 """
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
 import click
-
-from fairspan.registry import registered
 
 # A number, yes or no, the name of a group, or a number for each of some groups by their names.
 Value = float | bool | str | dict[str, float]
@@ -102,9 +99,6 @@ def _number(key: str, text: str) -> float:
 
 
 def _allowed(criterion: str) -> tuple[str, ...]:
-    factory = registered("criterion").get(criterion)
-    if factory is not None:  # of another package: all of its parameters are numbers here
-        return tuple(inspect.signature(factory).parameters)
     return NUMBERS.get(criterion, ()) + GROUPS.get(criterion, ()) + FLAGS.get(criterion, ())
 
 
@@ -116,7 +110,7 @@ def _unknown(criterion: str, key: str) -> str:
 
 
 def plain_parameters_of(arguments: Sequence[str]) -> dict[str, Any]:
-    """What KEY=VALUE arguments say of a restriction or solver: numbers, yes and no, words, classes.
+    """What KEY=VALUE arguments say of any other part: numbers, yes and no, words, classes.
 
     Raises
     ------

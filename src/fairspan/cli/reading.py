@@ -9,14 +9,17 @@ import click
 
 from fairspan.cli.table_options import csv_format
 from fairspan.cli.text_columns import prepared
+from fairspan.errors import InvalidType
+from fairspan.registry import Foreign
 
 if TYPE_CHECKING:
     from fairspan.rows.engines import Engine
     from fairspan.rows.files.file_rows import FileRows
     from fairspan.rows.group_limit import GroupLimit
-    from fairspan.rows.protocol import Rows, RowSource
+    from fairspan.rows.protocol import RowSource
 
-_OF_FILES = ("numeric_only", "one_hot", "delimiter", "decimal", "encoding", "comment")
+# What also concerns rows of another package.
+_OF_ANY_ROWS = {"features", "exclude", "max_groups", "max_memory", "unseen"}
 _CHOICE_OF_FEATURES = ("features", "exclude", "numeric_only", "one_hot")
 _CHOICE_OF_COLUMNS = {"groups", "features", "exclude"}
 
@@ -108,29 +111,22 @@ class Reading:
                 f"leave out {', '.join(options)}."
             )
 
-    def opened(self, path: Path | str, clusters: str | None = None) -> "RowSource":
-        """The rows of a file or folder, or of what a source of another package takes.
+    def opened(self, path: Path | Foreign, clusters: str | None = None) -> "RowSource":
+        """The rows of a file or folder, or of another package.
 
         The last columns of their labels are the class in y and the cluster, where these were
         requested.
         """
         from dataclasses import replace
 
-        from fairspan.rows.files.file_rows import FileRows, Files
-        from fairspan.rows.registry import opener_of, rows_of
+        from fairspan.rows.files.file_rows import FileRows
 
+        if isinstance(path, Foreign):
+            return self._of_others(path)
         if not self.groups:
             raise click.UsageError("Name the group column with --group COL.")
         beside = [name for name in (self.label, clusters) if name is not None]
         groups = (*self.groups, *beside)
-        if isinstance(path, str) or not isinstance(opener_of(path), Files):
-            if self.engine or self.jobs:
-                raise click.UsageError(f"{path} is no file of rows: no --jobs, no --engine.")
-            asked = [name for name in _OF_FILES if getattr(self, name)]
-            if asked:
-                option = f"--{asked[0].replace('_', '-')}"
-                raise click.UsageError(f"{path} is no file of rows: no {option}.")
-            return self._chosen(rows_of(path, list(groups), self.weight, self.on_missing))
         rows = FileRows.open(
             path if self.engine is None else path.resolve(),  # workers have folders of their own
             groups,
@@ -145,18 +141,22 @@ class Reading:
         chosen = replace(rows.chosen, encoding=encoding)
         return replace(rows, engine=self._engine(rows), chosen=chosen)
 
-    def _chosen(self, rows: "Rows") -> "RowSource":
-        """Rows of another package's source, with the features that were requested."""
+    def _of_others(self, source: Foreign) -> "RowSource":
+        """Rows of another package, which bring their groups, with the features requested."""
         from fairspan.rows.columns import ChosenColumns
-        from fairspan.rows.protocol import RowSource
 
-        if not isinstance(rows, RowSource):
-            raise click.UsageError(f"A {type(rows).__name__} cannot be read here in blocks.")
-        if self.features or self.exclude:
-            names = rows.feature_names or ()
-            chosen = ChosenColumns.of(names, {}, features=self.features, exclude=self.exclude)
-            return rows.selected(chosen.features)
-        return rows
+        rows = foreign_rows(source)
+        asked = {each.name for each in fields(self) if getattr(self, each.name) != each.default}
+        if refused := sorted(asked - _OF_ANY_ROWS):
+            option = "--group" if "groups" in refused else f"--{refused[0].replace('_', '-')}"
+            raise click.UsageError(
+                f"{source} makes rows that bring their groups and are no file: no {option}."
+            )
+        if not (self.features or self.exclude):
+            return rows
+        names = rows.feature_names or ()
+        chosen = ChosenColumns.of(names, {}, features=self.features, exclude=self.exclude)
+        return rows.selected(chosen.features)
 
     def _engine(self, rows: "FileRows") -> "Engine":
         if self.engine == "dask":
@@ -190,3 +190,23 @@ class Reading:
             said = f"{used} {verb} the rows, as {where} {limit}."
             click.echo(f"fairspan: --jobs {asked}: {in_ascii(said)}", err=True)
         return useful
+
+
+def foreign_rows(source: Foreign) -> "RowSource":
+    """The rows that an object of another package is, or that a class or function there makes.
+
+    Raises
+    ------
+    InvalidType
+        It is not, or does not make, rows that can be read in blocks.
+    """
+    from fairspan.rows.protocol import RowSource
+
+    rows = source.factory()
+    if not isinstance(rows, RowSource):
+        raise InvalidType(
+            f"{source} makes an object of type {type(rows).__name__}",
+            "Allowed: rows that are read in blocks, as fairspan.extending.RowSource describes them",
+            "Name such an object, or a function without arguments that returns one",
+        )
+    return rows

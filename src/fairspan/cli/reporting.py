@@ -17,6 +17,7 @@ from fairspan.cli.terminal import paint_on
 from fairspan.errors import InvalidInput
 from fairspan.formatting.terminal_text import width_of, wrapped
 from fairspan.problem.posing import criterion_of
+from fairspan.registry import Foreign
 from fairspan.report.facts.answers import PCA, ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.given import read_models
@@ -31,14 +32,15 @@ _OF_NO_ROWS = ("jobs", "engine", "scheduler", "max_memory", "unseen")
 
 
 def report_of_file(
-    path: Path | str,
+    path: Path | Foreign,
     page: Path | None,
     reading: Reading,
-    criterion: str,
+    criterion: str | Foreign,
     parameters: Mapping[str, Value],
     settings: Mapping[str, Any],
     typed: Iterable[str],
     models: Sequence[Path] = (),
+    parts: Sequence[Foreign] = (),
     test: Path | None = None,
     title: str | None = None,
 ) -> dict[str, Any]:
@@ -46,11 +48,11 @@ def report_of_file(
 
     Parameters
     ----------
-    path : Path, or text that names rows of another source
-        The text that was typed.
+    path : Path or Foreign
+        What was typed.
     page : Path or None
     reading : Reading
-    criterion : str
+    criterion : str or Foreign
     parameters : mapping
         Of the criterion; texts name groups.
     settings : mapping
@@ -59,6 +61,8 @@ def report_of_file(
         The words of the command.
     models : sequence of Path
         Saved models, which have a section of the page.
+    parts : sequence of Foreign
+        Criteria and restrictions of other packages that these were fitted with.
     test : Path or None
         Held-out rows that judge them.
     title : str or None
@@ -70,7 +74,7 @@ def report_of_file(
     """
     if page is not None:
         check_can_write(page)
-    given = loaded(models)
+    given = loaded(models, parts)
     names = next((each.feature_names for each in given.values()), None)
     reading.refuse_beside(names)
     table = open_input(path, reading).selected(names)
@@ -81,7 +85,7 @@ def report_of_file(
     chosen = criterion_of(criterion, **with_labels(parameters, moments.labels))
     asked = ReportSettings.of(chosen, **settings)
     if table.source is None:
-        fingerprint: str | None = of_files(Path(path), ())
+        fingerprint: str | None = of_files(Path(str(path)), ())
         line, rows = f"moments = GroupMoments.load({without_folders(str(path))!r})", None
     else:
         fingerprint, rows = fingerprint_of(table.source), table.rows("auditing")
@@ -90,7 +94,7 @@ def report_of_file(
             ["fairspan", "moments", without_folders(str(path)), *_options_of(reading)]
         )
         line = f'# {making} -o moments.npz\nmoments = GroupMoments.load("moments.npz")'
-    command, name = shell_text(["fairspan", *map(without_folders, typed)]), Path(path).name
+    command, name = shell_text(["fairspan", *map(without_folders, typed)]), Path(str(path)).name
     origin = Origin(name, title or title_of(name), fingerprint, command, line)
     audited = read_models(given, moments) if given else []
     if audited and asked.n_components is None:

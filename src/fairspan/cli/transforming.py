@@ -11,16 +11,16 @@ from typing import Any, Literal
 import click
 
 from fairspan.cli.progress import telling
+from fairspan.cli.reading import foreign_rows
 from fairspan.cli.table_options import csv_format
 from fairspan.cli.text_columns import check_numeric
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.formatting.numbers import count
+from fairspan.registry import Foreign
 from fairspan.rows.checks import check_columns
 from fairspan.rows.encoding import Encoding
-from fairspan.rows.files.file_rows import FileRows, Files
-from fairspan.rows.labels import Everyone
+from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.protocol import OnMissing, RowSource
-from fairspan.rows.registry import opener_of, rows_of
 from fairspan.storage import replacing, writing
 from fairspan.subspace import FairSubspace
 
@@ -86,7 +86,7 @@ class Written:
         return words
 
 
-def transform_file(model: Path, data: Path | str, out: Path, options: Transforming) -> Written:
+def transform_file(model: Path, data: Path | Foreign, out: Path, options: Transforming) -> Written:
     """Write the coordinates of every row, beside the columns that are kept.
 
     The output appears only when it is complete.
@@ -117,15 +117,14 @@ def transform_file(model: Path, data: Path | str, out: Path, options: Transformi
     return Written(n_rows, n_dropped, len(names), schema.names)
 
 
-def _opened(data: Path | str, subspace: FairSubspace, options: Transforming) -> RowSource:
-    """Rows without groups, of a file or of what a source of another package takes."""
+def _opened(data: Path | Foreign, subspace: FairSubspace, options: Transforming) -> RowSource:
+    """Rows of a file, or of another package."""
     names = subspace.feature_names
-    if isinstance(data, Path) and isinstance(opener_of(data), Files):
+    if isinstance(data, Path):
         return _opened_file(data, subspace, options)
     if options != Transforming():
         raise click.UsageError(f"{data} is no file of rows: give no option but -o.")
-    rows = rows_of(data, Everyone(""))
-    assert isinstance(rows, RowSource)
+    rows = foreign_rows(data)
     return rows if names is None else rows.selected(names)
 
 

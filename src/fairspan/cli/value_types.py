@@ -8,23 +8,24 @@ import click
 from click.shell_completion import CompletionItem
 
 from fairspan.errors import nearest
-from fairspan.registry import factory_of, names_of, registered
+from fairspan.registry import Foreign, names_of
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 OUT = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 
 
 class _Data(click.Path):
-    """A path that exists, or a text that a data source of another package takes."""
+    """A path that exists, or rows of another package, as package.module:Object."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The path, or the text."""
+        """The path, or what makes the rows."""
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
-            if any(factory().takes(value) for factory in registered("source").values()):
-                return value
-            raise
+            found = Foreign.named("DATA", str(value))
+            if found is None:
+                raise
+            return found
 
 
 DATA_PATH = _Data(exists=True, path_type=Path)
@@ -91,18 +92,34 @@ class FoldsOrNone(click.ParamType):  # type: ignore[type-arg]
         return int(text)
 
 
+class OfOthers(click.ParamType):  # type: ignore[type-arg]
+    """A criterion or restriction of another package: package.module:Object."""
+
+    name = "part"
+
+    def convert(self, value: Any, parameter: Any, context: Any) -> Foreign:
+        """What makes the part."""
+        found = Foreign.named(self.name, str(value))
+        if found is None:
+            self.fail(f"{value!r} is not of the form package.module:Object.")
+        return found
+
+
 class Named(click.ParamType):  # type: ignore[type-arg]
-    """The name of a criterion or another part, built in or of another package."""
+    """The name of a criterion or another part, or one of another package: package.module:Object."""
 
     def __init__(self, kind: str) -> None:
         self.name = kind
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The same name, if it is known."""
-        # Built-in ones first: looking for other packages takes time.
-        if value in names_of(self.name) or factory_of(self.name, value) is not None:
-            return value
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | Foreign:
+        """The same name if it is known, or what makes the part of another package."""
         names = names_of(self.name)
+        if value in names:
+            return str(value)
+        if (found := Foreign.named(self.name, str(value))) is not None:
+            return found
         close = nearest(value, names)
         meant = f" Did you mean {close!r}?" if close else ""
         raise click.BadParameter(f"{value!r} is not one of {', '.join(map(repr, names))}.{meant}")
@@ -110,7 +127,6 @@ class Named(click.ParamType):  # type: ignore[type-arg]
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """The names that begin like this, those of other packages among them."""
-        registered(self.name)
+        """The names that begin like this."""
         names = names_of(self.name)
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]

@@ -20,6 +20,7 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.group_statistics import joined
 from fairspan.moments.of_rows import accumulate
 from fairspan.progress.stages import Stage
+from fairspan.registry import Foreign
 from fairspan.rows.engines import located
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.group_limit import GroupLimit
@@ -36,7 +37,7 @@ _LONGEST_NAME = 30
 
 
 def make_moments(
-    data: Path | str, out: Path, reading: Reading, min_group_size: int
+    data: Path | Foreign, out: Path, reading: Reading, min_group_size: int
 ) -> tuple[GroupMoments, int]:
     """Write the moments of the rows; return them, and the number of groups left out.
 

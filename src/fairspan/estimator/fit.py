@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from fairspan.problem.units import (
     largest_column,
 )
 from fairspan.provenance import Claim, NestedStep, Provenance
+from fairspan.registry import names_of
 from fairspan.solvers.choose import Solved
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
@@ -137,6 +139,7 @@ def fit_of(
         settings=stored_settings(settings.criterion, hide),
         reason=solution.reason,
         steps=tuple(steps),
+        parts=_of_others(settings),
     )
     subspace = FairSubspace(
         encoder,
@@ -149,6 +152,14 @@ def fit_of(
         decoder,
     )
     return Fit(problem, solution, subspace, errors, losses, np.array(variances), coordinates)
+
+
+def _of_others(settings: Settings) -> tuple[Any, ...]:
+    """Criterion and restriction of other packages."""
+    parts = ("criterion", settings.criterion), ("restriction", settings.restriction)
+    return tuple(
+        part for kind, part in parts if part is not None and part.name not in names_of(kind)
+    )
 
 
 def _errors_and_losses(solved: Solved) -> tuple[FloatArray, FloatArray]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from fairspan.errors import InvalidParameter
 
 
-def refuse_overwriting(out: Path, *inputs: Path | str) -> None:
+def refuse_overwriting(out: Path, *inputs: object) -> None:
     """Raise InvalidParameter if the output would replace an input, or has no place to go to."""
     if str(out) == "-":
         return

@@ -22,7 +22,7 @@ from fairspan.formatting.plain_values import plain
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate, holds_matrices, not_moments
 from fairspan.progress.stages import Stage
-from fairspan.registry import object_of
+from fairspan.registry import Foreign, object_of
 from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.given import like_the_first, read_models
@@ -202,10 +202,10 @@ def with_displays(
     shown = []
     fair = None
     for each in settings.displays:
-        if isinstance(each, str) and fair is None:
+        if isinstance(each, str | Foreign) and fair is None:
             fair = _main_answer(facts, moments, settings)
-        name = each if isinstance(each, str) else type(each).__name__
         display = object_of("display", each, Display, None, fair)
+        name = each if isinstance(each, str) else type(display).__name__
         shown.append((name, display))
         facts["displays"].append({"name": name, "data": plain(display.frame().to_dict("list"))})
     return shown

@@ -1,17 +1,15 @@
-"""Which kind of data an object is of, and its rows: kinds of this package, or of another one."""
+"""Which kind of data an object is of, and its rows."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.registry import each_of
+from fairspan.registry import names_of, object_of
 from fairspan.rows.arrays import Arrays
 from fairspan.rows.checks import check_on_missing, check_width
-from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.files.file_rows import Files
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import (
@@ -22,21 +20,21 @@ from fairspan.rows.protocol import (
     RowOpener,
     Rows,
     RowSource,
-    WrappedRows,
 )
 from fairspan.typing import FloatArray
 
 
 def opener_of(X: Any) -> RowOpener:
-    """The first kind of data that takes an object: built-in kinds, then those of other packages.
+    """The first kind of data that takes an object.
 
     Data that no source takes are passed to the files or to numpy, whose errors say what is wrong.
     """
     if type(X) is np.ndarray:  # known at once
         return Arrays()
-    for opener in each_of("source", RowOpener):
+    for name in names_of("source"):
+        opener: RowOpener = object_of("source", name, RowOpener)
         if opener.takes(X):
-            return opener  # type: ignore[no-any-return]
+            return opener
     return Files() if isinstance(X, str | PathLike) else Arrays()
 
 
@@ -85,22 +83,20 @@ def rows_of(
     opener = opener_of(X)
     if sensitive_features is None:
         # What is wrong with the table itself is said first.
-        _rows_of_everyone(opener, X, Everyone(""), sample_weight, on_missing)
+        opener.open_rows(X, Everyone(""), sample_weight, on_missing)
         raise InvalidInput(
             "sensitive_features is missing",
             "Allowed: one group label for each row, or the name of a column of X",
             "Pass sensitive_features=...; for ordinary PCA without groups say "
             'FairPCA(missing_groups="ignore")',
         )
-    if isinstance(sensitive_features, Everyone):
-        return _rows_of_everyone(opener, X, sensitive_features, sample_weight, on_missing)
     return opener.open_rows(X, sensitive_features, sample_weight, on_missing)
 
 
 def transformed_there(X: Any, projection: Projection) -> Any | None:
     """Rows reduced where they lie, as the same kind of object; None if they lie here.
 
-    Rows of another package's kind, and rows that were opened, become an array.
+    Rows that were opened become an array.
 
     Raises
     ------
@@ -164,25 +160,3 @@ def blocks_for(rows: Rows, projection: Projection) -> Iterator[RowBlock]:
 def _transformed_in_blocks(rows: Rows, projection: Projection) -> FloatArray:
     parts = [projection.transform(block.values) for block in blocks_for(rows, projection)]
     return np.concatenate([np.empty((0, len(projection.encoder))), *parts])
-
-
-def _rows_of_everyone(
-    opener: RowOpener, X: Any, everyone: Everyone, sample_weight: Any, on_missing: OnMissing
-) -> Rows:
-    """Rows without groups, all of one label."""
-    if type(opener).__module__.startswith("fairspan."):
-        return opener.open_rows(X, everyone, sample_weight, on_missing)
-    rows = opener.open_rows(X, None, sample_weight, on_missing)
-    return _OneGroup(rows, everyone.label) if isinstance(rows, RowSource) else rows
-
-
-@dataclass(frozen=True, eq=False)
-class _OneGroup(WrappedRows):
-    """Rows that carry no labels, all of one group."""
-
-    label: str
-
-    def blocks(self) -> Iterator[RowBlock]:
-        for block in self.rows.blocks():
-            codes = np.zeros(len(block.values), dtype=np.intp)
-            yield replace(block, labels=CodedLabels([self.label], codes))

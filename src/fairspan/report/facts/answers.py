@@ -90,8 +90,8 @@ class ReportSettings:
         main = criterion_of(criterion)
         wanted = _several("displays", displays or ())
         for each in wanted:
-            if isinstance(each, str):
-                registry.known_factory("display", each)
+            if isinstance(each, str | registry.Foreign):
+                registry.factory_of("display", each)
             else:
                 registry.object_of("display", each, Display)
         check_center(center)

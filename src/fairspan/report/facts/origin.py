@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.problem.posing import criterion_of
+from fairspan.registry import names_of
 from fairspan.version import __version__
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn")
@@ -134,8 +135,9 @@ def _spelled(value: Any) -> str:
     """A setting as Python: a criterion by its name where its own settings are the default ones."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_spelled, value))}]"
-    if hasattr(value, "pieces") and value == criterion_of(value.name):
-        return repr(value.name)
+    if hasattr(value, "pieces"):  # a criterion
+        is_usual = value.name in names_of("criterion") and value == criterion_of(value.name)
+        return repr(value.name if is_usual else value)
     return type(value).__name__ if hasattr(value, "plot") else repr(value)
 
 

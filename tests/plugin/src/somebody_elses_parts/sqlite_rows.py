@@ -1,30 +1,22 @@
 """A source of rows: a table of an SQLite database, read in blocks."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from fairspan.extending import CodedLabels, RowBlock, block_rows, row_block
 
-SCHEME = "sqlite:///"
-
 
 @dataclass(frozen=True)
 class SqliteTable:
-    """A table in a database file: what a user passes as X."""
+    """A table in a database file."""
 
     path: str
     table: str
-
-    @classmethod
-    def named(cls, text: str) -> "SqliteTable":
-        """Of a text such as sqlite:///hospital.db#patients."""
-        path, _, table = text.removeprefix(SCHEME).partition("#")
-        return cls(path, table)
 
     def query(self, columns: str) -> Iterator[list[tuple[Any, ...]]]:
         """Some columns of all rows, in lists of as many rows as make a block."""
@@ -43,12 +35,17 @@ class SqliteTable:
 
 @dataclass(frozen=True)
 class SqliteRows:
-    """Its rows, with one column that tells the groups, or none."""
+    """Its rows, with one column that tells the groups: what a user passes as X."""
 
     source: SqliteTable
     feature_names: tuple[str, ...]
-    group: str | None
+    group: str
     on_missing: Literal["error", "drop"] = "error"
+
+    @classmethod
+    def of(cls, table: SqliteTable, group: str) -> "SqliteRows":
+        """All columns but the group are features."""
+        return cls(table, tuple(name for name in table.columns if name != group), group)
 
     @property
     def n_features(self) -> int:
@@ -67,35 +64,9 @@ class SqliteRows:
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning; an empty cell is missing, and found by row_block."""
         p, first = self.n_features, 0
-        read = self.feature_names if self.group is None else (*self.feature_names, self.group)
+        read = (*self.feature_names, self.group)
         for batch in self.source.query(", ".join(f'"{name}"' for name in read)):
             values = np.array([row[:p] for row in batch], dtype=np.float64)
-            labels = None if self.group is None else CodedLabels.of([row[p] for row in batch])
+            labels = CodedLabels.of([row[p] for row in batch])
             yield row_block(first, values, labels, None, self.feature_names, self.on_missing)
             first += len(batch)
-
-
-@dataclass(frozen=True)
-class SqliteTables:
-    """What tells which data are such a table, and opens its rows."""
-
-    name: ClassVar[str] = "sqlite"
-
-    def takes(self, X: Any) -> bool:
-        """A table, or a text that names one."""
-        return isinstance(X, SqliteTable) or (isinstance(X, str) and X.startswith(SCHEME))
-
-    def open_rows(
-        self,
-        X: SqliteTable | str,
-        sensitive_features: str | Sequence[str] | None,
-        sample_weight: None,
-        on_missing: Literal["error", "drop"],
-    ) -> SqliteRows:
-        """Its rows; weights, and several group columns, are left out here."""
-        table = X if isinstance(X, SqliteTable) else SqliteTable.named(X)
-        group = sensitive_features
-        if group is not None and not isinstance(group, str):
-            (group,) = group
-        features = tuple(name for name in table.columns if name != group)
-        return SqliteRows(table, features, group, on_missing)
