@@ -50,7 +50,7 @@ SETTINGS = {
     "d = NaN": ({"n_components": np.nan}, InvalidParameter, "a share above 0 and below 1"),
     "no restriction's name": ({"restriction": "parity"}, InvalidParameter, "'mean_parity'"),
     "allow_extra = 1": ({"allow_extra": 1}, InvalidParameter, "Allowed: True and False"),
-    "missing groups": ({"missing_groups": "drop"}, InvalidParameter, "'error' and 'ignore'"),
+    "missing groups": ({"missing_groups": "drop"}, InvalidParameter, "'error', 'ignore'"),
 }
 
 

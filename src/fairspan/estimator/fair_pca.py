@@ -1,6 +1,7 @@
 """FairPCA: fair principal component analysis as a scikit-learn estimator."""
 
-from collections.abc import Iterator
+import numbers
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -8,15 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
-from fairspan.errors import InvalidInput, warn
+from fairspan.errors import FairspanError, InvalidInput, InvalidParameter, warn
 from fairspan.estimator.covariances import ModelsCovariances, check_orthogonal
 from fairspan.estimator.fit import Fit
 from fairspan.estimator.fitting import check_dimension, fit_subspace
 from fairspan.estimator.projecting import ProjectsRows, set_features, take_features
-from fairspan.estimator.settings import changed_settings, check_settings, nested_settings
+from fairspan.moments.center import check_center
 from fairspan.moments.of_rows import Moments, accumulate, is_moments, moments_of, not_moments
 from fairspan.problem.criteria import declares
-from fairspan.problem.posing import restriction_of
+from fairspan.problem.parameters import check_choice, check_flag, field_values
+from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.problem.problem import signed_disparity
 from fairspan.rows.beside import rows_beside
 from fairspan.rows.columns import ChosenColumns
@@ -25,12 +27,19 @@ from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import is_opened
+from fairspan.solvers.choose import solver_of
 from fairspan.subspace import FairSubspace
 
 # Of the largest variance: less is none.
 _ROUNDING = 1e-14
 # The one label when groups are missing on purpose.
 _EVERYONE = "all"
+# Parameters that are objects with fields, which are parameters too, such as criterion__penalty.
+_PARTS: dict[str, Callable[[Any], Any]] = {
+    "criterion": criterion_of,
+    "restriction": restriction_of,
+    "solver": solver_of,
+}
 
 
 class FairPCA(
@@ -261,7 +270,10 @@ class FairPCA(
         dict of str to value
         """
         parameters: dict[str, Any] = super().get_params(deep=deep)
-        return parameters | nested_settings(parameters) if deep else parameters
+        for owner in _PARTS if deep else ():
+            fields = field_values(_part(owner, parameters[owner]))
+            parameters |= {f"{owner}__{name}": value for name, value in fields.items()}
+        return parameters
 
     def set_params(self, **params: Any) -> "FairPCA":
         """Set parameters; `criterion__penalty` replaces the criterion by one with that penalty.
@@ -277,7 +289,23 @@ class FairPCA(
             is changed then.
         """
         known = super().get_params(deep=False)
-        super().set_params(**changed_settings(known, params, of=self))
+        changed: dict[str, Any] = {}
+        fields: dict[str, dict[str, Any]] = {}
+        for name, value in params.items():
+            owner, is_nested, field = name.partition("__")
+            if owner not in known:
+                raise InvalidParameter(
+                    f"Invalid parameter {owner!r} for estimator {self}",
+                    f"Valid parameters are: {sorted(known)!r}",
+                    "Use one of these",
+                )
+            if is_nested:
+                fields.setdefault(owner, {})[field] = value
+            else:
+                changed[owner] = value
+        for owner, values in fields.items():
+            changed[owner] = _with_fields(owner, changed.get(owner, known[owner]), values)
+        super().set_params(**changed)
         return self
 
     def fit(
@@ -370,7 +398,7 @@ class FairPCA(
         """
         if not is_moments(moments):
             raise not_moments(moments)
-        check_settings(self)
+        _check_parameters(self)
         if self.max_groups is not None:  # the usual limit is one of rows
             n_rows = int(moments.counts.sum())
             GroupLimit(self.max_groups).check(moments.n_groups, n_rows, moments.n_features)
@@ -393,7 +421,7 @@ class FairPCA(
         self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, *, reset: bool
     ) -> tuple[Rows, tuple[str, ...]]:
         """The rows, opened; also the group columns that were taken out of X."""
-        check_settings(self)
+        _check_parameters(self)
         if not _has_groups(X, sensitive_features) and self.missing_groups == "ignore":
             sensitive_features = Everyone(_EVERYONE)
         rows = rows_beside(X, sensitive_features, {"y": y}, sample_weight)
@@ -489,6 +517,53 @@ class FairPCA(
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
+
+
+def _part(owner: str, value: Any) -> Any:
+    """The object of a parameter, made from its name if need be; else the value."""
+    try:
+        return _PARTS[owner](value) if owner in _PARTS else value
+    except FairspanError:  # parameters are only checked when fitting
+        return value
+
+
+def _with_fields(owner: str, value: Any, changes: dict[str, Any]) -> Any:
+    """A new object in place of a frozen one, with some of its fields changed."""
+    part = _part(owner, value)
+    known = list(field_values(part))
+    if unknown := [name for name in changes if name not in known]:
+        raise InvalidParameter(
+            f"Invalid parameter {unknown[0]!r} for {owner} {part!r}",
+            f"Valid parameters are: {known!r}",
+            f"Set {owner} to an object that has this parameter first",
+        )
+    return replace(part, **changes)
+
+
+def _check_parameters(fair: FairPCA) -> None:
+    """Make sure that every parameter is in range, before anything is read.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+    """
+    check_choice("missing_groups", fair.missing_groups, ("error", "ignore"))
+    if (
+        isinstance(fair.tol, bool | np.bool_)
+        or not isinstance(fair.tol, numbers.Real)
+        or not (0 <= fair.tol < 1)
+    ):
+        raise InvalidParameter(
+            f"tol is {fair.tol!r}",
+            "Allowed: a number from 0 to below 1, a share of the objective",
+            "Use the default, 1e-9",
+        )
+    for name in ("scale", "allow_extra", "nested", "whiten"):
+        check_flag(name, getattr(fair, name))
+    for name, part_of in _PARTS.items():
+        part_of(getattr(fair, name))
+    check_center(fair.center)
+    GroupLimit(fair.max_groups)
 
 
 def _has_groups(X: Any, sensitive_features: Any) -> bool:

@@ -1,13 +1,9 @@
-"""Parameters of criteria, restrictions and solvers: checked, nested, and as people read them.
-
-scikit-learn reaches into nested estimators through ``name__field``. Criteria, restrictions and
-solvers are frozen dataclasses, so a changed field makes a new object.
-"""
+"""Parameters of criteria, restrictions and solvers: checked, and as people read them."""
 
 import math
 import numbers
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +13,6 @@ from fairspan.rows.groups import Label, printable, spelled
 
 if TYPE_CHECKING:
     from fairspan.problem.problem import Problem
-
-_BETWEEN = "__"
 
 
 def check_number(name: str, value: object, least: float, most: float = math.inf) -> None:
@@ -105,58 +99,6 @@ def changed_fields(settings: Any) -> dict[str, Any]:
     defaults = {field.name: field.default for field in fields(settings)}
     values = field_values(settings)
     return {name: value for name, value in values.items() if value != defaults[name]}
-
-
-def nested_fields(owner: str, settings: object) -> dict[str, Any]:
-    """The fields of a settings object under their nested names; none of anything else.
-
-    Examples
-    --------
-    >>> from fairspan.problem.criteria import ErrorGap
-    >>> nested_fields("criterion", ErrorGap(2.0))
-    {'criterion__penalty': 2.0}
-    """
-    return {f"{owner}{_BETWEEN}{name}": value for name, value in field_values(settings).items()}
-
-
-def split_nested(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Plain parameters, and nested ones by their owner.
-
-    Examples
-    --------
-    >>> split_nested({"tol": 0.1, "criterion__penalty": 2.0})
-    ({'tol': 0.1}, {'criterion': {'penalty': 2.0}})
-    """
-    plain: dict[str, Any] = {}
-    nested: dict[str, dict[str, Any]] = {}
-    for name, value in parameters.items():
-        owner, between, field = name.partition(_BETWEEN)
-        if between:
-            nested.setdefault(owner, {})[field] = value
-        else:
-            plain[name] = value
-    return plain, nested
-
-
-def with_fields(owner: str, settings: Any, changes: Mapping[str, Any]) -> Any:
-    """A new settings object with some fields changed.
-
-    Raises
-    ------
-    InvalidParameter
-        A field that it does not have, or a value out of range (then also InvalidType).
-    """
-    known = list(field_values(settings))
-    for name in changes:
-        if name not in known:
-            raise InvalidParameter(
-                f"Invalid parameter {name!r} for {owner} {settings!r}",
-                f"Valid parameters are: {known!r}",
-                f"Use one of these, or set {owner} to another object first"
-                if known
-                else f"Set {owner} to an object that has this parameter first",
-            )
-    return replace(settings, **changes)
 
 
 def used_parameters(problem: "Problem") -> dict[str, Any]:
