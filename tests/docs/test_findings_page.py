@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
 
+import fairspan
 from fairspan import FairPCA, GroupMoments, MultiplicativeWeights, audit
-from fairspan.auditing import data_findings, estimate_findings, findings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### (FS\d+)\n(.*?)(?=^##|\Z)", PAGE, re.S | re.M))
 SOURCE = "".join(
-    Path(module.__file__).read_text(encoding="utf-8")
-    for module in (findings, data_findings, estimate_findings)
+    path.read_text(encoding="utf-8")
+    for path in (Path(fairspan.__file__).parent / "auditing").glob("*.py")
 )
 PARTS = ("Means", "Raised when", "What to do", "Example")
 # Of data that only seem to mean something else.
@@ -152,3 +152,4 @@ def test_the_example_is_what_an_audit_says(code):
     quoted = re.search(r"^```text\n(.*?)^```", SECTIONS[code], re.S | re.M)[1]
     assert " ".join(quoted.split()) == " ".join(str(found).split())
     assert SECTIONS[code].lstrip().lower().startswith(f"**{found.severity}.**")
+    assert found.remedy.endswith(".")

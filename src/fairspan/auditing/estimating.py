@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from fairspan.auditing.block_statistics import block_figures
 from fairspan.auditing.cross_fitting import CrossFitted, cross_fitted, points_of
 from fairspan.auditing.expected_losses import UNSTABLE, Expectations, instabilities
@@ -156,7 +158,13 @@ def figures_by_fold(
         Too few folds for models that are to be fitted again.
     """
     n_folds = folded.assigned.n_folds
-    check_refits(n_folds, fitted_here)
+    if any(fitted_here) and n_folds < FEWEST_FOLDS:
+        raise InvalidParameter(
+            f"folds is {n_folds}, and models were fitted on these rows",
+            f"Allowed: {FEWEST_FOLDS} folds or more, as the models are fitted again without "
+            "each: with fewer, they would be fitted on too few rows",
+            "Use the default, 10, or audit rows that were held out",
+        )
     errors, best_errors = [each.errors for each in judged], [each.best_errors for each in judged]
     cross = cross_fitted(folded.audited, errors, fitted_here, folded.moments, n_folds)
     labels = folded.moments.whole.labels
@@ -191,27 +199,13 @@ def figures_of_errors(
     has_labels: bool,
 ) -> RowFigures:
     """Means and spreads of errors alone, from one pass over the rows."""
-    benchmarks = [
-        Benchmark(points_of(each.subspace, moments), each.subspace.scale) for each in audited
-    ]
-    projections = [
-        Projection(i, each.subspace.projector, figures.errors)
-        for i, (each, figures) in enumerate(zip(audited, judged, strict=True))
-    ]
+    benchmarks, projections = [], []
+    for i, (each, figures) in enumerate(zip(audited, judged, strict=True)):
+        subspace, model = each.subspace, each.by_rows
+        if model is None:
+            benchmarks.append(Benchmark(points_of(subspace, moments), subspace.scale))
+            projections.append(Projection(i, subspace.projector, figures.errors))
+        else:  # it takes rows as they came
+            benchmarks.append(Benchmark(np.zeros((1, moments.n_features)), None))
+            projections.append(Projection(i, model, np.zeros(moments.n_groups)))
     return row_figures(rows, moments.labels, benchmarks, projections, has_labels=has_labels)
-
-
-def check_refits(n_folds: int, fitted_here: Sequence[bool]) -> None:
-    """Make sure that models of these rows are fitted again on most of them.
-
-    Raises
-    ------
-    InvalidParameter
-    """
-    if any(fitted_here) and n_folds < FEWEST_FOLDS:
-        raise InvalidParameter(
-            f"folds is {n_folds}, and models were fitted on these rows",
-            f"Allowed: {FEWEST_FOLDS} folds or more, as the models are fitted again without "
-            "each: with fewer, they would be fitted on too few rows",
-            "Use the default, 10, or audit rows that were held out",
-        )

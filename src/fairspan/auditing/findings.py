@@ -1,12 +1,14 @@
 """Findings: what an audit saw, in words, each with a stable code (docs/findings.md)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
-from fairspan.auditing.estimate_findings import ABOUT_ESTIMATES
+from fairspan.auditing.expected_losses import UNSTABLE, are_heavy
 from fairspan.auditing.finding import Finding
 from fairspan.auditing.results import (
     ROUNDING,
     AuditedRows,
+    GroupAudit,
     ModelAudit,
     counts,
     labels,
@@ -26,15 +28,11 @@ _MATERIAL = 0.01
 
 def find(models: Sequence[ModelAudit], rows: AuditedRows) -> tuple[Finding, ...]:
     """Apply every rule: about the rows first, then about each model, then across models."""
-    found: list[Finding] = []
-    for about_rows in _ABOUT_ROWS:
-        found += about_rows(models, rows)
-    for model in models:
-        for about_model in _ABOUT_MODEL:
-            found += about_model(model, rows)
-    for across in _ACROSS:
-        found += across(models)
-    return tuple(found)
+    return (
+        *chain.from_iterable(rule(models, rows) for rule in _ABOUT_ROWS),
+        *chain.from_iterable(rule(model, rows) for model in models for rule in _ABOUT_MODEL),
+        *chain.from_iterable(rule(models) for rule in _ACROSS),
+    )
 
 
 def _about_groups(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
@@ -139,6 +137,63 @@ def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
         model.name,
         (worse, better),
     )
+
+
+def _unstable(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
+    """FS108: groups whose own best subspace is poorly known."""
+    found = _groups(
+        models, lambda each: each.expected is not None and each.expected.instability > UNSTABLE
+    )
+    if found:
+        shares = [each.expected.instability for each in found if each.expected is not None]
+        beyond = first_of([in_ascii(share(each)) for each in shares])
+        yield Finding(
+            "FS108",
+            "warning",
+            f"{names(found)}: the best subspace of the group has a larger error on rows that were "
+            f"left out than on the rows of its fit, by {beyond} of its error. The loss of the "
+            "group is therefore known only roughly; collect more rows, or use fewer dimensions.",
+            groups=labels(found),
+        )
+
+
+def _heavy_tails(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
+    """FS109: errors that a few rows decide."""
+    found = _groups(models, lambda each: are_heavy(each.kurtosis, each.n))
+    if found:
+        yield Finding(
+            "FS109",
+            "warning",
+            f"{names(found)}: a few rows dominate the error, so intervals may miss the true value "
+            "far more often than their level says. Look at the rows with the largest values; take "
+            "logarithms of columns with long tails, or cap them.",
+            groups=labels(found),
+        )
+
+
+def _missing(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
+    """FS110: models without estimates for new rows."""
+    for model in models:
+        if model.why_no_estimates is not None:
+            yield Finding(
+                "FS110",
+                "warning",
+                f"{model.name}: there are no estimates for new rows, because "
+                f"{model.why_no_estimates}. Audit held-out rows, or use fewer features.",
+                model.name,
+            )
+
+
+def _groups(
+    models: Sequence[ModelAudit], applies: Callable[[GroupAudit], bool]
+) -> list[GroupAudit]:
+    """Groups to which something applies under any model, each once."""
+    found: dict[object, GroupAudit] = {}
+    for model in models:
+        for group in model.groups:
+            if applies(group):
+                found.setdefault(group.group, group)
+    return list(found.values())
 
 
 def _fitted_here(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
@@ -288,6 +343,6 @@ def _dimensions(model: ModelAudit) -> str:
     return in_ascii(count(model.n_components, "dimension"))
 
 
-_ABOUT_ROWS = (_about_groups, _no_intervals, *ABOUT_ESTIMATES, _fitted_here)
+_ABOUT_ROWS = (_about_groups, _no_intervals, _missing, _unstable, _heavy_tails, _fitted_here)
 _ABOUT_MODEL = (_missing_groups, _loses_nothing, _who_pays, _disparity, _open_gap)
 _ACROSS = (_different_centers, _repair, _who_pays_for_repair)

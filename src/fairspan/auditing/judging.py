@@ -1,19 +1,13 @@
 """What models do to each group of some rows, or of moments instead of rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fairspan.auditing.block_statistics import block_figures, errors_without_each
-from fairspan.auditing.by_rows import (
-    NO_PROJECTION,
-    check_projections,
-    figures_by_rows,
-)
 from fairspan.auditing.cross_fitting import CrossFitted, cross_fitted
 from fairspan.auditing.estimating import (
-    FoldedRows,
     figures_by_fold,
     figures_of_errors,
     read_rows,
@@ -38,6 +32,12 @@ from fairspan.problem.problem import signed_disparity
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
 from fairspan.typing import FloatArray
+
+NO_PROJECTION = (
+    "it is no projection, so its errors are those of the rows: how it was fitted is not known, and "
+    "the best subspaces do not bound it"
+)
+_Expected = list[list[ExpectedFigures | None]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,10 @@ def judged_on_rows(
     limit: GroupLimit,
     options: Expectations,
 ) -> Judged:
-    """Judge models on rows, read twice: for moments, and for spreads; and on their moments."""
+    """Judge models on rows, read twice: for moments, and for spreads.
+
+    Models that are no projections are judged by the errors of the rows themselves.
+    """
     linear = [each for each in audited if each.by_rows is None]
     others = [each for each in audited if each.by_rows is not None]
     if others and options.by_cluster:
@@ -80,80 +83,58 @@ def judged_on_rows(
     if not linear:
         options = replace(options, folds=None)
     moments, folded, why = read_rows(linear, rows, moments, limit, options)
-    results, seen = _judged_projections(linear, rows, moments, folded, why, options)
-    if others:
-        results += _judged_by_rows(others, rows, moments, options)
-        places = {each.name: place for place, each in enumerate(audited)}
-        results.sort(key=lambda model: places[model.name])
-    in_features = folded is None or folded.rows.n_features == moments.n_features
-    folds = None if folded is None else folded.moments
-    ordered = seen.ordered if in_features and seen is not None else ()
-    return Judged(results, moments, ordered, folds)
-
-
-def _judged_projections(
-    audited: Sequence[Audited],
-    rows: Rows,
-    moments: Moments,
-    folded: FoldedRows | None,
-    why: str | None,
-    options: Expectations,
-) -> tuple[list[ModelAudit], RowFigures | None]:
-    """Projections, judged by moments, with intervals from one more pass over the rows."""
-    if not audited:
-        return [], None
-    judged = [_judge(each, moments) for each in audited]
-    here = [
-        each.was_fitted_on(moments, figures.errors)
-        for each, figures in zip(audited, judged, strict=True)
-    ]
-    expected, failures = _nothing(audited, moments.n_groups), {each.name: why for each in audited}
-    if folded is None:
-        seen = figures_of_errors(audited, judged, rows, moments, has_labels=options.has_labels)
-    else:
-        repeats = figures_by_fold(folded, judged, here)
-        seen = repeats[0][1]
+    results: list[ModelAudit] = []
+    ordered: tuple[int, ...] = ()
+    if folded is not None:
+        judged = [_judge(each, moments) for each in linear]
+        repeats = figures_by_fold(folded, judged, _fitted_here(linear, judged, moments))
+        cross, seen = repeats[0]
         expected = _expected(repeats, judged, options)
-        failures = dict(repeats[0][0].failures)
-    spreads = seen.standard_errors[:, 0]
-    results = [
-        _model_audit(
-            each,
-            figures,
-            moments,
-            error_estimates(figures.errors, errors, seen.sizes, options.level),
-            disparity_estimate(figures.errors, errors, seen.sizes, options.level),
-            None if each.name in failures else groups,
-            np.nan_to_num(kurtosis[0]),
-            failures.get(each.name),
-        )
-        for each, figures, errors, groups, kurtosis in zip(
-            audited, judged, spreads, expected, seen.kurtosis, strict=True
-        )
-    ]
-    return results, seen
+        results = _on_rows(linear, judged, moments, seen, expected, cross.failures, options)
+        if folded.rows.n_features == moments.n_features:
+            ordered = seen.ordered
+    rest = audited if folded is None else others
+    if rest:
+        judged = [_judge(each, moments) for each in rest]
+        seen = figures_of_errors(rest, judged, rows, moments, has_labels=options.has_labels)
+        whys = {each.name: why if each.by_rows is None else NO_PROJECTION for each in rest}
+        expected = _nothing(rest, moments.n_groups)
+        results += _on_rows(rest, judged, moments, seen, expected, whys, options)
+        if folded is None and linear:
+            ordered = seen.ordered
+    places = {each.name: place for place, each in enumerate(audited)}
+    results.sort(key=lambda model: places[model.name])
+    return Judged(results, moments, ordered, None if folded is None else folded.moments)
 
 
-def _judged_by_rows(
-    audited: Sequence[Audited], rows: Rows, moments: Moments, options: Expectations
+def _on_rows(
+    audited: Sequence[Audited],
+    judged: Sequence[GroupFigures],
+    moments: Moments,
+    seen: RowFigures,
+    expected: _Expected,
+    whys: Mapping[str, str | None],
+    options: Expectations,
 ) -> list[ModelAudit]:
-    """Models that are no projections: the errors of the rows themselves."""
-    judged, seen = figures_by_rows(audited, rows, moments, has_labels=options.has_labels)
-    return [
-        _model_audit(
-            each,
-            figures,
-            moments,
-            error_estimates(figures.errors, errors, seen.sizes, options.level),
-            disparity_estimate(figures.errors, errors, seen.sizes, options.level),
-            None,
-            np.nan_to_num(kurtosis[0]),
-            NO_PROJECTION,
+    """Figures of moments, with the intervals that one more pass over the rows gave."""
+    results = []
+    for i, (each, figures) in enumerate(zip(audited, judged, strict=True)):
+        if each.by_rows is not None:
+            figures = replace(figures, errors=seen.means[i, 0])
+        spreads = (figures.errors, seen.standard_errors[i, 0], seen.sizes, options.level)
+        results.append(
+            _model_audit(
+                each,
+                figures,
+                moments,
+                error_estimates(*spreads),
+                disparity_estimate(*spreads),
+                expected[i],
+                np.nan_to_num(seen.kurtosis[i, 0]),
+                whys.get(each.name),
+            )
         )
-        for each, figures, errors, kurtosis in zip(
-            audited, judged, seen.standard_errors[:, 0], seen.kurtosis, strict=True
-        )
-    ]
+    return results
 
 
 def judged_on_moments(
@@ -162,8 +143,20 @@ def judged_on_moments(
     blocks: Sequence[GroupMoments],
     options: Expectations,
 ) -> list[ModelAudit]:
-    """Judge models on moments alone; two or more blocks give jackknife intervals."""
-    check_projections(audited)
+    """Judge models on moments alone; two or more blocks give jackknife intervals.
+
+    Raises
+    ------
+    Incompatible
+        A model that is no projection, whose errors moments do not tell.
+    """
+    for each in audited:
+        if each.by_rows is not None:
+            raise Incompatible(
+                f"The model {each.name} is no projection, and moments were given",
+                "Allowed beside moments are projections, whose errors moments tell",
+                "Pass rows: X and sensitive_features",
+            )
     judged = [_judge(each, pooled) for each in audited]
     expected = _nothing(audited, pooled.n_groups)
     failures: dict[str, str] = {}
@@ -175,9 +168,10 @@ def judged_on_moments(
         difference = Estimate(signed_disparity(figures.errors))
         if len(blocks) > 1:
             errors, difference = _jackknifed(each, figures, pooled, blocks, options.level)
-        shown, why = None if each.name in failures else groups, failures.get(each.name)
-        unknown = np.zeros(pooled.n_groups)
-        results.append(_model_audit(each, figures, pooled, errors, difference, shown, unknown, why))
+        unknown, why = np.zeros(pooled.n_groups), failures.get(each.name)
+        results.append(
+            _model_audit(each, figures, pooled, errors, difference, groups, unknown, why)
+        )
     return results
 
 
@@ -194,9 +188,6 @@ def expected_in_folds(
     return _from_blocks(audited, judged, blocks, options)[0]
 
 
-_Expected = list[list[ExpectedFigures | None]]
-
-
 def _from_blocks(
     audited: Sequence[Audited],
     judged: Sequence[GroupFigures],
@@ -205,10 +196,7 @@ def _from_blocks(
 ) -> tuple[_Expected, dict[str, str]]:
     """Estimates with blocks in place of folds, and why some models have none."""
     folds = SummedFolds(tuple(blocks))
-    here = [
-        each.was_fitted_on(folds.whole, figures.errors)
-        for each, figures in zip(audited, judged, strict=True)
-    ]
+    here = _fitted_here(audited, judged, folds.whole)
     few = len(blocks) < FEWEST_FOLDS
     again = [fitted and not few for fitted in here]
     errors = [each.errors for each in judged]
@@ -260,6 +248,15 @@ def _jackknifed(
     )
 
 
+def _fitted_here(
+    audited: Sequence[Audited], judged: Sequence[GroupFigures], moments: Moments
+) -> list[bool]:
+    return [
+        each.was_fitted_on(moments, figures.errors)
+        for each, figures in zip(audited, judged, strict=True)
+    ]
+
+
 def _judge(each: Audited, moments: Moments) -> GroupFigures:
     each.check_groups(moments.labels)
     return group_figures(each.subspace, moments)
@@ -271,7 +268,7 @@ def _model_audit(
     moments: Moments,
     errors: Sequence[Estimate],
     difference: Estimate,
-    expected: Sequence[ExpectedFigures | None] | None,
+    expected: Sequence[ExpectedFigures | None],
     kurtosis: FloatArray,
     why: str | None,
 ) -> ModelAudit:
@@ -300,7 +297,7 @@ def _model_audit(
                 best_error=float(figures.best_errors[i]),
                 excess_loss=float(figures.excess_losses[i]),
                 variance_kept=None if np.isnan(captured[i]) else float(captured[i]),
-                expected=None if expected is None else expected[i],
+                expected=expected[i] if why is None else None,
                 kurtosis=float(kurtosis[i]),
             )
             for i, label in enumerate(figures.labels)

@@ -4,7 +4,6 @@ from typing import Any
 
 from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.intervals import Estimate
-from fairspan.auditing.remedies import remedy_of
 from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
 from fairspan.estimator.fit import Fit
 from fairspan.problem.criteria import declares
@@ -36,7 +35,7 @@ def findings_facts(answers: Answers, audit: Audit) -> list[dict[str, Any]]:
             "model": None if each.model is None else names[each.model],
             "groups": [group_name(label) for label in each.groups],
             "columns": [printable(name) for name in each.columns],
-            "remedy": remedy_of(each.code),
+            "remedy": each.remedy,
         }
         for each in audit.findings
     ]
