@@ -43,11 +43,6 @@ rows = da.from_array(X, chunks=(20, 5))
 parted = fs.FairPCA(2).fit(rows, sensitive_features=da.from_array(groups, chunks=20))
 assert abs(parted.solution_.objective - model.solution_.objective) < 1e-9
 """,
-    "sdp": _ROWS
-    + """
-relaxed = fs.FairPCA(2, solver="semidefinite").fit(X, sensitive_features=groups)
-assert abs(relaxed.solution_.objective - model.solution_.objective) < 1e-5
-""",
     "onnx": _ROWS
     + """
 import numpy as np

@@ -127,7 +127,6 @@ def test_fair_criteria_within_restrictions(criterion, restriction):
 
 
 def test_covariances_within_a_tolerance():
-    pytest.importorskip("cvxpy")
     model = fitted(criterion="total_error", restriction=fs.CovarianceParity(tolerance=20.0))
     assert_holds(model, X, LABELS)
 

@@ -63,7 +63,6 @@ def test_parity_is_kept():
 
 @pytest.mark.parametrize("share", [0.3, 0.0001])
 def test_variances_differ_by_no_more_than_the_limit(share):
-    pytest.importorskip("cvxpy")
     X, groups = rows_of_two_groups(5, p=5)
     moments = GroupMoments.from_rows(X - X.mean(axis=0), groups)
     first, second = moments.second_moments("group")

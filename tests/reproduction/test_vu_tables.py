@@ -23,7 +23,6 @@ def setting_with(store, effort=Effort.QUICK, data: Path = FOLDER):
 def quick():
     for name in _QUICK:
         path_of(f"{name}.parquet")
-    pytest.importorskip("cvxpy")
     store = Store()
     result = tables.TABLE_1.run(setting_with(store))
     return store, result

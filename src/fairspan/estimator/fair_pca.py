@@ -94,7 +94,7 @@ class FairPCA(
         - `MeanParity(tolerance)`: two groups' means are at most that far apart; total error only
         - `CovarianceParity(n_directions)`: equal means and, of two groups, nearly equal covariances
         - `CovarianceParity(tolerance=...)`: their variances differ by at most that along every
-          direction; total error only, needs cvxpy
+          direction; total error only
 
         Excess losses are still measured against the best subspace without a restriction.
     center : {"global", "group", "none"}, default="global"

@@ -1,6 +1,5 @@
 """Restrictions with a tolerance, against conic programs written down here and against PCA."""
 
-import sys
 import warnings
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ import pytest
 from by_hand import projector_distance, random_rows
 from fairspan import FairPCA, GroupMoments
 from fairspan.certificates.proof import CovariancesProof
-from fairspan.errors import Incompatible, MissingDependency
+from fairspan.errors import Incompatible
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.problem import CovariancesWithin
 from fairspan.problem.restrictions import CovarianceParity, MeanParity
@@ -228,14 +227,6 @@ def test_other_solvers_and_too_many_features_are_refused():
     assert fit(MeanParity(0.1), solver="boundary").solver_ == "boundary"
     with pytest.raises(Incompatible, match="up to 60"):
         program(np.eye(61), np.eye(61), 2, 0.1)
-
-
-def test_without_cvxpy_the_install_command_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cvxpy", None)
-    limit = covariance_gap(fit(MeanParity())) / 2
-    with pytest.raises(MissingDependency, match=r"pip install \"fairspan\[sdp\]\""):
-        fit(CovarianceParity(tolerance=limit), solver="semidefinite")
-    assert fit(CovarianceParity(tolerance=limit)).solver_ == "augmented_lagrangian"
 
 
 @pytest.mark.parametrize("name", ["default_credit:group__sex", "wine_quality:group__colour"])

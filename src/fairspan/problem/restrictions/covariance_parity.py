@@ -47,7 +47,7 @@ class CovarianceParity:
         Largest absolute difference of the groups' variances along a direction of the subspace, in
         squared (scaled) units of the features. Instead of `n_directions`. Zero makes them equal.
         The bound is that of a relaxation, so the gap is usually open; with solver="semidefinite"
-        it is smaller, for up to 60 directions and with the extra `sdp`.
+        it is smaller, for up to 60 directions.
 
     Raises
     ------

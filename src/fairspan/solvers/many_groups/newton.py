@@ -20,8 +20,6 @@ _RISES = 0.1
 # A block costs a program of some milliseconds: as long as eigenproblems are cheaper, this many
 # steps may fail without one.
 _LARGEST_BLOCK, _CHEAP_FEATURES, _FAILURES = 6, 150, 5
-# The model's own program is solved to this share of the tolerance.
-_PROGRAM = 1e-6
 # Rises below this share of the errors in the pieces are rounding; but the relaxed solution, whose
 # value is off by the first order of the multipliers, may need more steps, as long as they halve its
 # gap.
@@ -104,7 +102,7 @@ class Relaxation:
         size = dual.pieces.size(model.atom(shares).errors)
         polished = np.inf
         for _ in range(steps):
-            found, shares, promise = model.best(factor, damping, _PROGRAM * tolerance)
+            found, shares, promise = model.best(factor, damping)
             if model.has_block:
                 self._consider(model.atom(shares))
             nothing = _NOTHING * size

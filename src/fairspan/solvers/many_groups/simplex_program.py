@@ -1,25 +1,26 @@
 """Programs over a simplex, or a product of several: quadratic ones, and the best of a dual's model.
 
-The model of a dual is maximised over a working set of multipliers where there are many: maximise
+The model of a dual is a saddle program: maximise
 s.m - |F'(m - c)|^2 / 2 - damping |m - c|^2 / 2 - t_j(sum_i m_i C_i) over one simplex for each block
-of m, t_j the sum of the j largest eigenvalues. Of hundreds of pieces few have a multiplier at the
-optimum, and the time of an interior point grows with the cube of their number. So the program is
-solved for those that look promising; then those that would gain more than the level of their block
-join, until there are none, which is what proves it for all.
+of m, t_j the sum of the j largest eigenvalues. As t_j(C) = min j u + tr Z over Z >= 0 and
+Z >= C - u I, it is one conic program; the multipliers of its second constraint are the shares Y,
+0 <= Y <= I with tr Y = j, for which t_j(C) = <C, Y>.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from fairspan.linalg import eigh, eigvalsh
-from fairspan.problem.pieces import ONE_BLOCK, Blocks, IntArray
-from fairspan.solvers.many_groups.spectral_program import SpectralProgram
+from fairspan.linalg import eigvalsh
+from fairspan.problem.pieces import ONE_BLOCK, Blocks
+from fairspan.solvers.conic import from_triangle, solve_conic, to_triangle
 from fairspan.typing import FloatArray
 
 # Slopes below this, in the scaled program, are rounding; as much is added to the diagonal. So are
 # gains below this share of the largest.
 _ROUNDING = 1e-13
+# Of the conic program, gap and feasibility.
+_CONIC = 1e-12
 # Less is nothing.
 _LEAST = float(np.finfo(np.float64).tiny)
 
@@ -107,12 +108,6 @@ def _on_support(
         return np.asarray(np.linalg.lstsq(system, right, rcond=None)[0][:n])
 
 
-# Up to so many pieces all are taken at once.
-_ALL = 64
-# Of each block, so many join at a time.
-_JOIN = 24
-
-
 @dataclass(frozen=True, eq=False)
 class ModelProgram:
     """What is maximised.
@@ -139,7 +134,7 @@ class ModelProgram:
     center: FloatArray
     matrices: FloatArray
     rank: int
-    blocks: Blocks
+    blocks: Blocks = ONE_BLOCK
 
     def value(self, multipliers: FloatArray) -> float:
         """What is maximised, at some multipliers."""
@@ -150,72 +145,39 @@ class ModelProgram:
         top = float(eigvalsh(mixed)[::-1][: self.rank].sum())
         return float(multipliers @ self.slopes) - bent / 2 - top
 
-    def gains(self, multipliers: FloatArray, shares: FloatArray) -> FloatArray:
-        """What each multiplier would gain, at the shares of the other player, shape (m,)."""
-        held = self.matrices.reshape(len(self.slopes), -1) @ shares.ravel()
-        return np.asarray(self.slopes - self._bend(multipliers - self.center) - held)
-
-    def solve(self, tolerance: float) -> tuple[FloatArray, FloatArray]:
-        """Both players' best: multipliers, shape (m,), and shares, shape (r, r).
-
-        Parameters
-        ----------
-        tolerance : float
-            How much either player may still gain, in the units of the slopes.
-        """
+    def solve(self) -> tuple[FloatArray, FloatArray]:
+        """Both players' best: multipliers, shape (m,), and shares, shape (r, r)."""
         if not self.rank:
-            linear = -self.slopes - self._bend(self.center)
+            linear = -self.slopes - self.factor @ (self.center @ self.factor)
+            linear = linear - self.damping * self.center
             best = least_on_simplex(self.factor, linear, self.blocks, added=self.damping)
             return best, np.zeros((0, 0))
-        n = len(self.slopes)
-        if n <= _ALL:
-            return self._among(np.arange(n)).solve(tolerance)
-        which, multipliers = self.blocks.of(n), np.zeros(n)
-        chosen = self._promising()
-        while True:
-            found, shares = self._among(chosen).solve(tolerance)
-            multipliers[chosen] = found
-            gains = self.gains(multipliers, shares)
-            more = gains - self.blocks.sums(multipliers * gains)[which]
-            more[chosen] = 0.0
-            least = max(tolerance, _ROUNDING * float(np.abs(gains).max()))
-            joining = self._first_of_blocks(np.where(more > least, more, 0.0))
-            if not len(joining):
-                return multipliers, shares
-            chosen = np.union1d(chosen, joining)
-
-    def _bend(self, step: FloatArray) -> FloatArray:
-        return np.asarray(self.factor @ (step @ self.factor) + self.damping * step)
-
-    def _promising(self) -> IntArray:
-        """Those with the largest multipliers at the center, and with the most to gain there."""
-        values, vectors = eigh(np.tensordot(self.center, self.matrices, axes=1))
-        leading = vectors[:, len(values) - self.rank :]
-        gains = self.gains(self.center, leading @ leading.T)
-        gains = gains - gains.min() + 1.0
-        return np.union1d(self._first_of_blocks(self.center), self._first_of_blocks(gains))
-
-    def _first_of_blocks(self, values: FloatArray) -> IntArray:
-        """Indices of the largest positive values of each block, some of them."""
-        which = self.blocks.of(len(values))
-        order = np.lexsort((-values, which))
-        places = np.arange(len(values)) - np.array(self.blocks.starts)[which]
-        first = order[places < _JOIN]
-        return np.sort(first[values[first] > 0])
-
-    def _among(self, chosen: IntArray) -> SpectralProgram:
-        """The program with the multipliers of all others zero.
-
-        Its center is what the chosen ones have of c; the rest of c shifts the slopes.
-        """
-        blocks, factor = self.blocks.among(chosen), self.factor[chosen]
-        center, rest = blocks.normalised(self.center[chosen]), self.center.copy()
-        rest[chosen] -= center
-        return SpectralProgram(
-            self.slopes[chosen] + self._bend(rest)[chosen],
-            factor @ factor.T + self.damping * np.eye(len(chosen)),
-            center,
-            self.matrices[chosen],
-            self.rank,
-            blocks,
+        (n, r), sums = self.matrices.shape[:2], self.blocks.membership(len(self.slopes))
+        which = self.blocks.of(n)
+        # What a block has in common is the same for every m; the rest has numbers of size one.
+        middles = self.blocks.sums(self.center * np.einsum("irr->i", self.matrices) / r)
+        matrices = self.matrices - middles[which, None, None] * np.eye(r)
+        slopes = self.slopes - self.blocks.sums(self.center * self.slopes)[which]
+        size = float(max(np.abs(matrices).max(), np.abs(slopes).max())) or 1.0
+        damping = self.damping / size
+        factor = np.linalg.qr(self.factor.T)[1].T / np.sqrt(size)
+        identity, n_entries, n_along = to_triangle(np.eye(r)), r * (r + 1) // 2, factor.shape[1]
+        # The unknowns are m, u, the triangle of Z, and y = F'm.
+        ends = np.cumsum([n, 1, n_entries, n_along])
+        quadratic = np.concatenate([np.full(n, damping), np.zeros(1 + n_entries), np.ones(n_along)])
+        linear = np.concatenate(
+            [-slopes / size - damping * self.center, [self.rank], identity, -self.center @ factor]
         )
+        rows = np.zeros((len(sums) + n_along + n + 2 * n_entries, ends[-1]))
+        lines = np.cumsum([len(sums), n_along, n, n_entries])
+        on_simplex, along, positive, above, semidefinite = np.split(rows, lines)
+        on_simplex[:, :n], positive[:, :n] = sums, -np.eye(n)
+        along[:, :n], along[:, ends[2] :] = factor.T, -np.eye(n_along)
+        above[:, :n], above[:, n] = to_triangle(matrices / size).T, -identity
+        above[:, n + 1 : ends[2]] = semidefinite[:, n + 1 : ends[2]] = -np.eye(n_entries)
+        right = np.zeros(len(rows))
+        right[: len(sums)] = 1.0
+        counts = len(sums) + n_along, n
+        found = solve_conic(np.diag(quadratic), linear, rows, right, (*counts, (r, r)), _CONIC)
+        shares = from_triangle(found.duals[lines[2] : lines[3]], r)
+        return self.blocks.normalised(found.x[:n]), shares

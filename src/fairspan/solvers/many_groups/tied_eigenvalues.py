@@ -130,9 +130,7 @@ class SpectralModel:
         flat = np.hstack([part.reshape(k, -1) for part in parts])
         return np.asarray(np.sqrt(2) * flat)
 
-    def best(
-        self, factor: FloatArray, damping: float, tolerance: float
-    ) -> tuple[FloatArray, FloatArray, float]:
+    def best(self, factor: FloatArray, damping: float) -> tuple[FloatArray, FloatArray, float]:
         """Where the model is largest, the shares there, and by how much it exceeds the center.
 
         Parameters
@@ -141,11 +139,9 @@ class SpectralModel:
             As of :meth:`curvature_factor`.
         damping : float
             Of the proximal term, damping |step|^2 / 2.
-        tolerance : float
-            How far from the largest it may stay.
         """
         program = self.program(factor, damping)
-        multipliers, shares = program.solve(tolerance)
+        multipliers, shares = program.solve()
         promise = program.value(multipliers) - self.center.bound
         return multipliers, shares if self.has_block else self.hard, promise
 

@@ -4,19 +4,20 @@ Kept as the paper has it, as reference and baseline; Newton's method on the dual
 relaxation in a fraction of the time.
 """
 
-import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy
+from scipy import sparse
 
 from fairspan.certificates.optimality import certified
 from fairspan.certificates.solution import Solution, TracePoint
-from fairspan.errors import Incompatible, imported
+from fairspan.errors import Incompatible
 from fairspan.linalg import leading_subspace
 from fairspan.problem.pieces import Blocks
 from fairspan.problem.problem import Problem
+from fairspan.solvers.conic import from_triangle, solve_conic, to_triangle
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis
 from fairspan.solvers.exact_rank.rounding import best_rounding
 from fairspan.solvers.many_groups.dual import Dual
@@ -24,11 +25,8 @@ from fairspan.typing import FloatArray
 
 # The time grows with the sixth power: 0.1 s for 20 features, 1 s for 40, 7 s for 60.
 _MOST_FEATURES = 100
-# Clarabel stops at 1e-8 unless told; where it makes no progress beyond, it hands over nothing.
-_INTERIOR_POINT: tuple[dict[str, float], ...] = (
-    dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10),
-    {},
-)
+# Where Clarabel makes no progress as far as this, its last point is taken.
+_INTERIOR_POINT = 1e-12
 # The simplex method ends at a vertex, which is what keeps the rank low; its tolerances are 1e-7
 # unless told.
 _SIMPLEX = {
@@ -43,7 +41,7 @@ _WHOLE = 1e-8
 class Semidefinite:
     """Samadi et al. (2018), Algorithm 1, for every criterion made of maxima of affine functions.
 
-    Needs cvxpy (the extra 'sdp') and its solver Clarabel; takes up to 100 features.
+    Takes up to 100 features.
 
     Notes
     -----
@@ -97,8 +95,6 @@ class Semidefinite:
 
         Raises
         ------
-        MissingDependency
-            cvxpy is not installed.
         Incompatible
             The conic solver failed.
         """
@@ -135,28 +131,27 @@ def _relaxed(
         # P = I is the only choice, and a conic solver needs more room than that.
         values = references - np.einsum("ipp->i", mixtures)
         return np.eye(p), np.eye(m)[blocks.leaders(values)].sum(axis=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cvxpy = imported("cvxpy", "sdp", "The solver 'semidefinite'")
     scale = float(np.abs(mixtures).sum(axis=1).max()) or 1.0
-    P, largest = cvxpy.Variable((p, p), symmetric=True), cvxpy.Variable(len(blocks))
-    # The references only shift the pieces; without their common part the digits are those of P.
-    shifted = _shifted(references, blocks) / scale
-    kept = (mixtures / scale).reshape(m, p * p) @ cvxpy.vec(P, order="C")
-    pieces = shifted - kept <= blocks.membership(m).T @ largest
-    program = cvxpy.Problem(
-        cvxpy.Minimize(cvxpy.sum(largest)),
-        [pieces, P >> 0, np.eye(p) - P >> 0, cvxpy.trace(P) == n_components],
-    )
-    status = _solved(cvxpy, program)
-    if P.value is None or pieces.dual_value is None:
+    # The unknowns are the triangle of P and the largest piece of each block. The references only
+    # shift the pieces; without their common part the digits are those of P.
+    identity, n = to_triangle(np.eye(p)), len(blocks)
+    n_entries = len(identity)
+    entries = sparse.identity(n_entries)
+    pieces = [-to_triangle(mixtures / scale), -blocks.membership(m).T]
+    rows = sparse.bmat([[identity[None, :], None], pieces, [-entries, None], [entries, None]])
+    shifted = -_shifted(references, blocks) / scale
+    right = np.concatenate([[n_components], shifted, np.zeros(n_entries), identity])
+    aim = np.append(np.zeros(n_entries), np.ones(n))
+    found = solve_conic(None, aim, rows, right, (1, m, (p, p)), _INTERIOR_POINT)
+    if not np.isfinite(found.x).all():
         raise Incompatible(
-            f"The solver 'semidefinite' got no solution from Clarabel, which ended with {status}",
+            f"The solver 'semidefinite' got no solution from Clarabel, which ended with "
+            f"{found.status}",
             "Allowed: second moments whose eigenvalues do not lie too many orders apart",
             "Scale the features, or use solver='auto'",
         )
-    multipliers = blocks.normalised(np.atleast_1d(pieces.dual_value))
-    return (P.value + P.value.T) / 2, multipliers
+    multipliers = blocks.normalised(found.duals[1 : 1 + m])
+    return from_triangle(found.x[:n_entries], p), multipliers
 
 
 def _shifted(references: FloatArray, blocks: Blocks) -> FloatArray:
@@ -200,19 +195,3 @@ def _vertex(
     shares = spectrum[fractional]
     shares = shares * (n_components - whole.sum()) / max(shares.sum(), _WHOLE)
     return SoftBasis(vectors[:, whole], vectors[:, fractional], shares).basis
-
-
-def _solved(cvxpy: Any, program: Any) -> str:
-    """Run Clarabel; how it ended."""
-    ending = ""
-    for settings in _INTERIOR_POINT:
-        try:
-            with warnings.catch_warnings():
-                # Inaccurate answers are warned of; value and bound are worked out again here.
-                warnings.simplefilter("ignore")
-                program.solve(cvxpy.CLARABEL, warm_start=False, **settings)
-        except cvxpy.error.SolverError as error:
-            ending = f"an error: {str(error).rstrip('.')}"
-        else:
-            return f"status {program.status!r}"
-    return ending

@@ -7,20 +7,19 @@ also reads M'PM <= (phi + tau) I, linear in P, half as large and, over 0 <= P <=
 take that, for D and -D, each with the least phi there is.
 """
 
-import warnings
-
 import numpy as np
-import numpy.typing as npt
+from scipy import sparse
 
 from fairspan.certificates.proof import positive_part
-from fairspan.errors import Incompatible, imported
+from fairspan.errors import Incompatible
 from fairspan.linalg import eigh, leading_subspace
+from fairspan.solvers.conic import from_triangle, solve_conic, to_triangle
 from fairspan.typing import FloatArray
 
 # The time grows with the sixth power: 0.2 s for 20 features, 5 s for 40, a minute for 60.
 _MOST_FEATURES = 60
-# Eigenvalues of MM' below this share of ||D|| are rounding.
-_ROUNDING = 1e-13
+# Of the conic program, gap and feasibility.
+_ACCURACY = 1e-10
 
 
 def program(
@@ -53,8 +52,6 @@ def program(
     ------
     Incompatible
         Too many features.
-    MissingDependency
-        cvxpy is not installed.
     """
     p = len(moment)
     if p > _MOST_FEATURES:
@@ -63,47 +60,35 @@ def program(
             f"Allowed: up to {_MOST_FEATURES}: the semidefinite program grows steeply",
             "Use solver='auto', which takes any number, or CovarianceParity(n_directions=...)",
         )
-    cvxpy = imported("cvxpy", "sdp", "CovarianceParity(tolerance=...) with solver='semidefinite'")
     size = float(np.linalg.norm(moment, 2)) or 1.0
     values, axes = eigh(difference)
     spread = float(np.abs(values).max())
     values, limit = values / spread, limit / spread
     # In the eigenvectors of D each M is diagonal, so that the program is sparse and accurate.
     scaled = axes.T @ moment @ axes / size
-    sides = [_shifted(sign * values) for sign in (1, -1)]
-    P = cvxpy.Variable((p, p), PSD=True)
-    limits = [
-        (phi + limit) * np.eye(len(kept))
-        - cvxpy.multiply(np.outer(roots, roots), P[np.ix_(kept, kept)])
-        >> 0
-        for phi, kept, roots in sides
-    ]
-    conic = cvxpy.Problem(
-        cvxpy.Maximize(cvxpy.sum(cvxpy.multiply(scaled, P))),
-        [np.eye(p) - P >> 0, cvxpy.trace(P) == n_components, *limits],
+    # The unknowns are the triangle of P; D and -D both become MM' by the least phi there is.
+    identity = to_triangle(np.eye(p))
+    entries, nothing = sparse.identity(len(identity)), np.zeros(len(identity))
+    rows = [identity[None, :], -entries, entries]
+    right = [np.array([float(n_components)]), nothing, identity]
+    for sign in (1, -1):
+        phi = max(0.0, -float((sign * values).min()))
+        roots = np.sqrt(np.maximum(sign * values + phi, 0.0))
+        columns, lines = np.tril_indices(p)
+        rows.append(sparse.diags(roots[lines] * roots[columns]))
+        right.append((phi + limit) * identity)
+    found = solve_conic(
+        None,
+        -to_triangle(scaled),
+        sparse.vstack(rows),
+        np.concatenate(right),
+        (1, 0, (p, p, p, p)),
+        _ACCURACY,
     )
     start, multipliers = leading_subspace(scaled, n_components).vectors, np.zeros((2, p, p))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # inaccurate multipliers prove a bound all the same
-            conic.solve(cvxpy.CLARABEL)
-    except cvxpy.error.SolverError:
-        return multipliers, axes @ start
-    if P.value is not None:
-        start = leading_subspace((P.value + P.value.T) / 2, n_components).vectors
-        for found, (_, kept, _), each in zip(multipliers, sides, limits, strict=True):
-            found[np.ix_(kept, kept)] = positive_part(each.dual_value)
+    if np.isfinite(found.x).all():  # inaccurate multipliers prove a bound all the same
+        start = leading_subspace(from_triangle(found.x, p), n_components).vectors
+        duals = found.duals[1 + 2 * len(identity) :].reshape(2, -1)
+        multipliers = np.array([positive_part(from_triangle(each, p)) for each in duals])
     # Of the program in units of ||S|| and ||D||.
-    multipliers = axes @ multipliers @ axes.T * (size / spread)
-    return multipliers, axes @ start
-
-
-def _shifted(values: FloatArray) -> tuple[float, npt.NDArray[np.int64], FloatArray]:
-    """phi, and where and what the diagonal of M is, MM' = phi I + D for a diagonal D.
-
-    phi is the least for which that is positive semidefinite.
-    """
-    phi = max(0.0, -float(values.min()))
-    squares = values + phi
-    kept = np.flatnonzero(squares > _ROUNDING)
-    return phi, kept, np.sqrt(squares[kept])
+    return axes @ multipliers @ axes.T * (size / spread), axes @ start

@@ -181,8 +181,6 @@ class RelaxedCovariances:
         ------
         Incompatible
             No subspace meets the limit, or there are too many features.
-        MissingDependency
-            cvxpy is not installed.
         """
         limit, pooled = _reachable_limit(problem), problem.pooled_matrix
         basis, multipliers = problem.pooled_optimum.vectors, np.zeros((2, *pooled.shape))
