@@ -35,7 +35,6 @@ with atheris.instrument_imports(include=["fairspan"]):
     from fairspan.moments.accumulate import MomentsFold
     from fairspan.problem.posing import criterion_of
     from fairspan.rows.resuming import Plan, Record
-    from fairspan.selection.checkpoint import Checkpoint
     from fairspan.storage import HeldFile
 
 from spoiling import spoilt_archive, spoilt_bytes, spoilt_document
@@ -55,7 +54,7 @@ class Formats:
         self.seen = set()
         self.honest = Honest(folder)
         self.sparse_rows = scipy.sparse.csr_array(self.honest.X * (self.honest.X > 0.5))
-        self.loaders = [self.model, self.moments, self.record, self.checkpoint]
+        self.loaders = [self.model, self.moments, self.record]
         self.loaders += [self.parameters, self.table, self.structure]
         # Shared with the process that tells of it, as libFuzzer ends its own at once.
         shared = mmap.mmap(-1, 8 * len(self.loaders) * len(OUTCOMES))
@@ -93,9 +92,6 @@ class Formats:
     def record(self, content):
         held = HeldFile(self.path(content))
         Record(held, Plan.of(self.honest.rows)).read(MomentsFold())
-
-    def checkpoint(self, content):
-        Checkpoint(self.path(content)).read("f" * 32, 3)
 
     def parameters(self, content):
         """One argument of --param a line, for a criterion of which the first byte is the number."""
@@ -188,7 +184,6 @@ PARAMETERS = [
     (5, b"trade_off=0.3\nprotected=b"),
 ]
 SPOILT = {
-    "checkpoint": spoilt_text,
     "structure": spoilt_numbers,
     "parameters": spoilt_bytes,
     "table": spoilt_bytes,

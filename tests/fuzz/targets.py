@@ -5,7 +5,6 @@ Each returns a word for what happened; anything else than an error of fairspan i
 
 import contextlib
 import io
-import json
 import subprocess
 import sys
 import warnings
@@ -13,7 +12,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import scipy.sparse
-from spoiling import ODD_VALUES, one_of, spoilt_archive, spoilt_bytes, spoilt_document
+from spoiling import ODD_VALUES, one_of, spoilt_archive, spoilt_bytes
 
 import fairspan as fs
 from fairspan import cli
@@ -22,8 +21,6 @@ from fairspan.moments.accumulate import MomentsFold
 from fairspan.rows.files import first_pass
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.resuming import Plan, Record
-from fairspan.selection.checkpoint import Checkpoint
-from fairspan.selection.pulls import Pull
 from fairspan.storage import HeldFile
 
 CRITERIA = ["minimax_loss", "total_error", "robust_error_gap", "error_gap"]
@@ -57,9 +54,6 @@ class Honest:
         record = Record(HeldFile(folder / "record"), Plan.of(self.rows))
         record.write(fold, 1, fold.over(self.rows))
         self.record = (folder / "record").read_bytes()
-        pulls = [Pull(arm, 0.5, 0.1, 0.1) for arm in range(3)]
-        Checkpoint(folder / "pulls").write("f" * 32, 7, pulls, now=True)
-        self.pulls = json.loads((folder / "pulls").read_text())
 
 
 def model(honest, random, folder):
@@ -82,12 +76,6 @@ def moments(honest, random, folder):
 def record(honest, random, folder):
     (folder / "out.partial").write_bytes(spoilt_archive(random, honest.record))
     Record(HeldFile(folder / "out.partial"), Plan.of(honest.rows)).read(MomentsFold())
-
-
-def checkpoint(honest, random, folder):
-    text = json.dumps(spoilt_document(random, honest.pulls)).encode()
-    (folder / "pulls").write_bytes(spoilt_bytes(random, text) if random.random() < 0.3 else text)
-    Checkpoint(folder / "pulls").read("f" * 32, 3)
 
 
 def table(honest, random, folder):
@@ -204,7 +192,7 @@ def judged(words, status, said):
         raise FairspanError("refused", "", "")
 
 
-TARGETS = [model, moments, record, checkpoint, table, csv_table, sparse, command]
+TARGETS = [model, moments, record, table, csv_table, sparse, command]
 # Starting one takes a hundred times as long as calling it, and longer on a busy machine.
 SLOW = [program]
 

@@ -10,18 +10,15 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse
 
 from fairspan.errors import InvalidInput
 from fairspan.formatting.names import first_of
 from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.frames import frame_of
 from fairspan.rows.groups import spelled
 from fairspan.rows.protocol import Rows, RowSource
-from fairspan.rows.sparse import compressed_rows
 
 # Of the first and the last bytes: where Parquet keeps its index, and where an edit moves others to.
 _HASHED = 1 << 16
@@ -134,66 +131,3 @@ def of_files(path: Path, files: Sequence[Path]) -> str:
 def of_bytes(contents: bytes) -> str:
     """SHA-256 of bytes as they are."""
     return hashlib.sha256(contents).hexdigest()
-
-
-def fingerprint(*parts: Any) -> str:
-    """Digest of data and settings, the same in every process.
-
-    Parameters
-    ----------
-    *parts : arrays, sparse matrices, data frames, estimators, mappings, sequences, anything else
-        Functions are compared by name, other objects by their repr.
-
-    Returns
-    -------
-    str
-        32 hexadecimal digits.
-
-    Examples
-    --------
-    >>> fingerprint(np.arange(3), {"d": 2}) == fingerprint(np.arange(3), {"d": 2})
-    True
-    >>> fingerprint(np.arange(3)) == fingerprint(np.arange(3.0))
-    False
-    """
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        _feed(digest, part)
-    return digest.hexdigest()
-
-
-def _feed(digest: Any, value: Any) -> None:
-    content = value
-    parts: Sequence[Any] = ()
-    if not isinstance(value, bytes):
-        words, parts = _described(value)
-        content = str(words).encode("utf-8", "backslashreplace")
-    # With its length, so that no two sequences of contents are the same bytes.
-    digest.update(f"{len(content)}:".encode() + content)
-    for part in parts:
-        _feed(digest, part)
-
-
-def _described(value: Any) -> tuple[object, Sequence[Any]]:
-    """What a value is in words, and the parts that it consists of."""
-    if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
-        return f"{value.__module__}.{value.__qualname__}", ()
-    if hasattr(value, "get_params"):
-        return type(value).__qualname__, [value.get_params(deep=False)]
-    if isinstance(value, Mapping):
-        keys = sorted(value, key=str)
-        return f"mapping {keys}", [value[key] for key in keys]
-    if scipy.sparse.issparse(value):
-        coordinates = compressed_rows(value).tocoo()
-        return ("sparse", value.shape), [coordinates.row, coordinates.col, coordinates.data]
-    if (frame := frame_of(value)) is not None:
-        return ("frame", frame.columns), [each.to_numpy() for each in frame.iter_columns()]
-    if hasattr(value, "__array__"):
-        array = np.asarray(value)
-        content = repr(array.tolist()) if array.dtype.hasobject else array.tobytes()
-        return (array.shape, array.dtype.str), [content]
-    if isinstance(value, list | tuple):
-        return f"sequence {len(value)}", value
-    if isinstance(value, set | frozenset):
-        return f"set {len(value)}", sorted(map(repr, value))
-    return _ADDRESS.sub("", repr(value)), ()

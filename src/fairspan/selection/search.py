@@ -2,32 +2,33 @@
 
 import numbers
 import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn import get_config
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
+from scipy.stats import rankdata
+from sklearn.base import is_classifier
+from sklearn.model_selection import ParameterGrid, check_cv
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state, get_tags, indexable
-from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.multiclass import type_of_target
 
-from fairspan.errors import InvalidInput
-from fairspan.problem.parameters import check_count, check_flag
-from fairspan.rows.fingerprint import fingerprint
-from fairspan.selection.checkpoint import Checkpoint, check_same_search
-from fairspan.selection.evaluation import (
-    candidates_of,
-    check_share,
-    evaluate,
-    random_split,
-    scorer_of,
-    strata_of,
-)
-from fairspan.selection.pulls import Pull, Tally, best_index, report_failures, results_table
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
+from fairspan.problem.parameters import check_count, check_flag, check_number
+from fairspan.rows.frames import frame_of
+from fairspan.rows.labels import Labels, labels_of, named_columns
+from fairspan.selection.ucb1 import upper_bounds
+from fairspan.typing import FloatArray, IntegerArray
+
+_GROUPS = "sensitive_features"
+# Such a score retires its setting, and the user is told so once.
+_NOT_FINITE = "One or more of the test scores are non-finite"
 
 
-class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
+class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
     """Search over a grid of parameter settings with a budget of fits, by the bandit policy UCB1.
 
     Like scikit-learn's GridSearchCV, but instead of fitting every setting on every split it treats
@@ -65,14 +66,6 @@ class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
         `best_index_`.
     random_state : int, RandomState or None
         Seeds the splits. An int makes the search repeatable.
-    warm_start : bool, default=False
-        Let `fit` continue from the pulls of the last `fit`, for example with a larger `n_pulls`;
-        the result is that of one search. Data and settings must be the same.
-    checkpoint : path, optional
-        A JSON file that pulls are written to, about every second and when the search ends or is
-        interrupted. A search that finds it continues from there, and refuses one that was made
-        with other data or settings. The times of the fits are kept, too. Functions, such as a
-        scorer, are compared by name only.
 
     Attributes
     ----------
@@ -91,7 +84,7 @@ class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
     n_splits_ : int
         Splits that some arm was tried on.
     n_pulls_ : int
-        Fits that were made, fewer than `n_pulls` only if every arm failed or the file has more.
+        Fits that were made, fewer than `n_pulls` only if every arm failed.
     arms_ : array of int
         Which arm was pulled, in order, one for each pull.
     errors_ : dict of int to str
@@ -116,9 +109,14 @@ class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
     array([2, 4, 6])
     """
 
-    # What GridSearchCV's own methods ask for: splits are ours, and there is one score.
-    cv = None
-    multimetric_ = False
+    # What scikit-learn's searches take as parameters, and this one decides itself.
+    n_jobs = None
+    pre_dispatch = 1
+    verbose = 0
+    error_score = "raise"
+    return_train_score = False
+    # Split number j, during a search.
+    _split: Callable[[int], tuple[IntegerArray, IntegerArray]] | None = None
 
     def __init__(
         self,
@@ -130,8 +128,6 @@ class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
         test_size: float = 0.3,
         refit: Any = True,
         random_state: Any = None,
-        warm_start: bool = False,
-        checkpoint: Any = None,
     ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
@@ -140,8 +136,11 @@ class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
         self.test_size = test_size
         self.refit = refit
         self.random_state = random_state
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
+
+    @property
+    def cv(self) -> list[tuple[IntegerArray, IntegerArray]] | None:
+        """One split for each pull, as scikit-learn's searches ask for it."""
+        return None if self._split is None else [self._split(0)]
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> "UCB1SearchCV":
         """Search, and fit the best setting on all rows.
@@ -163,18 +162,10 @@ class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
         InvalidParameter, InvalidType
             A setting of the search out of range, or a budget below the number of settings.
         InvalidInput
-            Fewer than two rows, every setting failed, or pulls of another search to continue from.
-        CorruptFile
-            The checkpoint cannot be read.
+            Fewer than two rows, or every setting failed.
         """
-        check_share("test_size", self.test_size)
-        check_flag("warm_start", self.warm_start)
-        if not callable(self.refit):
-            check_flag("refit", self.refit)
-        candidates = candidates_of(self.param_grid, self.n_pulls)
-        scorer = scorer_of(self.estimator, self.scoring)
+        self._check_parameters()
         X, y = indexable(X, y)
-        fit_params = self._routed(params)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         if n_rows < 2:
             raise InvalidInput(
@@ -182,86 +173,89 @@ class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
                 "Allowed: at least two, one to fit and one to score",
                 "Pass more rows",
             )
+        seed = self.random_state
+        if not isinstance(seed, numbers.Integral):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        check_count("random_state", seed, 0)
         strata = strata_of(self.estimator, X, y, params, n_rows)
-        fixed = isinstance(self.random_state, numbers.Integral)
-        seeded = int(self.random_state) if fixed else None
-        settings = (self.scoring, float(self.test_size), seeded)
-        mark = fingerprint(X, y, params, self.estimator, candidates, *settings)
-        file = None if self.checkpoint is None else Checkpoint(self.checkpoint)
-        seed, pulls = self._earlier(mark, file, len(candidates))
-        tally = Tally(len(candidates), pulls[: self.n_pulls])
-        n_earlier = len(tally.pulls)
-        try:
-            while len(tally.pulls) < self.n_pulls and (arm := tally.next_arm()) is not None:
-                rows = random_split(strata, self.test_size, seed, int(tally.counts[arm]))
-                evaluated = evaluate(self.estimator, candidates[arm], X, y, rows, params, scorer)
-                tally.add(Pull(arm, *evaluated))
-                if file is not None:
-                    file.write(mark, seed, tally.pulls)
-        finally:
-            # Also when interrupted: what was paid for is kept. Not if all failed, for a reason that
-            # may be gone next time, nor if nothing is new.
-            if tally.usable.any() and len(tally.pulls) > n_earlier:
-                self._search = (mark, seed, tally.pulls)
-                if file is not None:
-                    file.write(mark, seed, tally.pulls, now=True)
-        report_failures(candidates, tally)
-        self._take(candidates, tally, scorer)
-        if self.refit:
-            self._refit(X, y, fit_params)
-        return self
-
-    def _routed(self, params: dict[str, Any]) -> dict[str, Any]:
-        """The metadata for the estimator's fit; metadata that was not requested is an error."""
-        if not params or not get_config()["enable_metadata_routing"]:
-            return params
-        routed: dict[str, Any] = process_routing(self, "fit", **params).estimator.fit
-        return routed
-
-    def _earlier(self, mark: str, file: Checkpoint | None, n_arms: int) -> tuple[int, list[Pull]]:
-        """Seed and pulls to continue from: those in memory or on disk, whichever are more."""
-        found: list[tuple[int, list[Pull]]] = []
-        if self.warm_start and hasattr(self, "_search"):
-            check_same_search(self._search[0], mark, "this search (warm_start=True)")
-            found.append(self._search[1:])
-        stored = None if file is None else file.read(mark, n_arms)
-        if stored is not None:
-            found.append(stored)
-        if found:
-            return max(found, key=lambda each: len(each[1]))
-        if isinstance(self.random_state, numbers.Integral):
-            check_count("random_state", self.random_state, 0)
-            return int(self.random_state), []
-        return int(check_random_state(self.random_state).randint(2**31 - 1)), []
-
-    def _take(self, candidates: list[dict[str, Any]], tally: Tally, scorer: Any) -> None:
-        """Set the attributes that do not need a refit."""
-        results = results_table(candidates, tally)
-        best = best_index(results, self.refit)
+        before = dict(vars(self))
         for name in ("best_estimator_", "refit_time_", "best_score_", "feature_names_in_"):
             self.__dict__.pop(name, None)
-        self.cv_results_ = results
-        self.best_index_ = best
-        self.best_params_ = results["params"][self.best_index_]
-        if not callable(self.refit):
-            self.best_score_ = float(results["mean_test_score"][self.best_index_])
-        self.scorer_ = scorer
-        self.n_splits_ = int(tally.counts.max())
-        self.n_pulls_ = len(tally.pulls)
-        self.arms_ = np.array([pull.arm for pull in tally.pulls], dtype=np.int64)
-        self.errors_ = dict(sorted(tally.errors.items()))
+        self._split = partial(random_split, strata, float(self.test_size), int(seed))
+        try:
+            super().fit(X, y, **params)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        del self._split
+        self.n_splits_ = int(self.cv_results_["n_pulls"].max())
+        if self.errors_:
+            settings = self.cv_results_["params"]
+            told = "; ".join(f"{settings[arm]!r}: {why}" for arm, why in self.errors_.items())
+            warn(
+                f"{len(self.errors_)} of {len(settings)} settings failed and were left out; "
+                f"errors_ keeps the reasons. {told}"
+            )
+        return self
 
-    def _refit(self, X: Any, y: Any, fit_params: dict[str, Any]) -> None:
-        best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
-        start = time.perf_counter()
-        if y is None:
-            best.fit(X, **fit_params)
-        else:
-            best.fit(X, y, **fit_params)
-        self.refit_time_ = time.perf_counter() - start
-        self.best_estimator_ = best
-        if hasattr(best, "feature_names_in_"):
-            self.feature_names_in_ = best.feature_names_in_
+    def _check_parameters(self) -> None:
+        check_number("test_size", self.test_size, 0.0, 1.0)
+        if self.test_size in (0, 1):
+            raise InvalidParameter(
+                f"test_size is {self.test_size!r}",
+                "Allowed: a share of the rows above 0 and below 1",
+                "Choose a number in between",
+            )
+        if not callable(self.refit):
+            check_flag("refit", self.refit)
+        if not isinstance(self.scoring, str | None) and not callable(self.scoring):
+            raise InvalidType(
+                f"scoring is a {type(self.scoring).__name__}",
+                "Allowed: one score: a name, a callable or None",
+                "Choose the score that decides",
+            )
+        check_count("n_pulls", self.n_pulls)
+        n_settings = len(ParameterGrid(self.param_grid))
+        if self.n_pulls < n_settings:
+            raise InvalidParameter(
+                f"n_pulls is {self.n_pulls}",
+                f"Allowed: at least {n_settings} pulls, one for each setting of the grid",
+                "Raise n_pulls or make the grid smaller",
+            )
+
+    def _run_search(self, evaluate_candidates: Callable[..., dict[str, Any]]) -> None:
+        """Pull arms until the budget is spent; then make one table of all settings."""
+        settings = list(ParameterGrid(self.param_grid))
+        tally, split = Tally(len(settings), self.n_pulls), self._split
+        assert split is not None
+        table: dict[str, Any] = {}
+        while len(tally.arms) < self.n_pulls and (arm := tally.next_arm()) is not None:
+            rows, start = check_cv([split(int(tally.counts[arm]))]), time.perf_counter()
+            try:
+                with warnings.catch_warnings(), np.errstate(invalid="ignore"):
+                    warnings.filterwarnings("ignore", _NOT_FINITE)
+                    table = evaluate_candidates([settings[arm]], rows)
+            except Exception as error:  # of any kind: the setting is reported, the search goes on
+                failed = f"{type(error).__name__}: {error}"
+                tally.add(arm, np.nan, time.perf_counter() - start, 0.0, failed)
+                continue
+            score, fit, scoring = (
+                float(table[f"mean_{each}"][-1])
+                for each in ("test_score", "fit_time", "score_time")
+            )
+            failed = "" if np.isfinite(score) else f"The score is {score}, not a finite number"
+            tally.add(arm, score, fit, scoring, failed)
+        if not len(tally.usable):
+            raise _all_failed(settings, tally.errors)
+        # scikit-learn's table has one row for each pull; it is replaced in place by ours.
+        nothing = [{"test_scores": 0.0, "fit_time": 0.0, "score_time": 0.0}] * len(settings)
+        table.clear()
+        table.update(self._format_results(settings, 1, nothing))
+        table.update(tally.columns())
+        self.n_pulls_ = len(tally.arms)
+        self.arms_ = np.array(tally.arms, dtype=np.int64)
+        self.errors_ = dict(sorted(tally.errors.items()))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -269,5 +263,225 @@ class UCB1SearchCV(GridSearchCV):  # type: ignore[misc]
         tags.transformer_tags = deepcopy(get_tags(self.estimator).transformer_tags)
         return tags
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "cv_results_")
+
+class Tally:
+    """Pulls in the order in which they were made, and the arm that comes next.
+
+    Pull j of every arm is scored on split j, so arms that were pulled equally often are compared on
+    the same splits. Arms are not pulled equally often, and splits differ in difficulty, often by
+    more than arms do: a plain mean would punish an arm for the hard splits that only it was tried
+    on. Scores are therefore described as arm + split, and the splits' part is estimated by least
+    squares.
+
+    Attributes
+    ----------
+    arms : list of int
+        The arm of each pull.
+    scores : (a, n_pulls) array
+        Of each arm (row) on each split (column); NaN where there is none.
+    seconds : (2, a, n_pulls) array
+        Of fitting and of scoring.
+    errors : dict of int to str
+        Arms that failed, and why. One failure retires an arm: its mean over the splits is then
+        undefined, as in scikit-learn's searches, so that more pulls could not make it the best.
+    """
+
+    def __init__(self, n_arms: int, n_pulls: int) -> None:
+        self.arms: list[int] = []
+        self.scores = np.full((n_arms, n_pulls), np.nan)
+        self.seconds = np.full((2, n_arms, n_pulls), np.nan)
+        self.errors: dict[int, str] = {}
+
+    @property
+    def counts(self) -> IntegerArray:
+        """Pulls of each arm, the failed one included."""
+        return np.bincount(self.arms, minlength=len(self.scores))
+
+    @property
+    def usable(self) -> IntegerArray:
+        """The arms that never failed."""
+        return np.setdiff1d(np.arange(len(self.scores)), list(self.errors))
+
+    def add(self, arm: int, score: float, fit: float, scoring: float, error: str = "") -> None:
+        """Take in the next pull, which failed if there is an error."""
+        split = self.counts[arm]
+        self.arms.append(arm)
+        self.seconds[:, arm, split] = fit, scoring
+        if error:
+            self.errors[arm] = error
+        else:
+            self.scores[arm, split] = score
+
+    def next_arm(self) -> int | None:
+        """UCB1's choice among the arms that have not failed; None if all have.
+
+        Rewards are the adjusted scores, less the smallest and divided by the range of them all, so
+        that they lie in [0, 1] whatever the units of the score. All rewards are mapped again after
+        each pull; the order of the arms' means is that of their adjusted mean scores.
+        """
+        counts, usable = self.counts, self.usable
+        if (counts == 0).any():
+            return int(np.argmin(counts > 0))
+        if not len(usable):
+            return None
+        scores = self.scores[usable, : counts.max()]
+        adjusted = scores - split_effects(scores)
+        least, most = np.nanmin(adjusted), np.nanmax(adjusted)
+        rewards = np.zeros(len(usable))
+        if most > least:
+            rewards = (np.nanmean(adjusted, axis=1) - least) / (most - least)
+        return int(usable[np.argmax(upper_bounds(rewards, counts[usable]))])
+
+    def mean_scores(self) -> FloatArray:
+        """Least-squares mean of each arm's scores over all splits, shape (a,); NaN if it failed."""
+        usable, means = self.usable, np.full(len(self.scores), np.nan)
+        scores = self.scores[usable]
+        scores = scores[:, ~np.isnan(scores).all(axis=0)]
+        effects = split_effects(scores)
+        # Where all arms saw all splits this is the plain mean, up to rounding, so take that.
+        if np.isnan(scores).any():
+            means[usable] = np.nanmean(scores - effects, axis=1) + effects.mean()
+        else:
+            means[usable] = scores.mean(axis=1)
+        return means
+
+    def columns(self) -> dict[str, Any]:
+        """The figures of `cv_results_`, a row for each arm."""
+        counts, means = self.counts, self.mean_scores()
+        spread = np.full(len(means), np.nan)
+        spread[self.usable] = np.nanstd(self.scores[self.usable], axis=1)
+        columns: dict[str, Any] = {"mean_test_score": means, "std_test_score": spread}
+        for kind, seconds in zip(("fit_time", "score_time"), self.seconds, strict=True):
+            columns |= {f"mean_{kind}": np.nanmean(seconds, axis=1)}
+            columns |= {f"std_{kind}": np.nanstd(seconds, axis=1)}
+        for split in range(counts.max()):
+            columns[f"split{split}_test_score"] = self.scores[:, split].copy()
+        # Failed arms share the last place.
+        ranks = rankdata(np.where(np.isnan(means), np.inf, -means), method="min")
+        return columns | {"rank_test_score": ranks.astype(np.int32), "n_pulls": counts}
+
+
+def split_effects(scores: FloatArray) -> FloatArray:
+    """How much easier each split is than the first, by least squares.
+
+    The model is score_ij = arm_i + split_j, fitted to the scores that are there (least-squares or
+    population marginal means: Searle, Speed and Milliken 1980, The American Statistician 34).
+    Every row has its scores in front and NaN behind. The last split's residuals then add up to zero
+    within its column, which leaves the normal equations of the earlier splits as they were, so
+    that one pass from the first split to the last solves them exactly:
+
+        split_j = mean over the arms i that saw j of (score_ij - mean_{l < j}(score_il - split_l))
+
+    Parameters
+    ----------
+    scores : (a, s) array
+
+    Returns
+    -------
+    (s,) array
+        The first is zero; zero also for a split that no arm saw.
+
+    Examples
+    --------
+    >>> split_effects(np.array([[1.0, 4.0], [2.0, 5.0], [3.0, np.nan]]))
+    array([0., 3.])
+    """
+    effects = np.zeros(scores.shape[1])
+    sums = scores[:, 0].copy()
+    for split in range(1, scores.shape[1]):
+        seen = ~np.isnan(scores[:, split])
+        if not seen.any():
+            break
+        effects[split] = np.mean(scores[seen, split] - sums[seen] / split)
+        sums[seen] += scores[seen, split] - effects[split]
+    return effects
+
+
+def _all_failed(
+    settings: Sequence[Mapping[str, Any]], errors: Mapping[int, str]
+) -> InvalidInput | InvalidType:
+    first = min(errors)
+    of_type = errors[first].startswith(("TypeError", InvalidType.__name__))
+    return (InvalidType if of_type else InvalidInput)(
+        f"All {len(settings)} settings of the grid failed, the first with "
+        f"{errors[first].removesuffix('.')}",
+        "Allowed: a grid with at least one setting that fits these data",
+        f"Try estimator.set_params(**{settings[first]!r}).fit on the same data",
+    )
+
+
+def strata_of(
+    estimator: Any, X: Any, y: Any, params: Mapping[str, Any], n_rows: int
+) -> IntegerArray:
+    """Which rows belong together when they are split, as codes.
+
+    Rows of one group, where `params` holds sensitive_features under this name or addressed to a
+    step of a pipeline (``fpca__sensitive_features``); for a classifier rows of one class, as in
+    scikit-learn's searches; rows that agree in both where there are both. Otherwise all rows.
+
+    Returns
+    -------
+    (n_rows,) array of int
+
+    Raises
+    ------
+    InvalidInput
+        Groups of another length, or a column that X does not have.
+    """
+    keys: list[list[Any]] = []
+    for name, value in params.items():
+        if name.split("__")[-1] == _GROUPS and value is not None:
+            keys.append(_group_labels(X, value, n_rows))
+    if is_classifier(estimator) and y is not None:
+        targets = np.asarray(y)
+        if len(targets) == n_rows and type_of_target(y) in ("binary", "multiclass"):
+            keys.append(targets.reshape(n_rows).tolist())
+    codes: dict[Any, int] = {}
+    rows = zip(*keys, strict=True) if keys else [()] * n_rows
+    return np.array([codes.setdefault(row, len(codes)) for row in rows], dtype=np.int64)
+
+
+def _group_labels(X: Any, sensitive_features: Any, n_rows: int) -> list[Any]:
+    frame = frame_of(X)
+    names = [] if frame is None else named_columns(frame, sensitive_features)
+    if frame is not None and names:
+        labels = Labels.of_columns(frame, names)
+    else:
+        labels = labels_of(sensitive_features, n_rows, X)
+    return labels.between(0, n_rows).to_list()
+
+
+def random_split(
+    strata: IntegerArray, test_size: float, seed: int, index: int
+) -> tuple[IntegerArray, IntegerArray]:
+    """Split number `index` of a seed: the same whichever splits were made before.
+
+    Of the n_s rows of each stratum, round(test_size n_s) are drawn for the test, but at least one,
+    and at least one is left to train on; a stratum of a single row is trained on.
+
+    Parameters
+    ----------
+    strata : (n,) array of int
+    test_size : float
+        Share of rows, above 0 and below 1.
+    seed, index : int
+
+    Returns
+    -------
+    train, test : arrays of int
+        Row numbers in increasing order.
+
+    Examples
+    --------
+    >>> train, test = random_split(np.array([0, 0, 0, 0, 1, 1]), 0.3, seed=0, index=0)
+    >>> len(test), bool(4 in test) != bool(5 in test)
+    (2, True)
+    """
+    rng = np.random.default_rng([seed, index])
+    is_test = np.zeros(len(strata), dtype=bool)
+    order = np.argsort(strata, kind="stable")
+    ends = np.flatnonzero(np.diff(strata[order])) + 1
+    for rows in np.split(order, ends):
+        n_test = min(max(round(test_size * len(rows)), 1), len(rows) - 1)
+        is_test[rng.permutation(rows)[:n_test]] = True
+    return np.flatnonzero(~is_test), np.flatnonzero(is_test)

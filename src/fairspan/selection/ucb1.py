@@ -2,7 +2,6 @@
 
 import math
 import numbers
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -211,41 +210,6 @@ class UCB1:
         """Delta_i, shape (n_arms,)."""
         means = _numbers("true_means", true_means, self.n_arms)
         return np.asarray(means.max() - means)
-
-    def to_dict(self) -> dict[str, Any]:
-        """State as plain lists and numbers, for JSON; `from_dict` continues from it."""
-        return {"counts": self._counts.tolist(), "means": self._means.tolist()}
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> "UCB1":
-        """Make a policy that continues from the state that `to_dict` returned.
-
-        Raises
-        ------
-        InvalidParameter
-            Something that `to_dict` does not write.
-
-        Examples
-        --------
-        >>> policy = UCB1(3)
-        >>> policy.update(0, 1.0)
-        >>> UCB1.from_dict(policy.to_dict()).select()
-        1
-        """
-        remedy = "Pass what to_dict returned, unchanged"
-        if not isinstance(state, Mapping) or set(state) != {"counts", "means"}:
-            raise InvalidParameter(
-                f"state is {state!r}", "Allowed: a mapping of counts and means", remedy
-            )
-        counts = np.asarray(state["counts"])
-        if counts.ndim != 1 or not len(counts) or counts.dtype.kind != "i" or (counts < 0).any():
-            raise InvalidParameter(
-                f"counts is {state['counts']!r}", "Allowed: whole numbers from 0", remedy
-            )
-        policy = cls(len(counts))
-        means = _numbers("means", state["means"], len(counts))
-        policy._counts, policy._means = counts.astype(np.int64), means.copy()
-        return policy
 
 
 def _numbers(name: str, values: Any, length: int) -> FloatArray:

@@ -6,9 +6,7 @@ from fairspan.storage.archives import (
     archive_of_bytes,
     is_archive,
     read_archive,
-    read_document,
     write_archive,
-    write_document,
 )
 from fairspan.storage.names import check_name
 from fairspan.storage.rules import NotAllowed
@@ -20,7 +18,6 @@ from fairspan.storage.safe_writing import (
 )
 from fairspan.storage.schema import (
     MOMENTS,
-    PULLS,
     RECORD,
     SUBSPACE,
     Schema,
@@ -28,7 +25,6 @@ from fairspan.storage.schema import (
 
 __all__ = [
     "MOMENTS",
-    "PULLS",
     "RECORD",
     "SUBSPACE",
     "Contents",
@@ -40,10 +36,8 @@ __all__ = [
     "check_name",
     "is_archive",
     "read_archive",
-    "read_document",
     "replacing",
     "write_archive",
-    "write_document",
     "write_whole",
     "writing",
 ]

@@ -220,21 +220,3 @@ RECORD = Schema(
     {"result": Numbers("*", "u")},
     remedy="Delete {name} to start over",
 )
-
-_PULL = Fields(
-    {
-        "arm": Whole(0, MOST_ROWS),
-        "score": Maybe(Real()),
-        "fit_time": Real(),
-        "score_time": Real(),
-        "error": Maybe(Text()),
-    },
-    may_lack=frozenset({"error"}),
-)
-
-PULLS = Schema(
-    "ucb1_search",
-    "the pulls of a search",
-    Fields({"fingerprint": Text(), "seed": Whole(0), "pulls": Listed(_PULL)}),
-    remedy="Delete it to start the search over, or name another file",
-)
