@@ -9,69 +9,70 @@ import subprocess
 from zlib import crc32
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import shared_results
+import verified_fits
 from fairspan.solvers.projected import eigen_path
-from verified_fits import NotedFits, note_fits
 
-PATHS = ("auto", "projected")
-NOTES = NotedFits()
+MARKERS = {
+    "counts": "of the eigenproblems that the dense path solves; others take more",
+    "unverified": "fits something that is wrong on purpose, so its fits are not verified",
+    "long": "takes more than about two seconds of a core; ./run long runs these",
+    "sweep": "tries a part of its cases; ./run long --torture runs these with all of them",
+}
+# Fixtures that start something of which each process of tests would start one of its own.
+STARTED = {"browser": "browser", "client": "dask", "spark": "spark"}
+# The environment of ./run test --with core has none of what other tests need.
+collect_ignore = ["without_extras"]
+
+# Random tests are the same in each run, and few; `./run long --fuzz` takes other ones, and many.
+_CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+settings.register_profile(
+    "tests", derandomize=True, deadline=None, max_examples=30, suppress_health_check=_CHECKS
+)
+settings.register_profile(
+    "fuzz", derandomize=False, deadline=60_000, max_examples=3000, suppress_health_check=_CHECKS
+)
+settings.load_profile("tests")
 
 
 def pytest_addoption(parser):
-    parser.addoption(
-        "--path", choices=PATHS, default="auto", help="how problems are solved where auto decides"
-    )
+    parser.addoption("--path", choices=("auto", "projected"), default="auto")
     parser.addoption(
         "--one-in", type=int, default=1, metavar="N", help="one test in N, others at each commit"
+    )
+    parser.addoption(
+        "--with", dest="started", choices=STARTED.values(), help="the tests that need it, alone"
     )
 
 
 def pytest_configure(config):
-    config.addinivalue_line(
-        "markers", "counts: of the eigenproblems that the dense path solves; others take more"
-    )
-    config.addinivalue_line(
-        "markers",
-        "unverified: fits something that is wrong on purpose, so its fits are not verified",
-    )
-    config.addinivalue_line(
-        "markers", "long: takes more than about two seconds of a core; ./run long runs these"
-    )
-    config.addinivalue_line(
-        "markers",
-        "dask_cluster: needs Dask's cluster, of which each process would start one; ./run dask",
-    )
-    config.addinivalue_line(
-        "markers", "sweep: tries a part of its cases; ./run torture runs these with all of them"
-    )
-    note_fits(NOTES)
+    for name, meaning in MARKERS.items():
+        config.addinivalue_line("markers", f"{name}: {meaning}")
+    verified_fits.note_fits()
     if config.getoption("--path") == "projected":
         eigen_path.pays = lambda problem, tolerance: eigen_path.proves(problem)
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(config, items):
-    for item in items:
-        if "client" in item.fixturenames:
-            item.add_marker("dask_cluster")
-    _draw(config, items)
-    if config.getoption("--path") == "auto":
-        return
-    for item in items:
-        if "counts" in item.keywords:
-            item.add_marker(pytest.mark.skip(reason="counts eigenproblems of the dense path"))
-
-
-def _draw(config, items):
-    """Leave one test in so many, drawn by the commit: over the commits each has its turn."""
-    one_in = config.getoption("--one-in")
-    if one_in == 1:
-        return
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True).stdout
-    drawn = [item for item in items if crc32(commit + item.nodeid.encode()) % one_in == 0]
-    config.hook.pytest_deselected(items=[item for item in items if item not in drawn])
-    items[:] = drawn
+    """Leave out what needs something that was not started, and all but one test in so many."""
+    started = {config.getoption("started")} - {None}
+    chosen = {
+        item
+        for item in items
+        if {STARTED[name] for name in item.fixturenames if name in STARTED} == started
+    }
+    if (one_in := config.getoption("--one-in")) > 1:
+        # Drawn by the commit: over the commits each has its turn.
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True).stdout
+        chosen = {item for item in chosen if crc32(commit + item.nodeid.encode()) % one_in == 0}
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = [item for item in items if item in chosen]
+    if config.getoption("--path") == "projected":
+        for item in items:
+            if "counts" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="counts what the dense path solves"))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -87,8 +88,6 @@ def _every_fit_is_verified(request):
     Also what fixtures of a wider scope fitted before it is looked at here.
     """
     yield
-    failures, n_passed_over = NOTES.failures()
-    if n_passed_over:
-        request.node.user_properties.append(("fits that were not verified", n_passed_over))
+    failures = verified_fits.failures()
     if failures and "unverified" not in request.keywords:
         pytest.fail("\n".join(failures), pytrace=False)

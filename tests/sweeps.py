@@ -1,6 +1,6 @@
 """How much of many cases is tried: a part by default.
 
-A test that asks for `part_of` bears the marker `sweep`: `./run torture`, which sets
+A test that asks for `part_of` bears the marker `sweep`: `./run long --torture`, which sets
 FAIRSPAN_TORTURE=1, runs it with all cases. What `mostly_long` leaves out, `./run long` runs.
 """
 

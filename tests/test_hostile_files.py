@@ -8,11 +8,14 @@ import zipfile
 import numpy as np
 import pytest
 import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fairspan as fs
 from by_hand import random_rows
 from fairspan.errors import CorruptFile
 from fairspan.storage import write_archive
+from spoiling import answered_or_refused, spoilt_archive
 
 MOMENTS = {
     "groups": ["a", "b"],
@@ -346,3 +349,47 @@ def test_what_rows_give_is_loaded_however_badly_it_is_rounded(tmp_path, kind, we
     for each in (moments, moments + moments, moments.divided_by(np.full(6, 1e-3))):
         each.save(tmp_path / "out")
         assert fs.GroupMoments.load(tmp_path / "out").scatters.tobytes() == each.scatters.tobytes()
+
+
+CRITERIA = ["minimax_loss", "total_error", "robust_error_gap", "error_gap"]
+CRITERIA += ["equal_error", "least_variance"]
+HONEST = fs.GroupMoments.from_rows(np.random.default_rng(0).normal(size=(40, 4)), ["a", "b"] * 20)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    path = tmp_path_factory.mktemp("honest") / "model"
+    contents = []
+    for criterion in CRITERIA[:4]:
+        fs.FairPCA(2, criterion=criterion).fit_moments(HONEST).subspace_.save(path)
+        contents.append(path.read_bytes())
+    return contents
+
+
+@given(data=st.data())
+def test_a_spoilt_model_is_refused_or_is_the_same_when_saved_again(tmp_path, models, data):
+    content = data.draw(st.sampled_from(models))
+    (tmp_path / "model").write_bytes(data.draw(spoilt_archive(content)))
+    with answered_or_refused():
+        loaded = fs.FairSubspace.load(tmp_path / "model")
+        repr(loaded), loaded._repr_html_()
+        loaded.save(tmp_path / "again")
+        again = fs.FairSubspace.load(tmp_path / "again")
+        np.testing.assert_array_equal(again.components, loaded.components)
+        np.testing.assert_array_equal(again.mean, loaded.mean)
+        fs.verify(loaded, HONEST)
+        loaded.transform(np.eye(4))
+    assert {path.name for path in tmp_path.iterdir()} <= {"model", "again"}
+
+
+@given(content=spoilt_archive(HONEST.to_bytes()), criterion=st.sampled_from(CRITERIA))
+def test_spoilt_moments_are_refused_or_give_a_certificate_that_holds(content, criterion):
+    with answered_or_refused():
+        loaded = fs.GroupMoments.from_bytes(content)
+        again = fs.GroupMoments.from_bytes(loaded.to_bytes())
+        np.testing.assert_array_equal(again.scatters, loaded.scatters)
+        assert list(again.labels) == list(loaded.labels)
+        assert np.isfinite(loaded.means).all()
+        fair = fs.FairPCA(1, criterion=criterion).fit_moments(loaded)
+        assert fs.verify(fair, loaded).holds
+        assert (loaded + HONEST).counts.sum() == loaded.counts.sum() + 40

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.linalg import leading_subspace, with_positive_signs
+from fairspan.linalg import eigh, eigvalsh, leading_subspace, with_positive_signs
 
 
 def symmetric(eigenvalues, seed=0):
@@ -95,3 +95,11 @@ def test_not_square(matrix):
 def test_not_finite(bad):
     with pytest.raises(InvalidInput, match="NaN or infinity"):
         leading_subspace(np.array([[1.0, bad], [bad, 1.0]]), 1)
+
+
+def test_stacks_are_decomposed_each_for_itself():
+    matrices = np.array([np.diag([2.0, 1.0]), np.array([[0.0, 3.0], [3.0, 0.0]])])
+    values, vectors = eigh(matrices)
+    np.testing.assert_allclose(values, [[1, 2], [-3, 3]], atol=1e-14)
+    np.testing.assert_allclose(eigvalsh(matrices), values, atol=1e-14)
+    np.testing.assert_allclose(matrices @ vectors, vectors * values[:, None], atol=1e-14)

@@ -43,7 +43,7 @@ def assert_same_figures(ours, expected):
 def test_any_engine_gives_the_same_figures(run, installed, folder, tmp_path, command, engine):
     if engine[-1] == "spark":
         pytest.importorskip(
-            "pyspark", reason="the extra 'spark' is not installed; run: ./run spark"
+            "pyspark", reason="the extra 'spark' is not installed; run: ./run test --with spark"
         )
         if not has_java():
             pytest.skip("there is no Java")

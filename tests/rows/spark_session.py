@@ -14,7 +14,7 @@ def session_or_skip():
     if missing is not None:
         if os.environ.get("FAIRSPAN_REQUIRE_SPARK") == "1":
             pytest.fail(f"Spark was asked for, but {missing}")
-        pytest.skip(f"{missing}; run: ./run spark")
+        pytest.skip(f"{missing}; run: ./run test --with spark")
     with session_of("local[2,3]") as session:
         session.conf.set("spark.sql.shuffle.partitions", "4")
         yield session

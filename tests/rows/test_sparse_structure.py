@@ -1,14 +1,18 @@
 """Sparse matrices whose arrays were changed after scipy looked at them: refused, and never read."""
 
+import itertools
 import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fairspan import FairPCA, GroupMoments
+from fairspan import FairPCA, FairSubspace, GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.rows.fingerprint import fingerprint
+from spoiling import answered_or_refused
 
 GROUPS = ["a", "b"] * 10
 P = 6
@@ -134,3 +138,27 @@ def test_looking_changes_nothing(kind, what):
     np.testing.assert_allclose(moments.scatters, expected.scatters, rtol=1e-12, atol=1e-12)
     for name, array in before.items():
         np.testing.assert_array_equal(getattr(matrix, name), array)
+
+
+ODD = [-1, 0, 1, 4, 5, P, 19, 20, 21, 10**9, -(2**31), 2**31 - 1]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "coo_array"])
+@given(spoil=st.lists(st.tuples(st.booleans(), st.integers(0, 999), st.sampled_from(ODD))))
+def test_a_changed_structure_is_refused_or_read_as_it_stands(kind, spoil):
+    matrix = sound(kind)
+    names = ("row", "col") if kind == "coo_array" else ("indices", "indptr")
+    for which, place, value in spoil:
+        array = getattr(matrix, names[which])
+        array[place % len(array)] = value
+    with answered_or_refused():
+        FairSubspace(np.eye(2, P), np.zeros(P)).transform(matrix)
+        FairPCA(2).fit(matrix, sensitive_features=GROUPS)
+        found = GroupMoments.from_rows(matrix, GROUPS)
+        if kind == "csr_array":
+            dense = np.zeros(matrix.shape)
+            for row, (start, end) in enumerate(itertools.pairwise(matrix.indptr)):
+                np.add.at(dense[row], matrix.indices[start:end], matrix.data[start:end])
+            expected = GroupMoments.from_rows(dense, GROUPS)
+            np.testing.assert_allclose(found.scatters, expected.scatters, atol=1e-9)
+            np.testing.assert_allclose(found.means, expected.means, atol=1e-12)

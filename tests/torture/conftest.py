@@ -1,4 +1,4 @@
-"""How many examples are tried: few by default, all with FAIRSPAN_TORTURE=1 (./run torture).
+"""How many examples are tried: few by default, all with FAIRSPAN_TORTURE=1 (./run long --torture).
 
 Also the few take long.
 """
@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def how_many():
-    """Of two numbers of examples, the first for ./run long, the second for ./run torture."""
+    """Of two numbers of examples, the first for ./run long, the second for ./run long --torture."""
     return lambda few, many: many if WHOLE else few
 
 
