@@ -9,7 +9,6 @@ import pytest
 from audit_pages import PAGES, twelve_groups, two_groups
 from fairspan.formatting.names import called
 from fairspan.formatting.numbers import change, decimals_of, in_ascii, number, relative, share
-from fairspan.report.page.inline_figures import compact
 from fairspan.report.page.rendering import page_of, said
 from page_tree import tree_of
 from report_rows import facts_by, made_rows
@@ -353,13 +352,6 @@ def test_figures_are_the_terminal_s_with_powers_written_out():
     assert number(None) == share(None) == change(None) == "\u2013"
 
 
-def test_compact_svg_leaves_names_alone():
-    name = 'x="1.23456" d="M 0.98765 1" xlink:href'
-    style = "font: 11px 'A', sans-serif"
-    svg = f'<g id="f-text_1">\n <text x="1.23456" style="{style}">{name}</text></g>'
-    assert compact(svg) == f'<text x="1.23" style="font: 11px sans-serif">{name}</text>'
-
-
 @pytest.mark.long
 def test_names_of_ten_thousand_letters_leave_the_page_small_and_the_facts_whole():
     X, labels = made_rows(2, 4)
@@ -367,7 +359,7 @@ def test_names_of_ten_thousand_letters_leave_the_page_small_and_the_facts_whole(
     facts = facts_by(X, [names[label] for label in labels], 2)
     assert [each["group"] for each in facts["data"]["groups"]] == sorted(names.values())
     page = page_of(facts)
-    assert len(page) < 300_000
+    assert len(page) < 400_000
     assert max(map(len, re.findall("a+|b+", tree_of(page).text))) <= 100
 
 
@@ -378,7 +370,7 @@ def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to
     slow = {"equal_error", "error_gap", "robust_error_gap"}
     assert {each["name"] for each in facts["unavailable"]} == {"disparity", *slow}
     page = page_of(facts)
-    assert len(page) < 300_000
+    assert len(page) < 400_000
     captions = [each.text for each in tree_of(page).all("figcaption")]
     assert all("the 12 of 18 groups that lose most" in each for each in captions), captions
     # Their tables hold every group, in a box that scrolls.

@@ -54,7 +54,7 @@ def test_a_picture_has_no_ground_of_its_own():
 
 def test_marks_lie_where_their_points_are_drawn():
     made = draw(Line(), "a", "", "", [[(0, 0.0, 0.0)], [(0, 1.0, 1.0)]], 1)
-    (path,) = re.findall(r'<path[^>]* d="M([\d. ]+)L([\d. ]+)"[^>]*clip-path', str(made.svg))[:1]
+    (path,) = re.findall(r'<path[^>]* d="M([\d.\s]+)L([\d.\s]+)"[^>]*clip-path', str(made.svg))[:1]
     ends = [[float(each) for each in end.split()] for end in path]
     np.testing.assert_allclose([place[0] for place in made.places], ends, atol=0.11)
 

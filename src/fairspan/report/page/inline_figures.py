@@ -47,24 +47,9 @@ _OUTSIDE = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<defs>\s*<style.*?
 _OWN_SIZE = re.compile(r' (?:width|height)="[^"]*"')
 # Names from the data stand between tags, and stay as they are.
 _TAG = re.compile(r"<[^>]*>")
-_IDENTIFIER = re.compile(r'(\bid="|href="#|url\(#)')
-_BETWEEN_TAGS = re.compile(r">\s+<")
-_LINES = re.compile(r"\s*\n\s*")
-_COORDINATES = re.compile(r'(?<= )(x|y|d)="([^"]*)"')
-_DECIMALS = re.compile(r"(\.\d\d)\d+")
-_NO_ROTATION = re.compile(r' transform="rotate\(-?0(?: [^"]*)?\)"')
-# A dozen families in each text, of which the page's own style sheet takes none.
+# A dozen families in each text, those of this machine among them; the page has its own.
 _FAMILIES = re.compile(r"""font-family: [^;"]*; |(?<=style="font: )([^;"']*)'[^;"]*""")
-# Of groups of elements, which nothing refers to; two figures may have the same.
-_GROUP_IDENTIFIERS = re.compile(r'<g id="[^"]*"')
-# Ticks repeat the style of the line that they use.
-_TICKS = re.compile(r'(<use [^>]*?) style="fill: ([^;"]*); stroke: \2; stroke-width: 0.8"/>')
-# A group of one element, of which the group says nothing.
-_ALONE = re.compile(r"<g>(<(?:use|path)\b[^>]*/>|<text\b[^>]*>[^<]*</text>)</g>")
-# Markers of one line repeat their style, which their group can tell once.
-_MARKERS = re.compile(
-    r'<g (clip-path="[^"]*")>((?:<use [^>]*?) style="([^"]*)"/>(?:<use [^>]*? style="\3"/>)*)</g>'
-)
+_IDENTIFIER = re.compile(r'(\bid="|href="#|url\(#)')
 
 
 @dataclass(frozen=True)
@@ -154,7 +139,7 @@ def draw(
 
 
 def inline_svg(figure: Figure, key: str, alternative: str) -> str:
-    """A figure as an `<svg>` element, without style sheet, script or date, in few letters.
+    """A figure as an `<svg>` element, without style sheet, script or date.
 
     Parameters
     ----------
@@ -177,22 +162,7 @@ def inline_svg(figure: Figure, key: str, alternative: str) -> str:
     width = round(figure.get_figwidth() * _POINTS_PER_INCH)
     told = f'<svg style="--width:{width}" role="img" aria-label="{escape(alternative)}" '
     opening = _OWN_SIZE.sub("", opening).replace("<svg ", told, 1)
-    return opening + compact(_TAG.sub(lambda tag: _in_page(tag[0], key), rest)).strip()
-
-
-def compact(svg: str) -> str:
-    r"""What is drawn, to a hundredth of a point, in fewer letters; names stay as they are.
-
-    Examples
-    --------
-    >>> compact('<g>\n  <path d="M 1.23456 2.5 \nL 3 4"/>\n <text>0.98765</text></g>')
-    '<g><path d="M 1.23 2.5 L 3 4"/><text>0.98765</text></g>'
-    """
-    svg = _TAG.sub(lambda tag: _shorter(tag[0]), svg)
-    svg, n_removed = _TICKS.sub(r"\1/>", _BETWEEN_TAGS.sub("><", svg)), 1
-    while n_removed:
-        svg, n_removed = _ALONE.subn(r"\1", svg)
-    return _MARKERS.sub(_with_one_style, svg)
+    return opening + _TAG.sub(lambda tag: _in_page(tag[0], key), rest).strip()
 
 
 def _lay_out_once(figure: Figure) -> None:
@@ -205,19 +175,7 @@ def _lay_out_once(figure: Figure) -> None:
 
 def _in_page(tag: str, key: str) -> str:
     tag = _IDENTIFIER.sub(lambda found: f"{found[1]}{key}-", tag)
+    tag = _FAMILIES.sub(lambda found: f"{found[1]}sans-serif" if found[1] else "", tag)
     for colour, variable in _VARIABLES.items():
         tag = re.sub(re.escape(colour), f"var({variable})", tag, flags=re.I)
     return tag
-
-
-def _shorter(tag: str) -> str:
-    tag = _LINES.sub(" ", tag).replace("xlink:href", "href")
-    tag = _FAMILIES.sub(lambda found: f"{found[1]}sans-serif" if found[1] else "", tag)
-    tag = _GROUP_IDENTIFIERS.sub("<g", tag)
-    tag = _NO_ROTATION.sub("", tag)
-    return _COORDINATES.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), tag)
-
-
-def _with_one_style(group: re.Match[str]) -> str:
-    markers = group[2].replace(f' style="{group[3]}"', "")
-    return f'<g {group[1]} style="{group[3]}">{markers}</g>'
