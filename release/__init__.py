@@ -1,1 +1,1 @@
-"""What is released, and the checks that it must pass."""
+"""What is released, and how it is tried."""

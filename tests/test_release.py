@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import fairspan
-from release.extras import SMOKE
+from release.smoke import MODULES
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -28,7 +28,7 @@ def test_the_conda_recipe_needs_what_the_wheel_needs():
 
 
 def test_every_extra_but_spark_is_tried_before_a_release():
-    assert set(SMOKE) == set(PROJECT["optional-dependencies"]) - {"spark"}
+    assert set(MODULES) == set(PROJECT["optional-dependencies"]) - {"spark"}
 
 
 @pytest.mark.parametrize("key", re.findall(r"@(\w+)", (ROOT / "paper" / "paper.md").read_text()))

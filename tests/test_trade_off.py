@@ -20,7 +20,7 @@ from fairspan.estimator.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Disparity, ErrorGap
 from fairspan.registry import names_of
-from fairspan.trade_off.tracing import frontier_to_look_at
+from fairspan.trade_off import frontier_to_look_at
 from problems import errors_of, random_basis, random_moments, top_sum
 
 PARETO = ("minimax_loss", "minimax_error", "total_error", "nash_welfare")

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from fairspan.solvers.published.semidefinite import Semidefinite
     from fairspan.solvers.two_groups.boundary_search import BoundarySearch
     from fairspan.subspace import FairSubspace
-    from fairspan.trade_off.curve import Frontier
-    from fairspan.trade_off.tracing import frontier
+    from fairspan.trade_off import Frontier, frontier
 
 # Public names and where they live. Importing fairspan stays fast: nothing is loaded before use.
 _HOMES = {
@@ -70,10 +69,10 @@ _HOMES = {
     "Semidefinite": "fairspan.solvers.published.semidefinite",
     "Solution": "fairspan.certificates.solution",
     "Status": "fairspan.certificates.solution",
-    "Frontier": "fairspan.trade_off.curve",
+    "Frontier": "fairspan.trade_off",
     "Verification": "fairspan.certificates.verification",
     "audit": "fairspan.auditing.audit",
-    "frontier": "fairspan.trade_off.tracing",
+    "frontier": "fairspan.trade_off",
     "show_progress": "fairspan.progress.showing",
     "verify": "fairspan.certificates.verification",
     "write_report": "fairspan.report.writing",

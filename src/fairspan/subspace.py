@@ -9,19 +9,16 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType
-from fairspan.exporting.sql import select_of
-from fairspan.models.affine import affine_map_of
-from fairspan.models.by_rows import RowModel
-from fairspan.models.parts import ALLOWED_MODELS, Part, part_of
+from fairspan.exporting import select_of
+from fairspan.foreign_models import ALLOWED_MODELS, Part, RowModel, affine_map_of, part_of
 from fairspan.projector import Projector
-from fairspan.provenance import Evidence, Provenance
+from fairspan.provenance import Evidence, Provenance, read_subspace, write_subspace
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width
 from fairspan.rows.frames import feature_values, precision_of
 from fairspan.rows.registry import restored_there, transformed_there
 from fairspan.soft_projection import check_orthonormal, is_soft, soft_dimension
 from fairspan.storage import check_name, write_whole
-from fairspan.stored_subspace import read_subspace, write_subspace
 from fairspan.typing import FloatArray
 
 
@@ -375,7 +372,7 @@ class FairSubspace:
         >>> line = FairSubspace(np.array([[0.6, 0.8]]), np.zeros(2))
         >>> line.to_onnx("line.onnx")  # doctest: +SKIP
         """
-        from fairspan.exporting.onnx_graph import graph_bytes  # onnx is an extra
+        from fairspan.exporting import graph_bytes  # onnx is an extra
 
         check_name(path, "an ONNX graph is", ".onnx")
 

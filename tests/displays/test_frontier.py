@@ -10,7 +10,7 @@ from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, frontier
 from fairspan.displays import FrontierDisplay
 from fairspan.errors import Incompatible
-from fairspan.trade_off.placed import distance_from
+from fairspan.trade_off import distance_from
 from problems import errors_of, random_basis
 
 SETTINGS = [(0, 1, 2), (1, 2, 3), (2, 2, 5), (3, 4, 5), (4, 3, 3)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.estimator.fitting import fit_subspace
-from fairspan.models.by_rows import RowModel
+from fairspan.foreign_models import RowModel
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, is_moments

@@ -20,7 +20,7 @@ from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.problem.parameters import check_count
 from fairspan.rows.groups import printable
-from fairspan.trade_off.tracing import frontier_to_look_at
+from fairspan.trade_off import frontier_to_look_at
 from fairspan.typing import FloatArray
 
 

@@ -31,8 +31,7 @@ from fairspan.report.facts.verifying import verification_facts
 from fairspan.report.facts.walks import along_found, along_frontier, spread_along, steps_facts
 from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
-from fairspan.trade_off.curve import Frontier
-from fairspan.trade_off.tracing import frontier_to_look_at
+from fairspan.trade_off import Frontier, frontier_to_look_at
 from fairspan.typing import FloatArray
 
 FORMAT = 1

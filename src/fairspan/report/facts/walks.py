@@ -14,7 +14,7 @@ from fairspan.formatting.numbers import count, in_ascii, share
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.report.facts.answers import PCA, Answers
 from fairspan.report.facts.dimensions import AtDimension, without_rounding
-from fairspan.trade_off.curve import Frontier
+from fairspan.trade_off import Frontier
 from fairspan.typing import FloatArray
 
 MOST_STEPS = 40

@@ -1,1 +1,0 @@
-"""A projection where it is used: as a graph of ONNX, and as a query."""

@@ -1,1 +1,0 @@
-"""Models as they are: whatever reduces rows and brings them back."""

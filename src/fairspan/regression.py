@@ -1,0 +1,546 @@
+"""Least squares from the groups' moments: one column on the others, or on a subspace of them.
+
+Moments hold all that least squares needs, so no rows are read: parts of the data can be summed at
+different places, and each group's mean squared error comes with the answer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import index
+from typing import Any, NamedTuple, SupportsIndex
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpstrf
+
+from fairspan.errors import InvalidInput, InvalidType
+from fairspan.formatting.names import first_of
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import holds_matrices
+from fairspan.rows.frames import feature_values
+from fairspan.rows.groups import Label, listed, printable
+from fairspan.subspace import FairSubspace
+from fairspan.typing import FloatArray, IntegerArray
+
+__all__ = [
+    "LeastSquares",
+    "PrincipalComponentRegression",
+    "least_squares",
+    "principal_component_regression",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class LeastSquares:
+    """A column as a linear function of the others; made by :func:`least_squares`.
+
+    Attributes
+    ----------
+    target : str or int
+        The column that is explained, with the name that was passed.
+    feature_names : tuple of p-1 str, or None
+        The other columns, in the order of the moments.
+    coefficients : (p-1,) array
+        In units of the target per unit of the feature.
+    intercept : float
+        In units of the target.
+    covariance : (p, p) array
+        sigma^2 (X'X)^-1, the coefficients first and the intercept last.
+    residual_variance : float
+        sigma^2, the weighted sum of squared residuals by the degrees of freedom.
+    degrees_of_freedom : int
+        Rows less the number of coefficients that were estimated, the intercept among them.
+    n : int
+        Rows.
+    r2 : float
+        Share of the target's variance that is explained, over all rows.
+    groups : tuple of k labels
+    group_errors : (k,) array
+        Mean squared error of each group's rows, in squared units of the target.
+    """
+
+    target: str | int
+    feature_names: tuple[str, ...] | None
+    coefficients: FloatArray
+    intercept: float
+    covariance: FloatArray
+    residual_variance: float
+    degrees_of_freedom: int
+    n: int
+    r2: float
+    groups: tuple[Label, ...]
+    group_errors: FloatArray
+
+    @property
+    def standard_errors(self) -> FloatArray:
+        """Standard error of each coefficient, (p-1,), in its units."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)[:-1]))
+
+    @property
+    def intercept_standard_error(self) -> float:
+        """Standard error of the intercept."""
+        return float(np.sqrt(self.covariance[-1, -1]))
+
+    def predict(self, X: Any) -> FloatArray:
+        """The target of rows, from their features.
+
+        Parameters
+        ----------
+        X : (n, p-1) array or data frame
+            Without the target. Columns of a frame are matched by name, in any order; others, the
+            target too, are ignored.
+
+        Returns
+        -------
+        (n,) array
+
+        Raises
+        ------
+        InvalidInput
+            A missing column, another number of features, text, NaN or infinity.
+        """
+        rows = feature_values(X, self.feature_names)
+        if rows.shape[1] != len(self.coefficients):
+            raise InvalidInput(
+                f"X has {rows.shape[1]} columns",
+                f"Allowed: the {len(self.coefficients)} features, without the target",
+                "Pass the columns that it was fitted on",
+            )
+        return np.asarray(rows @ self.coefficients + self.intercept)
+
+
+@dataclass(frozen=True, eq=False)
+class PrincipalComponentRegression(LeastSquares):
+    """Least squares on a subspace; made by :func:`principal_component_regression`.
+
+    All of :class:`LeastSquares` is in the original features; the covariance of their coefficients
+    then is of rank d at most, and is conditional on the subspace.
+
+    Attributes
+    ----------
+    component_coefficients : (d,) array
+        In units of the target per unit of the coordinate.
+    component_intercept : float
+        The target where all coordinates are zero.
+    component_covariance : (d, d) array
+        Of the components' coefficients.
+    subspace : FairSubspace
+    """
+
+    component_coefficients: FloatArray = field(kw_only=True)
+    component_intercept: float = field(kw_only=True)
+    component_covariance: FloatArray = field(kw_only=True)
+    subspace: FairSubspace = field(kw_only=True)
+
+    @property
+    def component_standard_errors(self) -> FloatArray:
+        """Standard error of each component's coefficient, (d,)."""
+        return np.asarray(np.sqrt(np.diag(self.component_covariance)))
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """One column of the moments against all others, the features.
+
+    Attributes
+    ----------
+    moments : GroupMoments
+        Of all p columns.
+    position : int
+        Of the target among them.
+    name : str or int
+        As it was given.
+    """
+
+    moments: GroupMoments
+    position: int
+    name: str | int
+
+    @classmethod
+    def of(cls, moments: GroupMoments, target: str | int) -> "Target":
+        """Find the column by its name or position.
+
+        Raises
+        ------
+        InvalidInput
+            No such column, no other column, or a target that does not vary.
+        InvalidType
+            Moments or target of another kind.
+        """
+        if not holds_matrices(moments):
+            raise InvalidType(
+                f"moments is a {type(moments).__name__}",
+                "Allowed: a GroupMoments of all columns, the target among them",
+                "Make it with GroupMoments.from_rows, or matrices() of moments that refer to rows",
+            )
+        found = cls(moments, _position(moments, target), target)
+        if moments.n_features < 2:
+            raise InvalidInput(
+                "The target is the only column",
+                "Allowed: moments of the target and at least one feature",
+                "Make the moments of all columns",
+            )
+        if moments.standard_deviations[found.position] == 0:
+            raise InvalidInput(
+                f"The target {target!r} has the same value in all rows",
+                "Allowed: a column that varies",
+                "Choose another column",
+            )
+        return found
+
+    @cached_property
+    def features(self) -> IntegerArray:
+        """Positions of the other columns, (p-1,)."""
+        others = np.arange(self.moments.n_features, dtype=np.int64)
+        return np.delete(others, self.position)
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, if they have any."""
+        names = self.moments.feature_names
+        return None if names is None else tuple(names[i] for i in self.features)
+
+    @property
+    def spelled_features(self) -> list[str]:
+        """What the features are called in messages: their names, or their columns' numbers."""
+        names = self.moments.feature_names
+        return [f"column {i}" if names is None else repr(names[i]) for i in self.features.tolist()]
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Of all columns about the mean of all rows, divided by the total weight, (p, p)."""
+        second = self.moments.second_moments("global")
+        return np.asarray(np.tensordot(self.moments.proportions, second, axes=1))
+
+    def group_errors(self, coefficients: FloatArray) -> FloatArray:
+        """Mean squared error of each group's rows about the plane through the mean, (k,)."""
+        residual = np.zeros(self.moments.n_features)
+        residual[self.position] = 1.0
+        residual[self.features] = -coefficients
+        second = self.moments.second_moments("global")
+        # Rounding may leave a perfect fit just below zero.
+        return np.asarray(np.maximum(second @ residual @ residual, 0.0))
+
+
+def _position(moments: GroupMoments, target: str | int) -> int:
+    names, p = moments.feature_names, moments.n_features
+    columns = f"{p} columns without names" if names is None else f"the columns {listed(names)}"
+    if isinstance(target, str) and names is not None and target in names:
+        return names.index(target)
+    if isinstance(target, bool) or not isinstance(target, str | SupportsIndex):
+        raise InvalidType(
+            f"target is {target!r}",
+            "Allowed: the name of a column or its position",
+            f"The moments have {columns}",
+        )
+    position = p if isinstance(target, str) else index(target)
+    if not -p <= position < p:
+        raise InvalidInput(
+            f"There is no column {target!r} to be the target",
+            f"The moments have {columns}",
+            "Name one of these columns, or give its position from 0",
+        )
+    return position % p
+
+
+# A column whose variance given the others is at most this share of its own counts as dependent:
+# fewer than four of float64's digits of its coefficient would be more than rounding.
+_DEPENDENT = 1e-12
+# Below this share of what its parts add up to, a variance is rounding.
+_NO_VARIANCE = 1e-13
+# Parts of a dependent column smaller than this share of it are rounding.
+_NAMED = 1e-6
+_MOST_NAMED = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A covariance matrix as D P L L' P' D: deviations, order of the pivots, lower triangle.
+
+    Attributes
+    ----------
+    deviations : (q,) array
+        D, the roots of the matrix's diagonal.
+    order : (q,) array of int
+        Row i of `lower` belongs to column order[i].
+    lower : (q, q) array
+        L.
+    """
+
+    deviations: FloatArray
+    order: IntegerArray
+    lower: FloatArray
+
+    def half_solved(self, right: FloatArray) -> FloatArray:
+        """H = L^-1 P' D^-1 right, (q, ...); H'H = right' A^-1 right."""
+        columns = (right.T / self.deviations).T
+        return np.asarray(solve_triangular(self.lower, columns[self.order], lower=True))
+
+    def solved(self, right: FloatArray) -> FloatArray:
+        """A^-1 right, by two triangular systems."""
+        half = solve_triangular(self.lower, self.half_solved(right), lower=True, trans="T")
+        solution = np.empty_like(right)
+        solution[self.order] = half
+        return np.asarray((solution.T / self.deviations).T)
+
+
+def factored(
+    covariance: FloatArray, parts: FloatArray, means: FloatArray, names: Sequence[str]
+) -> Factor:
+    """Factor a covariance matrix scaled to unit diagonal, if its columns are independent.
+
+    Parameters
+    ----------
+    covariance : (q, q) array
+        Symmetric and positive semidefinite up to rounding.
+    parts : (q,) array
+        Sum of the deviations of what each column is made of, a column's own deviation if it is
+        made of nothing else.
+    means : (q,) array
+        Sum of the absolute means of the same. They limit how exactly the covariance is known.
+    names : sequence of q str
+
+    Returns
+    -------
+    Factor
+
+    Raises
+    ------
+    InvalidInput
+        Names the columns that do not vary or depend linearly on others.
+    """
+    variances = np.diag(covariance)
+    still = variances <= _NO_VARIANCE * parts**2
+    if still.any():
+        raise InvalidInput(
+            f"These do not vary: {_joined(names, np.flatnonzero(still))}",
+            "Allowed: features that vary; the intercept is the constant",
+            "Leave them out",
+        )
+    deviations = np.sqrt(variances)
+    scaled = covariance / np.outer(deviations, deviations)
+    # Means are rounded to eps |mean|, and so are the distances between those of merged parts.
+    rounding = 8 * np.finfo(np.float64).eps * float((means / deviations).max())
+    lower, pivots, rank, _ = dpstrf(scaled, tol=max(_DEPENDENT, rounding), lower=1)
+    order = pivots.astype(np.int64) - 1
+    lower = np.tril(lower)
+    if rank < len(order):
+        raise _dependent(lower, order, int(rank), names)
+    return Factor(deviations, order, lower)
+
+
+def _dependent(
+    lower: FloatArray, order: IntegerArray, rank: int, names: Sequence[str]
+) -> InvalidInput:
+    rows = lower[rank:, :rank]
+    loadings = solve_triangular(lower[:rank, :rank], rows.T, lower=True, trans="T").T
+    said = []
+    for column, loading in zip(order[rank:], loadings, strict=True):
+        others = order[:rank][np.abs(loading) > _NAMED]
+        said.append(f"{printable(names[column])} depends on {_joined(names, np.sort(others))}")
+    more = f"; and {len(said) - _MOST_NAMED} more" if len(said) > _MOST_NAMED else ""
+    return InvalidInput(
+        f"The features are linearly dependent: {'; '.join(said[:_MOST_NAMED])}{more}",
+        "Allowed: features of which none is a linear function of the others and a constant",
+        "Leave out the columns named first, or regress on principal components",
+    )
+
+
+def _joined(names: Sequence[str], columns: IntegerArray) -> str:
+    return first_of([printable(names[i]) for i in columns.tolist()])
+
+
+def least_squares(moments: GroupMoments, target: str | int) -> LeastSquares:
+    """Regress one column on all the others, with an intercept, over the rows of all groups.
+
+    Minimises sum_i w_i (y_i - b_0 - x_i'b)^2. With the pooled scatter about the weighted mean,
+    A of the features and a between features and target, b solves A b = a; the estimator's
+    covariance is sigma^2 (X'WX)^-1 with sigma^2 = sum_i w_i r_i^2 / (n - p).
+
+    Parameters
+    ----------
+    moments : GroupMoments
+        Of all columns, the target among them.
+    target : str or int
+        Name or position of the column to explain.
+
+    Returns
+    -------
+    LeastSquares
+
+    Raises
+    ------
+    InvalidInput
+        No such column; features that depend linearly on each other or do not vary (they are
+        named); a target that does not vary; no more rows than coefficients.
+    InvalidType
+        `target` is neither a name nor a position.
+
+    Notes
+    -----
+    Weights say how precise a row is, as in statsmodels' WLS: the degrees of freedom count rows,
+    whatever they weigh, and standard errors do not change if all weights are doubled. A row of
+    weight 3 gives the coefficients of three such rows, but not their standard errors.
+
+    A is scaled to unit diagonal and factored by Cholesky with pivoting (LAPACK's pstrf), and only
+    triangular systems are solved. Forming A squares the condition number: a column whose variance
+    given the others is below 1e-12 of its own is refused as dependent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import GroupMoments, regression
+    >>> X = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.0], [3.0, 7.5]])
+    >>> moments = GroupMoments.from_rows(X, ["a", "a", "b", "b"])
+    >>> fit = regression.least_squares(moments, target=1)
+    >>> fit.coefficients.round(6), round(fit.intercept, 6)
+    (array([2.15]), 0.9)
+    >>> fit.group_errors.round(6)
+    array([0.00625, 0.03125])
+    """
+    column = Target.of(moments, target)
+    features = np.eye(len(column.features))
+    return LeastSquares(**_fit(column, features, column.spelled_features).figures)
+
+
+def principal_component_regression(
+    moments: GroupMoments, target: str | int, subspace: Any
+) -> PrincipalComponentRegression:
+    """Regress one column on the coordinates of the others in a subspace, with an intercept.
+
+    Minimises sum_i w_i (y_i - c_0 - z_i'c)^2 for z = C D^-1 (x - mean), where C (d, p-1) are the
+    subspace's components and D its scale; the coefficients of the features are D^-1 C'c.
+
+    Parameters
+    ----------
+    moments : GroupMoments
+        Of all columns, the target among them.
+    target : str or int
+        Name or position of the column to explain.
+    subspace : FairPCA, FairSubspace, fitted PCA, IncrementalPCA or TruncatedSVD, or (d, p-1) array
+        Fitted on the other columns. Matched by name where both have names, else by position.
+
+    Returns
+    -------
+    PrincipalComponentRegression
+
+    Raises
+    ------
+    InvalidInput
+        As for :func:`least_squares`, and where the subspace is of other features.
+    InvalidType
+        A model of another kind, or one that is not fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import GroupMoments, regression
+    >>> X = np.array([[0.0, 1, 1], [1, 0, 3], [2, 1, 5], [3, 0, 7.5]])
+    >>> moments = GroupMoments.from_rows(X, ["a", "a", "b", "b"])
+    >>> first = np.array([[1.0, 0.0]])
+    >>> fit = regression.principal_component_regression(moments, 2, first)
+    >>> fit.coefficients.round(6)
+    array([2.15, 0.  ])
+    """
+    column = Target.of(moments, target)
+    model = FairSubspace.of(subspace)
+    match = _matched(model, column)
+    scale = 1.0 if model.scale is None else model.scale[match]
+    basis = (model.components[:, match] / scale).T
+    fit = _fit(column, basis, [f"component {j}" for j in range(model.n_components)])
+    # What FairSubspace.transform subtracts: nothing, where there is no mean.
+    mean = np.zeros(len(match)) if model.mean is None else model.mean[match]
+    # About the mean of the rows, as the intercept of the features may lie far from both.
+    middle, offset = moments.mean[column.position], moments.mean[column.features] - mean
+    return PrincipalComponentRegression(
+        **fit.figures,
+        component_coefficients=fit.coefficients,
+        component_intercept=float(middle - fit.figures["coefficients"] @ offset),
+        component_covariance=fit.covariance,
+        subspace=model,
+    )
+
+
+class _Fit(NamedTuple):
+    """Least squares on the coordinates x @ basis.
+
+    Attributes
+    ----------
+    coefficients : (q,) array
+        Of the coordinates.
+    covariance : (q, q) array
+        Theirs.
+    figures : dict
+        The fields of LeastSquares.
+    """
+
+    coefficients: FloatArray
+    covariance: FloatArray
+    figures: dict[str, Any]
+
+
+def _fit(column: Target, basis: FloatArray, names: Sequence[str]) -> _Fit:
+    moments, others = column.moments, column.features
+    n = int(moments.counts.sum())
+    freedom = n - len(names) - 1
+    sizes, mean = np.abs(basis).T, moments.mean[others]
+    factor = factored(
+        basis.T @ column.covariance[np.ix_(others, others)] @ basis,
+        sizes @ moments.standard_deviations[others],
+        sizes @ np.abs(mean),
+        names,
+    )
+    if freedom < 1:
+        raise InvalidInput(
+            f"There are {n} rows for {len(names) + 1} coefficients, the intercept among them",
+            "Allowed: more rows than coefficients, or no residual variance can be told",
+            "Use more rows, fewer features, or principal components",
+        )
+    coefficients = factor.solved(basis.T @ column.covariance[others, column.position])
+    slopes = basis @ coefficients
+    errors = column.group_errors(slopes)
+    mean_error = float(moments.proportions @ errors)
+
+    def covariance_of(combinations: FloatArray) -> FloatArray:
+        """sigma^2 C'(X'WX)^-1 C, where sigma^2 / (sum of weights) is the mean error / freedom."""
+        half = factor.half_solved(combinations)
+        return np.asarray(mean_error / freedom * (half.T @ half))
+
+    of_slopes = covariance_of(basis.T)
+    across = of_slopes @ mean
+    of_intercept = np.array([[mean_error / freedom + mean @ across]])
+    figures = {
+        "target": column.name,
+        "feature_names": column.feature_names,
+        "coefficients": slopes,
+        "intercept": float(moments.mean[column.position] - slopes @ mean),
+        "covariance": np.block([[of_slopes, -across[:, None]], [-across[None, :], of_intercept]]),
+        "residual_variance": float(moments.weights.sum()) * mean_error / freedom,
+        "degrees_of_freedom": freedom,
+        "n": n,
+        "r2": 1 - mean_error / float(column.covariance[column.position, column.position]),
+        "groups": tuple(moments.labels),
+        "group_errors": errors,
+    }
+    return _Fit(coefficients, covariance_of(np.eye(len(names))), figures)
+
+
+def _matched(model: FairSubspace, column: Target) -> IntegerArray:
+    """Where each feature stands among the subspace's."""
+    mine, theirs = column.feature_names, model.feature_names
+    if mine is not None and theirs is not None:
+        fits = sorted(mine) == sorted(theirs)
+        shown = f" ({listed(theirs)})", f" ({listed(mine)})"
+    else:
+        fits = model.n_features == len(column.features)
+        shown = "", ""
+    if not fits:
+        raise InvalidInput(
+            f"The subspace is of {model.n_features} features{shown[0]}",
+            f"Allowed: the {len(column.features)} columns besides the target{shown[1]}",
+            "Fit the subspace on the columns of the moments without the target",
+        )
+    if mine is None or theirs is None:
+        return np.arange(model.n_features, dtype=np.int64)
+    return np.array([theirs.index(name) for name in mine], dtype=np.int64)
