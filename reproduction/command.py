@@ -1,18 +1,17 @@
 """Reproduce a table or figure of the papers: progress, resumption, and what is written."""
 
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING
 
 import click
 
 from fairspan import cli
 from fairspan.cli import options
 from fairspan.formatting.terminal_text import width_of, wrapped
-from fairspan.progress.line import duration
+from fairspan.progress import Stage, clear_line
 from reproduction.registry import EXPERIMENTS, experiment_of
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 # Of everything random in the experiments.
 _SEED = 0
-# Seconds between two lines of progress: on a terminal, where one line is rewritten, and in a file.
-_ON_TERMINAL, _IN_FILE = 0.2, 10.0
 
 _NAME_WIDTH = max(map(len, EXPERIMENTS)) + 4
 _EPILOG = "\b\nExperiments:\n" + "\n".join(
@@ -129,14 +126,18 @@ def reproduced(
         "data": _fingerprint(data, experiment.files),
     }
     partial = folder / f"{experiment.name}.partial"
-    with Store(partial, header, _tell) as store, _Line(sys.stderr) as line:
+    with Store(partial, header, _tell) as store, Stage(experiment.name) as stage:
+
+        def show(what: str, done: int, total: int) -> None:
+            stage.what, stage.total = what, total
+            stage.add(done - stage.done)
+
         if store.n_resumed:
             _tell(f"going on after {store.n_resumed} finished steps kept in {partial}")
         try:
-            result = experiment.run(Setting(data, Effort(effort), _SEED, line.show, store))
+            result = experiment.run(Setting(data, Effort(effort), _SEED, show, store))
             written, missing = write_result(result, folder, experiment.name)
         except KeyboardInterrupt:
-            line.clear()
             _tell(
                 f"{len(store)} finished steps are kept in {partial}; run the same command again "
                 "to go on from there"
@@ -165,59 +166,5 @@ def _fingerprint(data: Path, names: Sequence[str]) -> str:
 
 
 def _tell(message: str) -> None:
+    clear_line()
     click.echo(f"fairspan: {message}", err=True)
-
-
-class _Line:
-    """What is being done: a line rewritten on a terminal, now and then a new one elsewhere."""
-
-    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream, self._clock = stream, clock
-        self._rewrites = stream.isatty()
-        # A run that is over at once says nothing.
-        self._due = clock() + (_ON_TERMINAL if self._rewrites else _IN_FILE)
-        self._width = 0
-        # Steps that an earlier run has done say nothing about how long they take.
-        self._before: int | None = None
-        self._begun = 0.0
-
-    def __enter__(self) -> "_Line":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.clear()
-
-    def show(self, what: str, done: int, total: int) -> None:
-        """Tell what is being done, if it is time to."""
-        if self._clock() < self._due:
-            return
-        text = self._text(what, done, total)
-        if self._rewrites:
-            self._stream.write("\r" + text.ljust(self._width))
-            self._width = len(text)
-        else:
-            self._stream.write(text + "\n")
-        self._stream.flush()
-        self._due = self._clock() + (_ON_TERMINAL if self._rewrites else _IN_FILE)
-
-    def _text(self, what: str, done: int, total: int) -> str:
-        """As much as fits, with the time left once a step shows how long steps take."""
-        if self._before is None:
-            self._before, self._begun = done, self._clock()
-        steps = f"{done} of {total} steps done"
-        left = ""
-        if done > self._before:
-            each = (self._clock() - self._begun) / (done - self._before)
-            left = f", about {duration(each * (total - done))} left"
-        width = width_of(self._stream) - 1
-        for text in (f"{what} ({steps}{left})", f"{steps}{left}", steps):
-            if not self._rewrites or len(text) <= width:
-                return text
-        return steps[:width]
-
-    def clear(self) -> None:
-        """Leave the line empty."""
-        if self._width:
-            self._stream.write("\r" + " " * self._width + "\r")
-            self._stream.flush()
-            self._width = 0

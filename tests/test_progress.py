@@ -1,26 +1,43 @@
-"""Long work tells how far it has come, in Python as on the command line."""
+"""Long work shows how far it has come on a terminal and in a notebook, and nothing elsewhere."""
 
 import io
-import sys
-import time
-from threading import Event, Thread
+import re
+import threading
+import warnings
+from contextlib import contextmanager, redirect_stderr
 
 import numpy as np
 import pytest
 from somebody_elses_parts.weight_grid import WeightGrid
 
 import fairspan as fs
-from fairspan.progress import line as lines
-from fairspan.progress import showing
-from fairspan.progress.line import ProgressLine
-from fairspan.progress.stages import Stage, listening, make_place, told
+from fairspan import progress
+from fairspan.errors import FairspanWarning, warn
+from fairspan.extending import Stage
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def terminal():
+    return Terminal()
+
+
+@contextmanager
+def shown_on(terminal):
+    """Show progress on standard error, which is this terminal."""
+    with redirect_stderr(terminal), fs.show_progress():
+        yield
 
 
 @pytest.fixture
 def at_once(monkeypatch):
-    """Without patience: every change is shown."""
-    monkeypatch.setattr(lines, "_PATIENCE", -1.0)
-    monkeypatch.setattr(lines, "_EVERY", -1.0)
+    """Every change is shown."""
+    monkeypatch.setattr(progress, "_DELAY", 0)
+    monkeypatch.setattr(progress, "_INTERVAL", 0)
 
 
 @pytest.fixture(scope="module")
@@ -32,155 +49,84 @@ def rows():
     return X, groups
 
 
-def of(what, shown):
-    return [line for line in shown if line.startswith(f"{what}: ")]
+def states(terminal):
+    """What the lines were, one after the other; what is written over is lost."""
+    return [part.strip() for part in re.split(r"[\r\n]", terminal.getvalue()) if part.strip()]
+
+
+def left(terminal):
+    """What a terminal still shows in the end."""
+    lines = []
+    for line in terminal.getvalue().split("\n"):
+        cells = ""
+        for part in line.split("\r"):
+            cells = part + cells[len(part) :]
+        lines.append(cells.rstrip())
+    return [line for line in lines if line]
 
 
 @pytest.mark.usefixtures("at_once")
-def test_an_audit_tells_its_parts_and_the_fit_inside(rows):
+def test_an_audit_shows_its_parts_and_the_fit_inside_and_leaves_nothing(rows, terminal):
     X, groups = rows
     fair = fs.FairPCA(2).fit(X, sensitive_features=groups)
-    shown = []
-    with fs.show_progress(shown.append):
+    with shown_on(terminal):
         found = fs.audit(fair, X, groups, folds=7)
-    parts = of("fitting again without each part", shown)
-    assert any("3 of 7 parts (43 %)" in line for line in parts)
-    assert any("; fitting minimax loss: " in line for line in parts)
-    assert shown[-1] == ""
+    parts = [line for line in states(terminal) if line.startswith("fitting again without each")]
+    assert any("| 3/7 [" in line for line in parts), parts
+    assert any("fitting minimax loss: 2 eigenproblems" in line for line in parts)
+    assert left(terminal) == []
     assert found.to_dict() == fs.audit(fair, X, groups, folds=7).to_dict()
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_report_is_never_silent(rows, tmp_path):
+def test_a_report_names_its_steps(rows, terminal, tmp_path):
     X, groups = rows
-    shown = []
-    with fs.show_progress(shown.append):
+    with shown_on(terminal):
         fs.write_report(
             tmp_path / "r.html", X, groups, n_components=2, criteria=["minimax_error"], folds=5
         )
+    shown = "\n".join(states(terminal))
     for what, last in (
-        ("comparing criteria", "1 of 2 criteria (50 %)"),
-        ("fitting again without each part", "5 of 5 parts (100 %)"),
-        ("comparing numbers of dimensions", "of 6 dimensions"),
+        ("comparing criteria", "1/2"),
+        ("fitting again without each part", "5/5"),
+        ("comparing numbers of dimensions", "/6"),
     ):
-        assert any(last in line for line in of(what, shown)), what
-    assert shown[-1] == ""
+        assert re.search(rf"{what}: .*{last} \[", shown), what
+    assert left(terminal) == []
 
 
-class Recorder:
-    """Keeps every stage that ended."""
-
-    def __init__(self):
-        self.open, self.ended, self.n_changes = [], [], 0
-
-    def begin(self, stage):
-        self.open.append(stage)
-
-    def end(self, stage):
-        self.open.remove(stage)
-        self.ended.append(stage)
-
-    def changed(self, n_eigenproblems=0):
-        self.n_changes += 1
-        if self.open:
-            self.open[-1].n_eigenproblems += n_eigenproblems
-
-    def hide(self):
-        self.open.append("hidden")
-
-
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize(
     "solver",
     [fs.DualNewton(), fs.MultiplicativeWeights(max_iter=20), WeightGrid(31)],
     ids=lambda each: each.name,
 )
-def test_every_solver_is_counted_that_of_another_package_too(rows, solver):
+def test_every_solver_is_counted_that_of_another_package_too(rows, terminal, solver):
     X, groups = rows
     some = groups != "c"
-    recorder = Recorder()
-    with listening(recorder):
+    with shown_on(terminal):
         fair = fs.FairPCA(2, solver=solver).fit(X[some], sensitive_features=groups[some])
-    (stage,) = recorder.ended
-    assert stage.what == "fitting minimax loss"
+    shown = re.findall(r"fitting minimax loss: (\d+) eigenproblems", terminal.getvalue())
     # Of those that the solution counts, some were known before: each group's own.
-    assert stage.n_eigenproblems >= fair.solution_.n_eigenproblems - 2
+    assert int(shown[-1]) >= fair.solution_.n_eigenproblems - 2
     alone = fs.FairPCA(2, solver=solver).fit(X[some], sensitive_features=groups[some])
     np.testing.assert_array_equal(fair.components_, alone.components_)
 
 
-def test_stages_end_where_work_fails():
-    recorder = Recorder()
-    with listening(recorder), pytest.raises(ZeroDivisionError), Stage("dividing"):
-        1 / 0  # noqa: B018
-    assert [stage.what for stage in recorder.ended] == ["dividing"]
-    assert recorder.open == []
+def test_what_takes_less_than_two_seconds_is_not_shown(rows, terminal):
+    X, groups = rows
+    with shown_on(terminal):
+        fs.FairPCA(2).fit(X, sensitive_features=groups)
+    assert terminal.getvalue() == ""
 
 
-def test_items_are_told_after_they_are_done():
-    recorder, done = Recorder(), []
-    with listening(recorder):
-        for item in told("going", ["a", "b", "c"]):
-            done.append((item, recorder.open[0].done))
-    assert done == [("a", 0), ("b", 1), ("c", 2)]
-
-
-def shown_by(*seconds, columns=81):
-    """A line that shows at these seconds, after two of patience."""
-    shown = []
-    return shown, ProgressLine(shown.append, lambda: columns, iter(seconds).__next__)
-
-
-@pytest.mark.parametrize(
-    ("columns", "text"),
-    [
-        (81, "comparing: 3 of 9 criteria (33 %), 6 criteria/min, 60 s left; fitting: 10 s"),
-        (61, "comparing: 33 %, 6 criteria/min, 60 s left; fitting: 10 s"),
-        (42, "comparing: 33 %, 60 s left; fitting: 10 s"),
-        (30, "comparing: 33 %, 60 s left"),
-    ],
-)
-def test_of_stages_inside_each_other_the_last_is_shown_behind_the_first(columns, text):
-    shown, line = shown_by(0, 0, 20, 30, columns=columns)
-    with listening(line), Stage("comparing", 9, "criteria") as outer:
-        outer.done = 3
-        with Stage("fitting"):
-            line.changed()
-    assert shown == [text, ""]
-
-
-def test_a_message_has_its_place():
-    shown, line = shown_by(0, 0, 5, 9)
-    with listening(line), Stage("fitting"):
-        line.changed(7)
-        make_place()
-        assert shown == ["fitting: 7 eigenproblems, 5 s", ""]
-        line.changed()
-    assert shown[2:] == ["fitting: 7 eigenproblems, 9 s", ""]
-
-
-def test_one_long_step_is_shown_though_it_says_nothing(monkeypatch):
-    monkeypatch.setattr(lines, "_PATIENCE", -1.0)
-    monkeypatch.setattr(showing, "_EVERY", 0.001)
-    shown, seen = [], Event()
-
-    def show(text):
-        shown.append(text)
-        seen.set()
-
-    with fs.show_progress(show), Stage("solving"):
-        assert seen.wait(30)
-    assert shown[0].startswith("solving: ")
-    assert shown[-1] == ""
-
-
-def test_other_threads_are_not_told_of():
-    """Somebody else's thread, which asked for no progress, shows none."""
-    shown = []
-    with fs.show_progress(shown.append):
-        other = Thread(target=lambda: list(told("elsewhere", range(3))))
-        other.start()
-        other.join()
-    assert shown == []
+@pytest.mark.usefixtures("at_once")
+def test_no_thread_is_started(terminal):
+    before = threading.active_count()
+    with shown_on(terminal), Stage("counting", 3) as stage:
+        stage.add()
+        assert threading.active_count() == before
+    assert states(terminal)
 
 
 @pytest.mark.usefixtures("at_once")
@@ -202,37 +148,56 @@ def test_a_program_that_imports_what_notebooks_are_made_of_is_none(rows, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
+@pytest.mark.usefixtures("at_once")
+def test_the_work_of_other_threads_is_not_shown(terminal):
+    """Somebody else's thread, which asked for no progress, shows none."""
+
+    def work():
+        with Stage("elsewhere", 1) as stage:
+            stage.add()
+
+    with shown_on(terminal):
+        other = threading.Thread(target=work)
+        other.start()
+        other.join()
+    assert terminal.getvalue() == ""
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_terminal_has_the_line_and_is_left_clean(rows, monkeypatch):
-    X, groups = rows
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    with fs.show_progress():
-        fs.FairPCA(2).fit(X, sensitive_features=groups)
-    written = sys.stderr.getvalue()
-    assert "\rfitting minimax loss: " in written
-    assert written.split("\r")[-2:] == [" " * len(written.split("\r")[-2]), ""]
+def test_it_is_over_when_work_fails(terminal):
+    def divide():
+        with shown_on(terminal), Stage("dividing", 2) as stage:
+            stage.add()
+            return 1 / 0
 
-
-def test_it_is_over_when_it_fails():
-    before = time.monotonic()
-    with pytest.raises(RuntimeError), fs.show_progress(lambda text: None):
-        raise RuntimeError
-    with Stage("later") as stage:
+    with pytest.raises(ZeroDivisionError):
+        divide()
+    assert "dividing" in terminal.getvalue()
+    assert left(terminal) == []
+    before = terminal.getvalue()
+    with Stage("later", 1) as stage:
         stage.add()
-    assert stage._listener is None
-    assert time.monotonic() >= before
+    assert terminal.getvalue() == before
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_warning_has_a_line_of_its_own(terminal):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", FairspanWarning)
+        warnings.showwarning = lambda message, *_: terminal.write(f"{message}\n")
+        with shown_on(terminal), Stage("reading", 9) as stage:
+            stage.add()
+            warn("look here")
+            stage.add()
+    assert left(terminal) == ["look here"]
+    assert re.match(r"reading:  22%.* 2/9 ", states(terminal)[-1])
 
 
 NOTEBOOK = """
 import numpy as np
 import fairspan as fs
-from fairspan.progress import line
-line._PATIENCE = line._EVERY = -1.0
+from fairspan import progress
+progress._DELAY = progress._INTERVAL = 0
 rng = np.random.default_rng(0)
 X, groups = rng.normal(size=(90, 5)), np.repeat(["a", "b", "c"], 30)
 with fs.show_progress():
@@ -241,23 +206,15 @@ with fs.show_progress():
 
 
 @pytest.mark.long
-def test_a_notebook_shows_the_line_under_the_cell_and_clears_it():
+def test_a_notebook_shows_the_bar_under_the_cell_and_clears_it():
     import nbformat
     from nbclient import NotebookClient
 
-    updates = []
-
-    class Client(NotebookClient):
-        def process_message(self, msg, cell, cell_index):
-            if msg["msg_type"] in ("display_data", "update_display_data"):
-                updates.append(msg["content"]["data"]["text/plain"])
-            return super().process_message(msg, cell, cell_index)
-
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(NOTEBOOK)])
-    Client(notebook, timeout=120, kernel_name="python3").execute()
-    assert updates[0].startswith("fitting minimax loss: ")
-    assert any(" eigenproblems, " in text for text in updates)
-    assert updates[-1] == ""
-    (output,) = notebook.cells[0].outputs
-    assert output["output_type"] == "display_data"
-    assert output["data"]["text/plain"] == ""
+    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    shown = Terminal()
+    for output in notebook.cells[0].outputs:
+        assert output["output_type"] == "stream"
+        shown.write(output["text"])
+    assert any(re.match(r"fitting minimax loss: \d+ eigenpr", line) for line in states(shown))
+    assert left(shown) == []

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         TotalError,
     )
     from fairspan.problem.restrictions import CovarianceParity, MeanParity
-    from fairspan.progress.showing import show_progress
+    from fairspan.progress import show_progress
     from fairspan.report.writing import write_report
     from fairspan.rows.files.file_rows import FileRows
     from fairspan.solvers.many_groups.dual_newton import DualNewton
@@ -73,7 +73,7 @@ _HOMES = {
     "Verification": "fairspan.certificates.verification",
     "audit": "fairspan.auditing.audit",
     "frontier": "fairspan.trade_off",
-    "show_progress": "fairspan.progress.showing",
+    "show_progress": "fairspan.progress",
     "verify": "fairspan.certificates.verification",
     "write_report": "fairspan.report.writing",
 }

@@ -22,6 +22,8 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 
+from fairspan.progress import clear_line
+
 __all__ = [
     "CorruptFile",
     "FairspanError",
@@ -134,6 +136,7 @@ class FairspanWarning(UserWarning):
 
 def warn(message: str) -> None:
     """Issue a FairspanWarning that points at the user's line, not at a line of this package."""
+    clear_line()
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("fairspan"):
         level, frame = level + 1, frame.f_back

@@ -13,7 +13,7 @@ from fairspan.problem.criteria import Criterion
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Limit, Problem
 from fairspan.problem.restrictions import Restriction
-from fairspan.progress.stages import Stage
+from fairspan.progress import Stage
 from fairspan.rows.checks import row_block
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.protocol import RowBlock, RowSource, block_rows

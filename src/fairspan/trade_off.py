@@ -29,7 +29,7 @@ from fairspan.problem.criteria import Criterion
 from fairspan.problem.parameters import check_flag, check_number
 from fairspan.problem.posing import criterion_of
 from fairspan.problem.problem import check_n_components
-from fairspan.progress.stages import Stage
+from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.registry import names_of
 from fairspan.rows.groups import Label, printable, spelled
 from fairspan.solvers.choose import Auto
@@ -446,7 +446,7 @@ def frontier_to_look_at(
         A polygon that is nowhere further from the curve than a ten thousandth of its own extent,
         where float64 resolves that and the features are few.
     """
-    with Stage("tracing the trade-off"):
+    with Stage("tracing the trade-off", unit=EIGENPROBLEMS):
         curve = frontier(moments, n_components, center, scale=scale)
         extent = float(np.ptp(curve.errors, axis=0).max())
         share = _SEEN if moments.n_features <= _MANY_FEATURES else _SEEN_OF_MANY

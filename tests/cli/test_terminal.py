@@ -1,20 +1,22 @@
 """What a terminal of a person shows, and what is the same without one."""
 
 import contextlib
+import gzip
 import io
 import os
 import re
 import struct
+import sys
 import threading
-from itertools import count
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from fairspan import cli
+from fairspan import cli, progress
 from fairspan.cli.terminal import paint_on
 from fairspan.formatting.terminal_text import terminal_width, width_of
-from fairspan.progress import line as progress_line
-from reproduction.command import _Line
 
 fcntl = pytest.importorskip("fcntl", reason="needs a pseudo-terminal")
 termios = pytest.importorskip("termios", reason="needs a pseudo-terminal")
@@ -23,10 +25,15 @@ COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
 @pytest.fixture
-def on_terminal(tmp_path, monkeypatch):
+def at_once(monkeypatch):
+    """Every change of progress is shown."""
+    monkeypatch.setattr(progress, "_DELAY", 0)
+    monkeypatch.setattr(progress, "_INTERVAL", 0)
+
+
+@pytest.fixture
+def on_terminal(tmp_path, monkeypatch, at_once):
     """Run a command whose streams are terminals; return its status and all that it wrote."""
-    monkeypatch.setattr(progress_line, "_PATIENCE", -1.0)
-    monkeypatch.setattr(progress_line, "_EVERY", -1.0)
     monkeypatch.chdir(tmp_path)
 
     def run_with(*arguments, columns=80, **environment):
@@ -64,26 +71,61 @@ def left_over(shown):
     return [line.rsplit("\r", 1)[-1] for line in lines]
 
 
+@pytest.fixture
+def folder(tmp_path):
+    """Three files of rows, 1000 in all."""
+    rng = np.random.default_rng(1)
+    (tmp_path / "folder").mkdir()
+    for number, n_rows in enumerate((400, 300, 300)):
+        columns = {"x": rng.normal(size=n_rows), "g": rng.choice(["a", "b"], n_rows)}
+        pq.write_table(pa.table(columns), tmp_path / "folder" / f"{number}.parquet")
+    return tmp_path / "folder"
+
+
 @pytest.mark.parametrize("columns", [80, 60, 40])
-def test_each_command_tells_how_far_it_is_and_never_wraps(on_terminal, data, tmp_path, columns):
+def test_each_command_tells_how_far_it_is_and_never_wraps(
+    on_terminal, data, folder, tmp_path, columns
+):
     model = tmp_path / "model"
     by_age = ("--group", "age")
-    for command, what in (
-        (("audit", data, *by_age), ("reading", "auditing")),
-        (("fit", data, *by_age, "-o", model), ("reading", "auditing")),
-        (("transform", model, data, "-o", "out.csv"), ("transforming",)),
-        (("moments", data, *by_age, "-o", "m"), ("reading",)),
-        (("merge", "m", "m", "-o", "both"), ("merging",)),
+    for command, shares in (
+        (("audit", data, *by_age), ("reading: 100%", "auditing: 100%")),
+        (("fit", data, *by_age, "-o", model), ("reading: 100%", "auditing: 100%")),
+        (("transform", model, data, "-o", "out.csv"), ("transforming: 100%",)),
+        (("moments", data, *by_age, "-o", "m"), ("reading: 100%",)),
+        (("moments", folder, "--group", "g", "-o", "n"), ("reading: 40%", "reading: 100%")),
+        (("merge", "m", "m", "-o", "both"), ("merging: 100%",)),
     ):
         status, shown = on_terminal(*command, columns=columns)
         assert status == 0, shown
-        for word in what:
-            lines = re.findall(rf"\r({word}: [^\r]*)\r", shown)
-            assert lines
-            assert re.search(r"\d %", lines[-1])
-            assert lines[-1].rstrip().endswith(" left")
-            assert max(map(len, lines)) < columns
-        assert not any(word in line for word in what for line in left_over(shown))
+        lines = [line.rstrip() for line in shown.split("\r")]
+        for share in shares:
+            ours = [line for line in lines if re.sub(" +", " ", line).startswith(share)]
+            assert ours, (command, share)
+            assert max(map(len, ours)) <= columns
+        assert not any("ing:" in line and "%" in line for line in left_over(shown))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_rows_are_counted_wherever_they_are_read(monkeypatch, at_once, folder, tmp_path, jobs):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    command = ["moments", folder, "--group", "g", "--jobs", jobs, "-o", tmp_path / "m"]
+    assert cli.run(list(map(str, command))) == 0
+    done = re.findall(r"\| *([\d.]+k?)/1\.00k ", sys.stderr.getvalue())
+    assert [each for each in dict.fromkeys(done) if each != "0.00"] == ["400", "700", "1.00k"]
+
+
+def test_the_number_of_rows_of_a_csv_is_an_estimate_of_two_digits(on_terminal, tmp_path):
+    for n_rows, about in ((1234, "1.20k"), (86_500, "86.0k")):
+        (tmp_path / "long.csv").write_text("x,g\n" + "1.25,a\n1.50,b\n" * (n_rows // 2))
+        _, shown = on_terminal("moments", "long.csv", "--group", "g", "-o", "m", columns=80)
+        assert re.search(rf"reading: .*/{re.escape(about)} \[", shown), shown
+    # Nothing is known of the number of lines in a file that is packed.
+    with gzip.open(tmp_path / "packed.csv.gz", "wt") as file:
+        file.write("x,g\n" + "1.25,a\n1.50,b\n" * 50)
+    _, shown = on_terminal("moments", "packed.csv.gz", "--group", "g", "-o", "m", columns=80)
+    assert "reading: 100 rows [" in shown
 
 
 def test_only_terminals_that_want_colours_get_them_and_the_text_is_the_same(on_terminal, run, data):
@@ -153,28 +195,6 @@ def test_streams_that_have_no_size_take_80_columns(monkeypatch):
     assert width_of(io.StringIO()) == width_of(Terminal()) == 80
     assert paint_on(io.StringIO())("text", "worst") == "text"
     assert COLOUR.sub("", paint_on(Terminal())("text", "worst")) == "text"
-
-
-def test_a_reproduction_tells_the_time_left_from_its_own_steps():
-    terminal, seconds = Terminal(), count(0, 5)
-    line = _Line(terminal, lambda: next(seconds))
-    with line:
-        for done in (4, 5, 6):  # four steps were done by an earlier run
-            line.show("solving", done, 10)
-    first, second, third = terminal.getvalue().split("\r")[1:4]
-    assert first == "solving (4 of 10 steps done)"
-    assert re.fullmatch(r"solving \(5 of 10 steps done, about (\d+) s left\)", second)
-    assert re.fullmatch(r"solving \(6 of 10 steps done, about (\d+) s left\) *", third)
-    assert terminal.getvalue().endswith(" \r")
-
-
-def test_the_line_of_a_reproduction_never_wraps(monkeypatch):
-    monkeypatch.setattr("reproduction.command.width_of", lambda stream: 40)
-    terminal = Terminal()
-    with _Line(terminal, count(0, 5).__next__) as line:
-        for done in range(5):
-            line.show("a step with a long name, " * 5, done, 10)
-    assert max(map(len, terminal.getvalue().split("\r"))) < 40
 
 
 @pytest.mark.parametrize("name", ["", *cli.fairspan.commands])

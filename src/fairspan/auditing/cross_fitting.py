@@ -17,7 +17,7 @@ from fairspan.moments.center import Center
 from fairspan.moments.folds import FoldMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import SecondMoments
-from fairspan.progress.stages import Stage
+from fairspan.progress import Stage
 from fairspan.projector import Projector
 from fairspan.subspace import FairSubspace
 from fairspan.typing import BoolArray, FloatArray, IntegerArray

@@ -19,7 +19,7 @@ from fairspan.cli.commands import audit, demo, fit, report, verify
 from fairspan.cli.file_commands import merge, moments, transform
 from fairspan.cli.terminal import JSON_VERSION, complain
 from fairspan.errors import FairspanError, InvalidParameter
-from fairspan.progress.showing import show_progress
+from fairspan.progress import show_progress
 from fairspan.version import __version__
 
 _OUT_OF_MEMORY = (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from fairspan.progress.stages import Stage, is_listening
+from fairspan.progress import Stage, is_shown
 from fairspan.rows.engines import Engine, InThisProcess, Part
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.protocol import Fold, RowBlock
@@ -97,8 +97,8 @@ class EngineWithProgress:
         """The stage that counts rows; an estimate of their number if files do not store it."""
         done = 0 if n_rows is None or n_left is None else n_rows - n_left
         stage = Stage(self.what, n_rows, "rows", done)
-        if n_rows is None and is_listening():
-            stage.total, stage.is_estimate = estimated_rows(parts), True
+        if n_rows is None and is_shown():
+            stage.total = estimated_rows(parts)
         return stage
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, TextIO
 import click
 
 from fairspan.formatting.terminal_text import Paint, Role, plain
-from fairspan.progress.stages import make_place
+from fairspan.progress import clear_line
 
 # Of what --json prints: raised when a name or a meaning changes, not when names are added.
 JSON_VERSION = 1
@@ -32,7 +32,7 @@ def paint_on(stream: TextIO) -> Paint:
 
 def complain(kind: Literal["error", "warning"], message: str) -> None:
     """Say on standard error what is wrong."""
-    make_place()
+    clear_line()
     mark = paint_on(sys.stderr)(f"fairspan: {kind}:", kind)
     click.echo(f"{mark} {message}", err=True)
 

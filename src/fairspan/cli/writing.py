@@ -19,7 +19,7 @@ from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.group_statistics import joined
 from fairspan.moments.of_rows import accumulate
-from fairspan.progress.stages import Stage
+from fairspan.progress import Stage
 from fairspan.registry import Foreign
 from fairspan.rows.engines import located
 from fairspan.rows.files.file_rows import FileRows

@@ -21,7 +21,7 @@ from fairspan.problem.units import (
     unit_for,
     value_in_features,
 )
-from fairspan.progress.stages import Stage
+from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.rows.groups import listed
 from fairspan.solvers.choose import Solved, Task, smallest_keeping, solver_of
 from fairspan.solvers.nested import nested_keeping, solve_nested
@@ -103,7 +103,8 @@ def fit_subspace(
     if nested:
         check_nested(chosen, hide, allow_extra=bool(allow_extra))
     settings = Settings(chosen, hide, center, divisor, bool(allow_extra), tol, bool(nested))
-    with threads_for(moments.n_features), Stage(f"fitting {spoken(chosen.name)}"):
+    counting = Stage(f"fitting {spoken(chosen.name)}", unit=EIGENPROBLEMS)
+    with threads_for(moments.n_features), counting:
         unit = unit_for(moments, center, divisor)
         posed = settings.posed(moments, n_components, unit)
         found = _solved(Task(posed, solve_with, tol, random_state), nested=bool(nested))

@@ -9,7 +9,7 @@ import scipy.linalg
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.linalg.graded import graded_eigh, is_graded
 from fairspan.linalg.threads import threads_of
-from fairspan.progress.stages import eigenproblem_solved
+from fairspan.progress import eigenproblem_solved
 from fairspan.typing import FloatArray
 
 # Eigenvalues closer than this share of the matrix's norm cannot be told apart in float64.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairspan.linalg.dense import TIE_TOLERANCE, LeadingSubspace
-from fairspan.progress.stages import eigenproblem_solved
+from fairspan.progress import eigenproblem_solved
 from fairspan.typing import FloatArray, IndexArray
 
 # From a (p, m) block to the operator's image of it.

@@ -9,7 +9,7 @@ import numpy as np
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.metrics.columns import coded_groups
 from fairspan.metrics.separation import rows_and_names
-from fairspan.progress.stages import told
+from fairspan.progress import track
 from fairspan.random_state import generator_of
 from fairspan.rows.groups import listed
 from fairspan.typing import FloatArray, IntegerArray
@@ -131,7 +131,7 @@ def mmd(
     width = _median_distance(rows, random) if bandwidth is None else float(bandwidth)
     blocks = _blocks(codes, counts, random)
     totals = np.zeros((1 + n_permutations, len(list(combinations(range(len(groups)), 2)))))
-    for block in told("comparing rows", blocks, "blocks"):
+    for block in track("comparing rows", blocks, "blocks"):
         totals += _of_block(rows[block], codes[block], width, n_permutations, random)
     largest = (totals / len(blocks)).max(axis=1)
     p_value = float((largest >= largest[0]).mean()) if n_permutations else None

@@ -21,7 +21,6 @@ from fairspan.errors import (
 from fairspan.formatting.plain_values import plain
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate, holds_matrices, not_moments
-from fairspan.progress.stages import Stage
 from fairspan.registry import Foreign, object_of
 from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
@@ -242,9 +241,7 @@ def write_page(
     """
     from fairspan.report.page.rendering import page_of
 
-    with Stage("drawing the page"):
-        page = page_of(facts, displays).encode()
-    write_whole(path, page)
+    write_whole(path, page_of(facts, displays).encode())
 
 
 def check_can_write(path: str | os.PathLike[str], X: Any = None) -> None:

@@ -18,7 +18,7 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Criterion, declares
 from fairspan.problem.parameters import check_count, check_flag, field_values
 from fairspan.problem.posing import criterion_of
-from fairspan.progress.stages import told
+from fairspan.progress import track
 from fairspan.rows.groups import printable
 
 PCA, PLAIN = "PCA", "total_error"
@@ -189,7 +189,7 @@ def answers_of(moments: GroupMoments, settings: ReportSettings, n_components: in
     pca = fit_subspace(moments, n_components, criterion=PLAIN, center=about, scale=settings.scale)
     answers, without = [], []
     named = list(zip(settings.criteria, names_of(settings.criteria), strict=True))
-    for criterion, name in told("comparing criteria", named, "criteria"):
+    for criterion, name in track("comparing criteria", named, "criteria"):
         is_main = criterion is settings.criterion
         if (
             moments.n_groups > MANY_GROUPS

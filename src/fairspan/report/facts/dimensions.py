@@ -14,7 +14,7 @@ from fairspan.certificates.solution import Solution
 from fairspan.errors import Incompatible
 from fairspan.moments.folds import FoldMoments, SummedFolds
 from fairspan.problem.problem import Problem
-from fairspan.progress.stages import told
+from fairspan.progress import track
 from fairspan.report.facts.answers import Answers
 from fairspan.solvers.choose import Auto
 from fairspan.typing import FloatArray
@@ -58,7 +58,7 @@ def along_dimensions(answers: Answers) -> list[AtDimension]:
     most = MOST if is_quick else _MOST_OF_MANY
     dimensions = chosen_dimensions(judged.n_features, main.subspace.dimension, most)
     found = []
-    for d in told("comparing numbers of dimensions", dimensions, "dimensions"):
+    for d in track("comparing numbers of dimensions", dimensions, "dimensions"):
         problem = replace(judged, n_components=d)
         plain = replace(pca.problem, n_components=d).pooled_optimum.vectors
         solution = main.solution if d == main.subspace.dimension else _solved(problem)

@@ -18,7 +18,7 @@ from fairspan.certificates.optimality import certified
 from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.problem.parameters import check_choice, check_count
 from fairspan.problem.problem import Problem
-from fairspan.progress.stages import told
+from fairspan.progress import track
 from fairspan.random_state import generator_of
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.many_groups.simplex_program import least_on_simplex
@@ -128,7 +128,7 @@ class RiemannianSubgradient:
         n, p, d = bases.shape
         gamma, retract = 1 / np.sqrt(self.max_iter + 1), RETRACTIONS[self.retraction]
         best, least = bases.copy(), np.full(n, np.inf)
-        for step in told("descending", range(self.max_iter + 1)):
+        for step in track("descending", range(self.max_iter + 1)):
             side_by_side = bases.transpose(1, 0, 2).reshape(p, n * d)
             images = second.applied(side_by_side).reshape(-1, p, n, d)
             captured = np.einsum("npd,gpnd->gn", bases, images)

@@ -1,0 +1,160 @@
+"""Progress of long work: stages report it, and tqdm shows it on a terminal or in a notebook.
+
+Without :func:`show_progress`, a stage only reads one variable.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+
+# Of stages whose length is not known: an eigenproblem is what takes the time in them.
+EIGENPROBLEMS = "eigenproblems"
+# Seconds before a bar appears, and between two of its states.
+_DELAY, _INTERVAL = 2.0, 0.2
+
+
+@dataclass(eq=False)
+class Stage:
+    """A long step, from `with` to its end; shown by :func:`fairspan.show_progress`.
+
+    Attributes
+    ----------
+    what : str
+        What is being done, such as "reading".
+    total : int or None
+        How many things there are, at least about, if it is known.
+    unit : str
+        The name of these things.
+    done : int
+        How many of them are done.
+
+    Examples
+    --------
+    >>> with Stage("fitting", 3, "criteria") as stage:
+    ...     for criterion in ("a", "b", "c"):
+    ...         stage.add()
+    >>> stage.done
+    3
+    """
+
+    what: str
+    total: int | None = None
+    unit: str = "steps"
+    done: int = 0
+    _open: "list[Stage] | None" = field(default=None, init=False, repr=False)
+    _bar: Any = field(default=None, init=False, repr=False)
+
+    def __enter__(self) -> "Stage":
+        self._open = _OPEN.get()
+        if self._open is not None:
+            if not self._open:
+                self._bar = _bar_of(self)
+            self._open.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._open is not None:
+            self._open.remove(self)
+        if self._bar is not None:
+            self._bar.close()
+
+    def add(self, number: int = 1) -> None:
+        """Count the work that was done since the last call."""
+        self.done += number
+        outer, *others = self._open or [self]
+        bar = outer._bar
+        if bar is not None:
+            bar.desc, bar.total = outer.what, outer.total
+            inner = [f"{stage.what}: {stage.done} {stage.unit}" for stage in others[-1:]]
+            bar.set_postfix_str("".join(inner), refresh=False)
+            bar.update(outer.done - bar.n)
+
+
+# Stages that have not ended, where they are shown; the bar is that of the first.
+_OPEN: ContextVar[list[Stage] | None] = ContextVar("progress", default=None)
+
+
+def track(what: str, items: Sequence[Item], unit: str = "steps") -> Iterator[Item]:
+    """Go through items, counting those that are done.
+
+    Examples
+    --------
+    >>> list(track("fitting", ["a", "b"], "criteria"))
+    ['a', 'b']
+    """
+    with Stage(what, len(items), unit) as stage:
+        for item in items:
+            yield item
+            stage.add()
+
+
+def eigenproblem_solved() -> None:
+    """Count an eigenproblem in the current stage, if it counts these."""
+    stages = _OPEN.get()
+    if stages and stages[-1].unit == EIGENPROBLEMS:
+        stages[-1].add()
+
+
+def is_shown() -> bool:
+    """Whether stages are shown, so that an estimate of their length is worth its while."""
+    return _OPEN.get() is not None
+
+
+def clear_line() -> None:
+    """Clear the bar before a message is written to the same place; it comes back later."""
+    stages = _OPEN.get()
+    if stages and stages[0]._bar is not None:
+        stages[0]._bar.clear()
+
+
+@contextmanager
+def show_progress() -> Iterator[None]:
+    """Show the progress of long work: fits, audits, reports, and reading on the command line.
+
+    On a terminal and in a notebook, a bar appears on standard error for each step that takes more
+    than two seconds, and disappears at its end. Elsewhere nothing is shown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fairspan as fs
+    >>> X = np.array([[3.0, 1, 0], [-3, -1, 0], [0, 2, 1], [0, -2, -1]])
+    >>> with fs.show_progress():
+    ...     fair = fs.FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
+    >>> fair.n_components_
+    1
+    """
+    # Other programs import IPython too; a notebook has a shell of it with a kernel.
+    ipython: Any = sys.modules.get("IPython")
+    is_notebook = ipython is not None and hasattr(ipython.get_ipython(), "kernel")
+    before = _OPEN.set([] if is_notebook or sys.stderr.isatty() else None)
+    try:
+        yield
+    finally:
+        _OPEN.reset(before)
+
+
+def _bar_of(stage: Stage) -> Any:
+    from tqdm.std import tqdm  # takes its time
+
+    # Without the thread that watches all bars, and the lock between processes.
+    bar = type("Bar", (tqdm,), {"monitor_interval": 0, "_lock": RLock()})
+    return bar(
+        desc=stage.what,
+        total=stage.total,
+        initial=stage.done,
+        unit=f" {stage.unit}",
+        unit_scale=stage.unit == "rows",
+        file=sys.stderr,
+        leave=False,
+        dynamic_ncols=True,
+        delay=_DELAY,
+        mininterval=_INTERVAL,
+        miniters=0,
+    )

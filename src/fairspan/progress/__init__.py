@@ -1,1 +1,0 @@
-"""Progress of long work: stages that report it, and a line that shows it."""
