@@ -7,8 +7,7 @@ affine at every distance from its origin, and together leave what they brought b
 """
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,29 +40,32 @@ class Chain:
 
     def transform(self, X: FloatArray) -> FloatArray:
         """Coordinates of rows."""
-        with _as_numbers():
-            for step in self.steps:
-                # Some models drop the rows of a table that has one.
-                X = np.asarray(step.transform(X), dtype=np.float64).reshape(len(X), -1)
-        return X
+        return self._through(X, [step.transform for step in self.steps])
 
     def inverse_transform(self, Z: FloatArray) -> FloatArray:
         """Rows from their coordinates."""
-        with _as_numbers():
-            for step in reversed(self.steps):
-                Z = np.asarray(step.inverse_transform(Z), dtype=np.float64).reshape(len(Z), -1)
-        return Z
+        return self._through(Z, [step.inverse_transform for step in reversed(self.steps)])
+
+    @staticmethod
+    def _through(rows: FloatArray, methods: Sequence[Callable[[Any], Any]]) -> FloatArray:
+        with warnings.catch_warnings():
+            # Models that were fitted on named columns take the same columns without their names.
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            for method in methods:
+                # Some models drop the rows of a table that has one.
+                rows = np.asarray(method(rows), dtype=np.float64).reshape(len(rows), -1)
+        return rows
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """What reduces rows, after features were standardized.
+class RowModel:
+    """What reduces rows and brings them back, judged by what it makes of each row.
 
     Attributes
     ----------
     whole : Chain
     chain : Chain
-        The model after the standardization.
+        The model after a standardization of the features.
     n_features : int
     mean, scale : (p,) arrays or None
         Of the standardization; None where there is none.
@@ -85,9 +87,29 @@ class Part:
         """The single step that is left, or the chain of several."""
         return self.chain.steps[0] if len(self.chain.steps) == 1 else self.chain
 
+    @property
+    def dimension(self) -> int:
+        """That of the subspaces which it is compared with: at most p."""
+        made = self.chain.transform(np.zeros((1, self.n_features)))
+        return min(int(made.shape[1]), self.n_features)
 
-def part_of(model: Any, n_features: int | None = None) -> Part:
-    """The part of a fitted model that reduces rows and brings them back.
+    def squared_residuals(self, rows: FloatArray) -> FloatArray:
+        """Squared distance of each row to what it is brought back as, shape (n,).
+
+        Parameters
+        ----------
+        rows : (n, p) array
+            As they came, which a model may depend on to the last digit. Distances are in units of
+            `scale`.
+        """
+        left = rows - self.whole.inverse_transform(self.whole.transform(rows))
+        if self.scale is not None:
+            left = left / self.scale
+        return np.asarray(np.einsum("ij,ij->i", left, left))
+
+
+def row_model_of(model: Any, n_features: int | None = None) -> RowModel:
+    """The steps of a fitted model that reduce rows and bring them back.
 
     Parameters
     ----------
@@ -126,7 +148,7 @@ def part_of(model: Any, n_features: int | None = None) -> Part:
         offset, divisor = found
         mean, scale, standardized = mean + scale * offset, scale * divisor, True
         steps = steps[1:]
-    return Part(
+    return RowModel(
         whole,
         Chain(tuple(steps)),
         width,
@@ -179,9 +201,7 @@ def _not_fitted(model: Any) -> InvalidType:
 
 def _rows_of(step: Any) -> int | None:
     """How many rows a step was fitted on: scikit-learn counts them for each column where NaN is."""
-    counted = getattr(step, "n_samples_", None)
-    if counted is None:
-        counted = getattr(step, "n_samples_seen_", None)
+    counted = getattr(step, "n_samples_", getattr(step, "n_samples_seen_", None))
     return None if counted is None else int(np.max(counted))
 
 
@@ -214,14 +234,6 @@ def points_around(middle: FloatArray, spread: FloatArray) -> FloatArray:
     return np.asarray(middle + spread * drawn * np.repeat(FAR, 4)[:, None])
 
 
-@contextmanager
-def _as_numbers() -> Iterator[None]:
-    """Models that were fitted on named columns take the same columns without their names."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        yield
-
-
 # Rows that are transformed at a time.
 _BLOCK = 512
 # A column of the decoder that adds less than this share to the others adds nothing.
@@ -249,7 +261,7 @@ class AffineMap:
     is_declared: bool = False
 
 
-def affine_map_of(part: Part) -> AffineMap | None:
+def affine_map_of(part: RowModel) -> AffineMap | None:
     """The projection of a part; None if it makes none."""
     try:
         declared = _declared(part)
@@ -258,7 +270,7 @@ def affine_map_of(part: Part) -> AffineMap | None:
         return None
 
 
-def _declared(part: Part) -> AffineMap | None:
+def _declared(part: RowModel) -> AffineMap | None:
     """The components and the mean that a model shows, if it does what they say."""
     components, mean = (getattr(part.core, name, None) for name in ("components_", "mean_"))
     if not isinstance(components, np.ndarray) or components.ndim != 2:
@@ -278,7 +290,7 @@ def _declared(part: Part) -> AffineMap | None:
     return AffineMap(basis, middle, is_declared=True) if alike else None
 
 
-def _found(part: Part) -> AffineMap | None:
+def _found(part: RowModel) -> AffineMap | None:
     encode, decode, p = part.chain.transform, part.chain.inverse_transform, part.n_features
     start = encode(np.zeros((1, p)))
     d = start.shape[1]
@@ -324,59 +336,3 @@ def _alike(found: FloatArray, expected: FloatArray, sizes: FloatArray) -> bool:
         return False
     largest = 1.0 + np.abs(sizes).max(axis=1, keepdims=True)
     return bool((np.abs(found - expected) <= SAME * largest).all())
-
-
-@dataclass(frozen=True, eq=False)
-class RowModel:
-    """A nonlinear model.
-
-    Attributes
-    ----------
-    part : Part
-    n_components : int
-        Coordinates that it makes of a row.
-    """
-
-    part: Part
-    n_components: int
-
-    @classmethod
-    def of(cls, part: Part) -> "RowModel":
-        """The model, tried on one row in the middle."""
-        middle = np.zeros((1, part.n_features))
-        return cls(part, part.chain.transform(middle).shape[1])
-
-    @property
-    def n_features(self) -> int:
-        """p."""
-        return self.part.n_features
-
-    @property
-    def dimension(self) -> int:
-        """That of the subspaces which it is compared with: at most p."""
-        return min(self.n_components, self.n_features)
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, if it knows them."""
-        return self.part.feature_names
-
-    @property
-    def scale(self) -> FloatArray | None:
-        """What a pipeline divides features by first."""
-        return self.part.scale
-
-    def squared_residuals(self, rows: FloatArray) -> FloatArray:
-        """Squared distance of each row to what it is brought back as, shape (n,).
-
-        Parameters
-        ----------
-        rows : (n, p) array
-            As they came, which a model may depend on to the last digit. Distances are in units of
-            `scale`.
-        """
-        chain = self.part.whole
-        left = rows - chain.inverse_transform(chain.transform(rows))
-        if self.scale is not None:
-            left = left / self.scale
-        return np.asarray(np.einsum("ij,ij->i", left, left))

@@ -6,9 +6,8 @@ different places, and each group's mean squared error comes with the answer.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from operator import index
-from typing import Any, NamedTuple, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -139,107 +138,51 @@ class PrincipalComponentRegression(LeastSquares):
         return np.asarray(np.sqrt(np.diag(self.component_covariance)))
 
 
-@dataclass(frozen=True, eq=False)
-class Target:
-    """One column of the moments against all others, the features.
-
-    Attributes
-    ----------
-    moments : GroupMoments
-        Of all p columns.
-    position : int
-        Of the target among them.
-    name : str or int
-        As it was given.
-    """
-
-    moments: GroupMoments
-    position: int
-    name: str | int
-
-    @classmethod
-    def of(cls, moments: GroupMoments, target: str | int) -> "Target":
-        """Find the column by its name or position.
-
-        Raises
-        ------
-        InvalidInput
-            No such column, no other column, or a target that does not vary.
-        InvalidType
-            Moments or target of another kind.
-        """
-        if not holds_matrices(moments):
-            raise InvalidType(
-                f"moments is a {type(moments).__name__}",
-                "Allowed: a GroupMoments of all columns, the target among them",
-                "Make it with GroupMoments.from_rows, or matrices() of moments that refer to rows",
-            )
-        found = cls(moments, _position(moments, target), target)
-        if moments.n_features < 2:
-            raise InvalidInput(
-                "The target is the only column",
-                "Allowed: moments of the target and at least one feature",
-                "Make the moments of all columns",
-            )
-        if moments.standard_deviations[found.position] == 0:
-            raise InvalidInput(
-                f"The target {target!r} has the same value in all rows",
-                "Allowed: a column that varies",
-                "Choose another column",
-            )
-        return found
-
-    @cached_property
-    def features(self) -> IntegerArray:
-        """Positions of the other columns, (p-1,)."""
-        others = np.arange(self.moments.n_features, dtype=np.int64)
-        return np.delete(others, self.position)
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, if they have any."""
-        names = self.moments.feature_names
-        return None if names is None else tuple(names[i] for i in self.features)
-
-    @property
-    def spelled_features(self) -> list[str]:
-        """What the features are called in messages: their names, or their columns' numbers."""
-        names = self.moments.feature_names
-        return [f"column {i}" if names is None else repr(names[i]) for i in self.features.tolist()]
-
-    @cached_property
-    def covariance(self) -> FloatArray:
-        """Of all columns about the mean of all rows, divided by the total weight, (p, p)."""
-        second = self.moments.second_moments("global")
-        return np.asarray(np.tensordot(self.moments.proportions, second, axes=1))
-
-    def group_errors(self, coefficients: FloatArray) -> FloatArray:
-        """Mean squared error of each group's rows about the plane through the mean, (k,)."""
-        residual = np.zeros(self.moments.n_features)
-        residual[self.position] = 1.0
-        residual[self.features] = -coefficients
-        second = self.moments.second_moments("global")
-        # Rounding may leave a perfect fit just below zero.
-        return np.asarray(np.maximum(second @ residual @ residual, 0.0))
-
-
 def _position(moments: GroupMoments, target: str | int) -> int:
+    """Position of the target among the columns.
+
+    Raises
+    ------
+    InvalidInput
+        No such column, no other column, or a target that does not vary.
+    InvalidType
+        Moments or target of another kind.
+    """
+    if not holds_matrices(moments):
+        raise InvalidType(
+            f"moments is a {type(moments).__name__}",
+            "Allowed: a GroupMoments of all columns, the target among them",
+            "Make it with GroupMoments.from_rows, or matrices() of moments that refer to rows",
+        )
     names, p = moments.feature_names, moments.n_features
     columns = f"{p} columns without names" if names is None else f"the columns {listed(names)}"
-    if isinstance(target, str) and names is not None and target in names:
-        return names.index(target)
-    if isinstance(target, bool) or not isinstance(target, str | SupportsIndex):
+    if isinstance(target, str):
+        position = p if names is None or target not in names else names.index(target)
+    elif isinstance(target, bool) or not isinstance(target, SupportsIndex):
         raise InvalidType(
             f"target is {target!r}",
             "Allowed: the name of a column or its position",
             f"The moments have {columns}",
         )
-    position = p if isinstance(target, str) else index(target)
+    else:
+        position = index(target)
     if not -p <= position < p:
         raise InvalidInput(
             f"There is no column {target!r} to be the target",
             f"The moments have {columns}",
             "Name one of these columns, or give its position from 0",
+        )
+    if p < 2:
+        raise InvalidInput(
+            "The target is the only column",
+            "Allowed: moments of the target and at least one feature",
+            "Make the moments of all columns",
+        )
+    if moments.standard_deviations[position] == 0:
+        raise InvalidInput(
+            f"The target {target!r} has the same value in all rows",
+            "Allowed: a column that varies",
+            "Choose another column",
         )
     return position % p
 
@@ -399,9 +342,7 @@ def least_squares(moments: GroupMoments, target: str | int) -> LeastSquares:
     >>> fit.group_errors.round(6)
     array([0.00625, 0.03125])
     """
-    column = Target.of(moments, target)
-    features = np.eye(len(column.features))
-    return LeastSquares(**_fit(column, features, column.spelled_features).figures)
+    return LeastSquares(**_figures(moments, target, None))
 
 
 def principal_component_regression(
@@ -443,50 +384,32 @@ def principal_component_regression(
     >>> fit.coefficients.round(6)
     array([2.15, 0.  ])
     """
-    column = Target.of(moments, target)
-    model = FairSubspace.of(subspace)
-    match = _matched(model, column)
-    scale = 1.0 if model.scale is None else model.scale[match]
-    basis = (model.components[:, match] / scale).T
-    fit = _fit(column, basis, [f"component {j}" for j in range(model.n_components)])
-    # What FairSubspace.transform subtracts: nothing, where there is no mean.
-    mean = np.zeros(len(match)) if model.mean is None else model.mean[match]
-    # About the mean of the rows, as the intercept of the features may lie far from both.
-    middle, offset = moments.mean[column.position], moments.mean[column.features] - mean
-    return PrincipalComponentRegression(
-        **fit.figures,
-        component_coefficients=fit.coefficients,
-        component_intercept=float(middle - fit.figures["coefficients"] @ offset),
-        component_covariance=fit.covariance,
-        subspace=model,
-    )
+    return PrincipalComponentRegression(**_figures(moments, target, FairSubspace.of(subspace)))
 
 
-class _Fit(NamedTuple):
-    """Least squares on the coordinates x @ basis.
-
-    Attributes
-    ----------
-    coefficients : (q,) array
-        Of the coordinates.
-    covariance : (q, q) array
-        Theirs.
-    figures : dict
-        The fields of LeastSquares.
-    """
-
-    coefficients: FloatArray
-    covariance: FloatArray
-    figures: dict[str, Any]
-
-
-def _fit(column: Target, basis: FloatArray, names: Sequence[str]) -> _Fit:
-    moments, others = column.moments, column.features
+def _figures(
+    moments: GroupMoments, target: str | int, model: FairSubspace | None
+) -> dict[str, Any]:
+    """The fields of the result: least squares on the features, or on their coordinates."""
+    position = _position(moments, target)
+    others = np.delete(np.arange(moments.n_features), position)
+    columns = moments.feature_names
+    features = None if columns is None else tuple(columns[i] for i in others)
+    match = np.arange(len(others)) if model is None else _matched(model, features, len(others))
+    if model is None:
+        basis = np.eye(len(others))
+        names = [f"column {i}" for i in others] if features is None else list(map(repr, features))
+    else:
+        scale = 1.0 if model.scale is None else model.scale[match]
+        basis = (model.components[:, match] / scale).T
+        names = [f"component {j}" for j in range(model.n_components)]
     n = int(moments.counts.sum())
     freedom = n - len(names) - 1
-    sizes, mean = np.abs(basis).T, moments.mean[others]
+    second = moments.second_moments("global")
+    covariance = np.tensordot(moments.proportions, second, axes=1)
+    sizes, mean, middle = np.abs(basis).T, moments.mean[others], float(moments.mean[position])
     factor = factored(
-        basis.T @ column.covariance[np.ix_(others, others)] @ basis,
+        basis.T @ covariance[np.ix_(others, others)] @ basis,
         sizes @ moments.standard_deviations[others],
         sizes @ np.abs(mean),
         names,
@@ -497,9 +420,12 @@ def _fit(column: Target, basis: FloatArray, names: Sequence[str]) -> _Fit:
             "Allowed: more rows than coefficients, or no residual variance can be told",
             "Use more rows, fewer features, or principal components",
         )
-    coefficients = factor.solved(basis.T @ column.covariance[others, column.position])
+    coefficients = factor.solved(basis.T @ covariance[others, position])
     slopes = basis @ coefficients
-    errors = column.group_errors(slopes)
+    residual = np.zeros(moments.n_features)
+    residual[position], residual[others] = 1.0, -slopes
+    # Rounding may leave a perfect fit just below zero.
+    errors = np.maximum(second @ residual @ residual, 0.0)
     mean_error = float(moments.proportions @ errors)
 
     def covariance_of(combinations: FloatArray) -> FloatArray:
@@ -510,37 +436,47 @@ def _fit(column: Target, basis: FloatArray, names: Sequence[str]) -> _Fit:
     of_slopes = covariance_of(basis.T)
     across = of_slopes @ mean
     of_intercept = np.array([[mean_error / freedom + mean @ across]])
-    figures = {
-        "target": column.name,
-        "feature_names": column.feature_names,
+    figures: dict[str, Any] = {
+        "target": target,
+        "feature_names": features,
         "coefficients": slopes,
-        "intercept": float(moments.mean[column.position] - slopes @ mean),
+        "intercept": middle - float(slopes @ mean),
         "covariance": np.block([[of_slopes, -across[:, None]], [-across[None, :], of_intercept]]),
         "residual_variance": float(moments.weights.sum()) * mean_error / freedom,
         "degrees_of_freedom": freedom,
         "n": n,
-        "r2": 1 - mean_error / float(column.covariance[column.position, column.position]),
+        "r2": 1 - mean_error / float(covariance[position, position]),
         "groups": tuple(moments.labels),
         "group_errors": errors,
     }
-    return _Fit(coefficients, covariance_of(np.eye(len(names))), figures)
+    if model is None:
+        return figures
+    # What FairSubspace.transform subtracts: nothing, where there is no mean.
+    origin = 0.0 if model.mean is None else model.mean[match]
+    return figures | {
+        "component_coefficients": coefficients,
+        # About the mean of the rows, as the intercept of the features may lie far from both.
+        "component_intercept": middle - float(slopes @ (mean - origin)),
+        "component_covariance": covariance_of(np.eye(len(names))),
+        "subspace": model,
+    }
 
 
-def _matched(model: FairSubspace, column: Target) -> IntegerArray:
+def _matched(
+    model: FairSubspace, features: tuple[str, ...] | None, n_features: int
+) -> IntegerArray:
     """Where each feature stands among the subspace's."""
-    mine, theirs = column.feature_names, model.feature_names
-    if mine is not None and theirs is not None:
-        fits = sorted(mine) == sorted(theirs)
-        shown = f" ({listed(theirs)})", f" ({listed(mine)})"
-    else:
-        fits = model.n_features == len(column.features)
-        shown = "", ""
+    theirs, named = model.feature_names, features is not None and model.feature_names is not None
+    fits = model.n_features == n_features
+    if named:
+        fits = sorted(features or ()) == sorted(theirs or ())
     if not fits:
+        shown = [f" ({listed(names or ())})" if named else "" for names in (theirs, features)]
         raise InvalidInput(
             f"The subspace is of {model.n_features} features{shown[0]}",
-            f"Allowed: the {len(column.features)} columns besides the target{shown[1]}",
+            f"Allowed: the {n_features} columns besides the target{shown[1]}",
             "Fit the subspace on the columns of the moments without the target",
         )
-    if mine is None or theirs is None:
-        return np.arange(model.n_features, dtype=np.int64)
-    return np.array([theirs.index(name) for name in mine], dtype=np.int64)
+    if features is None or theirs is None:
+        return np.arange(n_features, dtype=np.int64)
+    return np.array([theirs.index(name) for name in features], dtype=np.int64)

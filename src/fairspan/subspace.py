@@ -10,7 +10,7 @@ import numpy as np
 
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType
 from fairspan.exporting import select_of
-from fairspan.foreign_models import ALLOWED_MODELS, Part, RowModel, affine_map_of, part_of
+from fairspan.foreign_models import ALLOWED_MODELS, RowModel, affine_map_of, row_model_of
 from fairspan.projector import Projector
 from fairspan.provenance import Evidence, Provenance, read_subspace, write_subspace
 from fairspan.rows.arrays import ArrayRows
@@ -448,7 +448,7 @@ class ReadModel:
     n_fitted : int or None
     is_pca : bool
         Whether it shows orthonormal components and a mean, as every kind of PCA does.
-    part : Part or None
+    part : RowModel or None
         Of a model that was read by its methods.
     """
 
@@ -456,7 +456,7 @@ class ReadModel:
     moments: Any = None
     n_fitted: int | None = None
     is_pca: bool = False
-    part: Part | None = None
+    part: RowModel | None = None
 
 
 def read_as_it_is(model: Any, n_features: int | None = None) -> ReadModel:
@@ -484,14 +484,14 @@ def read_as_it_is(model: Any, n_features: int | None = None) -> ReadModel:
         basis = np.asarray(model, dtype=np.float64)
         check_orthonormal(basis)
         return ReadModel(FairSubspace(basis, None))
-    part = part_of(model, n_features)
+    part = row_model_of(model, n_features)
     inner, moments, has_mean = getattr(part.core, "subspace_", None), None, False
     if isinstance(inner, FairSubspace):
         moments = getattr(part.core, "moments_", None)
     else:
         found = affine_map_of(part)
         if found is None:
-            return ReadModel(RowModel.of(part), n_fitted=part.n_fitted, part=part)
+            return ReadModel(part, n_fitted=part.n_fitted, part=part)
         has_mean = hasattr(part.core, "mean_")
         center = "global" if has_mean or found.mean.any() else "none"  # TruncatedSVD has none
         inner = FairSubspace(

@@ -1,8 +1,8 @@
 """What every source of rows offers, whatever holds them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from fairspan.rows.coded_labels import CodedLabels
 from fairspan.typing import FloatArray
@@ -75,37 +75,6 @@ class RowSource(Features, Protocol):
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
-
-
-@dataclass(frozen=True, eq=False)
-class WrappedRows:
-    """The features of a source, whose rows are changed on their way.
-
-    Attributes
-    ----------
-    rows : RowSource
-    """
-
-    rows: RowSource
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, if they have any."""
-        return self.rows.feature_names
-
-    @property
-    def n_features(self) -> int:
-        """p."""
-        return self.rows.n_features
-
-    @property
-    def n_rows(self) -> int | None:
-        """Rows of the source."""
-        return self.rows.n_rows
-
-    def selected(self, names: tuple[str, ...]) -> Self:
-        """The same rows with these features, in this order."""
-        return replace(self, rows=self.rows.selected(names))
 
 
 class Fold(Protocol[Result]):
