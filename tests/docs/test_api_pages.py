@@ -40,18 +40,6 @@ def test_every_public_name_is_listed_once(name):
     assert listed().count(name) == 1
 
 
-def test_no_two_pages_have_addresses_that_differ_by_case_alone():
-    """On many file systems `audit.html` and `Audit.html` are one file."""
-    settings = (DOCS / "conf.py").read_text(encoding="utf-8")
-    found = re.search(r"^autosummary_filename_map = (\{.*?^\})", settings, re.M | re.S)
-    renamed = eval(found[1])
-    addresses = [f"api/generated/{renamed.get(name, name)}" for name in NAMES]
-    addresses += [
-        path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")
-    ] + [f"gallery/{path.stem}" for path in (DOCS.parent / "examples").glob("*.py")]
-    assert len({address.lower() for address in addresses}) == len(addresses)
-
-
 def test_every_group_of_names_has_an_example_that_runs():
     groups = re.split(r"\n-{3,}\n", PAGE)[1:]
     without = [part for part in groups if ">>>" not in part]

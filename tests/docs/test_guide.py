@@ -14,34 +14,14 @@ from fairspan.registry import names_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "guide").glob("*.md")}
-PARTS = ["Formula", "Guarantee", "Source", "Use", "Cost", "Not promised"]
 PENALTY, TRADE_OFF = 0.3, 0.8
 
 
-def page_of(name):
-    return GUIDE[name.replace("_", "-")]
-
-
 @pytest.mark.parametrize("name", names_of("criterion"))
-def test_every_criterion_has_a_page_with_all_parts(name):
-    page = page_of(name)
-    assert re.findall(r"^## (.*)", page, re.M) == PARTS
+def test_every_criterion_has_a_page(name):
+    page = GUIDE[name.replace("_", "-")]
     assert f'`criterion="{name}"`' in page
     assert f"`{type(criterion_of(name)).__name__}(" in page
-    assert re.match(r"# .*\n\n\*.*?\*", page, re.S), "what it asks comes first, in one sentence"
-
-
-@pytest.mark.parametrize("name", sorted(set(GUIDE) - {"index"}))
-def test_every_page_says_what_it_costs_and_what_it_does_not_promise(name):
-    parts = re.findall(r"^## (.*)", GUIDE[name], re.M)
-    assert parts == [part for part in PARTS if part in parts]
-    assert {"Formula", "Guarantee", "Use", "Cost", "Not promised"} <= set(parts)
-    assert "```python" in GUIDE[name]
-
-
-def test_every_page_is_in_the_list_of_the_guide():
-    listed = re.search(r"^```\{toctree\}\n.*?\n\n(.*?)^```", GUIDE["index"], re.S | re.M)[1]
-    assert sorted(listed.split()) == sorted(set(GUIDE) - {"index"})
 
 
 def top_sum(matrix, d):

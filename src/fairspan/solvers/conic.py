@@ -53,7 +53,7 @@ def from_triangle(vector: FloatArray, n: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class ConicSolution:
-    """Where Clarabel ended; with a status other than "Solved", as near unchanged.
+    """Where Clarabel ended; with a status other than "Solved", the nearest point found.
 
     Attributes
     ----------
