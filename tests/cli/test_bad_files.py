@@ -86,28 +86,6 @@ def test_truncated_models_and_moments(refused, table, features, model, tmp_path,
     assert "cut" in refused(*(AUDIT if share == 0 else AUDIT[:2]), data=cut)
 
 
-def test_files_of_another_kind(refused, table, features, data, model, tmp_path):
-    moments = tmp_path / "some.moments"
-    fs.GroupMoments.from_rows(table[features], table["age"]).save(moments)
-    kinds = ("'fairspan.moments'", "'fairspan.subspace'")
-    for message in (
-        refused(*TRANSFORM, model=moments),
-        refused("audit", model),
-        refused(*AUDIT, data=model),
-        refused(*AUDIT, "--model", moments),
-    ):
-        assert all(kind in message for kind in kinds), message
-    assert "cannot be read as a fairspan file" in refused(*TRANSFORM, model=data)
-    assert "cannot be read as a fairspan file" in refused(*AUDIT, "--model", data)
-
-
-def test_moments_of_other_features_than_the_model(refused, table, features, tmp_path):
-    moments = tmp_path / "some.moments"
-    fs.GroupMoments.from_rows(table[features[::-1]], table["age"]).save(moments)
-    message = refused("audit", moments, "--model", "{model}")
-    assert "The rows have 5 features ('weight', 'height'" in message
-
-
 def test_parquet_parts_that_do_not_belong_together(refused, table, features, tmp_path):
     parts = tmp_path / "parts"
     parts.mkdir()

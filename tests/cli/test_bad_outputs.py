@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fairspan as fs
-from cli.command_lines import AUDIT, FIT, LIMITED, MOMENTS, REPORT, TRANSFORM, WRITING, replacing
+from cli.command_lines import AUDIT, FIT, LIMITED, TRANSFORM, WRITING, replacing
 from fairspan.errors import InvalidParameter
 
 FULL = Path("/dev/full")
@@ -34,25 +34,6 @@ def test_the_folder_that_is_read_is_no_place_for_output(refused, table, tmp_path
         assert "is also an input" in refused(*replacing(command, out=parts / name), data=parts)
 
 
-@pytest.mark.parametrize(
-    ("command", "out", "words"),
-    [
-        (FIT, "m.csv", ["named as a table", "a model is not that", "another ending"]),
-        (FIT, "m.pkl", ["named as a pickle"]),
-        (MOMENTS, "m.json", ["named as JSON, which --json prints", "moments are not that"]),
-        (REPORT, "page.pdf", ["a document in PDF", "a page is not that", "ends in .html"]),
-    ],
-)
-def test_an_output_that_is_named_as_something_else(refused, command, out, words):
-    message = refused(*command, out=out)
-    assert all(word in message for word in words), message
-
-
-def test_model_and_data_that_are_swapped(refused):
-    message = refused(*replacing(TRANSFORM, model="{data}", data="{model}"))
-    assert "the model comes first, as in fairspan transform" in message
-
-
 def test_results_in_python_are_named_as_what_they_are(tmp_path, model):
     subspace = fs.FairSubspace.load(model)
     X, groups = np.random.default_rng(0).normal(size=(40, 3)), ["a", "b"] * 20
@@ -66,31 +47,6 @@ def test_results_in_python_are_named_as_what_they_are(tmp_path, model):
         with pytest.raises(InvalidParameter, match=f"{name} is named as"):
             save(tmp_path / name)
         assert not (tmp_path / name).exists()
-
-
-def test_a_query_reads_no_rows(refused):
-    query = ("transform", "{model}", "--as", "sql")
-    for words in (["--keep", "limit"], ["--on-missing", "drop"], ["--decimal", ","]):
-        assert f"reads no rows: no {words[0]}" in refused(*query, *words)
-
-
-def test_names_that_are_nearly_right(refused):
-    assert "Did you mean 'minimax_loss'?" in refused(*FIT, "--criterion", "minimax_los")
-    assert "Did you mean 'dual_newton'?" in refused(*FIT, "--solver", "dual-newton")
-    assert "Did you mean" not in refused(*FIT, "--criterion", "minimum")
-    assert "closest" not in refused(*TRANSFORM, "--keep", "nope")
-
-
-def test_a_group_that_is_named_twice(refused):
-    message = refused("audit", "{data}", "--group", "age", "--group", "age")
-    assert "'age' is given twice; name each column once" in message
-
-
-def test_outputs_of_transform(refused):
-    assert "is also an input" in refused(*replacing(TRANSFORM, out="{model}"))
-    message = refused(*TRANSFORM, out="out.xlsx")
-    assert all(word in message for word in ["'.xlsx'", ".csv, .parquet", "endings"]), message
-    assert "both write to standard output" in refused(*replacing(TRANSFORM, out="-"), "--json")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pipe whose reader can leave")

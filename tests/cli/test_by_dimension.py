@@ -24,40 +24,6 @@ def test_each_dimension_is_that_of_an_audit(run, data):
                 assert told == pytest.approx(there["expected"]["loss"][end], rel=1e-6, abs=1e-9)
 
 
-def test_the_table_fits_and_says_what_intervals_are(run, data):
-    found = run("audit", data, "--group", "age", "--by-dimension", "--json").facts
-    lines = run("audit", data, "--group", "age", "--by-dimension").out.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert "an interval is that of one group at one d" in " ".join(lines)
-    rows = lines[-len(found["by_dimension"]) :]
-    for line, each in zip(rows, found["by_dimension"], strict=True):
-        assert line.endswith(each["state"])
-        assert each["group"] in line.split()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["-d", "2"], "--by-dimension looks at several numbers of dimensions: no -d."),
-        (["--model", "MODEL"], "A saved model has its own dimensions: no --by-dimension."),
-    ],
-)
-def test_what_does_not_go_together_is_refused(run, data, model, options, words):
-    given = [model if each == "MODEL" else each for each in options]
-    result = run("audit", data, "--group", "age", "--by-dimension", *given)
-    assert result.status == 2
-    assert words in " ".join(result.err.split())
-
-
-def test_moments_tell_nothing_of_new_rows(run, data, tmp_path):
-    saved = tmp_path / "moments.npz"
-    run("moments", data, "--group", "age", "-o", saved)
-    result = run("audit", saved, "--by-dimension")
-    assert result.status == 2
-    assert "--by-dimension received saved moments" in result.err
-    assert result.out == ""
-
-
 @pytest.mark.long
 def test_a_dimension_that_moves_with_the_folds_moves_no_other(run, data, table):
     """Of few rows a best subspace is poorly known, and its error is averaged over several folds."""

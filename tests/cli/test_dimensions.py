@@ -74,10 +74,3 @@ def test_an_audit_takes_as_many_as_pca_needs(run, table, features, data):
         if min(kept) >= 0.8:
             break
     assert facts["models"][0]["n_components"] == d
-
-
-@pytest.mark.parametrize("given", ["0", "1.5", "-1", "two", "0.0", "1.0", "nan", ""])
-def test_other_numbers_are_refused_at_once(refused, data, given):
-    message = refused("audit", data, "--group", "age", "-d", given)
-    assert "number of dimensions" in message
-    assert "such as 0.9" in message

@@ -84,38 +84,6 @@ def test_without_folds_there_are_figures_on_the_rows_alone(run, data, none):
     assert all(group["expected"] is None for group in found["models"][0]["groups"])
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--folds", "1"], ["'--folds'", "'1' is not a number of folds", "none for figures"]),
-        (["--folds", "many"], ["'--folds'", "'many' is not a number of folds"]),
-        (["--folds", "3"], ["folds is 3", "5 folds or more"]),
-        (["--level", "0.5"], ["'--level'", "0.5 is not in the range"]),
-        (["--material", "1"], ["'--material'", "1.0 is not in the range"]),
-        (["--clusters", "who"], ["no column 'who'"]),
-        (
-            ["--clusters", "limit", "--folds", "none"],
-            ["--clusters concerns estimates for new rows"],
-        ),
-        (["--by-dimension", "--folds", "none"], ["--by-dimension concerns estimates for new rows"]),
-    ],
-)
-def test_what_cannot_be_is_refused_by_name(run, data, options, words):
-    result = run("audit", data, "--group", "age", *options)
-    assert result.status == 2
-    assert result.out == ""
-    said = " ".join(result.err.split())
-    assert all(word in said for word in words), said
-
-
-def test_moments_have_no_clusters(run, data, tmp_path):
-    saved = tmp_path / "moments.npz"
-    run("moments", data, "--group", "age", "-o", saved)
-    result = run("audit", saved, "--clusters", "limit")
-    assert result.status == 2
-    assert "no --clusters" in result.err
-
-
 def test_of_few_rows_as_many_dimensions_are_known_as_they_tell(run, table, tmp_path):
     """Three of four rows tell something of two dimensions, whatever else is looked at."""
     rows = table.drop(columns="sex")

@@ -3,104 +3,51 @@
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
-from pyarrow.parquet import read_schema
 
 import fairspan as fs
 
 
-def csv(frame, folder):
-    frame.to_csv(folder / "t.csv", index=False)
-    return folder / "t.csv"
+def compressed(frame, path):
+    with pa.CompressedOutputStream(str(path), "zstd") as file:
+        file.write(frame.to_csv(index=False).encode())
 
 
-def tsv(frame, folder):
-    frame.to_csv(folder / "t.tsv", index=False, sep="\t")
-    return folder / "t.tsv"
+def in_parts(frame, path):
+    (path / "deeper").mkdir(parents=True)
+    frame.iloc[:50].to_parquet(path / "1.parquet")
+    frame.iloc[50:51, ::-1].to_parquet(path / "2.parquet")  # columns in another order
+    frame.iloc[51:].to_parquet(path / "deeper" / "3.parquet")
+    (path / "_SUCCESS").touch()
 
 
-def semicolons(frame, folder):
-    frame.to_csv(folder / "t.csv", index=False, sep=";")
-    return folder / "t.csv"
-
-
-def bars_in_a_text_file(frame, folder):
-    frame.to_csv(folder / "t.TXT", index=False, sep="|")
-    return folder / "t.TXT"
-
-
-def compressed_csv(frame, folder):
-    frame.to_csv(folder / "t.csv.gz", index=False)
-    return folder / "t.csv.gz"
-
-
-def csv_with_byte_order_mark(frame, folder):
-    frame.to_csv(folder / "t.csv", index=False, encoding="utf-8-sig", lineterminator="\r\n")
-    return folder / "t.csv"
-
-
-def parquet(frame, folder):
-    frame.to_parquet(folder / "t.parquet")
-    return folder / "t.parquet"
-
-
-def parquet_of_row_groups(frame, folder):
-    frame.to_parquet(folder / "t.pq", row_group_size=37)
-    return folder / "t.pq"
-
-
-def parquet_without_its_ending(frame, folder):
-    frame.to_parquet(folder / "table")
-    return folder / "table"
-
-
-def parquet_with_an_index(frame, folder):
-    frame.set_index(1000 * np.arange(len(frame)) ** 2).to_parquet(folder / "t.parquet")
-    assert "__index_level_0__" in read_schema(folder / "t.parquet").names
-    return folder / "t.parquet"
-
-
-def folder_of_parquet(frame, folder):
-    parts = folder / "parts"
-    (parts / "deeper").mkdir(parents=True)
-    frame.iloc[:50].to_parquet(parts / "1.parquet")
-    frame.iloc[50:51, ::-1].to_parquet(parts / "2.parquet")  # columns in another order
-    frame.iloc[51:].to_parquet(parts / "deeper" / "3.parquet")
-    (parts / "_SUCCESS").touch()
-    return parts
-
-
-def feather(frame, folder):
-    frame.to_feather(folder / "t.feather", chunksize=23)
-    return folder / "t.feather"
-
-
-def arrow_from_polars(frame, folder):
-    pl.from_pandas(frame).write_ipc(folder / "t.arrow")
-    return folder / "t.arrow"
-
-
-def arrow_without_its_ending(frame, folder):
-    frame.to_feather(folder / "t")
-    return folder / "t"
-
-
-FORMATS = [
-    csv,
-    tsv,
-    semicolons,
-    bars_in_a_text_file,
-    compressed_csv,
-    csv_with_byte_order_mark,
-    parquet,
-    parquet_of_row_groups,
-    parquet_without_its_ending,
-    parquet_with_an_index,
-    folder_of_parquet,
-    feather,
-    arrow_from_polars,
-    arrow_without_its_ending,
-]
+# How a frame is written, and to a file of what name.
+FORMATS = {
+    "csv": ("t.csv", lambda frame, path: frame.to_csv(path, index=False)),
+    "tabs": ("t.tsv", lambda frame, path: frame.to_csv(path, index=False, sep="\t")),
+    "semicolons": ("t.csv", lambda frame, path: frame.to_csv(path, index=False, sep=";")),
+    "bars": ("t.TXT", lambda frame, path: frame.to_csv(path, index=False, sep="|")),
+    "gzip": ("t.csv.gz", lambda frame, path: frame.to_csv(path, index=False)),
+    "zstandard": ("t.csv.zst", compressed),
+    "a byte order mark": (
+        "t.csv",
+        lambda frame, path: frame.to_csv(
+            path, index=False, encoding="utf-8-sig", lineterminator="\r\n"
+        ),
+    ),
+    "parquet": ("t.parquet", lambda frame, path: frame.to_parquet(path)),
+    "row groups": ("t.pq", lambda frame, path: frame.to_parquet(path, row_group_size=37)),
+    "parquet without its ending": ("table", lambda frame, path: frame.to_parquet(path)),
+    "an index": (
+        "t.parquet",
+        lambda frame, path: frame.set_index(1000 * np.arange(len(frame)) ** 2).to_parquet(path),
+    ),
+    "a folder": ("parts", in_parts),
+    "feather": ("t.feather", lambda frame, path: frame.to_feather(path, chunksize=23)),
+    "arrow": ("t.arrow", lambda frame, path: pl.from_pandas(frame).write_ipc(path)),
+    "arrow without its ending": ("t", lambda frame, path: frame.to_feather(path)),
+}
 
 
 def figures_of(facts):
@@ -112,20 +59,16 @@ def figures_of(facts):
     )
 
 
-@pytest.mark.parametrize("stored", FORMATS, ids=lambda each: each.__name__)
-def test_every_format_gives_the_figures_of_the_frame(run, table, features, tmp_path, stored):
-    path = stored(table[[*features, "age"]], tmp_path)
-    facts = run("audit", path, "--group", "age", "-d", 2, "--json").facts
-    in_python = fs.audit(
-        fs.FairPCA(2, criterion="total_error").fit(
-            table[features], sensitive_features=table["age"]
-        ),
-        table[features],
-        table["age"],
-    )
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_format_gives_the_figures_of_the_frame(run, table, features, tmp_path, form):
+    name, write = FORMATS[form]
+    write(table[[*features, "age"]], tmp_path / name)
+    facts = run("audit", tmp_path / name, "--group", "age", "-d", 2, "--json").facts
+    plain = fs.FairPCA(2, criterion="total_error")
+    plain.fit(table[features], sensitive_features=table["age"])
+    in_python = fs.audit(plain, table[features], table["age"])
     assert facts["rows"]["n_features"] == len(features)
-    expected = figures_of(in_python.to_dict())
-    np.testing.assert_allclose(figures_of(facts), expected, rtol=1e-9)
+    np.testing.assert_allclose(figures_of(facts), figures_of(in_python.to_dict()), rtol=1e-9)
 
 
 def test_saved_moments_give_the_figures_of_the_rows(run, data, table, features, tmp_path):
@@ -139,8 +82,8 @@ def test_saved_moments_give_the_figures_of_the_rows(run, data, table, features, 
     np.testing.assert_allclose(figures_of(alone)[:, columns].astype(float), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("stored", [csv, parquet, feather], ids=lambda each: each.__name__)
-def test_whole_short_and_logical_columns_are_numbers(run, tmp_path, stored):
+@pytest.mark.parametrize("form", ["csv", "parquet", "feather"])
+def test_whole_short_and_logical_columns_are_numbers(run, tmp_path, form):
     rng = np.random.default_rng(5)
     frame = pd.DataFrame(
         {
@@ -151,29 +94,28 @@ def test_whole_short_and_logical_columns_are_numbers(run, tmp_path, stored):
             "group": rng.integers(0, 2, 80),
         }
     )
-    facts = run("audit", stored(frame, tmp_path), "--group", "group", "-d", 2, "--json").facts
-    labels = ["0", "1"] if stored is csv else [0, 1]
+    name, write = FORMATS[form]
+    write(frame, tmp_path / name)
+    facts = run("audit", tmp_path / name, "--group", "group", "-d", 2, "--json").facts
+    labels = ["0", "1"] if form == "csv" else [0, 1]
     assert [group["group"] for group in facts["models"][0]["groups"]] == labels
     X = frame.drop(columns="group").to_numpy(dtype=float)
     expected = fs.audit(np.linalg.svd(X - X.mean(axis=0))[2][:2], X, frame["group"])
     np.testing.assert_allclose(figures_of(facts), figures_of(expected.to_dict()), rtol=1e-6)
 
 
-def test_group_labels_keep_their_type(run, tmp_path):
-    frame = pd.DataFrame({"x": [1.0, 2, 4, 8], "y": [1.0, 0, 1, 1]})
-    columns = {
-        "text": ["b", "a", "b", "a"],
-        "whole": [2, 1, 2, 1],
-        "logical": [True, False, True, False],
-        "category": pd.Categorical(["b", "a", "b", "a"]),
-    }
-    path = tmp_path / "t.parquet"
-    for name, values in columns.items():
-        frame.assign(g=values).to_parquet(path)
-        facts = run("audit", path, "--group", "g", "-d", 1, "--json").facts
-        found = [group["group"] for group in facts["models"][0]["groups"]]
-        assert found == sorted(set(values)), name
-        assert type(found[0]) is type(sorted(set(values))[0])
+@pytest.mark.parametrize(
+    "labels",
+    [[*"baba"], [2, 1, 2, 1], [True, False, True, False], pd.Categorical([*"baba"])],
+    ids=["text", "whole", "logical", "category"],
+)
+def test_group_labels_keep_their_type(run, tmp_path, labels):
+    frame = pd.DataFrame({"x": [1.0, 2, 4, 8], "y": [1.0, 0, 1, 1], "g": labels})
+    frame.to_parquet(tmp_path / "t.parquet")
+    facts = run("audit", tmp_path / "t.parquet", "--group", "g", "-d", 1, "--json").facts
+    found = [group["group"] for group in facts["models"][0]["groups"]]
+    assert found == sorted(set(labels))
+    assert type(found[0]) is type(sorted(set(labels))[0])
 
 
 def test_an_index_that_groups_the_rows_can_be_named(run, table, features, tmp_path):

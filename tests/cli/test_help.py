@@ -36,19 +36,6 @@ def test_help_is_grouped_by_purpose_and_ends_with_two_examples(run, name):
     assert len(listed) == len(options_of(name)) + 1
 
 
-def test_options_stand_where_they_are_looked_for(run):
-    text = run("fit", "--help").out
-    places = [text.index(word) for word in (*HEADINGS[:1], "--group", HEADINGS[1], "--solver NAME")]
-    places += [text.index(word) for word in (HEADINGS[2], "--folds K", HEADINGS[3], "--json")]
-    assert places == sorted(places)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_short_name_has_a_long_one(name):
-    for option in options_of(name):
-        assert any(each.startswith("--") for each in option.opts), option.opts
-
-
 @pytest.fixture
 def patients(tmp_path, monkeypatch):
     """The files that examples name."""

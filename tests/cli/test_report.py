@@ -135,40 +135,6 @@ def test_facts_alone_need_neither_jinja2_nor_matplotlib(installed, data):
     assert 'pip install "fairspan[report]"' in refused.err
 
 
-def test_help_and_mistakes_load_nothing_heavy(installed, data):
-    code = (
-        "import sys; from fairspan.cli import run\n"
-        "rows = ['report', 'data.csv', '--group', 'age']\n"
-        "assert run(['report', '--help']) == 0\n"
-        "for more in ([], ['-o', '-'], ['-o', 'page.html', '--criterion', 'fairest']):\n"
-        "    assert run([*rows, *more]) == 2, more\n"
-        "heavy = {'numpy', 'scipy', 'sklearn', 'pandas', 'pyarrow', 'matplotlib', 'jinja2'}\n"
-        "assert not heavy & set(sys.modules)"
-    )
-    ended = installed(code=code)
-    assert ended.status == 0, ended.err
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (("-d", 6), "n_components is 6"),
-        (("--criterion", "disparity", "--param", "trade_off=2"), "trade_off is 2"),
-        (("--criterion", "disparity", "--param", "protected=nobody"), "nobody"),
-        (("--exclude", "nothing*"), "nothing"),
-    ],
-)
-def test_mistakes_are_told_and_leave_everything_as_it_was(refused, more, said):
-    command = [word for word in REPORT if word not in ("-d", "2") or "-d" not in more]
-    assert said in refused(*command, *more, out="page.html")
-
-
-def test_one_group_is_told(refused, table, features, tmp_path):
-    path = tmp_path / "one.csv"
-    table[features].assign(age="old").to_csv(path, index=False)
-    assert "one group" in refused(*REPORT, data=path, out="page.html")
-
-
 @pytest.mark.long
 def test_names_of_groups_are_shown_without_what_a_terminal_obeys(run, table, features, tmp_path):
     path, page = tmp_path / "rows.parquet", tmp_path / "page.html"
@@ -198,21 +164,3 @@ def test_saved_models_are_judged_by_held_out_rows(run, data, model, table, tmp_p
     refused = run("report", data, "--group", "age", "--test", data, "--json")
     assert refused.status == 2
     assert "--model" in refused.err
-
-
-def test_a_page_that_cannot_be_written_is_told_before_anything_is_read(refused, tmp_path):
-    nowhere = tmp_path / "none" / "page.html"
-    message = refused(*REPORT, "--exclude", "no_such_column", out=nowhere)
-    assert str(nowhere.parent) in message
-    assert "no_such_column" not in message
-
-
-def test_a_page_does_not_replace_the_rows_that_judge_it(run, data, model, table, tmp_path):
-    held_out = tmp_path / "held_out.csv"
-    table.to_csv(held_out, index=False)
-    before = held_out.read_bytes()
-    words = ("--group", "age", "-d", 2, "--model", model, "--test", held_out)
-    result = run("report", data, *words, "-o", held_out)
-    assert result.status == 2
-    assert "is also an input" in result.err
-    assert held_out.read_bytes() == before

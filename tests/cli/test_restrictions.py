@@ -105,34 +105,6 @@ def test_moments_with_labels_merge_and_are_fitted(run, people, tmp_path):
     assert run("audit", data, *clusters, "--model", model).status == 0
 
 
-def test_mistakes(run, people, tmp_path):
-    data, _ = people
-    reading = (data, "--group", "sex", "--exclude", "race", *TOTAL, "-o", tmp_path / "m")
-    for words, told in (
-        (["--restriction", "mean"], "'mean_parity'"),
-        (["--restriction-param", "oblique=yes"], "Name the restriction with --restriction"),
-        (["--restriction", "mean_parity", "--restriction-param", "oblique"], "KEY=VALUE"),
-        (["--restriction", "mean_parity", "--restriction-param", "oblique=7"], "oblique is 7"),
-        (["--restriction", "mean_parity", "--restriction-param", "size=7"], "'size'"),
-        (["--restriction", "mean_parity", *2 * ["--restriction-param", "tolerance=1"]], "twice"),
-        (
-            [
-                *("--restriction", "mean_parity", "--restriction-param", "given_labels=all"),
-                *("--exclude", "hired"),
-            ],
-            "--label COL",
-        ),
-        (
-            ["--restriction", "mean_parity", "--restriction-param", "given_labels=2", *LABEL],
-            "which no row of y has",
-        ),
-        (["--label", "nobody"], "nobody"),
-    ):
-        found = run("fit", *reading, *words)
-        assert found.status == 2, words
-        assert told in found.err, words
-
-
 @pytest.mark.long
 def test_a_report_takes_the_column_aside(run, people, tmp_path):
     pytest.importorskip("jinja2")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import fairspan as fs
-from cli.command_lines import FIT
 
 THREE = ("--group", "age", "--group", "sex", "-d", 2)
 
@@ -59,22 +58,6 @@ def test_extra_components_reach_what_exactly_d_do_not(run, tmp_path):
     # A line along one corner leaves sin^2(pi / 3) of the others; half of the plane, half of all.
     assert whole["objective"] == pytest.approx(0.75, abs=1e-6)
     assert soft["objective"] == pytest.approx(0.5, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--solver", "guess"], ["'guess' is not one of 'auto', 'boundary'"]),
-        (["--solver-param", "max_iter=1"], ["'auto'", "'max_iter'", "no parameters"]),
-        (["--solver", "multiplicative", "--solver-param", "size=1"], ["'size'", "step, max_iter"]),
-        (["--solver", "riemannian"], ["'riemannian'", "Use solver='auto'"]),
-        (["--tol", "1"], ["0<=x<1"]),
-        (["--folds", "none", "--clusters", "limit"], ["--clusters", "no --folds none"]),
-    ],
-)
-def test_mistakes_are_refused(refused, options, words):
-    message = refused(*FIT, *options)
-    assert all(word in message for word in words), message
 
 
 def test_a_fit_is_judged_as_asked(run, data, table, features, tmp_path):

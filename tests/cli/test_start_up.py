@@ -26,6 +26,9 @@ ENDINGS = (
     (["--help"], 0),
     (["fit", "--help"], 0),
     (["moments", "--help"], 0),
+    (["report", "--help"], 0),
+    (["report", ".", "--group", "g"], 2),
+    (["report", ".", "--group", "g", "-o", "p.html", "--criterion", "fairest"], 2),
     (["merge", "--help"], 0),
     (["--version"], 0),
     ([], 2),
@@ -46,39 +49,6 @@ def test_nothing_heavy_is_loaded_for_help_and_usage_errors(installed):
         f"for arguments, status in {ENDINGS!r}: assert run(arguments) == status, arguments"
     )
     assert loaded_by(installed, program) == []
-
-
-def test_importing_fairspan_loads_nothing_heavy(installed):
-    assert loaded_by(installed, "import fairspan") == []
-
-
-def test_the_list_names_what_is_loaded(installed):
-    assert loaded_by(installed, "import json, numpy") == ["numpy"]
-
-
-def test_the_version_is_that_of_the_package(installed):
-    from fairspan.version import __version__
-
-    result = installed("--version")
-    assert (result.status, result.out, result.err) == (0, f"fairspan {__version__}\n", "")
-
-
-def test_help_names_every_command_and_the_exit_statuses(run):
-    result = run("--help")
-    assert result.status == 0
-    for word in (
-        "audit",
-        "demo",
-        "fit",
-        "merge",
-        "moments",
-        "transform",
-        "0 done",
-        "2 bad",
-        "1 internal",
-    ):
-        assert word in result.out
-    assert "..." not in result.out.split("Commands:")[1]
 
 
 @pytest.mark.long

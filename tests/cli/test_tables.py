@@ -38,36 +38,6 @@ def total_error(run, *words):
     return run("audit", *words, "--json", "--folds", "none").facts["models"][0]["total_error"]
 
 
-WRITTEN = {
-    "decimal commas": ({"sep": ";", "decimal": ","}, ["--decimal", ","]),
-    "latin-1": ({"encoding": "latin-1"}, ["--encoding", "latin-1"]),
-    "cp1252, tabs": ({"encoding": "cp1252", "sep": "\t"}, ["--encoding", "cp1252"]),
-    "utf-16": ({"encoding": "utf-16"}, ["--encoding", "utf-16"]),
-    "colons": ({"sep": ":"}, ["--delimiter", ":"]),
-    "tab": ({"sep": "\t"}, ["--delimiter", "tab"]),
-    "gzip": ({"compression": "gzip"}, []),
-}
-
-
-@pytest.mark.parametrize(("how", "options"), WRITTEN.values(), ids=WRITTEN)
-def test_csv_files_of_all_kinds(run, people, tmp_path, how, options):
-    path = tmp_path / ("rows.csv.gz" if "compression" in how else "rows.csv")
-    people.to_csv(path, index=False, **how)
-    words = (path, "--group", "job", "-d", 1, "--features", "age", "--features", "height")
-    found = total_error(run, *words, *options)
-    assert found == pytest.approx(pca_error(people[["age", "height"]], 1), rel=1e-9)
-
-
-def test_zstandard(run, people, tmp_path):
-    import pyarrow as pa
-
-    path = tmp_path / "rows.csv.zst"
-    with pa.CompressedOutputStream(str(path), "zstd") as file:
-        file.write(people.to_csv(index=False).encode())
-    found = total_error(run, path, "--group", "sex", "-d", 1, "--numeric-only", "--exclude", "id")
-    assert found == pytest.approx(pca_error(people[["age", "height"]], 1), rel=1e-9)
-
-
 @pytest.mark.parametrize("chunk", [7, 1 << 16])
 def test_comments_are_passed_over_wherever_they_stand(run, people, tmp_path, monkeypatch, chunk):
     lines = people.to_csv(index=False).splitlines()
@@ -87,13 +57,6 @@ def test_numeric_columns_alone_are_taken_and_the_others_named(run, people, tmp_p
     result = run("audit", tmp_path / "rows.csv", "--group", "sex", "--numeric-only", "--json")
     assert "--numeric-only leaves out 'job'." in result.err
     assert result.facts["rows"]["n_features"] == 3  # digits alone are a number, even an id
-
-
-def test_text_without_a_word_on_it_names_the_options(refused, people, tmp_path):
-    people.to_csv(tmp_path / "rows.csv", index=False)
-    message = refused("audit", "{data}", "--group", "sex", data=tmp_path / "rows.csv")
-    assert f"such as '{people['job'][0]}' in row 1 of 'job'" in message
-    assert all(option in message for option in ("--numeric-only", "--exclude", "--one-hot"))
 
 
 def one_hot_by_sklearn(frame):
@@ -197,16 +160,6 @@ def test_models_without_names_of_features_take_the_columns_that_are_chosen(run, 
             assert total == pytest.approx(errors.mean(), rel=1e-9)
 
 
-def test_a_column_of_names_is_no_category(refused, tmp_path):
-    frame = pd.DataFrame(
-        {"a": range(1200), "who": [f"n{i}" for i in range(1200)], "g": ["x", "y"] * 600}
-    )
-    frame.to_csv(tmp_path / "rows.csv", index=False)
-    message = refused("audit", "{data}", "--group", "g", "--one-hot", data=tmp_path / "rows.csv")
-    assert "'who' holds more than 1,000 different texts, such as 'n0'" in message
-    assert "--exclude" in message
-
-
 KEEPING = {
     "one column": (["--keep", "id"], ["id"]),
     "several": (["--keep", "sex", "--keep", "id"], ["sex", "id"]),
@@ -237,38 +190,6 @@ def test_columns_are_kept_beside_the_components(run, people, tmp_path, ending, o
         assert written[name].tolist() == expected[name].tolist()
     reduced = fs.FairSubspace.load(model).transform(expected[["age", "height"]])
     np.testing.assert_allclose(written[["fairpca0"]], reduced, atol=1e-9)
-
-
-def test_what_transform_refuses(refused, people, tmp_path, run):
-    people.to_csv(tmp_path / "rows.csv", index=False)
-    model = tmp_path / "m"
-    run(
-        "fit",
-        tmp_path / "rows.csv",
-        "--group",
-        "sex",
-        "--features",
-        "[ah]*",
-        "-d",
-        1,
-        "-o",
-        model,
-        "--center",
-        "none",
-    )
-    command = ("transform", "{model}", "{data}", "-o", "{out}")
-    places = {"model": model, "data": tmp_path / "rows.csv"}
-    assert "no column 'nobody'" in refused(*command, "--keep", "nobody", **places)
-    assert "given twice" in refused(*command, "--keep", "id", "--keep", "id", **places)
-    people.assign(age="old").to_csv(tmp_path / "text.csv", index=False)
-    message = refused(*command, **places | {"data": tmp_path / "text.csv"})
-    assert "the column 'age' holds text, such as" in message
-    assert "in row 1 of 'age'" in message
-    assert "--group" not in message
-    assert "--exclude" not in message
-    people.rename(columns={"id": "fairpca0"}).to_csv(tmp_path / "taken.csv", index=False)
-    message = refused(*command, "--keep-all", **places | {"data": tmp_path / "taken.csv"})
-    assert "'fairpca0' would appear twice" in message
 
 
 def test_an_interrupted_pass_with_other_choices_is_not_gone_on_with(people, tmp_path):

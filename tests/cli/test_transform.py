@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
+from cli.command_lines import TRANSFORM
 
 
 @pytest.fixture
@@ -189,3 +190,17 @@ def test_a_query_without_indicators_refuses_one_hot(run, model):
     refused = run("transform", model, "--as", "sql", "--one-hot")
     assert refused.status == 2
     assert "column=category" in refused.err
+
+
+@pytest.mark.parametrize("out", ["out.csv", "out.parquet", "out.arrow"])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_bad_last_row_in_transform_takes_the_output_back(
+    refused, features, tmp_path, ending, out
+):
+    n = 70_001  # several batches of CSV, several blocks of Parquet
+    frame = pd.DataFrame(np.full((n, 5), 1.25), columns=features)
+    frame.loc[n - 1, "height"] = np.nan
+    path = tmp_path / f"late.{ending}"
+    frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+    message = refused(*TRANSFORM, data=path, out=out)
+    assert "NaN, first in row 70001 (index 70000), column 'height'" in message

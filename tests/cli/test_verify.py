@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -111,34 +110,6 @@ def test_figures_that_do_not_exist_are_null(run, model, data):
     found = json.loads(result.out, parse_constant=pytest.fail)
     assert found["objective"] is None
     assert found["lower_bound"] is None
-
-
-def test_a_feature_that_is_missing_is_bad_input(refused, model, table, tmp_path):
-    other = tmp_path / "other.csv"
-    table.drop(columns=["limit", "sex"]).to_csv(other, index=False)
-    assert "no column 'limit'" in refused("verify", model, other, *GROUP)
-
-
-def test_a_group_column_that_is_missing_is_bad_input(run, model, data):
-    assert run("verify", model, data, "--group", "no such").status == 2
-
-
-def test_files_that_are_no_models_are_bad_input(run, data, tmp_path):
-    spoilt = tmp_path / "spoilt.model"
-    spoilt.write_bytes(b"no model")
-    result = run("verify", spoilt, data, *GROUP)
-    assert (result.status, result.out) == (2, "")
-    assert run("verify", tmp_path / "none.model", data, *GROUP).status == 2
-    assert run("verify", spoilt).status == 2
-
-
-def test_rows_with_missing_values_are_bad_input(run, model, table, tmp_path):
-    other = tmp_path / "other.csv"
-    table.drop(columns="sex").replace({"height": table["height"][3]}, np.nan).to_csv(
-        other, index=False
-    )
-    result = run("verify", model, other, *GROUP)
-    assert (result.status, result.out) == (2, "")
 
 
 def test_an_internal_failure_is_neither(run, model, data, monkeypatch):

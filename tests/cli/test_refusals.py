@@ -1,0 +1,271 @@
+"""What is refused: status 2, one message that names the fault and what helps, no file changed."""
+
+import re
+
+import numpy as np
+import pytest
+
+import fairspan as fs
+from cli.command_lines import AUDIT, FIT, MOMENTS, REPORT, TRANSFORM, replacing
+from cli.conftest import FEATURES
+
+ALONE = ("audit", "{data}")
+GROUP = ("--group", "age")
+VERIFY = ("verify", "{model}", "{data}", *GROUP)
+HIDING = ("fit", "{people_csv}", "--group", "sex", "--criterion", "total_error", "-d", "1")
+HIDING += ("-o", "{out}", "--exclude", "age", "--restriction", "mean_parity")
+SOLVER, HIDE = "--solver-param", "--restriction-param"
+
+
+def save_moments(features=FEATURES, groups=None):
+    return lambda table, path: fs.GroupMoments.from_rows(
+        table[features], table["age"] if groups is None else groups
+    ).save(path)
+
+
+def csv(change):
+    return lambda table, path: change(table[[*FEATURES, "age"]]).to_csv(path, index=False)
+
+
+# Files that a word in braces stands for, made where a command names them.
+MADE = {
+    "moments": save_moments(),
+    "backwards": save_moments(FEATURES[::-1]),
+    "one_group": save_moments(groups=["all"] * 240),
+    "text": lambda table, path: path.write_text("do not lose this"),
+    "three_csv": csv(lambda table: table.assign(age=[1, 2, 3] * 80)),
+    "one_csv": csv(lambda table: table.assign(age="old")),
+    "many_csv": csv(lambda table: table.assign(age=range(240))),
+    "unborn_csv": csv(lambda table: table.assign(age=["unborn", *table["age"][1:]])),
+    "few_csv": csv(lambda table: table.drop(columns="height")),
+    "gap_csv": csv(lambda table: table.assign(height=table["height"].where(table.index != 3))),
+    "words_csv": csv(lambda table: table.assign(height="tall")),
+    "taken_csv": csv(lambda table: table.assign(fairpca0=1)),
+    "loud_csv": csv(
+        lambda table: table.assign(
+            **table[FEATURES].mul(np.where(table["age"] == "old", 100, 0.01), axis=0)
+        )
+    ),
+    "people_csv": csv(
+        lambda table: table.assign(
+            sex=np.arange(240) % 2, hired=np.where(np.arange(240) % 3, "yes", "no")
+        )
+    ),
+}
+REFUSED = [
+    # Columns
+    ((*AUDIT, "--features", "PAY*"), ["'PAY*' matches no column", "'pay_1'", "Correct"]),
+    ((*AUDIT, "--exclude", "zzz"), ["'zzz' matches no column"]),
+    ((*AUDIT, "--exclude", "*"), ["No column is left", "Loosen the patterns"]),
+    ((*AUDIT, "--group", "agee"), ["no column 'agee'", "the closest is 'age'"]),
+    ((*AUDIT, "--group", "AGE"), ["no column 'AGE'", "the closest is 'age'"]),
+    ((*AUDIT, "--group", "town"), ["no column 'town'", "Its columns are 'pay_1'"]),
+    ((*AUDIT, *GROUP), ["'age' is given twice; name each column once"]),
+    (ALONE, ["Name the group column with --group"]),
+    ((*AUDIT, "--clusters", "who"), ["no column 'who'"]),
+    ((*MOMENTS, "--label", "nobody"), ["nobody"]),
+    ((*REPORT, "--exclude", "nothing*"), ["nothing"]),
+    # Numbers and names
+    *(
+        ((*ALONE, *GROUP, "-d", given), ["is not a number of dimensions", "such as 0.9"])
+        for given in ("0", "1.5", "-1", "two", "0.0", "1.0", "nan", "")
+    ),
+    ((*FIT, "-d", "6"), ["n_components is 6", "from 1 to the number of features, 5"]),
+    ((*AUDIT, "--center", "median"), ["'median' is not one of 'global', 'group', 'none'"]),
+    ((*AUDIT, "--nonsense"), ["No such option", "--nonsense"]),
+    ((*AUDIT, "--max-groups", "0"), ["--max-groups"]),
+    ((*AUDIT, "--max-memory", "100B"), ["while they are made, and one eigenproblem"]),
+    ((*AUDIT, "--max-memory", "0"), ["'0' is not a size", "such as 500MB or 8GB"]),
+    ((*AUDIT, "--max-memory", "-1GB"), ["'-1GB' is not a size"]),
+    ((*AUDIT, "--max-memory", "1 PB"), ["'1 PB' is not a size"]),
+    ((*AUDIT, "--folds", "1"), ["'--folds'", "'1' is not a number of folds", "none for figures"]),
+    ((*AUDIT, "--folds", "many"), ["'--folds'", "'many' is not a number of folds"]),
+    ((*AUDIT, "-d", "2", "--folds", "3"), ["folds is 3", "5 folds or more"]),
+    ((*AUDIT, "--level", "0.5"), ["'--level'", "0.5 is not in the range"]),
+    ((*AUDIT, "--material", "1"), ["'--material'", "1.0 is not in the range"]),
+    ((*FIT, "--tol", "1"), ["0<=x<1"]),
+    ((*FIT, "--criterion", "fairest"), ["'fairest' is not one of 'minimax_loss'"]),
+    ((*FIT, "--criterion", "minimax_los"), ["Did you mean 'minimax_loss'?"]),
+    ((*FIT, "--solver", "dual-newton"), ["Did you mean 'dual_newton'?"]),
+    ((*FIT, "--solver", "guess"), ["'guess' is not one of 'auto', 'boundary'"]),
+    ((*FIT, "--solver", "riemannian"), ["'riemannian'", "Use solver='auto'"]),
+    ((*FIT, SOLVER, "max_iter=1"), ["'auto'", "'max_iter'", "no parameters"]),
+    ((*FIT, "--solver", "multiplicative", SOLVER, "size=1"), ["'size'", "step, max_iter"]),
+    ((*REPORT, "--criterion", "disparity", "--param", "trade_off=2"), ["trade_off is 2"]),
+    # Parameters that name groups
+    (
+        (*FIT, "--criterion", "disparity", "--param", "protected=elder"),
+        ["protected names the group 'elder'", "'old', 'young'"],
+    ),
+    (
+        (*FIT, "--criterion", "robust_error_gap", "--param", "radius.elder=1"),
+        ["radius names the group 'elder'", "'old', 'young'"],
+    ),
+    (
+        (*FIT, "--criterion", "robust_error_gap", "--param", "radius.old=1"),
+        ["radius is given for the groups 'old'"],
+    ),
+    # Restrictions
+    ((*FIT, HIDE, "oblique=yes"), ["Name the restriction with --restriction"]),
+    ((*FIT, "--restriction", "mean"), ["'mean_parity'"]),
+    ((*HIDING, HIDE, "oblique"), ["KEY=VALUE"]),
+    ((*HIDING, HIDE, "oblique=7"), ["oblique is 7"]),
+    ((*HIDING, HIDE, "size=7"), ["'size'"]),
+    ((*HIDING, HIDE, "tolerance=1", HIDE, "tolerance=1"), ["twice"]),
+    ((*HIDING, HIDE, "given_labels=all", "--exclude", "hired"), ["--label COL"]),
+    ((*HIDING, HIDE, "given_labels=2", "--label", "hired"), ["which no row of y has"]),
+    # What does not go together
+    ((*AUDIT, "--clusters", "limit", "--folds", "none"), ["--clusters concerns estimates"]),
+    ((*FIT, "--clusters", "limit", "--folds", "none"), ["--clusters", "no --folds none"]),
+    ((*AUDIT, "--by-dimension", "--folds", "none"), ["--by-dimension concerns estimates"]),
+    ((*AUDIT, "--by-dimension", "-d", "2"), ["--by-dimension looks at several", "no -d."]),
+    ((*AUDIT, "--by-dimension", "--model", "{model}"), ["A saved model", "no --by-dimension."]),
+    (("audit", "{moments}", "--by-dimension"), ["--by-dimension received saved moments"]),
+    (("audit", "{moments}", "--clusters", "limit"), ["no --clusters"]),
+    (("audit", "{moments}", *GROUP), ["leave out --group, --features"]),
+    (("audit", "{moments}", "--exclude", "limit"), ["leave out --group, --features"]),
+    (("audit", "{moments}", "--max-groups", "5"), ["leave out --max-groups"]),
+    ((*REPORT, "--test", "{data}"), ["--model"]),
+    *(
+        (("transform", "{model}", "--as", "sql", *words), [f"reads no rows: no {words[0]}"])
+        for words in (("--keep", "limit"), ("--on-missing", "drop"), ("--decimal", ","))
+    ),
+    # Groups
+    ((*AUDIT[:1], "{one_group}"), ["of one group ('all')"]),
+    (replacing(REPORT, data="{one_csv}"), ["one group"]),
+    *(
+        (replacing(each, data="{many_csv}"), ["'age' has 240 groups", "--max-groups"])
+        for each in (AUDIT, FIT, REPORT, MOMENTS)
+    ),
+    ((*replacing(AUDIT, data="{many_csv}"), "--max-groups", "199"), ["max_groups is 199"]),
+    (
+        (*replacing(FIT, data="{three_csv}"), "--criterion", "disparity"),
+        ["3 groups", "signed gap of two", "'error_gap'"],
+    ),
+    (
+        (*replacing(FIT, data="{loud_csv}"), "--criterion", "equal_error"),
+        ["least reachable gap", "error_gap"],
+    ),
+    # Models, and rows that do not fit them
+    (
+        (*replacing(AUDIT, data="{unborn_csv}"), "--model", "{model}"),
+        ["'unborn'", "'old', 'young'", "misspelt"],
+    ),
+    (("audit", "{backwards}", "--model", "{model}"), ["The rows have 5 features ('weight', 'hei"]),
+    (replacing(TRANSFORM, data="{few_csv}"), ["no column 'height'"]),
+    (replacing(VERIFY, data="{few_csv}"), ["no column 'height'"]),
+    (replacing(TRANSFORM, data="{gap_csv}"), ["NaN, first in row 4 (index 3), column 'height'"]),
+    (replacing(VERIFY, data="{gap_csv}"), ["NaN"]),
+    (
+        replacing(TRANSFORM, data="{words_csv}"),
+        ["the column 'height' holds text, such as", "in row 1 of 'height'"],
+    ),
+    ((*TRANSFORM, "--keep", "nobody"), ["no column 'nobody'"]),
+    ((*TRANSFORM, "--keep", "age", "--keep", "age"), ["given twice"]),
+    ((*replacing(TRANSFORM, data="{taken_csv}"), "--keep-all"), ["'fairpca0' would appear twice"]),
+    ((*VERIFY[:3], "--group", "no such"), ["no column 'no such'"]),
+    # Files of another kind, and of none
+    (replacing(TRANSFORM, model="{data}", data="{model}"), ["the model comes first, as in"]),
+    (replacing(TRANSFORM, model="{moments}"), ["'fairspan.moments'", "'fairspan.subspace'"]),
+    (("audit", "{model}"), ["'fairspan.moments'", "'fairspan.subspace'"]),
+    (replacing(AUDIT, data="{model}"), ["'fairspan.moments'", "'fairspan.subspace'"]),
+    ((*AUDIT, "--model", "{moments}"), ["'fairspan.moments'", "'fairspan.subspace'"]),
+    (replacing(TRANSFORM, model="{text}"), ["cannot be read as a fairspan file"]),
+    ((*AUDIT, "--model", "{data}"), ["cannot be read as a fairspan file"]),
+    (replacing(VERIFY, model="{text}"), ["cannot be read as a fairspan file"]),
+    (replacing(AUDIT, data="nothing.csv"), ["does not exist"]),
+    (replacing(TRANSFORM, model="nothing"), ["does not exist"]),
+    # Outputs
+    (replacing(FIT, out="-"), ["name a file with -o"]),
+    (replacing(FIT, out="{text}"), ["is not a model"]),
+    ((*replacing(TRANSFORM, out="-"), "--json"), ["both write to standard output"]),
+    (replacing(TRANSFORM, out="{model}"), ["is also an input"]),
+    (
+        (
+            "report",
+            "{data}",
+            *GROUP,
+            "--model",
+            "{model}",
+            "--test",
+            "{three_csv}",
+            "-o",
+            "{three_csv}",
+        ),
+        ["is also an input"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("command", "said"), REFUSED, ids=lambda each: " ".join(each)[:60])
+def test_it_is_refused(refused, table, tmp_path, command, said):
+    places = {name: tmp_path / name.replace("_csv", ".csv") for name in MADE}
+    for name, make in MADE.items():
+        if f"{{{name}}}" in command:
+            make(table, places[name])
+    message = refused(*command, **places)
+    assert all(word in message for word in said), message
+
+
+@pytest.mark.parametrize(
+    ("command", "out", "said"),
+    [
+        (FIT, "m.csv", ["named as a table", "a model is not that", "another ending"]),
+        (FIT, "m.pkl", ["named as a pickle"]),
+        (FIT, "missing/m", ["There is no folder"]),
+        (MOMENTS, "m.json", ["named as JSON, which --json prints", "moments are not that"]),
+        (REPORT, "page.pdf", ["a document in PDF", "a page is not that", "ends in .html"]),
+        (TRANSFORM, "out.xlsx", ["'.xlsx'", ".csv, .parquet", "endings"]),
+        (TRANSFORM, "missing/out.csv", ["There is no folder"]),
+        ((*REPORT, "--exclude", "no_such_column"), "none/page.html", ["There is no folder"]),
+    ],
+)
+def test_a_place_for_results_is_refused(refused, command, out, said):
+    message = refused(*command, out=out)
+    assert all(word in message for word in said), message
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "said"),
+    [
+        ("height", np.nan, ["NaN, first in row 201 (index 200)", "'height'", "Fill in these"]),
+        ("height", np.inf, ["infinity, first in row 201 (index 200)", "'height'"]),
+        ("age", None, ["group label in row 201 (index 200) is missing", "Leave these rows out"]),
+    ],
+)
+@pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
+def test_a_cell_is_refused_with_its_row_and_column(
+    refused, table, tmp_path, column, cell, said, ending
+):
+    frame, path = table[[*FEATURES, "age"]].copy(), tmp_path / f"bad.{ending}"
+    frame.loc[200, column] = cell
+    getattr(frame, f"to_{ending}")(path, **({"index": False} if ending == "csv" else {}))
+    message = refused(*AUDIT, data=path)
+    assert all(word in message for word in said), message
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [("--job", "--jobs"), ("--exclud", "--exclude"), ("--onehot", "--one-hot"), ("--bogus", None)],
+)
+def test_an_option_that_is_nearly_right_is_named(refused, typed, near):
+    message = refused(*AUDIT, typed, "1")
+    assert set(re.findall(r"--[\w-]+", message)) == {typed, near} - {None}
+
+
+def test_models_of_different_features_side_by_side(refused, run, data, tmp_path):
+    for name, column in (("a", "height"), ("b", "weight")):
+        run("fit", data, "--group", "age", "--exclude", column, "-d", 2, "-o", tmp_path / name)
+    message = refused(*AUDIT, "--model", tmp_path / "a", "--model", tmp_path / "b")
+    assert "different features" in message
+
+
+@pytest.mark.parametrize("size", ["1.5 gb", "300MB", "500000KB", "1TB"])
+def test_memory_that_is_enough(run, data, size):
+    assert run("audit", data, *GROUP, "--max-memory", size).status == 0
+
+
+def test_as_many_groups_as_are_allowed(run, table, tmp_path):
+    table.assign(age=range(240)).to_csv(tmp_path / "many.csv", index=False)
+    words = ("moments", tmp_path / "many.csv", *GROUP, "--exclude", "sex", "--max-groups", 240)
+    assert len(run(*words, "-o", tmp_path / "m", "--json").facts["groups"]) == 240
