@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 import fairspan as fs
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.report.page.given_tables import of_given
+from fairspan.report.page.tables import of_given
 
 RNG = np.random.default_rng(8)
 N = 240

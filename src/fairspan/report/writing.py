@@ -3,7 +3,6 @@
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from fairspan.moments.of_rows import accumulate, holds_matrices, not_moments
 from fairspan.registry import Foreign, object_of
 from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
-from fairspan.report.facts.given import like_the_first, read_models
+from fairspan.report.facts.given import read_models
 from fairspan.report.facts.origin import origin_of_call
 from fairspan.report.outputs import refuse_overwriting
 from fairspan.rows.beside import rows_beside
@@ -145,12 +144,10 @@ def write_report(
     >>> facts["settings"]["n_components"], facts["models"][1]["certificate"]["status"]
     (2, 'optimal')
     """
-    chosen = (n_components, center, scale)
     asked = (n_components, "global" if center is None else center, bool(scale))
     estimates = expectations(folds, level, material, 0, by_cluster=False)
     settings = ReportSettings.of(criterion, criteria, *asked, displays, estimates)
-    _check_test(models, test)
-    _check_names(name, title)
+    _check_arguments(models, test, name, title)
     limit = GroupLimit(max_groups)
     check_can_write(path, X)
     fingerprint: str | None
@@ -173,8 +170,8 @@ def write_report(
         criterion=criterion,
         criteria=criteria,
         displays=displays,
-        models=None if models is None else _Named("models"),
-        test=None if test is None else _Named("test"),
+        models=models,
+        test=test,
         center=center,
         scale=scale,
         name=name,
@@ -185,7 +182,12 @@ def write_report(
     )
     given = () if models is None else read_models(models, moments)
     if given:
-        asked = like_the_first(given[0], *chosen)
+        first = given[0].subspace
+        asked = (
+            first.dimension if n_components is None else n_components,
+            first.center if center is None else center,
+            first.scale is not None if scale is None else scale,
+        )
         settings = ReportSettings.of(criterion, criteria, *asked, displays, estimates)
         check_size(moments.n_features, settings)
     held_out = None if test is None else rows_beside(*test, {})
@@ -289,17 +291,7 @@ def _check_moments(
         raise not_moments(moments)
 
 
-@dataclass(frozen=True)
-class _Named:
-    """What a call names and does not show."""
-
-    name: str
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-def _check_test(models: Any, test: Any) -> None:
+def _check_arguments(models: Any, test: Any, name: object, title: object) -> None:
     if test is not None and models is None:
         raise InvalidInput(
             "test was given without models",
@@ -312,9 +304,6 @@ def _check_test(models: Any, test: Any) -> None:
             "Allowed: a tuple of X and sensitive_features",
             "Pass test=(X_test, groups_test)",
         )
-
-
-def _check_names(name: object, title: object) -> None:
     for what, text in (("name", name), ("title", title)):
         if text is not None and not isinstance(text, str):
             raise InvalidType(f"{what} is {kind_of(text)}", "Allowed: text", "Pass text")

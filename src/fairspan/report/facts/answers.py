@@ -8,7 +8,7 @@ from fairspan import registry
 from fairspan.auditing.expected_losses import USUAL, Expectations
 from fairspan.auditing.models import Audited, read_model
 from fairspan.drawing.picture import Display
-from fairspan.errors import FairspanError, Incompatible, InvalidInput, InvalidType, kind_of
+from fairspan.errors import Incompatible, InvalidInput, InvalidType, kind_of
 from fairspan.estimator.fit import Fit
 from fairspan.estimator.fitting import fit_subspace
 from fairspan.formatting.names import settings as spelled_settings
@@ -105,7 +105,9 @@ class ReportSettings:
             ]
         else:
             others = [criterion_of(each) for each in _several("criteria", criteria)]
-        chosen = _different([main, *others])
+        # Each once; compared, as some hold a mapping and so have no hash.
+        chosen = [main, *others]
+        chosen = [each for i, each in enumerate(chosen) if each not in chosen[:i]]
         if center != "group":  # there it is not what everybody calls PCA, but one more criterion
             chosen = [each for each in chosen if each.name != PLAIN]
         are_chosen = criteria is not None
@@ -209,7 +211,7 @@ def answers_of(moments: GroupMoments, settings: ReportSettings, n_components: in
         except (Incompatible, InvalidInput) as error:
             if is_main:
                 raise
-            without.append((name, _reason(error)))
+            without.append((name, printable("{}. {}.".format(*error.args))))
             continue
         answers.append(Answer(name, fit, is_main))
     plain = Answer(PCA, pca, settings.is_plain)
@@ -238,11 +240,6 @@ def names_of(criteria: Sequence[Criterion]) -> list[str]:
     ]
 
 
-def _reason(error: FairspanError) -> str:
-    received, allowed, _ = error.args
-    return printable(f"{received}. {allowed}.")
-
-
 def _several(what: str, given: Any) -> Sequence[Any]:
     if isinstance(given, Sequence) and not isinstance(given, str):
         return given
@@ -251,12 +248,3 @@ def _several(what: str, given: Any) -> Sequence[Any]:
         f"Allowed: a sequence of names or objects: several {what}",
         "Pass a list, even of a single one",
     )
-
-
-def _different(criteria: Sequence[Criterion]) -> list[Criterion]:
-    """Each once; compared, as some hold a mapping and so have no hash."""
-    met: list[Criterion] = []
-    for each in criteria:
-        if each not in met:
-            met.append(each)
-    return met

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from fairspan.auditing.audit_result import Audit
-from fairspan.auditing.expected_losses import Expectations
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import group_name
 from fairspan.errors import InvalidInput, running_out_told
@@ -23,22 +22,24 @@ from fairspan.report.facts.dimensions import (
     dimensions_facts,
     expected_by_dimension,
 )
-from fairspan.report.facts.expected import audit_of, verdicts_facts
 from fairspan.report.facts.given import given_facts
-from fairspan.report.facts.models import findings_facts, models_facts
+from fairspan.report.facts.models import (
+    audit_of,
+    findings_facts,
+    models_facts,
+    verdicts_facts,
+)
 from fairspan.report.facts.origin import Origin, provenance_facts
 from fairspan.report.facts.verifying import verification_facts
 from fairspan.report.facts.walks import along_found, along_frontier, spread_along, steps_facts
 from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
-from fairspan.trade_off import Frontier, frontier_to_look_at
-from fairspan.typing import FloatArray
+from fairspan.trade_off import frontier_to_look_at
 
 FORMAT = 1
 # Of float64's sixteen digits the last four are left to rounding.
 _DIGITS = 12
 SHARE_KEPT = 0.9
-_CHOSEN_BY_SHARE = "the fewest that keep {share} of every group's variance"
 # Matrices of more features, one for each group, are too large to compare so many answers.
 _MOST_FEATURES = 1000
 # Corners of the region in a picture.
@@ -84,18 +85,29 @@ def facts_of(
         One group only, too many features, or no answer of the main criterion.
     """
     check_size(moments.n_features, asked)
-    _check_groups(moments)
+    if moments.n_groups < 2:
+        raise InvalidInput(
+            f"All rows are of one group ({moments.labels[0]!r})",
+            "Allowed: two groups or more",
+            "Check the group column, or use ordinary PCA",
+        )
+    wanted = SHARE_KEPT if asked.n_components is None else asked.n_components
     with threads_of(None):
         d = dimension_keeping(
-            moments,
-            SHARE_KEPT if asked.n_components is None else asked.n_components,
-            asked.criterion,
-            center=asked.center,
-            scale=asked.scale,
+            moments, wanted, asked.criterion, center=asked.center, scale=asked.scale
         )
         answers = answers_of(moments, asked, d)
     audit, folds = audit_of(answers, rows, moments, asked.estimates, max_memory)
-    settings = _settings_facts(answers, asked, d)
+    settings = {
+        "n_components": d,
+        "chosen_by": "asked"
+        if isinstance(asked.n_components, int)
+        else f"the fewest that keep {percent(wanted)} of every group's variance",
+        "center": asked.center,
+        "standardize": bool(asked.scale),
+        "criterion": asked.criterion.name,
+        "parameters": used_parameters(answers.main.fit.problem),
+    }
     # Hundreds of small eigenproblems: where cores are shared, threads would wait for each other.
     with threads_of(None):
         curves = _curves(moments, answers, audit, asked, folds)
@@ -109,7 +121,7 @@ def facts_of(
             "models": models_facts(answers, audit),
             "unavailable": [{"name": name, "why": why} for name, why in answers.without],
             **curves,
-            "given": _given_facts(models, rows, test, moments, asked.estimates, max_memory),
+            "given": given_facts(models, rows, test, moments, asked.estimates, max_memory),
             "displays": [],
             "findings": findings_facts(answers, audit),
             "verification": verification_facts(answers.main, origin),
@@ -118,27 +130,6 @@ def facts_of(
         _DIGITS,
     )
     return facts
-
-
-def _given_facts(
-    models: Sequence[Audited],
-    rows: Rows | None,
-    test: Rows | None,
-    moments: GroupMoments,
-    estimates: Expectations,
-    max_memory: int | None,
-) -> dict[str, Any] | None:
-    if not models:
-        return None
-    held_out = test is not None
-    return given_facts(
-        models,
-        test if held_out else rows,
-        moments,
-        held_out=held_out,
-        estimates=estimates,
-        max_memory=max_memory,
-    )
 
 
 def check_size(n_features: int, asked: ReportSettings) -> None:
@@ -156,30 +147,6 @@ def check_size(n_features: int, asked: ReportSettings) -> None:
         )
     if asked.n_components is not None:
         check_dimension(asked.n_components, n_features)
-
-
-def _check_groups(moments: GroupMoments) -> None:
-    if moments.n_groups < 2:
-        raise InvalidInput(
-            f"All rows are of one group ({moments.labels[0]!r})",
-            "Allowed: two groups or more",
-            "Check the group column, or use ordinary PCA",
-        )
-
-
-def _settings_facts(answers: Answers, asked: ReportSettings, n_components: int) -> dict[str, Any]:
-    return {
-        "n_components": n_components,
-        "chosen_by": "asked"
-        if isinstance(asked.n_components, int)
-        else _CHOSEN_BY_SHARE.format(
-            share=percent(SHARE_KEPT if asked.n_components is None else asked.n_components)
-        ),
-        "center": asked.center,
-        "standardize": bool(asked.scale),
-        "criterion": asked.criterion.name,
-        "parameters": used_parameters(answers.main.fit.problem),
-    }
 
 
 def _data_facts(moments: GroupMoments, audit: Audit, name: str) -> dict[str, Any]:
@@ -222,10 +189,17 @@ def _curves(
     found = along_dimensions(answers)
     plain_errors = np.array([each.error.value for each in audit.models[0].groups])
     groups = [group_name(label) for label in moments.labels]
-    curve: Frontier | None = None
+    frontier: dict[str, Any] | None = None
     if moments.n_groups == 2:
         curve = frontier_to_look_at(moments, n_components, asked.center, scale=asked.scale)
-        walk = along_frontier(curve, answers, plain_errors, groups)
+        walk, region = along_frontier(curve, answers, plain_errors, groups), curve.region()
+        frontier = {
+            "errors": curve.errors.tolist(),  # all of them: the height is that of their polygon
+            "region": region[spread_along(region, _MOST_CORNERS)].tolist(),
+            "plain": plain_errors.tolist(),
+            "answers": {each.name: each.fit.errors.tolist() for each in answers.others},
+            "largest_height": curve.largest_height,
+        }
     else:
         walk = along_found(found, n_components)
     scale = answers.main.fit.subspace.scale
@@ -236,17 +210,6 @@ def _curves(
             **dimensions_facts(found, answers.main.name, rounding),
             "expected": expected_by_dimension(found, audit, folds),
         },
-        "frontier": None if curve is None else _frontier_facts(curve, answers, plain_errors),
+        "frontier": frontier,
         "steps": steps_facts(walk, scaled, second, _feature_names(moments), rounding),
-    }
-
-
-def _frontier_facts(curve: Frontier, answers: Answers, plain_errors: FloatArray) -> dict[str, Any]:
-    region = curve.region()
-    return {
-        "errors": curve.errors.tolist(),  # all of them: the height is that of their polygon
-        "region": region[spread_along(region, _MOST_CORNERS)].tolist(),
-        "plain": plain_errors.tolist(),
-        "answers": {each.name: each.fit.errors.tolist() for each in answers.others},
-        "largest_height": curve.largest_height,
     }

@@ -11,8 +11,7 @@ from fairspan.auditing.results import ModelAudit
 from fairspan.formatting.names import spoken
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.problem import check_n_components
-from fairspan.report.facts.expected import verdict_facts
-from fairspan.report.facts.models import group_facts
+from fairspan.report.facts.models import group_facts, verdict_facts
 from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
 from fairspan.subspace import FairSubspace
@@ -39,51 +38,40 @@ def read_models(models: Any, moments: GroupMoments) -> list[Audited]:
     return [*compared, *added.values()]
 
 
-def like_the_first(
-    first: Audited, n_components: int | float | None, center: Any, scale: bool | None
-) -> tuple[int | float, Any, bool]:
-    """Dimension, centre and scaling of a page, as in the first model where nothing is said."""
-    subspace = first.subspace
-    return (
-        subspace.dimension if n_components is None else n_components,
-        subspace.center if center is None else center,
-        subspace.scale is not None if scale is None else scale,
-    )
-
-
 def given_facts(
     audited: Sequence[Audited],
     rows: Rows | None,
+    test: Rows | None,
     moments: GroupMoments,
-    *,
-    held_out: bool,
     estimates: Expectations = USUAL,
     max_memory: int | None = None,
-) -> dict[str, Any]:
-    """What the models do to each group.
+) -> dict[str, Any] | None:
+    """What the models do to each group; None without models.
 
     Parameters
     ----------
     audited : sequence of Audited
-    rows : RowSource, PartedRows or None
-        Those that judge the models; None for moments alone.
+    rows, test : RowSource, PartedRows or None
+        Those of the page, None for moments alone; and held-out ones that judge the models in place
+        of them.
     moments : GroupMoments
         Of the rows of the page.
-    held_out : bool
-        Whether the rows are others than those of the page.
     estimates : Expectations
     max_memory : int, optional
     """
-    if rows is None:
-        audit = audit_moments(audited, [moments])
-    else:
-        known = None if held_out else moments
-        has_labels = not held_out and moments.by_label is not None
+    if not audited:
+        return None
+    if test is not None:
+        audit = audit_rows(audited, test, options=replace(estimates, max_memory=max_memory))
+    elif rows is not None:
+        has_labels = moments.by_label is not None
         options = replace(estimates, has_labels=has_labels, max_memory=max_memory)
-        audit = audit_rows(audited, rows, known, options=options)
+        audit = audit_rows(audited, rows, moments, options=options)
+    else:
+        audit = audit_moments(audited, [moments])
     by_name = {each.name: each for each in audited}
     return {
-        "held_out": held_out,
+        "held_out": test is not None,
         "n_rows": audit.rows.n,
         "models": [_model_facts(by_name[model.name], model) for model in audit.models],
         "verdicts": [verdict_facts(each, printable(each.model)) for each in audit.verdicts],

@@ -1,18 +1,105 @@
-"""Facts of each model: what it does to every group, and the certificate of its optimality."""
+"""Facts of each model: what it does to every group, on these rows and on new ones; certificates."""
 
+from dataclasses import asdict, replace
 from typing import Any
 
+from fairspan.auditing.audit import audit_in_folds, audit_moments, audit_rows
 from fairspan.auditing.audit_result import Audit
-from fairspan.auditing.intervals import Estimate
+from fairspan.auditing.expected_losses import USUAL, Expectations
 from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
+from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
 from fairspan.estimator.fit import Fit
+from fairspan.moments.folds import FoldMoments
+from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import used_parameters
-from fairspan.report.facts.answers import Answer, Answers
-from fairspan.report.facts.expected import expected_facts
+from fairspan.report.facts.answers import MANY_GROUPS, PCA, SLOW, Answer, Answers
 from fairspan.rows.groups import printable
+from fairspan.rows.protocol import Rows
 
 _OF_ANOTHER_PACKAGE = "The package of this criterion describes what it minimises."
+# Of more groups, criteria that take their time are not fitted again without each part of the rows.
+_FEW_GROUPS = 2
+_NOT_REFITTED = (
+    "not fitted again without each part of the rows, which takes its time with more than {} "
+    "groups. Request it as the criterion"
+)
+_IN_ONE_PART = "moments alone give no estimates for new rows"
+
+
+def audit_of(
+    answers: Answers,
+    rows: Rows | None,
+    moments: GroupMoments,
+    estimates: Expectations = USUAL,
+    max_memory: int | None = None,
+) -> tuple[Audit, FoldMoments | None]:
+    """The audit of all answers, and moments by fold; of many groups, not all have estimates."""
+    audited = answers.audited
+    if rows is None:
+        audit = audit_moments(audited, [moments])
+        without = [replace(model, why_no_estimates=_IN_ONE_PART) for model in audit.models]
+        return replace(audit, models=tuple(without)), None
+    chosen = [
+        each
+        for each, answer in zip(audited, answers, strict=True)
+        if is_refitted(answer, moments.n_groups)
+    ]
+    options = replace(estimates, has_labels=moments.by_label is not None, max_memory=max_memory)
+    some, folds = audit_in_folds(chosen, rows, moments, options=options)
+    if len(chosen) == len(audited):
+        return some, folds
+    every = audit_rows(audited, rows, moments, options=replace(options, folds=None))
+    estimated = {model.name: model for model in some.models}
+    most = MANY_GROUPS if moments.n_groups > MANY_GROUPS else _FEW_GROUPS
+    why = _NOT_REFITTED.format(most)
+    models = tuple(
+        estimated.get(model.name, replace(model, why_no_estimates=why)) for model in every.models
+    )
+    of_others = [
+        each for each in every.findings if each.model is not None and each.model not in estimated
+    ]
+    return replace(some, models=models, findings=(*some.findings, *of_others)), folds
+
+
+def is_refitted(answer: Answer, n_groups: int) -> bool:
+    """Whether there is time to fit an answer again without each part of the rows."""
+    if answer.is_main or answer.name == PCA or n_groups <= _FEW_GROUPS:
+        return True
+    return n_groups <= MANY_GROUPS and answer.criterion.name not in SLOW
+
+
+def verdicts_facts(answers: Answers, audit: Audit) -> dict[str, Any]:
+    """The verdict of the main criterion, those of all, the changes, and what they rest on."""
+    names = {model.name: each.name for each, model in zip(answers, audit.models, strict=True)}
+    verdicts = audit.verdicts
+    if answers.plain.is_main and verdicts:
+        # The others are about what it is compared with.
+        verdicts = (*verdicts_of(audit.models[:1], audit.level), *verdicts)
+    main = answers.main.name
+    of_main = next((each for each in verdicts if names[each.model] == main), None)
+    changes = [
+        {**each, "model": names[each["model"]], "group": group_name(each["group"])}
+        for each in changes_of(audit.models)
+    ]
+    return {
+        "verdict": None if of_main is None else verdict_facts(of_main, names[of_main.model]),
+        "verdicts": [verdict_facts(each, names[each.model]) for each in verdicts],
+        "changes": changes,
+        "level": audit.level,
+        "material": audit.material,
+    }
+
+
+def verdict_facts(verdict: Verdict, model: str) -> dict[str, Any]:
+    """The verdict on a model of this name."""
+    return {
+        "kind": verdict.kind,
+        "sentence": verdict.sentence,
+        "action": verdict.action,
+        "model": model,
+        "groups": [group_name(label) for label in verdict.groups],
+    }
 
 
 def models_facts(answers: Answers, audit: Audit) -> list[dict[str, Any]]:
@@ -83,7 +170,9 @@ def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[s
         "total_error": _without_rounding(model.total_error, model),
         "total_change": change,
         "largest_loss": _without_rounding(model.largest_loss, model),
-        "disparity": _disparity_facts(model.disparity, model),
+        "disparity": {
+            name: _without_rounding(value, model) for name, value in asdict(model.disparity).items()
+        },
         "pair": [group_name(low), group_name(high)],
         "why_no_estimates": model.why_no_estimates,
         "certificate": certificate_facts(answer.fit),
@@ -100,15 +189,12 @@ def group_facts(group: GroupAudit, model: ModelAudit) -> dict[str, Any]:
         "best_error": _without_rounding(group.best_error, model),
         "excess_loss": _without_rounding(group.excess_loss, model),
         "variance_kept": group.variance_kept,
-        **expected_facts(group, model),
+        **group.expected_columns,
+        "expected_best_error": None if group.expected is None else group.expected.best_error,
+        "state": group.state if model.why_no_estimates is None else None,
     }
 
 
 def _without_rounding(value: float | None, model: ModelAudit) -> float | None:
     """Zero for a value that is only rounding."""
     return 0.0 if value is not None and abs(value) <= model.rounding else value
-
-
-def _disparity_facts(estimate: Estimate, model: ModelAudit) -> dict[str, Any]:
-    ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
-    return {name: _without_rounding(value, model) for name, value in ends.items()}

@@ -25,6 +25,8 @@ _DEFAULTS = {
     "material": ("0.01",),
 }
 _NOTHING = ("None",)
+# What a call names and does not show.
+_OBJECTS = ("models", "test")
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ def origin_of_call(
         given = ", ".join(words)
         moments = f"moments = GroupMoments.from_rows({given})"
     told = {key: _spelled(value) for key, value in settings.items()}
+    told |= {key: key for key in _OBJECTS if settings[key] is not None}
     chosen = [
         f"{key}={text}" for key, text in told.items() if text not in _DEFAULTS.get(key, _NOTHING)
     ]

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from fairspan.formatting import numbers
 from fairspan.formatting.names import called, parts, settings, spoken
 from fairspan.formatting.numbers import count
-from fairspan.report.page import figures, given_tables, tables
+from fairspan.report.page import figures, tables
 from fairspan.report.page.inline_figures import Drawn
 from fairspan.report.page.lookups import (
     ALIKE,
@@ -66,7 +66,6 @@ def page_of(facts: Facts, displays: Sequence[tuple[str, Any]] = ()) -> str:
         the same text.
     """
     facts = with_short_names(facts)
-    given = facts["given"]
     environment = _environment()
     style, script = (_source(name) for name in ("page.css", "page.js"))
     along_frontier = facts["steps"]["walk"] == "frontier"
@@ -86,8 +85,7 @@ def page_of(facts: Facts, displays: Sequence[tuple[str, Any]] = ()) -> str:
         walk_figure=walked,
         dimension_figure=by_dimension if along_frontier else None,
         displays=figures.of_displays(displays),
-        given=None if given is None else given_tables.of_given(facts),
-        given_models=list(map(given_tables.of_given_model, given["models"] if given else [])),
+        given_models=list(map(tables.of_given_model, (facts["given"] or {}).get("models", ()))),
         walk=walk,
         downloads=_rounded({key: facts[key] for key in facts if key not in _NOT_DOWNLOADED}),
         findings=about_answer,
