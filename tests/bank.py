@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.problem.criteria import (
-    Criterion,
+from fairspan import (
     Disparity,
     EqualError,
     ErrorGap,
@@ -21,6 +20,7 @@ from fairspan.problem.criteria import (
     RobustErrorGap,
     TotalError,
 )
+from fairspan.extending import Criterion
 
 FloatArray = npt.NDArray[np.float64]
 

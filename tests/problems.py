@@ -5,10 +5,8 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.certificates.solution import Solution
-from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import (
-    Criterion,
+from fairspan import (
+    BoundarySearch,
     Disparity,
     ErrorGap,
     LeastVariance,
@@ -16,9 +14,10 @@ from fairspan.problem.criteria import (
     MinimaxLoss,
     NashWelfare,
     RobustErrorGap,
+    Solution,
 )
-from fairspan.problem.problem import Problem
-from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+from fairspan.extending import Criterion, Problem
+from fairspan.moments.operators import DenseSecondMoments
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairspan import FairPCA, GroupMoments, RobustErrorGap
+from fairspan import FairPCA, FileRows, GroupMoments, RobustErrorGap
 from fairspan.estimator.fitting import fit_subspace
-from fairspan.rows.files.file_rows import FileRows
 
 ROOT = Path(__file__).parents[1]
 if not (ROOT / "benchmarks").is_dir():

@@ -6,16 +6,17 @@ from sklearn.decomposition import PCA
 
 from by_hand import errors_by_hand, projector_distance, random_rows
 from fairspan import (
+    CovarianceParity,
     Disparity,
     ErrorGap,
     FairPCA,
     FairSubspace,
     GroupMoments,
+    MeanParity,
     RobustErrorGap,
     audit,
 )
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType
-from fairspan.problem.restrictions import CovarianceParity, MeanParity
 from real_data import load
 
 ROWS = random_rows(71, n=120, p=6)

@@ -9,9 +9,17 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import Pipeline
 
 from by_hand import random_rows
-from fairspan import BoundarySearch, Disparity, ErrorGap, FairPCA, MinimaxLoss, RobustErrorGap
+from fairspan import (
+    BoundarySearch,
+    CovarianceParity,
+    Disparity,
+    ErrorGap,
+    FairPCA,
+    MeanParity,
+    MinimaxLoss,
+    RobustErrorGap,
+)
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType
-from fairspan.problem.restrictions import CovarianceParity, MeanParity
 
 ROWS = random_rows(91, n=90, p=5)
 X, GROUPS = ROWS.X, ROWS.labels

@@ -18,9 +18,8 @@ from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable
 from somebody_elses_parts.weight_grid import WeightGrid
 
 import fairspan as fs
-from fairspan import BoundarySearch, FairPCA, GroupMoments, cli
+from fairspan import BoundarySearch, FairPCA, GroupMoments, MinimaxError, MinimaxLoss, cli
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
-from fairspan.problem.criteria import MinimaxError, MinimaxLoss
 from fairspan.registry import names_of
 from fairspan.solvers.choose import Auto
 from problems import problem_of, random_moments

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from by_hand import errors_by_hand, random_rows
-from fairspan import ErrorGap, FairPCA, GroupMoments
+from fairspan import CovarianceParity, ErrorGap, FairPCA, GroupMoments, MeanParity
 from fairspan.errors import Incompatible
-from fairspan.problem.restrictions import CovarianceParity, MeanParity
 from sweeps import part_of
 
 ROWS = random_rows(95, n=120, p=7)

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from by_hand import random_rows
-from fairspan import BoundarySearch, FairPCA, FairSubspace, audit, metrics
-from fairspan.certificates.optimality import certified
+from fairspan import BoundarySearch, FairPCA, FairSubspace, MeanParity, audit, metrics
 from fairspan.errors import CorruptFile, InvalidInput
-from fairspan.problem.restrictions import MeanParity
+from fairspan.extending import certified
 from fairspan.soft_projection import softened
 
 ROWS = random_rows(97, n=60, p=5)

@@ -8,7 +8,7 @@ import pytest
 
 import real_data
 from by_hand import errors_by_hand, projector_distance, random_rows
-from fairspan import frontier
+from fairspan import Disparity, ErrorGap, GroupMoments, frontier
 from fairspan.errors import (
     FairspanWarning,
     Incompatible,
@@ -17,8 +17,6 @@ from fairspan.errors import (
     MissingDependency,
 )
 from fairspan.estimator.fitting import fit_subspace
-from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.criteria import Disparity, ErrorGap
 from fairspan.registry import names_of
 from fairspan.trade_off import frontier_to_look_at
 from problems import errors_of, random_basis, random_moments, top_sum

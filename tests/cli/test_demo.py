@@ -9,9 +9,9 @@ from sklearn.datasets import load_breast_cancer
 
 import fairspan as fs
 from cli.by_hand import assert_agrees, plain_pca_by_hand
+from fairspan import GroupMoments
 from fairspan.cli.demonstration import demo_facts, demo_screen
 from fairspan.datasets import tumours_by_diagnosis
-from fairspan.moments.group_moments import GroupMoments
 
 REPORT = all(map(importlib.util.find_spec, ("jinja2", "matplotlib")))
 NEXT_STEP = "Try it on your data: fairspan audit DATA.csv --group COLUMN --standardize"

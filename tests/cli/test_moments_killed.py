@@ -14,9 +14,8 @@ import pytest
 
 from cli.command_lines import LIMITED
 from cli.row_folders import made_rows, write_folder
-from fairspan import cli
+from fairspan import FileRows, cli
 from fairspan.moments.accumulate import MomentsFold
-from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.resuming import Plan, Record
 from fairspan.storage import HeldFile
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array, random_array
 
-from fairspan import GroupMoments
+from fairspan import FileRows, GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.moments.folds import (
     FoldMomentsFold,
@@ -17,7 +17,6 @@ from fairspan.moments.folds import (
 )
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
 from fairspan.rows.engines import Processes
-from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.registry import rows_of

@@ -7,10 +7,10 @@ import scipy.sparse
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.extending import RowSource
 from fairspan.moments.held_rows.sparse_group import SparseGroup, sparse_groups
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
 from fairspan.moments.of_rows import accumulate, moments_of
-from fairspan.rows.protocol import RowSource
 from fairspan.rows.registry import rows_of
 
 KINDS = [

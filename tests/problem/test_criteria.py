@@ -1,12 +1,11 @@
 import numpy as np
 import pytest
 
-from fairspan import GroupMoments
-from fairspan.errors import Incompatible, InvalidParameter, InvalidType, UnknownGroup
-from fairspan.problem.criteria import (
+from fairspan import (
     Disparity,
     EqualError,
     ErrorGap,
+    GroupMoments,
     LeastVariance,
     MinimaxError,
     MinimaxLoss,
@@ -14,6 +13,7 @@ from fairspan.problem.criteria import (
     RobustErrorGap,
     TotalError,
 )
+from fairspan.errors import Incompatible, InvalidParameter, InvalidType, UnknownGroup
 from fairspan.problem.posing import criterion_of, pose
 from fairspan.problem.problem import check_n_components, signed_disparity
 from fairspan.problem.proof_formulas import PiecewiseProof

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
+from fairspan import GroupMoments, RobustErrorGap
 from fairspan.estimator.fitting import fit_subspace
-from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.criteria import RobustErrorGap
 from reproduction.experiment import Effort
 from reproduction.vu import methods
 from reproduction.vu.data_sets import DATA_SETS, data_set_of
