@@ -18,9 +18,9 @@ from benchmarks.hiders import METHODS, Bits, Method, Reduce
 from benchmarks.report import Measured
 from benchmarks.results import announce, table_of
 from benchmarks.rows import FOLDER, FloatArray, missing
-from fairspan.datasets import load
 from fairspan.errors import Incompatible
 from fairspan.metrics import leakage, mmd
+from reproduction.data import load
 
 DIMENSIONS = (5, 10)
 _SPLITS, _QUICK_ROWS = 5, 4_000
@@ -175,8 +175,9 @@ def data_sets(quick: bool) -> Iterator[tuple[str, Rows]]:
     for file in ("adult_train.parquet", "adult_test.parquet", "default_credit.parquet"):
         if reason := missing(file):
             raise SkippedError(reason)
-    adult = [load(name, FOLDER, "sex") for name in ("adult_train", "adult_test")]
-    yield "Adult by sex", _rows([each.without("sex_male") for each in adult], quick)
+    parts = ("adult_train", "adult_test")
+    adult = [load(name, FOLDER, "sex", leave_out=["sex_male"]) for name in parts]
+    yield "Adult by sex", _rows(adult, quick)
     yield "Default Credit by education", _rows([load("default_credit", FOLDER, "education")], quick)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.datasets import load, load_faces
+from reproduction.data import load, load_faces
 
 FloatArray = npt.NDArray[np.float64]
 Labelled = tuple[FloatArray, npt.NDArray[np.str_] | npt.NDArray[np.int_]]

@@ -8,6 +8,8 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 sys.path.insert(0, str(DOCS / "_extensions"))
+# Pages of the gallery load their data as reproductions do.
+sys.path.insert(0, str(ROOT))
 # Pages that need a data folder find it where the tests find it.
 os.environ.setdefault("FAIRSPAN_DATA", str(ROOT.parent / "shared" / "data"))
 

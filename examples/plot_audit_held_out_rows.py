@@ -12,8 +12,9 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import fairspan as fs
+from reproduction.data import load
 
-people = fs.datasets.load("default_credit")
+people = load("default_credit")
 criteria = {"PCA": fs.TotalError(), "error gap": fs.ErrorGap(penalty=2.0)}
 gaps = {(name, rows): [] for name in criteria for rows in ("fitted", "new")}
 for seed in range(10):

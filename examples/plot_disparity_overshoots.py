@@ -11,8 +11,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import fairspan as fs
+from reproduction.data import load
 
-people = fs.datasets.load("default_credit")
+people = load("default_credit")
 ahead = fs.FairPCA(5, criterion=fs.Disparity(trade_off=0.5), scale=True)
 ahead.fit(people.X, sensitive_features=people.sensitive_features)
 

@@ -10,8 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import fairspan as fs
+from reproduction.data import load
 
-people = fs.datasets.load("default_credit")
+people = load("default_credit")
 moments = fs.GroupMoments.from_rows(people.X, people.sensitive_features)
 names = ("total_error", "minimax_loss", "equal_error")
 fits = [fs.FairPCA(5, criterion=name, scale=True).fit_moments(moments) for name in names]

@@ -9,8 +9,9 @@ criterion is choosing a point. Past an end both groups could be served better at
 import matplotlib.pyplot as plt
 
 import fairspan as fs
+from reproduction.data import load
 
-people = fs.datasets.load("default_credit")
+people = load("default_credit")
 moments = fs.GroupMoments.from_rows(people.X, people.sensitive_features)
 curve = fs.frontier(moments, n_components=8, scale=True, tol=1e-5)
 curve.plot()

@@ -11,8 +11,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import fairspan as fs
+from reproduction.data import load_faces
 
-faces = fs.datasets.load_faces(n_per_gender=1000, shape=(24, 18))
+faces = load_faces(n_per_gender=1000, shape=(24, 18))
 moments = fs.GroupMoments.from_rows(faces.X, faces.sensitive_features)
 plain = fs.FairPCA(10, criterion="total_error").fit_moments(moments)
 fair = fs.FairPCA(10).fit_moments(moments)

@@ -10,8 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import fairspan as fs
+from reproduction.data import load
 
-people = fs.datasets.load("default_credit")
+people = load("default_credit")
 gap = fs.FairPCA(5, criterion=fs.ErrorGap(penalty=0.5), scale=True)
 gap.fit(people.X, sensitive_features=people.sensitive_features)
 

@@ -11,8 +11,9 @@ import matplotlib.pyplot as plt
 from sklearn.model_selection import train_test_split
 
 import fairspan as fs
+from reproduction.data import load
 
-people = fs.datasets.load("wine_quality")
+people = load("wine_quality")
 train, test, g_train, g_test = train_test_split(
     people.X, people.sensitive_features, random_state=0, stratify=people.sensitive_features
 )

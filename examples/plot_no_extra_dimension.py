@@ -11,13 +11,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import fairspan as fs
+from reproduction.data import load
 
 sets = [
-    fs.datasets.load("ecoli"),
-    fs.datasets.load("pima_diabetes"),
-    fs.datasets.load("wine_quality"),
-    fs.datasets.load("parkinsons"),
-    fs.datasets.load("default_credit"),
+    load("ecoli"),
+    load("pima_diabetes"),
+    load("wine_quality"),
+    load("parkinsons"),
+    load("default_credit"),
 ]
 
 figure, axes = plt.subplots(layout="constrained")

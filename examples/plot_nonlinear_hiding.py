@@ -17,9 +17,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import fairspan as fs
+from reproduction.data import load
 
-train = fs.datasets.load("adult_train", group="sex").without("sex_male")
-test = fs.datasets.load("adult_test", group="sex").without("sex_male")
+train = load("adult_train", group="sex", leave_out=["sex_male"])
+test = load("adult_test", group="sex", leave_out=["sex_male"])
 women, new_women = (each.sensitive_features == "female" for each in (train, test))
 # The classifiers learn the group from half of the new rows, and are tested on the other half.
 half = np.arange(len(new_women)) % 2 == 0

@@ -10,8 +10,9 @@ consonants, which are three in four.
 import matplotlib.pyplot as plt
 
 import fairspan as fs
+from reproduction.data import load
 
-letters = fs.datasets.load("letter")
+letters = load("letter")
 X, vowel = letters.X, letters.sensitive_features
 dimensions = range(1, 9)
 shown = {}

@@ -10,8 +10,9 @@ new rows, and white wines pay for it. The error over all wines rises by little.
 import matplotlib.pyplot as plt
 
 import fairspan as fs
+from reproduction.data import load
 
-wines = fs.datasets.load("wine_quality")
+wines = load("wine_quality")
 fair = fs.FairPCA(2, scale=True).fit(wines.X, sensitive_features=wines.sensitive_features)
 found = fs.audit({"fair": fair}, wines.X, wines.sensitive_features)
 repaired, plain = found.models

@@ -11,8 +11,9 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import fairspan as fs
+from reproduction.data import load
 
-people = fs.datasets.load("default_credit")
+people = load("default_credit")
 few, _, groups, _ = train_test_split(
     people.X, people.sensitive_features, train_size=200, random_state=0
 )

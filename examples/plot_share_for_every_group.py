@@ -9,8 +9,9 @@ below. With a share as `n_components`, the smallest dimension is found that keep
 import matplotlib.pyplot as plt
 
 import fairspan as fs
+from reproduction.data import load
 
-people = fs.datasets.load("default_credit", group="education_sex6")
+people = load("default_credit", group="education_sex6")
 fair = fs.FairPCA(n_components=0.9, scale=True)
 fair.fit(people.X, sensitive_features=people.sensitive_features)
 fs.displays.VarianceKeptDisplay.from_estimator(fair).plot()

@@ -9,8 +9,9 @@ says that these rows cannot tell. The short lines across are the losses on the r
 import matplotlib.pyplot as plt
 
 import fairspan as fs
+from reproduction.data import load
 
-people = fs.datasets.load("default_credit", group="education_sex6")
+people = load("default_credit", group="education_sex6")
 X, groups = people.X, people.sensitive_features
 fair = fs.FairPCA(5, scale=True).fit(X, sensitive_features=groups)
 

@@ -1,5 +1,6 @@
 """Reproduce a table or figure of the papers: progress, resumption, and what is written."""
 
+import hashlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -159,10 +160,11 @@ def _data_folder(experiment: "Experiment", data: Path | None) -> Path:
 
 
 def _fingerprint(data: Path, names: Sequence[str]) -> str:
-    """Of the contents of these files; each is checked to be there and whole before any work."""
-    from fairspan.datasets.folder import data_file
+    """Of the contents of these files; each is checked to be there before any work."""
+    from reproduction.data import data_file
 
-    return " ".join(data_file(name, data).sha256 for name in names)
+    paths = [data_file(name, data) for name in names]
+    return " ".join(hashlib.sha256(path.read_bytes()).hexdigest() for path in paths)
 
 
 def _tell(message: str) -> None:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairspan.datasets import Dataset, load
+from fairspan.datasets import Dataset
 from fairspan.estimator.fitting import fit_subspace
 from fairspan.linalg import leading_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.operators import DenseSecondMoments
 from reproduction.comparison import mark, printed_table, relative_difference
+from reproduction.data import balanced_rows, load, load_faces
 from reproduction.experiment import Cell, Effort, Result, Setting
 from reproduction.samadi_figures import Curve, draw_errors, draw_losses
 
@@ -146,9 +147,9 @@ _Step = tuple[str, Callable[[], _Figures]]
 def _credit_steps(data: Path, name: str) -> Iterator[_Step]:
     @cache
     def moments() -> GroupMoments:
-        credit = load("default_credit", data, group="education")
         # The authors' code leaves out the last column.
-        rows = credit.without("PAY_AMT6") if name == CREDIT else credit
+        left_out = ["PAY_AMT6"] if name == CREDIT else []
+        rows = load("default_credit", data, "education", left_out)
         X = (rows.X - rows.X.mean(axis=0)) / rows.X.std(axis=0, ddof=1)
         return GroupMoments.from_rows(X, rows.sensitive_features)
 
@@ -158,7 +159,7 @@ def _credit_steps(data: Path, name: str) -> Iterator[_Step]:
 def _face_steps(setting: Setting) -> Iterator[_Step]:
     @cache
     def faces() -> Dataset:
-        return load("lfw", setting.data)
+        return load_faces(setting.data)
 
     @cache
     def moments() -> GroupMoments:
@@ -177,8 +178,9 @@ def _fair_steps(name: str, moments: Callable[[], GroupMoments]) -> Iterator[_Ste
 
 
 def _sampled(faces: Callable[[], Dataset], n: int, seed: int, sample: int) -> _Figures:
-    drawn = faces().balanced(n, (seed, n, sample))
-    return plain_figures(GroupMoments.from_rows(drawn.X, drawn.sensitive_features))
+    X, genders = faces().X, faces().sensitive_features
+    drawn = balanced_rows(genders, n, (seed, n, sample))
+    return plain_figures(GroupMoments.from_rows(X[drawn], genders[drawn]))
 
 
 def plain_figures(moments: GroupMoments) -> _Figures:

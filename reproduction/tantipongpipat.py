@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from fairspan.datasets import load
 from fairspan.drawing.labels import BLUE, FAINT, VERMILION
 from fairspan.estimator.fitting import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
@@ -17,6 +16,7 @@ from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, largest_rank, 
 from fairspan.solvers.many_groups.dual import Dual
 from fairspan.solvers.many_groups.newton import Relaxation
 from reproduction.comparison import mark, printed_table, relative_difference
+from reproduction.data import load
 from reproduction.experiment import Cell, Effort, Result, Setting
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-_TABLE = re.compile(r"datasets\.load\(\s*\"(\w+)\"")
-_FACES = re.compile(r"datasets\.load_faces\(")
+_TABLE = re.compile(r"\bload\(\s*\"(\w+)\"")
+_FACES = re.compile(r"\bload_faces\(")
 
 # The gallery's sections, and the pages of each in order.
 SECTIONS = {

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairspan.datasets import load, load_faces
 from fairspan.typing import FloatArray
+from reproduction.data import load, load_faces
 from reproduction.vu.protocol import GroupArray
 
 # Drawn of each gender, and what each image is resized to by area.

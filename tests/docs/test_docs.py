@@ -11,7 +11,7 @@ import pytest
 
 from fairspan.problem.posing import criterion_of
 from fairspan.registry import factory_of, names_of
-from real_data import FOLDER, path_of
+from real_data import FOLDER
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -52,8 +52,6 @@ def test_every_example_runs_and_prints_what_is_shown(page, blocks, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     names = {}
     for code, shown in blocks:
-        for name in re.findall(r'datasets\.load\("(\w+)"', code):
-            path_of(f"{name}.parquet")
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(code, page, "exec"), names)

@@ -8,9 +8,10 @@ import pytest
 
 import real_data
 from fairspan import Disparity, ErrorGap, FairPCA, GroupMoments, audit
-from fairspan.datasets import diabetes_by_sex, load, tumours_by_diagnosis
+from fairspan.datasets import diabetes_by_sex, tumours_by_diagnosis
 from fairspan.problem.posing import criterion_of
 from fairspan.registry import names_of
+from reproduction.data import load
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "guide").glob("*.md")}
@@ -153,8 +154,7 @@ def test_the_tables_of_hiding_are_those_measured():
 
 def of_folder(name, group=None, without=()):
     def loaded():
-        folder = real_data.path_of(f"{name}.parquet").parent
-        return load(name, folder, group).without(*without)
+        return load(name, real_data.path_of(f"{name}.parquet").parent, group, without)
 
     return loaded
 
