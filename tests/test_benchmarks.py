@@ -3,7 +3,6 @@
 Nothing here looks at a time.
 """
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,7 +19,6 @@ pytest.importorskip("matplotlib")
 # Behind everything else, and left there: processes that a benchmark starts look there too.
 sys.path.append(str(ROOT))
 from benchmarks import (  # noqa: E402
-    growth,
     headline,
     memory,
     packages,
@@ -28,14 +26,11 @@ from benchmarks import (  # noqa: E402
     printed,
     scaling,
     suite,
-    waiting,
 )
 from benchmarks.effort import Effort, SkippedError  # noqa: E402
-from benchmarks.isolation import alone  # noqa: E402
-from benchmarks.plots import exponent  # noqa: E402
 from benchmarks.racing import SOLVERS, race, why_not  # noqa: E402
-from benchmarks.report import Measured, section_of, sections_in, write_figures  # noqa: E402
-from benchmarks.results import seconds_and_turns, table_of  # noqa: E402
+from benchmarks.report import Measured, sections_in, write_figures  # noqa: E402
+from benchmarks.results import table_of  # noqa: E402
 from benchmarks.rows import made  # noqa: E402
 
 TOY = Effort(repetitions=1, quick=True, limit=60)
@@ -43,15 +38,6 @@ TOY = Effort(repetitions=1, quick=True, limit=60)
 
 def toy_moments():
     return GroupMoments.from_rows(*made(80, 6))
-
-
-def test_made_rows_have_every_group_and_the_first_has_half():
-    X, labels = made(1000, 7, 4)
-    sizes = np.bincount(labels)
-    assert X.shape == (1000, 7)
-    assert len(sizes) == 4
-    assert 400 < sizes[0] < 600
-    assert np.isfinite(X).all()
 
 
 def test_a_race_runs_every_solver_and_carries_the_certificate():
@@ -68,17 +54,6 @@ def test_solvers_that_cannot_take_the_rows_are_left_out_with_a_reason():
     assert "arpack" not in race(made(30, 4), 4, TOY).rivals
 
 
-def test_slow_runs_are_run_twice_if_they_are_spared():
-    ran = []
-    runs = {
-        "fast": lambda: ran.append("fast"),
-        "slow": lambda: ran.append("slow") or sum(range(200_000)),
-    }
-    _, turns = seconds_and_turns(runs, 5, spared=list(runs))
-    assert turns == {"fast": 5, "slow": 2}
-    assert [ran.count(each) for each in runs] == [6, 2]
-
-
 def test_the_headline_has_a_line_for_each_case_and_names_what_it_left_out(tmp_path):
     case = headline.Case("toy", lambda: made(60, 8), 2, 1.5)
     results = [headline.run_case(case, TOY)]
@@ -88,25 +63,6 @@ def test_the_headline_has_a_line_for_each_case_and_names_what_it_left_out(tmp_pa
     figures = {"headline": lambda figure: headline.draw(results, figure)}
     write_figures(Measured("", figures=figures), tmp_path / "RESULTS.md")
     assert (tmp_path / "plots" / "headline.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_seven_cases_and_their_goals():
-    whole = headline.cases(Effort(7, False, 1))
-    assert [(each.d, each.goal) for each in whole] == [
-        (5, 1.5),
-        (20, 1.0),
-        (200, 2.0),
-        (10, 1.0),
-        (10, 1.5),
-        (5, 3.0),
-        (20, 1.5),
-    ]
-
-
-def test_a_case_without_its_data_is_skipped_in_words():
-    case = headline.Case("lost", lambda: made(9, 2), 1, 1.0, file="no-such-file.parquet")
-    with pytest.raises(SkippedError, match="no-such-file"):
-        headline.run_case(case, TOY)
 
 
 def test_the_printed_algorithm_finds_what_branch_and_bound_proves():
@@ -128,13 +84,6 @@ def test_lines_about_the_papers():
     assert papers.weights_line("toy", made(80, 6, 3), 2)[2] == "3"
 
 
-@pytest.mark.parametrize(
-    ("theirs", "shown"), [(1.0, "equal"), (1.25, "+25.00%"), (1 + 5e-5, "+5.0e-05")]
-)
-def test_an_excess_is_a_share(theirs, shown):
-    assert papers.excess(theirs, 1.0) == shown
-
-
 def test_the_conic_relaxation_has_our_value():
     pytest.importorskip("cvxpy")
     conic = pytest.importorskip("benchmarks.conic")
@@ -151,25 +100,6 @@ def test_reduced_rows_hide_the_group():
     assert 0 < found[0].kept < 1
 
 
-def test_rates_and_folds_are_measured(monkeypatch):
-    monkeypatch.setattr(growth, "_SHAPES", ((12, 400), (growth._FEATURES, 200)))
-    table, rate = growth.rates_of_a_core(TOY)
-    assert "| 1,000 | 20 |" in table
-    assert "8 TB" in growth._calculated(rate)
-    assert [line.split()[1] for line in growth.folds_added(TOY).splitlines()[2:]] == [
-        "none",
-        "5",
-        "10",
-        "20",
-    ]
-
-
-def test_waits_are_ratios_with_a_goal():
-    (wait,) = waiting.beside_pca("toy", lambda: made(60, 8), 2, 1e9, 1)
-    assert wait.line[-1] == "yes"
-    assert waiting.Wait("a", "b", 3.0, 2.0, 1.4).line[-3:] == ["**1.50**", "1.4", "no"]
-
-
 def test_a_scaling_curve_is_measured_point_by_point(tmp_path):
     curve = scaling.Curve("n", "n, rows", "toy", (40, 80), scaling.Sizes(p=6, d=2))
     found = scaling.along(curve, TOY)
@@ -180,22 +110,12 @@ def test_a_scaling_curve_is_measured_point_by_point(tmp_path):
     assert (tmp_path / "plots" / "toy.png").exists()
 
 
-def test_the_exponent_of_a_power_is_its_own():
-    assert exponent([1, 2, 4], [3, 12, 48]) == pytest.approx(2)
-
-
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells")
 def test_the_peak_is_that_of_the_fit():
     case = headline.Case("toy", lambda: made(2000, 50), 2, 1.0)
     peak = memory.peak_of(case, memory.FAIR)
     assert peak.rows == pytest.approx(0.8)
     assert 0 <= peak.added < 200 < 1e6 * peak.whole
-
-
-def test_a_process_of_its_own_answers_or_is_given_up():
-    assert alone(60, sum, [1, 2]) == 3
-    with pytest.raises(SkippedError, match="did not end"):
-        alone(0.2, sum, range(10**12))
 
 
 @pytest.mark.long
@@ -234,33 +154,7 @@ def test_results_keep_sections_that_were_not_run_or_skip(tmp_path, monkeypatch, 
     assert "memory measured" in capsys.readouterr().out
 
 
-def test_every_benchmark_is_a_module_that_measures():
-    for each in suite.SUITE:
-        source = (ROOT / "benchmarks" / f"{each.name}.py").read_text()
-        assert "\ndef measure(effort: Effort) -> Measured:" in source
-
-
-def test_the_command_line_names_its_parts():
-    shown = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "--help"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    assert "--quick" in shown
-    assert all(each.name in shown for each in suite.SUITE)
-
-
 def test_the_certificate_in_a_race_is_that_of_the_estimator():
     X, labels = made(60, 8)
     fair = FairPCA(2).fit(X, sensitive_features=labels)
     assert race((X, labels), 2, TOY).n_eigenproblems == fair.solution_.n_eigenproblems
-
-
-@pytest.mark.parametrize(("load", "says"), [(0.0, False), (1e3, True)])
-def test_results_say_where_the_machine_was_busy(load, says, monkeypatch):
-    monkeypatch.setattr(suite.os, "getloadavg", lambda: (load, 0.0, 0.0))
-    note = suite.busy_note()
-    assert bool(note) == says
-    assert note in section_of(Measured("text"), note)

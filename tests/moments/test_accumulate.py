@@ -9,8 +9,6 @@ import pytest
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
-from fairspan.moments.of_rows import accumulate
-from fairspan.rows.arrays import ArrayRows
 
 
 def exact_moments(X, labels):
@@ -39,13 +37,6 @@ def offset_rows(n=200, p=3, offset=1e6):
 def test_column_offsets_cost_no_digits(offset):
     X, labels = offset_rows(offset=offset)
     assert_moments(GroupMoments.from_rows(X, labels), exact_moments(X, labels), rtol=1e-12)
-
-
-def test_the_textbook_formula_would_lose_these_digits():
-    X, labels = offset_rows()
-    a = X[np.array(labels) == "a"]
-    textbook = a.T @ a - len(a) * np.outer(a.mean(axis=0), a.mean(axis=0))
-    assert relative_error(textbook, exact_moments(X, labels)["a"][3]) > 1e-6
 
 
 def test_offsets_cost_no_digits_after_merging_twenty_parts():
@@ -117,22 +108,6 @@ def test_a_column_that_is_constant_in_a_group_has_no_scatter_there(weights):
     np.testing.assert_array_equal(scatters[:, 3, :], 0)
 
 
-def test_blocks_are_where_the_rows_are_cut():
-    rows = ArrayRows(np.arange(3000.0 * 400).reshape(3000, 400))
-    blocks = list(rows.blocks())
-    assert len(blocks) > 2
-    assert [block.first_row for block in blocks] == list(
-        np.cumsum([0, *(len(block.values) for block in blocks[:-1])])
-    )
-    np.testing.assert_array_equal(np.vstack([b.values for b in blocks]), rows.array)
-
-
-def test_a_group_of_zero_weight_alone_is_absent():
-    rows = random_rows(1, groups=("a", "b", "c"))
-    weights = np.where(rows.labels == "b", 0.0, rows.weights)
-    assert GroupMoments.from_rows(rows.X, rows.labels, weights).labels == ["a", "c"]
-
-
 @pytest.mark.parametrize("weights", [None, np.linspace(0, 1, 60)])
 def test_the_rows_are_never_written_to(weights):
     rows = random_rows(2)
@@ -185,8 +160,3 @@ def test_numbers_just_below_the_limit_are_taken():
     X = np.array([[1e149], [3e149], [2e149], [1e149]])
     second = GroupMoments.from_rows(X, list("aabb")).second_moments("none")
     np.testing.assert_allclose(second.ravel(), [5e298, 2.5e298])
-
-
-def test_rows_without_labels_are_refused():
-    with pytest.raises(InvalidInput, match="no group labels"):
-        accumulate(ArrayRows(np.ones((2, 2))))

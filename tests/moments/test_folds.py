@@ -10,8 +10,6 @@ from scipy.sparse import csr_array, random_array
 from fairspan import FileRows, GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.moments.folds import (
-    FoldMomentsFold,
-    affordable_folds,
     fold_moments,
     sparse_folds,
 )
@@ -90,16 +88,6 @@ def test_files_and_processes_give_the_same_folds(tmp_path):
             )
 
 
-def test_results_survive_as_bytes():
-    X, groups, _ = made(n=300)
-    fold = FoldMomentsFold(FOLDS, GroupLimit(in_parts=True))
-    result = fold.over(rows_of(X, groups))
-    again = fold.from_bytes(fold.to_bytes(result))
-    for one, other in zip(result, again, strict=True):
-        assert one.labels == other.labels
-        np.testing.assert_array_equal(one.groups[0].scatter, other.groups[0].scatter)
-
-
 def test_a_group_may_be_missing_in_a_fold():
     X, groups, _ = made(n=200)
     groups = groups.astype(object)
@@ -141,13 +129,6 @@ def test_too_many_groups_and_bad_rows_are_told_as_by_plain_moments():
     X[41, 2] = np.nan
     with pytest.raises(InvalidInput, match=r"row 42 \(index 41\)"):
         fold_moments(rows_of(X, groups), FOLDS)
-
-
-def test_the_budget_of_memory_leaves_ten_five_or_no_folds():
-    assert affordable_folds(10, 2, 1_764) == 10
-    assert affordable_folds(10, 12, 1_764) == 5
-    assert affordable_folds(10, 100, 1_764) is None
-    assert affordable_folds(3, 2, 100) == 3
 
 
 def test_rows_that_are_all_left_out_are_none(tmp_path):

@@ -7,8 +7,7 @@ import scipy.sparse
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.extending import RowSource
-from fairspan.moments.held_rows.sparse_group import SparseGroup, sparse_groups
+from fairspan.moments.held_rows.sparse_group import sparse_groups
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
 from fairspan.moments.of_rows import accumulate, moments_of
 from fairspan.rows.registry import rows_of
@@ -62,24 +61,6 @@ def test_columns_that_are_mostly_stored_may_have_a_large_offset(offset, weighted
         assert error.max() <= 1e-7
 
 
-def test_moments_are_made_of_products_without_blocks_where_cells_are_few(monkeypatch):
-    X, labels, _ = thin_rows()
-    rows = rows_of(scipy.sparse.csr_array(X), labels)
-    assert isinstance(rows, RowSource)
-    monkeypatch.setattr(type(rows), "blocks", None)
-    assert_moments(accumulate(rows), moments_by_hand(X, labels))
-
-
-def test_blocks_hold_the_rows_with_their_zeros():
-    X, labels, weights = thin_rows(n=1300, p=400)
-    rows = rows_of(scipy.sparse.csc_array(X), labels, weights)
-    blocks = list(rows.blocks())
-    assert len(blocks) > 1
-    np.testing.assert_array_equal(np.vstack([block.values for block in blocks]), X)
-    np.testing.assert_array_equal(np.concatenate([block.weights for block in blocks]), weights)
-    assert [label for block in blocks for label in block.labels.to_list()] == labels.tolist()
-
-
 def test_duplicates_add_up_and_stored_zeros_count_as_zeros_and_nothing_is_changed():
     rows, columns = np.array([0, 0, 1, 2, 3, 3]), np.array([1, 1, 0, 2, 2, 2])
     numbers = np.array([1.0, 2.0, 0.0, 4.0, 5.0, -5.0])
@@ -99,13 +80,6 @@ def test_every_type_of_number(dtype):
     X = np.abs(10 * X).astype(dtype)
     moments = GroupMoments.from_rows(scipy.sparse.csr_array(X), labels)
     assert_moments(moments, moments_by_hand(X, labels))
-
-
-def test_long_indices():
-    X, labels, _ = thin_rows()
-    csr = scipy.sparse.csr_array(X)
-    csr.indices, csr.indptr = csr.indices.astype(np.int64), csr.indptr.astype(np.int64)
-    assert_moments(GroupMoments.from_rows(csr, labels), moments_by_hand(X, labels))
 
 
 def test_groups_of_one_row_of_nothing_but_zeros_and_constant_columns():
@@ -256,13 +230,6 @@ def test_only_many_features_stay_rows(monkeypatch):
     labels = np.full(300, None)
     with pytest.raises(InvalidInput, match="There are no rows"):
         moments_of(rows_of(scipy.sparse.csr_array(X), labels, None, "drop"))
-
-
-def test_filled_columns_at_most_double_what_is_stored():
-    X, _, _ = thin_rows(share=0.6)
-    X = scipy.sparse.csr_array(X)
-    group = SparseGroup.of("a", X, None)
-    assert sum(part.nnz for part in group.parts) <= 2 * X.nnz
 
 
 def test_dividing_twice_is_dividing_by_the_product():

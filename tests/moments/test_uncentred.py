@@ -6,7 +6,6 @@ import pytest
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.moments import uncentred
-from fairspan.moments.running_group import mirrored
 from fairspan.rows.registry import rows_of
 
 RNG = np.random.default_rng(0)
@@ -99,10 +98,3 @@ def test_the_first_mistake_in_the_order_of_rows_is_told():
         GroupMoments.from_rows(X, labels)
     with pytest.raises(InvalidInput, match="overflow float64"):
         GroupMoments.from_rows(np.where(RNG.random((10, 2)) < 0.5, 1e200, -1e200), ["a"] * 10)
-
-
-@pytest.mark.parametrize("p", [1, 3, 255, 256, 257, 600])
-def test_a_triangle_is_mirrored(p):
-    lower = np.asfortranarray(RNG.standard_normal((p, p)))
-    expected = np.tril(lower) + np.tril(lower, -1).T
-    np.testing.assert_array_equal(mirrored(lower), expected)

@@ -7,7 +7,6 @@ import pytest
 import scipy.optimize
 
 import real_data
-from reproduction.comparison import relative_difference
 from reproduction.experiment import Effort, Setting
 from reproduction.notes_example import NOTES_EXAMPLE
 from reproduction.samadi import ERRORS, LOSSES
@@ -109,10 +108,3 @@ def test_figures_are_drawn(experiment, quick):
     for axes in figure.axes:
         assert axes.get_xlabel()
         assert axes.get_legend() is not None
-
-
-def test_no_comparison_with_nothing():
-    assert relative_difference(None, 1.0) is None
-    assert relative_difference(1.0, 0.0) is None
-    assert relative_difference(0.0, 0.0) == 0
-    assert relative_difference(-3.0, -2.0) == -0.5

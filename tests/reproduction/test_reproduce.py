@@ -7,9 +7,7 @@ import sys
 
 import pytest
 
-import real_data
 from fairspan.errors import InvalidParameter
-from reproduction import samadi
 from reproduction.registry import EXPERIMENTS, experiment_of
 
 
@@ -44,13 +42,6 @@ def test_results_go_to_standard_output_and_to_files(reproduce, written, toy):
     assert [float(row["value"]) for row in rows] == [0, 1 / 3, 2 / 3, 1]
 
 
-def test_json(reproduce, toy):
-    facts = json.loads(reproduce("toy", "--json", "--quick").out)
-    assert facts["rows"][1] == ["step 1", 1 / 3]
-    assert (facts["name"], facts["effort"], facts["columns"]) == ("toy", "quick", ["step", "value"])
-    assert len(facts["files"]) == 3
-
-
 def test_without_matplotlib_the_figure_is_missing_and_the_rest_there(
     reproduce, written, toy, monkeypatch
 ):
@@ -72,12 +63,6 @@ def test_an_unknown_name_lists_all(reproduce, written):
         experiment_of("samadi")
 
 
-def test_quick_and_full_exclude_each_other(reproduce, toy):
-    result = reproduce("toy", "--quick", "--full")
-    assert result.status == 2
-    assert "Choose --quick or --full" in result.err
-
-
 @pytest.fixture
 def data(tmp_path):
     folder = tmp_path / "data"
@@ -92,12 +77,6 @@ def test_without_a_data_folder_the_message_says_to_pass_one(reproduce, registere
     assert (result.status, result.out) == (2, "")
     assert "--data DIR" in result.err
     assert "FAIRSPAN_DATA" in result.err
-
-
-def test_the_environment_names_the_data_folder(reproduce, registered, make_toy, data, monkeypatch):
-    registered(make_toy(files=("rows",)))
-    monkeypatch.setenv("FAIRSPAN_DATA", str(data))
-    assert reproduce("toy").status == 0
 
 
 def test_a_missing_file_is_refused_before_any_work(reproduce, written, registered, make_toy, data):
@@ -147,45 +126,3 @@ def test_other_effort_or_data_start_over(reproduce, registered, make_toy, data):
     toy = registered(make_toy(files=("rows",)))
     assert "starting over" in reproduce("toy", "--quick", "--data", data).err
     assert toy.computed == [0, 1, 2, 3]
-
-
-KILLED = """
-import os, signal, sys
-from reproduction.command import main
-from reproduction import samadi
-from reproduction.store import Store
-
-samadi.DIMENSIONS = (1, 2, 3, 4)
-
-append = Store._append
-def kill_while_writing(self, line):
-    if len(self) < int(sys.argv[1]):
-        return append(self, line)
-    self._file.write(line[: len(line) // 2].encode())
-    self._file.flush()
-    os.kill(os.getpid(), signal.SIGKILL)
-
-Store._append = kill_while_writing
-main(sys.argv[2:])
-"""
-
-
-@pytest.mark.long
-@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_killed_in_the_middle_of_a_write_it_gives_the_same_bytes(
-    reproduce, written, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(samadi, "DIMENSIONS", (1, 2, 3, 4))
-    real_data.path_of("default_credit.parquet")
-    arguments = ["samadi-losses", "--quick", "--data", str(real_data.FOLDER)]
-    assert reproduce(*arguments).status == 0
-    expected = written()
-    folder = tmp_path / "out"
-    for path in folder.iterdir():
-        path.unlink()
-    command = [sys.executable, "-c", KILLED, "3", *arguments, "-o", str(folder)]
-    assert subprocess.run(command, capture_output=True).returncode == -9
-    assert list(written()) == ["samadi-losses.partial"]
-    result = reproduce(*arguments)
-    assert "going on after 3 finished steps" in result.err
-    assert written() == expected

@@ -5,14 +5,12 @@ import pytest
 
 from real_data import FOLDER, path_of
 from reproduction.experiment import Effort, Setting
-from reproduction.registry import EXPERIMENTS, experiment_of
 from reproduction.store import Store
 from reproduction.vu import methods
 from reproduction.vu.dimensions import curves_of, mean_curves
 from reproduction.vu.methods import Method
 from reproduction.vu.pareto import PARETO, compared, frontier_of, least_error, points_of
 from reproduction.vu.radius import RADIUS, performance
-from reproduction.vu.scatter import Pair, draw_pairs
 from reproduction.vu.toy import FIGURE_1, directions, toy_rows
 
 
@@ -29,13 +27,6 @@ def two_groups(seed=0, p=6):
     return X, groups
 
 
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name.startswith("vu-")])
-def test_experiments_are_registered_under_their_own_names(name):
-    experiment = experiment_of(name)
-    assert (experiment.name, experiment.title) == (name, EXPERIMENTS[name].title)
-    assert "Vu" in experiment.source
-
-
 def test_the_direction_turns_from_pca_to_equal_errors():
     found = directions(toy_rows((200, 100), np.random.default_rng(0)))
     by_name = {each.method: each for each in found if each.penalty is None}
@@ -48,12 +39,6 @@ def test_the_direction_turns_from_pca_to_equal_errors():
     gaps = [abs(each.errors[0] - each.errors[1]) for each in turned]
     assert gaps[0] > 2.5
     assert gaps[-1] < 0.1
-
-
-def test_the_toy_has_its_covariances():
-    part = toy_rows((40_000, 20_000), np.random.default_rng(1))
-    second = part.rows[part.groups == "group 1"]
-    np.testing.assert_allclose(second.T @ second / 20_000, [[0.2, 0.4], [0.4, 3.0]], atol=0.08)
 
 
 def test_a_radius_changes_what_is_learnt():
@@ -110,10 +95,3 @@ def test_the_trade_off_runs_and_draws():
     assert min(above) > -1e-6
     result.draw(figure)
     assert figure.axes[0].get_title() == "biodeg, Figure 5"
-
-
-def test_figures_beside_printed_ones_draw():
-    figure = pytest.importorskip("matplotlib.figure").Figure()
-    nothing = Pair("leakage", "PCA", 1.0, 0.0)  # has no place on a logarithmic axis
-    draw_pairs(figure, [Pair("ARE", "PCA", 1.0, 1.1), Pair("ABDiff", "FairPCA", 2.0, 3.0), nothing])
-    assert [axes.get_title() for axes in figure.axes] == ["ARE", "ABDiff"]

@@ -72,6 +72,7 @@ def test_a_run_goes_on_from_what_is_kept(quick, monkeypatch):
     assert len(in_sample.rows) == len(before.rows)
 
 
+@pytest.mark.long
 def test_what_is_left_out_says_so(quick):
     method, store = "CFPCA both, limited", Store()
     for key in (f"{name}/{i}" for name in _QUICK for i in range(2)):
@@ -86,6 +87,7 @@ def test_what_is_left_out_says_so(quick):
         assert (row["ours"], row["printed"], row["difference"]) == (None, None, None)
 
 
+@pytest.mark.long
 def test_tables_draw(quick):
     figure = pytest.importorskip("matplotlib.figure").Figure()
     quick[1].draw(figure)
