@@ -1,7 +1,6 @@
 """The command: what it prints and writes, how it is interrupted and goes on, what it refuses."""
 
 import csv
-import json
 import subprocess
 import sys
 
