@@ -1,4 +1,4 @@
-"""Inside scikit-learn: pipelines, searches, metadata routing, copies and other processes."""
+"""Inside scikit-learn: parameters, pipelines, searches, metadata routing, copies and processes."""
 
 import io
 import pickle
@@ -20,14 +20,24 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from by_hand import random_rows
-from fairspan import BoundarySearch, FairPCA
-from fairspan.errors import InvalidInput
+from fairspan import (
+    BoundarySearch,
+    CovarianceParity,
+    Disparity,
+    ErrorGap,
+    FairPCA,
+    MeanParity,
+    MinimaxLoss,
+    RobustErrorGap,
+)
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
 
 ROWS = random_rows(61, n=90, p=5)
 X, GROUPS = ROWS.X, ROWS.labels
 Y = (X[:, 0] + X[:, 1] > np.median(X[:, 0] + X[:, 1])).astype(int)
 FOLDS = KFold(3, shuffle=True, random_state=0)
 GRID = {"n_components": [1, 3], "criterion": ["minimax_loss", "total_error"]}
+PENALTIES = [0.0, 0.1, 0.2]
 
 
 def pipeline():
@@ -36,23 +46,14 @@ def pipeline():
     )
 
 
-def components_by_hand(rows, groups, **settings):
-    standardized = StandardScaler().fit_transform(rows)
-    return FairPCA(**settings).fit(standardized, sensitive_features=groups).components_
-
-
-def test_a_pipeline_passes_the_groups_with_routing_off():
-    fitted = pipeline().fit(X, Y, fpca__sensitive_features=GROUPS)
-    expected = components_by_hand(X, GROUPS, n_components=2)
-    np.testing.assert_array_equal(fitted["fpca"].components_, expected)
+@pytest.mark.parametrize("routing", [False, True])
+def test_a_pipeline_passes_the_groups(routing):
+    name = "sensitive_features" if routing else "fpca__sensitive_features"
+    with config_context(enable_metadata_routing=routing):
+        fitted = pipeline().fit(X, Y, **{name: GROUPS})
+    alone = FairPCA(2).fit(StandardScaler().fit_transform(X), sensitive_features=GROUPS)
+    np.testing.assert_array_equal(fitted["fpca"].components_, alone.components_)
     assert fitted.predict(X).shape == (90,)
-
-
-def test_a_pipeline_passes_the_groups_with_routing_on():
-    with config_context(enable_metadata_routing=True):
-        fitted = pipeline().fit(X, Y, sensitive_features=GROUPS)
-    expected = components_by_hand(X, GROUPS, n_components=2)
-    np.testing.assert_array_equal(fitted["fpca"].components_, expected)
 
 
 @pytest.mark.parametrize("routing", [False, True])
@@ -96,14 +97,23 @@ def test_a_search_splits_rows_and_groups_alike(routing):
 
 @pytest.mark.parametrize("routing", [False, True])
 def test_a_search_over_a_pipeline(routing):
-    grid = {f"fpca__{name}": values for name, values in GRID.items()}
+    grid = [
+        {f"fpca__{name}": values for name, values in GRID.items()},
+        {"fpca__criterion": [ErrorGap()], "fpca__criterion__penalty": [0.0, 2.0]},
+    ]
     name = "sensitive_features" if routing else "fpca__sensitive_features"
     with config_context(enable_metadata_routing=routing):
         search = GridSearchCV(pipeline(), grid, cv=FOLDS, error_score="raise")
         search.fit(X, Y, **{name: GROUPS})
-    settings = {key.removeprefix("fpca__"): value for key, value in search.best_params_.items()}
+    assert len(search.cv_results_["params"]) == 6
+    best = {name.removeprefix("fpca__"): value for name, value in search.best_params_.items()}
+    alone = (
+        FairPCA(2)
+        .set_params(**best)
+        .fit(StandardScaler().fit_transform(X), None, sensitive_features=GROUPS)
+    )
     found = search.best_estimator_["fpca"].components_
-    np.testing.assert_array_equal(found, components_by_hand(X, GROUPS, **settings))
+    np.testing.assert_array_equal(found, alone.components_)
 
 
 def test_a_search_over_a_frame_with_a_named_group_column():
@@ -144,10 +154,6 @@ def test_clones_have_the_parameters_and_nothing_fitted():
     assert repr(copy) == repr(model)
 
 
-def through_pickle(model):
-    return pickle.loads(pickle.dumps(model))
-
-
 def through_joblib(model):
     file = io.BytesIO()
     joblib.dump(model, file)
@@ -178,3 +184,113 @@ def test_errors_from_other_processes_keep_their_message():
         pytest.raises(InvalidInput, match=r"sensitive_features is missing\..*ordinary PCA"),
     ):
         pool.submit(FairPCA().fit, X).result()
+
+
+def test_fields_are_listed():
+    model = FairPCA(
+        criterion=RobustErrorGap(2.0, 0.1), restriction=MeanParity(), solver=BoundarySearch("dense")
+    )
+    nested = {name: value for name, value in model.get_params().items() if "__" in name}
+    assert nested == {
+        "criterion__penalty": 2.0,
+        "criterion__radius": 0.1,
+        "restriction__attributes": "intersections",
+        "restriction__given_labels": None,
+        "restriction__oblique": False,
+        "restriction__tolerance": 0.0,
+        "solver__eigen": "dense",
+    }
+    assert not any("__" in name for name in model.get_params(deep=False))
+    assert FairPCA(criterion="disparity").get_params()["criterion__trade_off"] == 0.5
+    assert FairPCA(solver="boundary").get_params()["solver__eigen"] == "auto"
+    # Settings that make no sense are only told when fitting.
+    assert FairPCA(criterion="fairest", solver=ErrorGap).get_params()["criterion"] == "fairest"
+
+
+def test_setting_a_field_replaces_the_object():
+    criterion = ErrorGap(1.0)
+    model = FairPCA(criterion=criterion)
+    assert model.set_params(criterion__penalty=2.0, n_components=3) is model
+    assert (model.criterion, model.n_components, criterion) == (ErrorGap(2.0), 3, ErrorGap(1.0))
+    model = FairPCA(criterion="error_gap").set_params(criterion__penalty=2)
+    assert model.criterion == ErrorGap(2)
+    model = FairPCA().set_params(criterion__penalty=3, criterion=ErrorGap())
+    assert model.criterion == ErrorGap(3)
+    model = FairPCA(restriction=CovarianceParity(3))
+    model.set_params(restriction__n_directions=None, restriction__tolerance=0.5)
+    assert model.restriction == CovarianceParity(tolerance=0.5)
+    copy = clone(model.set_params(criterion="disparity", criterion__protected="b"))
+    assert copy.criterion == Disparity(protected="b")
+    assert copy.get_params() == model.get_params()
+
+
+UNUSABLE = {
+    "unknown": ({"penalty": 1}, InvalidParameter, r"Invalid parameter 'penalty' for estimator"),
+    "unknown owner": ({"center__x": 1}, InvalidParameter, r"Valid parameters are: \[\]"),
+    "no owner": ({"metric__x": 1}, InvalidParameter, r"Invalid parameter 'metric' for estimator"),
+    "field of another": (
+        {"criterion__penalty": 1},
+        InvalidParameter,
+        r"Invalid parameter 'penalty' for criterion MinimaxLoss",
+    ),
+    "no restriction": (
+        {"restriction__tolerance": 1},
+        InvalidParameter,
+        "restriction None.*Set restriction to an object that has this parameter",
+    ),
+    "out of range": (
+        {"criterion": "error_gap", "criterion__penalty": -1},
+        InvalidParameter,
+        "penalty is -1",
+    ),
+    "of another kind": (
+        {"criterion": "error_gap", "criterion__penalty": "x"},
+        InvalidType,
+        "Pass a number",
+    ),
+    "together": (
+        {
+            "restriction": CovarianceParity(),
+            "restriction__tolerance": 1,
+            "restriction__n_directions": 2,
+        },
+        Incompatible,
+        "each is a way of its own",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_what_cannot_be_set_changes_nothing(case):
+    parameters, kind, words = UNUSABLE[case]
+    model = FairPCA(criterion=MinimaxLoss())
+    before = dict(vars(model))
+    with pytest.raises(kind, match=words):
+        model.set_params(n_components=4, **parameters)
+    assert vars(model) == before
+
+
+@pytest.mark.parametrize("routing", [False, True])
+@pytest.mark.parametrize("criterion", ["error_gap", ErrorGap(7)])
+def test_a_search_over_a_nested_parameter(criterion, routing):
+    expected = [
+        np.mean(
+            [
+                FairPCA(d, criterion=ErrorGap(penalty))
+                .fit(X[train], sensitive_features=GROUPS[train])
+                .score(X[test])
+                for train, test in FOLDS.split(X)
+            ]
+        )
+        for penalty in PENALTIES
+        for d in (1, 3)
+    ]
+    assert len(set(np.round(expected, 6))) == 6
+    with config_context(enable_metadata_routing=routing):
+        grid = {"criterion__penalty": PENALTIES, "n_components": [1, 3]}
+        search = GridSearchCV(FairPCA(criterion=criterion), grid, cv=FOLDS, error_score="raise")
+        search.fit(X, sensitive_features=GROUPS)
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected)
+    best = search.best_params_
+    assert search.best_estimator_.criterion == ErrorGap(best["criterion__penalty"])
+    assert search.best_estimator_.n_components_ == best["n_components"]

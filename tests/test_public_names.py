@@ -1,12 +1,27 @@
-"""What users may import, and that importing it stays cheap."""
+"""What users may import, that importing it stays cheap, and what errors and warnings say."""
 
+import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import fairspan
-from fairspan import errors
+from fairspan import FairPCA, FairSubspace, errors
+from fairspan.errors import (
+    FairspanError,
+    FairspanWarning,
+    InvalidParameter,
+    MissingDependency,
+    warn,
+)
+
+CLASSES = [
+    each
+    for each in vars(errors).values()
+    if isinstance(each, type) and issubclass(each, FairspanError)
+]
 
 
 @pytest.mark.parametrize("name", fairspan.__all__)
@@ -43,18 +58,45 @@ def test_the_core_does_not_need_scikit_learn():
     assert done.stdout.strip() == "False"
 
 
-def test_every_error_is_a_value_or_type_error_and_is_drawn_in_the_tree():
-    raised = [
-        each
-        for each in vars(errors).values()
-        if isinstance(each, type) and issubclass(each, errors.FairspanError)
-    ]
-    for each in raised:
-        assert each.__name__ in (errors.__doc__ or "")
-        if each is not errors.FairspanError:
-            assert issubclass(each, ValueError | TypeError)
+@pytest.mark.parametrize("kind", CLASSES)
+def test_errors_survive_the_way_to_another_process(kind):
+    error = kind("X has 3 rows", "Allowed: 4", "Add one")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is kind
+    assert str(again) == "X has 3 rows. Allowed: 4. Add one."
 
 
-def test_an_error_says_what_came_in_what_is_allowed_and_what_to_do():
-    error = errors.InvalidParameter("d is 0", "Allowed: 1 to 4", "Choose one of these")
-    assert str(error) == "d is 0. Allowed: 1 to 4. Choose one of these."
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_error_is_also_of_a_built_in_kind_and_drawn_in_the_tree(kind):
+    assert kind is FairspanError or issubclass(kind, ValueError | TypeError | ImportError)
+    assert kind.__name__ in (errors.__doc__ or "")
+
+
+def test_a_missing_package_names_the_command():
+    error = MissingDependency.for_extra("pyarrow", "arrow", "Reading Parquet")
+    assert 'pip install "fairspan[arrow]"' in str(error)
+
+
+def test_warnings_from_inside_the_package_point_there_too():
+    with pytest.warns(FairspanWarning, match="one group") as caught:
+        FairPCA(1).fit([[1.0], [2.0]], sensitive_features=["a", "a"])
+    assert caught[0].filename == __file__
+
+
+def test_warnings_point_at_the_line_of_the_user():
+    with pytest.warns(FairspanWarning, match="careful") as caught:
+        warn("careful")
+    assert caught[0].filename == __file__
+
+
+def test_a_name_that_is_nearly_right_is_named():
+    with pytest.raises(InvalidParameter, match="the closest is 'minimax_loss'"):
+        FairPCA(1, criterion="minmax_loss").fit(np.eye(4), sensitive_features=[*"aabb"])
+    with pytest.raises(InvalidParameter) as refused:
+        FairPCA(1, criterion="something else").fit(np.eye(4), sensitive_features=[*"aabb"])
+    assert "closest" not in str(refused.value)
+
+
+def test_a_file_that_is_not_there_is_named_with_what_to_do():
+    with pytest.raises(FileNotFoundError, match=r"Name one that save .* wrote: 'nope'"):
+        FairSubspace.load("nope")

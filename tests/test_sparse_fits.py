@@ -62,6 +62,12 @@ def through_rows(monkeypatch):
     monkeypatch.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 5)
 
 
+def both(X, labels, weights=None, *, d=3, kind=scipy.sparse.csr_array, **settings):
+    """The fit of sparse rows, and that of the same rows with all their zeros."""
+    given = {"sensitive_features": labels, "sample_weight": weights}
+    return [FairPCA(d, **settings).fit(rows, **given) for rows in (kind(X), X)]
+
+
 def assert_same_fit(sparse, dense, *, status="estimated"):
     assert isinstance(sparse.moments_, SparseMoments) == (status == "estimated")
     total = dense.moments_.proportions @ np.einsum("gii->g", dense.moments_.second_moments())
@@ -80,9 +86,7 @@ def assert_same_fit(sparse, dense, *, status="estimated"):
 @pytest.mark.parametrize("kind", KINDS)
 def test_few_features_are_fitted_by_matrices(kind):
     X, labels, weights = topics(share=0.05)
-    dense = FairPCA(3).fit(X, sensitive_features=labels, sample_weight=weights)
-    sparse = FairPCA(3).fit(kind(X), sensitive_features=labels, sample_weight=weights)
-    assert_same_fit(sparse, dense, status="optimal")
+    assert_same_fit(*both(X, labels, weights, kind=kind), status="optimal")
 
 
 @pytest.mark.usefixtures("through_rows")
@@ -90,13 +94,10 @@ def test_few_features_are_fitted_by_matrices(kind):
 @pytest.mark.parametrize("criterion", CRITERIA, ids=str)
 def test_every_criterion_of_two_groups(criterion, seed):
     X, labels, _ = topics(seed)
-    kind = KINDS[seed]
     if criterion == "equal_error":  # within reach where both groups vary as much
         sizes = [X[labels == label].var(axis=0).sum() for label in "ab"]
         X[labels == "b"] *= np.sqrt(sizes[0] / sizes[1])
-    dense = FairPCA(4, criterion=criterion).fit(X, sensitive_features=labels)
-    sparse = FairPCA(4, criterion=criterion).fit(kind(X), sensitive_features=labels)
-    assert_same_fit(sparse, dense)
+    assert_same_fit(*both(X, labels, d=4, kind=KINDS[seed], criterion=criterion))
 
 
 @pytest.mark.usefixtures("through_rows")
@@ -119,10 +120,7 @@ def test_equal_errors_that_are_out_of_reach_tell_the_least_gap():
 def test_every_centre_weights_and_scaling(criterion, scale, center):
     X, labels, weights = topics(2)
     X[:, 4] += 30  # a column without zeros
-    settings = {"criterion": criterion, "scale": scale, "center": center}
-    given = {"sensitive_features": labels, "sample_weight": weights}
-    dense = FairPCA(3, **settings).fit(X, **given)
-    sparse = FairPCA(3, **settings).fit(scipy.sparse.csr_array(X), **given)
+    sparse, dense = both(X, labels, weights, criterion=criterion, scale=scale, center=center)
     assert_same_fit(sparse, dense)
     assert relative_error(sparse.mean_, dense.mean_) <= 1e-12
     if scale:
@@ -132,12 +130,7 @@ def test_every_centre_weights_and_scaling(criterion, scale, center):
 @pytest.mark.usefixtures("through_rows")
 @pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error", "total_error"])
 def test_three_groups(criterion):
-    X, labels, _ = topics(3, groups="abc")
-    dense = FairPCA(3, criterion=criterion).fit(X, sensitive_features=labels)
-    sparse = FairPCA(3, criterion=criterion).fit(
-        scipy.sparse.csr_array(X), sensitive_features=labels
-    )
-    assert_same_fit(sparse, dense)
+    assert_same_fit(*both(*topics(3, groups="abc")[:2], criterion=criterion))
 
 
 @pytest.mark.usefixtures("through_rows")
@@ -149,9 +142,7 @@ def test_a_gap_that_stays_open_is_not_called_estimated(allow_extra):
     X = np.zeros((600, 40))
     X[np.arange(600), rng.integers(0, 40, 600)] = rng.standard_normal(600)
     X[np.arange(600), np.repeat([0, 1, 2], 200)] += 4 * rng.choice([-1, 1], 600)
-    settings = {"n_components": 1, "allow_extra": allow_extra}
-    dense = FairPCA(**settings).fit(X, sensitive_features=labels)
-    sparse = FairPCA(**settings).fit(scipy.sparse.csr_array(X), sensitive_features=labels)
+    sparse, dense = both(X, labels, d=1, allow_extra=allow_extra)
     total = float(X.var(axis=0).sum())
     for what in ("objective", "lower_bound"):
         mine, theirs = (getattr(each.solution_, what) for each in (sparse, dense))
@@ -171,8 +162,7 @@ def test_a_tie_is_resolved_as_with_matrices():
     mirrored = side.copy()
     mirrored[:, [0, 1]] = side[:, [1, 0]]
     X, labels = np.vstack([side, mirrored]), np.repeat(["a", "b"], 400)
-    dense = FairPCA(1, center="group").fit(X, sensitive_features=labels)
-    sparse = FairPCA(1, center="group").fit(scipy.sparse.csr_array(X), sensitive_features=labels)
+    sparse, dense = both(X, labels, d=1, center="group")
     assert sparse.solution_.status == "estimated"
     assert relative_error(sparse.group_losses_, dense.group_losses_) <= 1e-9
 
@@ -181,8 +171,7 @@ def test_a_tie_is_resolved_as_with_matrices():
 def test_more_components_than_the_rows_span():
     X, labels, _ = topics(4, n=40, p=60)
     X[:, 20:] = 0
-    dense = FairPCA(25).fit(X, sensitive_features=labels)
-    sparse = FairPCA(25).fit(scipy.sparse.csr_array(X), sensitive_features=labels)
+    sparse, dense = both(X, labels, d=25)
     np.testing.assert_allclose(sparse.components_ @ sparse.components_.T, np.eye(25), atol=1e-12)
     np.testing.assert_allclose(sparse.group_errors_, dense.group_errors_, atol=1e-12)
 
@@ -193,10 +182,7 @@ def test_more_components_than_the_rows_span():
 def test_rows_of_zeros_a_single_group_and_all_components(criterion):
     X, labels, _ = topics(n=30, p=8, share=0.5)
     for table, groups, d in ((0 * X, labels, 2), (X, ["a"] * 30, 2), (X, labels, 8)):
-        dense = FairPCA(d, criterion=criterion).fit(table, sensitive_features=groups)
-        sparse = FairPCA(d, criterion=criterion).fit(
-            scipy.sparse.csr_array(table), sensitive_features=groups
-        )
+        sparse, dense = both(table, groups, d=d, criterion=criterion)
         assert sparse.components_.shape == (d, 8)
         np.testing.assert_allclose(sparse.group_errors_, dense.group_errors_, atol=1e-12)
         assert sparse.solution_.status == "estimated"
@@ -242,10 +228,8 @@ def test_equal_means_without_matrices(criterion, groups):
         return
     X, labels, weights = topics(groups=groups)
     X[:, 3] += 2.0 * (labels == "b")
-    given = {"sensitive_features": labels, "sample_weight": weights}
     settings = {"criterion": criterion, "restriction": MeanParity(), "scale": groups == "ab"}
-    dense = FairPCA(4, **settings).fit(X, **given)
-    sparse = FairPCA(4, **settings).fit(scipy.sparse.csr_array(X), **given)
+    sparse, dense = both(X, labels, weights, d=4, **settings)
     assert_same_fit(sparse, dense)
     near = 1e-6 if criterion == "nash_welfare" else 1e-8
     np.testing.assert_allclose(sparse.group_losses_, dense.group_losses_, rtol=near, atol=near)
@@ -260,10 +244,7 @@ def test_equal_means_without_matrices(criterion, groups):
 @pytest.mark.usefixtures("through_rows")
 def test_equal_means_of_nested_components_without_matrices():
     X, labels, _ = topics()
-    given = {"sensitive_features": labels}
-    nested = {"restriction": MeanParity(), "nested": True}
-    dense = FairPCA(3, **nested).fit(X, **given)
-    sparse = FairPCA(3, **nested).fit(scipy.sparse.csr_array(X), **given)
+    sparse, dense = both(X, labels, restriction=MeanParity(), nested=True)
     for d in (1, 2, 3):
         one, other = (fair.subspace_.first(d) for fair in (sparse, dense))
         assert projector_distance(one.components, other.components) <= 1e-6
@@ -490,11 +471,7 @@ def test_many_rows_and_features_in_little_memory():
 def test_penalties_prefer_directions_that_no_group_leads_in():
     X, labels, _ = topics(6)
     for penalty in (5.0, 100.0):
-        dense = FairPCA(2, criterion=ErrorGap(penalty)).fit(X, sensitive_features=labels)
-        sparse = FairPCA(2, criterion=ErrorGap(penalty)).fit(
-            scipy.sparse.csr_array(X), sensitive_features=labels
-        )
-        assert_same_fit(sparse, dense)
+        assert_same_fit(*both(X, labels, d=2, criterion=ErrorGap(penalty)))
 
 
 @pytest.mark.usefixtures("through_rows")
@@ -503,11 +480,7 @@ def test_the_group_that_pca_serves_worse_where_it_leaves_no_error(seed):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((8, 12)) * (rng.random((8, 12)) < 0.15)
     labels = np.array(list("abababab"))
-    disparity = Disparity(0.5)
-    dense = FairPCA(7, criterion=disparity).fit(X, sensitive_features=labels)
-    sparse = FairPCA(7, criterion=disparity).fit(
-        scipy.sparse.csr_array(X), sensitive_features=labels
-    )
+    sparse, dense = both(X, labels, d=7, criterion=Disparity(0.5))
     scale = np.abs(dense.group_errors_).max()
     assert abs(sparse.solution_.objective - dense.solution_.objective) <= 1e-9 * scale
 
