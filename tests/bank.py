@@ -57,7 +57,7 @@ def lines(variances: list[float], n_components: int) -> Entry:
             (MinimaxError(relative=True), (k - d) / k),
             # All that is kept equal: s_g = kept / a_g.
             (LeastVariance(), -min(d / (1 / a).sum(), a.min())),
-            (EqualError(), level),
+            *([(EqualError(), level)] if k == 2 else []),
             (ErrorGap(0.0), total),
             # Beyond this penalty no gap pays.
             (ErrorGap(2.0 * k), level),
@@ -173,7 +173,6 @@ EVERYTHING_KEPT = Entry(
         (MinimaxLoss(relative=True), 0.0),
         (MinimaxError(relative=True), 0.0),
         (LeastVariance(), -2.0),
-        (EqualError(), 0.0),
         (ErrorGap(2.0), 0.0),
         (NashWelfare(), -np.log([4, 6, 2]).mean()),
         (RobustErrorGap(0.0, {"group 0": 1.0, "group 1": 1.0, "group 2": 4.0}), 2.0),
@@ -191,7 +190,6 @@ ALIKE = Entry(
         (MinimaxLoss(relative=True), 0.0),
         (MinimaxError(relative=True), 0.3),
         (LeastVariance(), -7.0),
-        (EqualError(), 3.0),
         (ErrorGap(1.0), 3.0),
         (NashWelfare(), -np.log(7)),
     ),

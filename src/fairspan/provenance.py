@@ -52,15 +52,12 @@ class NestedStep:
         Of this component alone, in the complement of those before it.
     together : Claim
         Of the components up to it, among all subspaces of as many dimensions.
-    joint_objective : float
-        The least that was found in as many dimensions, without nesting.
     errors, losses : tuple of float
         e_g and l_g of each group with the components up to it.
     """
 
     own: Claim
     together: Claim
-    joint_objective: float
     errors: tuple[float, ...]
     losses: tuple[float, ...]
 
@@ -191,7 +188,6 @@ def _read_step(stored: dict[str, Any]) -> NestedStep:
     return NestedStep(
         _read_claim(stored["own"]),
         _read_claim(stored["together"]),
-        stored["joint_objective"],
         tuple(stored["errors"]),
         tuple(stored["losses"]),
     )

@@ -470,36 +470,16 @@ def test_without_a_proof_nothing_is_optimal_or_unresolved():
         assert_fails(replace(bare, evidence=None), X, LABELS, because="cannot be checked")
 
 
-@pytest.mark.parametrize("kind", ["lines", "means", "covariances", "boxes"])
+@pytest.mark.parametrize("kind", ["lines", "means", "covariances"])
 def test_a_proof_of_another_kind_proves_nothing(kind):
     weights = np.array([0.5, 0.5])
     arrays = {
         "lines": {"weights": weights, "lines": np.eye(2)},
         "means": {"weights": weights, "multiplier": np.array([1.0])},
         "covariances": {"weights": weights, "multipliers": np.zeros((2, 6, 6))},
-        "boxes": {
-            "weights": weights,
-            "multipliers": np.array([1.0]),
-            "levels": np.empty(0),
-            "n_sides": np.empty(0),
-            "groups": np.empty(0),
-            "signs": np.empty(0),
-            "of_sides": np.empty((0, 1)),
-        },
     }[kind]
     cheat = altered(fitted(), evidence=fs.provenance.Evidence(kind, arrays))
     assert_fails(cheat, X, LABELS, because="proof of another kind")
-
-
-def test_a_side_of_a_box_has_a_sign_and_no_factor():
-    rows, labels = made_rows(3)
-    model = fitted(2, rows, labels, criterion=fs.RobustErrorGap(0.5, 0.3))
-    arrays = dict(model.subspace_.evidence.arrays)
-    arrays["levels"], arrays["n_sides"] = np.array([1e3]), np.array([1.0])
-    arrays["groups"], arrays["signs"] = np.array([0.0]), np.array([1e6])
-    arrays["of_sides"] = np.zeros((1, len(arrays["multipliers"])))
-    cheat = altered(model, evidence=fs.provenance.Evidence("boxes", arrays))
-    assert_fails(cheat, rows, labels, because="a side of a box")
 
 
 @pytest.mark.parametrize("criterion", ["minimax_loss", "nash_welfare", "total_error"], ids=str)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from heapq import heappop, heappush
-from itertools import islice, permutations
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -389,20 +389,6 @@ class Criterion:
             for pair in self.pairs
         ]
 
-    def chords(self, low: list[Any], high: list[Any]) -> tuple[list[list[Any]], list[Any]]:
-        """Slopes A and offsets b with A e - b nowhere above a score on a box of errors."""
-        slopes, offsets = [], []
-        for pair in self.pairs:
-            slope, offset = [], mpf(0)
-            for v, a, b, r in zip(pair, low, high, self.radii, strict=True):
-                at = _worst(v, a, r)
-                wide = b - a > mpf("1e-12") * b
-                slope.append((_worst(v, b, r) - at) / (b - a) if wide else v)
-                offset += slope[-1] * a - at
-            slopes.append(slope)
-            offsets.append(offset)
-        return slopes, offsets
-
     def scale(self, errors: list[Any], weights: Any) -> Any:
         if self.is_nash:
             return mpf(1)
@@ -480,8 +466,6 @@ class Proven:
             return self._with_tolerance(max(mpf(float(multiplier)), mpf(0)))
         if criterion.name == "robust_error_gap" and lines is not None:
             return self._of_polygon(lines)
-        if hasattr(getattr(solution, "proof", None), "n_sides"):
-            return self._of_boxes(solution.proof)
         weights = self._feasible(given)
         least, moved = self.least(weights)
         if criterion.is_largest:
@@ -595,54 +579,6 @@ class Proven:
         unit, nothing = [moved] * 2, [mpf(0)] * 2
         allowance = 4 * max(self.criterion.moved(list(c), unit, nothing) for c in corners)
         return _least_on_sides(self.criterion.scores, corners), allowance
-
-    def _of_boxes(self, proof: Any) -> tuple[Any, Any]:
-        """The bound of a box of errors that shrinks: on it each concave score is above its chord.
-
-        A subspace whose value is at most a level lies in the box that the level's sides leave.
-        """
-        k, criterion = self.exact.k, self.criterion
-        units = [[mpf(int(g == h)) for h in range(k)] for g in range(k)]
-        lows = [self.least(unit) for unit in units]
-        highs = [self.least([-u for u in unit]) for unit in units]
-        low, high = [max(x, mpf(0)) for x, _ in lows], [-x for x, _ in highs]
-        moved = sum((m for _, m in [*lows, *highs]), mpf(0))
-        least = mp.inf
-        sides = iter(zip(proof.groups, proof.signs, proof.of_sides, strict=True))
-        for given, n_sides in zip(proof.levels, proof.n_sides, strict=True):
-            chords = criterion.chords(low, high)
-            level = mpf(float(given))
-            least, low, high = min(least, level), list(low), list(high)
-            for of_group, of_sign, shares in islice(sides, int(n_sides)):
-                sign, group = int(of_sign), int(of_group)
-                multipliers = [max(mpf(float(m)), mpf(0)) for m in shares]
-                reached, wobble = self._below(chords, multipliers, [sign * u for u in units[group]])
-                reached -= level * sum(multipliers, mpf(0))
-                moved += wobble
-                if sign > 0:
-                    low[group] = max(low[group], reached)
-                else:
-                    high[group] = min(high[group], -reached)
-            if any(a > b for a, b in zip(low, high, strict=True)):
-                return least, moved
-        multipliers = [max(mpf(float(m)), mpf(0)) for m in proof.multipliers]
-        total = sum(multipliers, mpf(0))
-        shares = [m / total for m in multipliers]
-        bound, wobble = self._below(criterion.chords(low, high), shares, [mpf(0)] * k)
-        # Sides that moved by rounding turn the chords by as much.
-        return min(bound, least), 16 * (moved + wobble)
-
-    def _below(self, chords: Any, multipliers: list[Any], added: list[Any]) -> tuple[Any, Any]:
-        """The least of a mixture of chords, and of what is added to it."""
-        slopes, offsets = chords
-        weights = [
-            a + sum((m * slope[g] for m, slope in zip(multipliers, slopes, strict=True)), mpf(0))
-            for g, a in enumerate(added)
-        ]
-        least, moved = self.least(weights)
-        return least - sum(
-            (m * b for m, b in zip(multipliers, offsets, strict=True)), mpf(0)
-        ), moved
 
 
 def smallest_sum(matrix: Any, d: int, *, wanted: bool = False) -> tuple[Any, Any]:

@@ -15,6 +15,7 @@ NAMES = ("minimax_loss", "minimax_error", "error_gap", "total_error", "equal_err
 
 def drawn(rng, name):
     k, p = int(rng.integers(2, 5)), int(rng.integers(2, 6))
+    k = 2 if name == "equal_error" else k
     matrices = []
     for _ in range(k):
         factor = rng.standard_normal((p, p)) * rng.uniform(0.1, 2, p)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.boxes import BoxesProof
 from fairspan.certificates.proof import (
     CovariancesProof,
     CovarianceTraceProof,
@@ -181,7 +180,6 @@ _KINDS: dict[str, Any] = {
         MeansProof,
         CovariancesProof,
         CovarianceTraceProof,
-        BoxesProof,
     )
 }
 # A mapping by group is stored as pairs, since names in JSON are text.

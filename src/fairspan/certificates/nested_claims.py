@@ -11,23 +11,7 @@ from fairspan.certificates.proof import Proof
 from fairspan.problem.nesting import left_beside
 from fairspan.problem.posed import Posed
 from fairspan.provenance import Provenance
-from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
-
-# Figures that were worked out twice agree to this share, and to a few times what is rounding.
-_SAME, _FEW = 1e-9, 4.0
-
-
-def of_prices(subspace: FairSubspace, made: Provenance) -> Iterator[str]:
-    """Whether the steps fit each other and the whole."""
-    if len(made.steps) != len(subspace.components) or made.of_first(len(made.steps)) != made:
-        yield "The steps are not those of the components."
-    for d, step in enumerate(made.steps, start=1):
-        together = step.together
-        rounded = _FEW * together.resolution + _SAME * abs(together.objective)
-        below = together.lower_bound - rounded <= step.joint_objective
-        if not (below and step.joint_objective <= together.objective):
-            yield f"The best value of {d} components together is not between bound and objective."
 
 
 def of_steps(posed: Posed, basis: FloatArray, made: Provenance, unit: float) -> Iterator[str]:

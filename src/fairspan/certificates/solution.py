@@ -55,36 +55,6 @@ class TracePoint:
         return TracePoint(self.n_eigenproblems, lower, upper)
 
 
-class Price(NamedTuple):
-    """The price of nesting at one dimension.
-
-    Attributes
-    ----------
-    n_components : int
-        d.
-    objective : float
-        Of the first d components.
-    joint_objective : float
-        The least that was found of any d components together.
-    lower_bound : float
-        No d components together have a smaller value.
-    """
-
-    n_components: int
-    objective: float
-    joint_objective: float
-    lower_bound: float
-
-    @property
-    def difference(self) -> float:
-        """The price: the first objective less the second."""
-        return self.objective - self.joint_objective
-
-    def rescaled(self, times: float) -> "Price":
-        """The same of values that are multiplied by a number."""
-        return Price(self.n_components, *(value * times for value in self[1:]))
-
-
 class Judged(NamedTuple):
     """A subspace, judged by the objective and by what is proven of it.
 
@@ -199,8 +169,6 @@ class Solution:
     steps : tuple of Solution
         Of nested components, one certificate for each, in their order: of the criterion with
         d = 1 in the complement of those before it. Empty otherwise.
-    prices : tuple of Price
-        The price of nesting for each d, with nested components.
 
     Examples
     --------
@@ -231,7 +199,6 @@ class Solution:
     eigen: str = "dense"
     reason: str | None = None
     steps: "tuple[Solution, ...]" = ()
-    prices: tuple[Price, ...] = ()
 
     @property
     def gap(self) -> float:
@@ -257,7 +224,6 @@ class Solution:
             scale=self.scale * times,
             trace=tuple(step.rescaled(times, by) for step in self.trace),
             steps=tuple(step.rescaled(times, by) for step in self.steps),
-            prices=tuple(price.rescaled(times) for price in self.prices),
         )
 
     @property

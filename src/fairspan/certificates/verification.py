@@ -202,7 +202,9 @@ class _Checks:
 
     def _of_nested(self, made: Provenance, posed: Posed, *, has_bound: bool) -> Iterator[str]:
         """What does not hold of the steps, and of the first components by themselves."""
-        yield from nested_claims.of_prices(self.subspace, made)
+        steps = made.steps
+        if len(steps) != len(self.subspace.components) or made.of_first(len(steps)) != made:
+            yield "The steps are not those of the components."
         basis = self.subspace.components.T
         if posed.coordinates is not None:
             basis = np.linalg.qr(posed.coordinates.frame.reduced(basis))[0]

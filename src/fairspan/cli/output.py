@@ -36,22 +36,21 @@ def certificate_facts(fit: "Fit") -> dict[str, Any]:
         "parameters": used_parameters(fit.problem),
         "restriction": None if made is None else made.restriction,
         "n_components": fit.problem.n_components,
-        "nested": _nested_facts(fit.solution),
+        "nested": _nested_facts(fit),
         **facts_of(fit),
     }
 
 
-def _nested_facts(solution: "Solution") -> list[dict[str, Any]] | None:
-    """Of nested components, each step and its price; None of others."""
-    if not solution.steps:
+def _nested_facts(fit: "Fit") -> list[dict[str, Any]] | None:
+    """Of nested components, the first 1, 2, .. of them and each step; None of others."""
+    made = fit.subspace.provenance
+    if made is None or not made.steps:
         return None
     return [
         {
-            "n_components": price.n_components,
-            "objective": price.objective,
-            "joint_objective": price.joint_objective,
-            "lower_bound": price.lower_bound,
-            "price": price.difference,
+            "n_components": d,
+            "objective": claimed.together.objective,
+            "lower_bound": claimed.together.lower_bound,
             "step": {
                 "objective": step.objective,
                 "lower_bound": step.lower_bound,
@@ -59,7 +58,9 @@ def _nested_facts(solution: "Solution") -> list[dict[str, Any]] | None:
                 "status": str(step.status),
             },
         }
-        for price, step in zip(solution.prices, solution.steps, strict=True)
+        for d, (claimed, step) in enumerate(
+            zip(made.steps, fit.solution.steps, strict=True), start=1
+        )
     ]
 
 
@@ -94,13 +95,6 @@ def certificate_in_words(fit: "Fit") -> str:
             f"no bound is known ({steps}). Status: {solution.status}:",
             f"a better {subspace} may exist, and by how much is not known.",
         ]
-    if solution.prices:
-        # Below the tolerance a price is rounding.
-        prices = (price.difference for price in solution.prices)
-        told = (0.0 if each <= solution.tolerance else each for each in prices)
-        sentences.append(
-            f"What nesting costs with 1, 2, .. components: {', '.join(f'{p:.3g}' for p in told)}."
-        )
     if solution.violation > solution.tolerance:
         sentences.append(
             f"The groups' errors are meant to be equal, but differ by {solution.violation:.1e}."

@@ -119,9 +119,9 @@ class FairPCA(
     nested : bool, default=False
         Choose components one after the other, each optimal for one dimension in the complement of
         those before it: the first d are then a solution for every smaller d, as
-        `subspace_.first(d)`. `solution_` has a certificate of each step, and the price compared
-        with d components chosen together. With "minimax_loss", "minimax_error", "least_variance"
-        and "total_error"; with no restriction, or exact `MeanParity`.
+        `subspace_.first(d)`. `solution_` has a certificate of each step. With "minimax_loss",
+        "minimax_error", "least_variance" and "total_error"; with no restriction, or exact
+        `MeanParity`.
     whiten : bool, default=False
         Divide each coordinate of transformed rows by its standard deviation over all rows, the
         square root of `explained_variance_`; `inverse_transform` undoes it. Errors and losses do
@@ -176,7 +176,7 @@ class FairPCA(
     subspace_ : FairSubspace
         The projection alone, to save or ship.
     solution_ : Solution
-        Objective, lower bound, gap, status; of nested components also `steps` and `prices`.
+        Objective, lower bound, gap, status; of nested components also `steps`.
     solver_ : str
     n_features_in_ : int
     feature_names_in_ : (p,) array of str

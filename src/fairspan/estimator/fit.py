@@ -174,7 +174,6 @@ def _step_of(solved: Solved) -> NestedStep:
     return NestedStep(
         _claim_of(together.steps[-1]),
         _claim_of(together),
-        together.prices[-1].joint_objective,
         tuple(errors.tolist()),
         tuple(losses.tolist()),
     )

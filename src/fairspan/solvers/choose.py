@@ -35,8 +35,9 @@ class Auto:
     name: ClassVar[str] = "auto"
 
     def objection(self, problem: Problem) -> str | None:
-        """None: Newton's method on the dual takes every problem."""
-        return None
+        """Why neither can take this problem; None if one can."""
+        exact = solver_of("boundary").objection(problem)
+        return exact and solver_of("dual_newton").objection(problem)
 
     def solve(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
         """Solve by the boundary search if it can, else by Newton's method on the dual."""

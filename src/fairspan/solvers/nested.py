@@ -1,8 +1,7 @@
-"""Nested components: one step after the other, and its price for each number of dimensions.
+"""Nested components: one step after the other.
 
 A step is the problem of one component in the complement of those before it
-(:mod:`fairspan.problem.nesting`), solved and proven as any other. The first d components are then
-held against the best d components that are chosen together.
+(:mod:`fairspan.problem.nesting`), solved and proven as any other.
 """
 
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import numpy as np
 
 from fairspan.certificates.optimality import certified
 from fairspan.certificates.proof import Proof
-from fairspan.certificates.solution import Price, Solution, Status, TracePoint
+from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.linalg import eigh
 from fairspan.problem.nesting import left_beside
 from fairspan.problem.posed import Restricted
@@ -60,7 +59,6 @@ def _prefixes(task: Task) -> Iterator[Solved]:
     single, one_more = task.posed.at(1), _StepSolver(task.solver)
     components = np.empty((0, task.problem.n_features))
     steps: list[Solution] = []
-    prices: list[Price] = []
     n_eigenproblems = 0
     while True:
         left = left_beside(single, components.T)
@@ -69,51 +67,46 @@ def _prefixes(task: Task) -> Iterator[Solved]:
         steps.append(step)
         components = np.vstack([components, step.components])
         n_eigenproblems += step.n_eigenproblems
-        restricted, joint, together = single, step, step
+        restricted, together = single, step
         if len(steps) > 1:
-            restricted, solver = task.checked(len(steps))
-            joint = task.solved(restricted, solver).solution
-            n_eigenproblems += joint.n_eigenproblems
-            together = _together(restricted, components, joint, task.tol)
-        least = min(joint.objective, together.objective)
-        prices.append(Price(len(steps), together.objective, least, together.lower_bound))
+            restricted = task.posed.at(len(steps))
+            together = _together(restricted, components, step, task.tol)
+            n_eigenproblems += 1
         last = TracePoint(n_eigenproblems, together.lower_bound, together.objective)
         solution = replace(
-            together,
-            n_eigenproblems=n_eigenproblems,
-            trace=(last,),
-            steps=tuple(steps),
-            prices=tuple(prices),
+            together, n_eigenproblems=n_eigenproblems, trace=(last,), steps=tuple(steps)
         )
         yield Solved(restricted.full, solution)
 
 
 def _together(
-    restricted: Restricted, components: FloatArray, joint: Solution, tol: float
+    restricted: Restricted, components: FloatArray, step: Solution, tol: float
 ) -> Solution:
-    """Components as an answer of as many dimensions, by what proves the joint optimum's bound."""
-    basis, shift = components.T, restricted.shift
+    """Components as an answer of as many dimensions, with the bound that a step's weights prove.
+
+    Weights of the groups prove a bound for any number of dimensions; those of the last step are
+    seldom the best ones.
+    """
+    problem, basis, shift = restricted.problem, components.T, restricted.shift
     if restricted.directions is not None:
         basis = restricted.directions.T @ basis
     found = certified(
-        restricted.problem,
+        problem,
         basis,
-        joint.proof or Proof(joint.weights),
+        Proof(step.weights),
         tol=tol,
         n_eigenproblems=0,
         trace=(),
-        solver=joint.solver,
-        # That of the joint optimum, where it was proven with less work than here.
-        lower_bound=None if joint.eigen == "dense" else joint.lower_bound - shift,
+        solver=step.solver,
+        # Without matrices no eigenvalue sum is proven.
+        lower_bound=None if problem.has_matrices else -np.inf,
     )
-    is_estimated = found.status is Status.OPTIMAL and not restricted.problem.has_matrices
     return replace(
         found,
         components=components,
         objective=found.objective + shift,
         lower_bound=found.lower_bound + shift,
-        status=Status.ESTIMATED if is_estimated else found.status,
-        eigen=joint.eigen,
+        eigen=step.eigen,
     )
 
 

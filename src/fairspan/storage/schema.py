@@ -126,7 +126,6 @@ _STEP = Fields(
     {
         "own": _CLAIM,
         "together": _CLAIM,
-        "joint_objective": Real(may_be_infinite=True),
         "errors": Listed(Real(), "g"),
         "losses": Listed(Real(), "g"),
     }
@@ -159,7 +158,6 @@ _PROVENANCE = Fields(
 # What proves a bound, by the kind of the proof; the proofs know what else has to fit.
 _WEIGHTS = Numbers("*", may_be_infinite=True)
 _ROWS_OF_NUMBERS = Numbers("* *", may_be_infinite=True)
-_COUNTS = Numbers("*", least=0, most=MOST_ROWS)
 _PROOFS = {
     "weights": {"evidence_weights": _WEIGHTS},
     "lines": {"evidence_weights": _WEIGHTS, "evidence_lines": _ROWS_OF_NUMBERS},
@@ -169,15 +167,6 @@ _PROOFS = {
         "evidence_multipliers": Numbers("2 * *", may_be_infinite=True),
     },
     "covariance_trace": {"evidence_weights": _WEIGHTS, "evidence_multiplier": _WEIGHTS},
-    "boxes": {
-        "evidence_weights": _WEIGHTS,
-        "evidence_multipliers": _WEIGHTS,
-        "evidence_levels": _WEIGHTS,
-        "evidence_n_sides": _COUNTS,
-        "evidence_groups": _COUNTS,
-        "evidence_signs": Numbers("*", least=-1, most=1),
-        "evidence_of_sides": _ROWS_OF_NUMBERS,
-    },
 }
 
 SUBSPACE = Schema(

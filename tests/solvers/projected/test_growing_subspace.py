@@ -206,11 +206,11 @@ def test_nearly_flat_spectra_are_solved_as_if_never_projected(criterion, rate):
 
 def test_that_no_subspace_has_equal_errors_is_said_of_all_dimensions():
     rng = np.random.default_rng(4)
-    matrices = np.array([(g + 1) * with_spectrum(rng, np.ones(40)) for g in range(3)])
+    matrices = np.array([(g + 1) * with_spectrum(rng, np.ones(40)) for g in range(2)])
     messages = []
     for eigen in ("dense", "projected"):
         with pytest.raises(Incompatible) as error:
-            DualNewton(eigen=eigen).solve(problem_of(matrices, 2, EqualError()), 1e-6)
+            BoundarySearch(eigen=eigen).solve(problem_of(matrices, 2, EqualError()), 1e-6)
         messages.append(error.value.args[0])
     assert messages[0] == messages[1]
 

@@ -171,12 +171,13 @@ class Disparity(_Linear):
 
 @dataclass(frozen=True)
 class EqualError(OfErrors):
-    """Total error subject to the same error for every group.
+    """Total error subject to the same error for both of two groups.
 
-    Not every table has such a subspace. For two groups it exists if and only if zero lies between
-    the sums of the p - d smallest and the p - d largest eigenvalues of S_1 - S_2; that
-    rank(S_1 - S_2) <= d suffices is Proposition 2.2 of Vu et al. (2022), which is not necessary.
-    If there is none, the fit raises Incompatible, which states the smallest achievable gap.
+    Not every table has such a subspace. It exists if and only if zero lies between the sums of the
+    p - d smallest and the p - d largest eigenvalues of S_1 - S_2; that rank(S_1 - S_2) <= d
+    suffices is Proposition 2.2 of Vu et al. (2022), which is not necessary. If there is none, the
+    fit raises Incompatible, which states the smallest achievable gap. With more than two groups it
+    is refused; :class:`ErrorGap` with a large penalty makes the largest gap small.
 
     Examples
     --------
@@ -202,6 +203,15 @@ class EqualError(OfErrors):
         "least_left(mixture) / float(weights.sum())",
     )
     wants_equal_errors: ClassVar[bool] = True
+
+    def check(self, labels: list[Label]) -> None:
+        """Raise for more than two groups, of which equal errors are seldom achievable."""
+        if len(labels) > 2:
+            raise Incompatible(
+                f"The criterion 'equal_error' received {len(labels)} groups",
+                "Allowed: two groups; errors of more are seldom equal in any subspace",
+                "Use 'error_gap' with a large penalty, or join groups",
+            )
 
     def value(self, errors: FloatArray, problem: "Problem") -> float:
         """sum_g q_g e_g; whether the errors are equal is checked separately."""

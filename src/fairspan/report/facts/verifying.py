@@ -48,8 +48,9 @@ _BY_LINES = (
     "function of the errors it is the larger of two concave ones, each of which is at least its "
     "chord."
 )
-_BY_BOXES = (
-    "The bound rests on many mixtures of the groups' second moments; none of them alone proves it."
+_BY_A_LIMIT = (
+    "The bound rests on the restriction's limit as well; no mixture of the groups' second moments "
+    "alone proves it."
 )
 
 _CODED = ("from base64 import b64decode", "")
@@ -176,7 +177,7 @@ def formula_of(fit: Fit) -> Formula:
     proof = fit.solution.proof
     if proof is None or type(proof) is Proof:
         return formula
-    return replace(formula, bound_in_words=_BY_LINES if has_bound(fit) else _BY_BOXES)
+    return replace(formula, bound_in_words=_BY_LINES if has_bound(fit) else _BY_A_LIMIT)
 
 
 def has_bound(fit: Fit) -> bool:

@@ -14,20 +14,19 @@ from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import check_choice
 from fairspan.problem.problem import Problem
 from fairspan.solvers.many_groups.nash import NashSearch
-from fairspan.solvers.many_groups.piecewise import PiecewiseSearch, solve_equal_error
-from fairspan.solvers.many_groups.robust import RobustSearch
+from fairspan.solvers.many_groups.piecewise import PiecewiseSearch, solve_robust
 from fairspan.solvers.projected.eigen_path import EIGEN, projected_solver
 
 
 @dataclass(frozen=True)
 class DualNewton:
-    """Solver for every criterion and any number of groups, with a proven gap.
+    """Solver for every criterion but equal error and any number of groups, with a proven gap.
 
     Parameters
     ----------
     eigen : {"auto", "dense", "projected"}
         As of :class:`fairspan.BoundarySearch`. With more than two groups "auto" does not project
-        the robust error gap, whose bound it could only estimate.
+        the robust error gap, whose answer is not made of leading eigenvectors.
 
     Raises
     ------
@@ -39,8 +38,8 @@ class DualNewton:
     Piecewise linear criteria: the dual first, by Newton steps whose model holds the eigenvalues
     around the cut as a block (:mod:`fairspan.solvers.many_groups.newton`); then, if a gap remains,
     descents from its result. With `allow_extra` the relaxed solution itself is returned if exactly
-    d components do not reach it, at d + floor(sqrt(2 k + 1/4) - 3/2) dimensions at most. Equal
-    error and the robust error gap build on the same relaxation; Nash welfare has one of its own,
+    d components do not reach it, at d + floor(sqrt(2 k + 1/4) - 3/2) dimensions at most. The
+    robust error gap takes the bound of the error gap; Nash welfare has a relaxation of its own,
     solved by the method of Frank and Wolfe.
 
     Examples
@@ -61,7 +60,9 @@ class DualNewton:
         check_choice("eigen", self.eigen, EIGEN)
 
     def objection(self, problem: Problem) -> str | None:
-        """None: it takes every problem."""
+        """Why it cannot take this problem; None if it can."""
+        if declares(problem.criterion, "wants_equal_errors"):
+            return "equal errors are made for one or two groups alone, by 'boundary'"
         return None
 
     def solve(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
@@ -82,20 +83,16 @@ class DualNewton:
         Raises
         ------
         Incompatible
-            EqualError where no subspace with equal errors was found; NashWelfare where a group has
-            no variance.
+            NashWelfare where a group has no variance.
         """
         projected = projected_solver(self.eigen, problem, tol, lambda: replace(self, eigen="dense"))
         if projected is not None:
             return projected.solve(problem, tol)
         if problem.pieces is not None:
-            search: PiecewiseSearch | NashSearch | RobustSearch
-            search = PiecewiseSearch(problem, problem.pieces, tol)
-        elif declares(problem.criterion, "wants_equal_errors"):
-            return solve_equal_error(problem, tol, self.name)
+            search: PiecewiseSearch | NashSearch = PiecewiseSearch(problem, problem.pieces, tol)
         elif declares(problem.criterion, "is_logarithmic"):
             search = NashSearch(problem, tol)
         else:
-            search = RobustSearch(problem, tol)
+            return solve_robust(problem, tol, self.name)
         search.run()
         return search.solution(self.name)

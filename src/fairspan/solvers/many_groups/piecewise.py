@@ -1,39 +1,30 @@
-"""Any number of groups, piecewise linear criteria: bounds from both sides; and equal errors.
+"""Any number of groups, piecewise linear criteria and the robust error gap: bounds from both sides.
 
 The descent finds a subspace of exactly d dimensions, and multipliers that balance its pieces; these
 prove a bound. The gap they leave is narrowed by the relaxation from below and by further descents
 from above.
-
-Errors are made equal by a penalty on the error gap, raised until the gap is gone. From some penalty
-on, total error plus penalty times the largest gap has the same optimum as total error subject to no
-gap, if there is a subspace without one; its bound holds for any penalty.
 """
-
-from dataclasses import replace
 
 import numpy as np
 
-from fairspan.certificates.optimality import certified, rounding_at
-from fairspan.certificates.solution import Solution, TracePoint
-from fairspan.errors import Incompatible
+from fairspan.certificates.optimality import certified
+from fairspan.certificates.solution import Solution
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.descent import LocalOptimum
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, reduced
 from fairspan.solvers.exact_rank.rounding import (
-    LITTLE_PATIENCE,
     Search,
     affine_scores,
     descend_from_each,
     further_starts,
     patience_of,
+    scores_of,
     starts_around,
 )
 from fairspan.solvers.many_groups.dual import Dual
 from fairspan.solvers.many_groups.newton import Relaxation
-from fairspan.solvers.two_groups.equal_errors import proven_gap
-from fairspan.typing import FloatArray
 
 # The relaxation converges so fast that this share of the tolerance takes one step more.
 _AIM = 1e-3
@@ -41,6 +32,8 @@ _AIM = 1e-3
 _MOST_RUNS = 3
 # A few roundings of the errors in a piece.
 _LEAST = 1e-15
+# Of the robust error gap, beside the groups' own optima and the relaxed one.
+_RANDOM_STARTS = 2
 
 
 class PiecewiseSearch(Search):
@@ -79,11 +72,8 @@ class PiecewiseSearch(Search):
         value = max(min(self.upper, self.relaxation.upper), self.lower)
         return max(self.share / 2 * abs(value), least)
 
-    def run(self, start: FloatArray | None = None, *, thoroughly: bool = True) -> None:
-        """Relax; if no atom is the answer, descend from what that found, and from a basis.
-
-        Thoroughly means from many more starts, as long as the gap is open.
-        """
+    def run(self) -> None:
+        """Relax; if no atom is the answer, descend from what that found, and from other starts."""
         self._relax()
         self._take_atom()
         if self.closed:
@@ -96,12 +86,9 @@ class PiecewiseSearch(Search):
         soft = self.soft_basis()
         if not len(soft.shares):
             self.descend_from(soft.whole)
-        first = self.problem.pooled_optimum.vectors if start is None else start
+        first = self.problem.pooled_optimum.vectors
         around = starts_around(self.relaxation.projector, self.problem.n_components, first)
-        patience = patience_of(self.problem) if thoroughly else LITTLE_PATIENCE
-        descend_from_each(self, around, patience)
-        if not thoroughly:
-            return
+        descend_from_each(self, around, patience_of(self.problem))
         pieces = self.pieces
         for further in further_starts(
             self.problem, lambda errors: pieces.blocks.largest(pieces.at(errors)).sum(axis=1)
@@ -158,97 +145,38 @@ class PiecewiseSearch(Search):
         )
 
 
-_PENALTIES = (1.0, 4.0, 16.0, 64.0, 256.0)
-# Nearly identical groups take a penalty of one over what they differ by.
-_LARGE_PENALTIES = tuple(256.0 * 16.0**power for power in range(1, 7))
-# A gap that shrinks to more than this share under a larger penalty stays open.
-_LESS = 0.99
-# To prove that no penalty will do, the bound on the gap need not be the best.
-_STEPS = 30
+def solve_robust(problem: Problem, tol: float, solver: str) -> Solution:
+    """The robust error gap of more than two groups: descents, and the error gap's dual as bound.
 
-
-def solve_equal_error(problem: Problem, tol: float, solver: str) -> Solution:
-    """Total error subject to the same error for every group.
-
-    Raises
-    ------
-    Incompatible
-        No subspace with equal errors was found; states the least gap found, and the bound on it.
+    The robust error gap is the largest over ordered pairs of sum_g h(v_g, e_g, eps_g), and the
+    error gap with the same penalty is the largest of sum_g v_g e_g. Since h(v, e, eps) >= v e, no
+    subspace has a robust error gap below its error gap, which is at least what the dual of the
+    error gap proves. For v >= 0, v (sqrt(e) + sqrt(eps))^2 >= v e. For v < 0 and e >= eps,
+    0 <= sqrt(e) - sqrt(eps) <= sqrt(e), so v (sqrt(e) - sqrt(eps))^2 >= v e. For v < 0 and e < eps,
+    h = 0 >= v e. The bound lacks what the radii add, so the gap is usually open.
     """
-    # Errors are seldom equal in any subspace, and then that is soon proven.
-    gap = PiecewiseSearch(problem, Pieces.total_and_gap(np.zeros(problem.n_groups), 1.0), tol)
-    gap.relaxation.run(0.0, 0.0, _STEPS)
-    proven = proven_gap(problem, gap.dual.weights(gap.relaxation.multipliers))
-    equal = tol * float(problem.proportions @ gap.relaxation.nearest.errors)
-    n_searched, trace = 0, [TracePoint(gap.n_eigenproblems, 0.0, np.inf)]
-    start: FloatArray | None = None
-    weights, apart = problem.proportions, np.inf
-
-    def judged_at(basis: FloatArray) -> Solution:
-        count = gap.n_eigenproblems + n_searched
-        last = TracePoint(count, trace[-1].lower_bound, problem.value(basis))
-        return certified(
-            problem,
-            basis,
-            weights,
-            tol=tol,
-            n_eigenproblems=count,
-            trace=[*trace, last],
-            solver=solver,
-        )
-
-    for penalty in _PENALTIES + _LARGE_PENALTIES:
-        if penalty == _LARGE_PENALTIES[0]:
-            start = _least_apart(gap)
-            if not _is_equal(problem, start, tol):
-                break
-        if proven > equal:
-            break
-        penalised = replace(problem, criterion=ErrorGap(penalty), allow_extra=False)
-        assert penalised.pieces is not None
-        search = PiecewiseSearch(penalised, penalised.pieces, tol)
-        # With a large penalty only the search from before is refined: other starts take long.
-        search.run(start, thoroughly=penalty < _LARGE_PENALTIES[0])
-        for step in search.trace:
-            # A penalised value is no upper bound: errors differ there.
-            count = gap.n_eigenproblems + n_searched + step.n_eigenproblems
-            lower = max(trace[-1].lower_bound, step.lower_bound)
-            trace.append(TracePoint(count, lower, np.inf))
-        n_searched += search.n_eigenproblems
-        assert search.best is not None
-        start = search.best.basis
-        weights = search.dual.weights(search.relaxation.multipliers)
-        if _is_equal(problem, start, tol):
-            return judged_at(start)
-        before, apart = apart, float(np.ptp(problem.errors(start)))
-        if apart > _LESS * before and not _is_equal(problem, _least_apart(gap), tol):
-            break  # a larger penalty finds no smaller gap
-        # What the penalty multiplies has weights of its own.
-        alone = (weights - problem.proportions) / penalty
-        proven = max(proven, proven_gap(problem, alone))
-    start = _least_apart(gap)
-    if proven <= equal and _is_equal(problem, start, tol):
-        return judged_at(start)
-    raise Incompatible(
-        f"The criterion 'equal_error' was requested, but no subspace of {problem.n_components} "
-        f"dimensions with the same error for all {problem.n_groups} groups was found: the least "
-        f"gap found is {gap.upper:.6g}, and none is below {max(proven, 0.0):.6g}",
-        "Allowed: tables for which equal errors are achievable",
-        "Use 'error_gap' with a large penalty, another n_components, or another center",
+    pieces = ErrorGap(problem.robust.penalty).pieces(problem)
+    relaxation = Relaxation(Dual(problem, pieces))
+    search = Search(problem, scores_of(problem), tol)
+    first = problem.pooled_optimum.vectors
+    search.descend_from(first)
+    relaxation.run(search.tolerance / 2)
+    search.proven = relaxation.lower
+    search.n_steps += 1 + problem.n_groups + relaxation.dual.n_eigenproblems
+    rng = np.random.default_rng(0)
+    starts = [relaxation.relaxed.leading(problem.n_components), relaxation.nearest.basis]
+    starts += [optimum.vectors for optimum in problem.group_optima]
+    starts += [np.linalg.qr(rng.standard_normal(first.shape))[0] for _ in range(_RANDOM_STARTS)]
+    for start in starts:
+        if not search.closed:
+            search.descend_from(start)
+    assert search.best is not None
+    return certified(
+        problem,
+        search.best.basis,
+        relaxation.dual.weights(relaxation.multipliers),
+        tol=tol,
+        n_eigenproblems=search.n_eigenproblems,
+        trace=search.trace,
+        solver=solver,
     )
-
-
-def _least_apart(gap: PiecewiseSearch) -> FloatArray:
-    """The subspace of least gap between errors, found once."""
-    if gap.best is None:
-        for start in (gap.relaxation.nearest.basis, gap.problem.pooled_optimum.vectors):
-            gap.descend_from(start)
-    assert gap.best is not None
-    return gap.best.basis
-
-
-def _is_equal(problem: Problem, basis: FloatArray, tol: float) -> bool:
-    """Whether errors differ by no more than the tolerance, or than rounding."""
-    errors = problem.errors(basis)
-    allowed = tol * float(problem.proportions @ errors)
-    return bool(np.ptp(errors) <= max(allowed, 2 * rounding_at(problem, basis)))

@@ -103,7 +103,11 @@ class SpectralModel:
         (low, high), whole = self.block, other.block[0]
         overlap = self.center.vectors[:, low:high].T @ other.center.vectors[:, : other.block[1]]
         above, around = overlap[:, :whole], overlap[:, whole:]
-        values, turn = eigh(above @ above.T + around @ shares @ around.T)
+        return self._feasible(above @ above.T + around @ shares @ around.T)
+
+    def _feasible(self, shares: FloatArray) -> FloatArray:
+        """The nearest matrix between 0 and I whose trace is the block's rank."""
+        values, turn = eigh(shares)
         return np.asarray((turn * shares_summing_to(values, self.rank)) @ turn.T)
 
     def curvature_factor(self, shares: FloatArray) -> FloatArray:
@@ -143,7 +147,7 @@ class SpectralModel:
         program = self.program(factor, damping)
         multipliers, shares = program.solve()
         promise = program.value(multipliers) - self.center.bound
-        return multipliers, shares if self.has_block else self.hard, promise
+        return multipliers, self._feasible(shares) if self.has_block else self.hard, promise
 
     def program(self, factor: FloatArray, damping: float = 0.0) -> ModelProgram:
         """The model, to be made as large as can be."""

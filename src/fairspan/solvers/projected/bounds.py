@@ -178,7 +178,7 @@ def fall_of_bound(problem: Problem, space: GrownSpace, solution: Solution) -> fl
     if declares(criterion, "wants_equal_errors") and weight > 0:
         # Its bound is that of the mixture divided by the weight of the total error.
         return 1 / weight
-    if declares(criterion, "has_concave_scores"):
+    if declares(criterion, "has_concave_scores") and problem.n_groups == 2:
         errors = space.second_moments.residual_variances(coordinates_of(solution))
         least = max(ROUNDING * float(problem.second_moments.traces.max()), tiny)
         slopes = problem.robust.gradients(np.maximum(errors, least), problem)

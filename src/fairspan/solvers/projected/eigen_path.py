@@ -60,5 +60,5 @@ def _is_flat(problem: Problem) -> bool:
 
 
 def proves(problem: Problem) -> bool:
-    """Whether the bound rests on few enough mixtures to be proven beside a small subspace."""
+    """Whether the answer is made of leading eigenvectors, which a small subspace can hold."""
     return not (declares(problem.criterion, "has_concave_scores") and problem.n_groups > 2)

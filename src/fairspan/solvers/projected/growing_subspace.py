@@ -54,6 +54,8 @@ _SHARPENED = 2
 # What W may lack of the groups' own optima in all directions, beside a restriction, in roundings:
 # the bound falls by what it lacks; where that is too much for the objective, no W is used.
 _OPTIMA_OF_WHOLE = 100.0
+# Scores of the robust error gap this near to the largest, as a share of it, are balanced.
+_LARGEST = 1e-6
 # Mixtures that join W in one round; the robust error gap rests on dozens.
 _MIXTURES = 4
 # Vectors of each group that W starts with, in dimensions of the answer; of all groups together; and
@@ -266,11 +268,27 @@ class _Growth:
         goal = self._goal(space, solution)
         # A closed gap within needs its leading eigenvectors only.
         settled = solution.status == Status.OPTIMAL and self.problem.has_matrices
-        pull = space.pull(solution.weights, coordinates_of(solution))
+        coordinates = coordinates_of(solution)
+        pulls = [space.pull(each, coordinates) for each in self._balanced(space, solution)]
+        pull = np.hstack(pulls)
         wider = self._with_lacking(space, mixtures, goal, pull[:, :0] if settled else pull)
         if wider is space and not loose:
             return space.with_columns(self.bounds.missing(space, mixtures, goal))
         return wider
+
+    def _balanced(self, space: GrownSpace, solution: Solution) -> FloatArray:
+        """Weights of the mixtures that the answer balances, (m, k): those of its bound.
+
+        More than two groups are bounded by the error gap, whose weights are not those of the
+        robust error gap's own slopes.
+        """
+        problem = self.problem
+        if not declares(problem.criterion, "has_concave_scores") or problem.n_groups == 2:
+            return solution.weights[None]
+        errors = space.second_moments.residual_variances(coordinates_of(solution))
+        scores = problem.robust.scores(errors, problem)
+        slopes = problem.robust.gradients(np.maximum(errors, self.least), problem)
+        return np.asarray(slopes[scores >= scores.max() - _LARGEST * abs(scores.max())])
 
     def _with_lacking(
         self, space: GrownSpace, mixtures: list[FloatArray], goal: float, pull: FloatArray
@@ -347,9 +365,7 @@ class _Growth:
             solver=solution.solver,
             lower_bound=self.bounds.lower_bound(space, solution, self.tol),
         )
-        # With more groups the robust error gap is bounded on a box that is found within W.
-        by_box = declares(problem.criterion, "has_concave_scores") and problem.n_groups > 2
-        estimated = found.status == Status.OPTIMAL and (by_box or not problem.has_matrices)
+        estimated = found.status == Status.OPTIMAL and not problem.has_matrices
         trace = [
             replace(step, lower_bound=min(step.lower_bound, found.lower_bound))
             for step in found.trace
