@@ -37,7 +37,6 @@ def test_the_environment_has_no_extra(package):
 def test_every_module_but_those_of_the_page_can_be_imported():
     names = [each.name for each in pkgutil.walk_packages(fs.__path__, "fairspan.")]
     imported = [name for name in names if not name.startswith("fairspan.report.page.")]
-    assert len(imported) > 100
     for name in imported:
         importlib.import_module(name)
 
