@@ -29,14 +29,13 @@ from benchmarks.report import Measured
 from benchmarks.results import announce, machine, seconds_of, table_of
 from fairspan import GroupMoments
 from fairspan.moments.of_rows import accumulate
-from fairspan.rows.dask.engine import OnDask
-from fairspan.rows.engines import Processes
 from fairspan.rows.files.file_rows import FileRows
 
 FILES, GROUPS = 20, ("a", "b", "c")
 PACKAGES = ("fairspan", "numpy", "pyarrow", "dask")
 # It has no types.
 distributed: Any = import_module("distributed")
+dd: Any = import_module("dask.dataframe")
 
 _PEAK = """
 import re, sys
@@ -109,7 +108,7 @@ def moments_of_files(rows: FileRows) -> GroupMoments:
         return accumulate(rows)
 
 
-def seconds_on_dask(rows: FileRows, repetitions: int) -> float:
+def seconds_on_dask(folder: Path, repetitions: int) -> float:
     """On a cluster that is there before, as it is where people use one; apart from the other runs,
     as its scheduler works in this process."""
     cluster = distributed.LocalCluster(
@@ -119,9 +118,11 @@ def seconds_on_dask(rows: FileRows, repetitions: int) -> float:
         silence_logs=logging.CRITICAL,
     )
     with cluster, distributed.Client(cluster):
-        on_dask = replace(rows, engine=OnDask(None))
-        accumulate(on_dask)  # imports
-        return seconds_of({"dask": lambda: accumulate(on_dask)}, repetitions)["dask"]
+        people = dd.read_parquet(folder)
+        GroupMoments.from_rows(people, "g")  # imports
+        return seconds_of({"dask": lambda: GroupMoments.from_rows(people, "g")}, repetitions)[
+            "dask"
+        ]
 
 
 def measure(effort: Effort) -> Measured:
@@ -138,7 +139,7 @@ def compare(folder: Path, repetitions: int) -> str:
     """All runs, as a table."""
     rows = FileRows.open(folder, ["g"])
     shape = f"{rows.n_rows:,} x {rows.n_features} float64, {len(GROUPS)} groups, {FILES} files."
-    by_two = replace(rows, engine=Processes(2))
+    by_two = replace(rows, jobs=2)
     with process() as memory, process() as files:
         n_bytes = memory.submit(hold, folder).result()
         expected = memory.submit(numpy_moments).result()
@@ -153,7 +154,7 @@ def compare(folder: Path, repetitions: int) -> str:
             "fairspan, files, --jobs 2": lambda: files.submit(moments_of_files, by_two).result(),
         }
         seconds = seconds_of(runs, repetitions)
-    seconds["fairspan, files, Dask (two workers)"] = seconds_on_dask(rows, repetitions)
+    seconds["fairspan, files, Dask (two workers)"] = seconds_on_dask(folder, repetitions)
     gigabytes = n_bytes / 1e9
     reference = seconds["bare read (pyarrow)"] + seconds["NumPy, rows in memory"]
     stream = seconds["fairspan, files (one process)"]

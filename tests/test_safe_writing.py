@@ -2,7 +2,6 @@
 
 import os
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,8 +9,8 @@ import numpy as np
 import pytest
 
 from fairspan import FairSubspace, GroupMoments
-from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.storage import HeldFile, replacing, write_whole
+from fairspan.errors import InvalidParameter
+from fairspan.storage import replacing, write_whole
 from racing_writers import check_whole, kill_after, names_in, race, save
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="of POSIX systems")
@@ -65,7 +64,6 @@ def test_no_other_link_is_followed(tmp_path, monkeypatch):
     monkeypatch.setattr("secrets.token_hex", lambda _: next(names))
     (tmp_path / "other").write_bytes(b"mine")
     (tmp_path / f".out.{'0' * 16}.tmp").symlink_to(tmp_path / "other")
-    (tmp_path / "out.partial").symlink_to(tmp_path / "other")
     with pytest.raises(InvalidParameter, match="out cannot be written"):
         write_whole(tmp_path / "out", b"ours")
     write_whole(tmp_path / "out", b"ours")
@@ -113,64 +111,6 @@ def test_a_file_that_is_being_written_is_not_taken_for_abandoned(tmp_path):
         write_whole(path, b"fast")
         assert path.read_bytes() == b"fast"
     assert path.read_bytes() == b"slow"
-
-
-HOLDING = """
-import sys, time
-from pathlib import Path
-from fairspan.storage import HeldFile
-with HeldFile(Path(sys.argv[1])) as file:
-    if sys.argv[2] == "write":
-        file.replace(b"first")
-        file.replace(b"second")
-    print("held", flush=True)
-    time.sleep(600)
-"""
-
-
-@pytest.mark.parametrize("what", ["write", "wait"])
-def test_a_held_file_says_who_holds_it_and_a_killed_run_leaves_no_lock(tmp_path, what):
-    path = tmp_path / "out.partial"
-    command = [sys.executable, "-c", HOLDING, str(path), what]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout.readline() == "held\n"
-            with pytest.raises(InvalidInput, match=r"out\.partial is held by another run") as told:
-                HeldFile(path).__enter__()
-            if Path("/proc/locks").exists():
-                assert f"(process {process.pid})" in str(told.value)
-        finally:
-            process.kill()
-    content = b"second" if what == "write" else b""
-    assert path.read_bytes() == content
-    with HeldFile(path) as file:
-        assert file.is_empty() == (what == "wait")
-    assert path.exists() == (what == "write")
-
-
-def test_a_held_file_may_be_entered_again_and_is_removed_where_nothing_was_written(tmp_path):
-    path = tmp_path / "out.partial"
-    with HeldFile(path) as file:
-        assert path.exists()
-        with file:
-            pass
-        with pytest.raises(InvalidInput, match="held by another run"):
-            HeldFile(path).__enter__()
-        file.replace(b"content")
-        with pytest.raises(InvalidInput, match="held by another run"):
-            HeldFile(path).__enter__()
-    assert path.read_bytes() == b"content"
-    with HeldFile(path) as file:
-        file.remove()
-    assert names_in(tmp_path) == []
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("elsewhere")])
-def test_a_held_file_is_an_ordinary_one(tmp_path, make):
-    make(tmp_path / "out.partial")
-    with pytest.raises(InvalidParameter, match="cannot be written"):
-        HeldFile(tmp_path / "out.partial").__enter__()
-    assert names_in(tmp_path) == ["out.partial"]
 
 
 def test_models_are_read_from_ordinary_files_alone(tmp_path):

@@ -44,8 +44,8 @@ _BUILT_IN: dict[str, dict[str, str]] = {
     "source": {
         "files": "fairspan.rows.files.file_rows:Files",
         "sparse": "fairspan.rows.sparse:SparseMatrices",
-        "dask": "fairspan.rows.dask.collections:DaskCollections",
-        "spark": "fairspan.rows.spark.frames:SparkFrames",
+        "dask": "fairspan.rows.dask:DaskCollections",
+        "spark": "fairspan.rows.spark:SparkFrames",
         "frames": "fairspan.rows.frames:DataFrames",
         "arrow": "fairspan.rows.frames:ArrowStreams",
         "device": "fairspan.rows.device.arrays:DeviceArrays",

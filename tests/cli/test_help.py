@@ -118,13 +118,12 @@ def folder(tmp_path):
 )
 def test_no_more_processes_are_used_than_are_useful(folder, monkeypatch, capsys, cores, said):
     from fairspan.cli.reading import Reading
-    from fairspan.rows.engines import InThisProcess, Processes
 
     monkeypatch.setattr("os.cpu_count", lambda: cores)
     rows = Reading(groups=("age",), jobs=50).opened(folder)
     used = min(3, cores)
     assert capsys.readouterr().err == said
-    assert rows.engine == Processes(used) if used > 1 else isinstance(rows.engine, InThisProcess)
+    assert rows.jobs == used
 
 
 def test_nothing_is_said_of_processes_that_are_all_used(folder, monkeypatch, capsys):
@@ -132,7 +131,7 @@ def test_nothing_is_said_of_processes_that_are_all_used(folder, monkeypatch, cap
 
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     for jobs in (2, 3):
-        assert Reading(groups=("age",), jobs=jobs).opened(folder).engine.jobs == jobs
+        assert Reading(groups=("age",), jobs=jobs).opened(folder).jobs == jobs
     assert capsys.readouterr().err == ""
 
 

@@ -27,7 +27,7 @@ def loaded(path):
 @pytest.mark.long
 @pytest.mark.parametrize("jobs", [[], ["--jobs", 2]], ids=["here", "two processes"])
 def test_the_moments_are_those_of_the_rows(run, folder, frame, tmp_path, jobs):
-    out = tmp_path / "m"
+    out = tmp_path / "m.moments"
     facts = run(
         "moments", folder, "--group", "sex", "--exclude", "age", "--weight", "w", "-o", out,
         *jobs, "--json",
@@ -40,24 +40,28 @@ def test_the_moments_are_those_of_the_rows(run, folder, frame, tmp_path, jobs):
     for group, (label, (count, weight, *_)) in zip(facts["groups"], expected.items(), strict=True):
         assert (group["group"], group["n"]) == (label, count)
         np.testing.assert_allclose(group["weight"], weight)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "rows"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.moments", "rows"]
 
 
 def test_what_is_printed(run, folder, frame, tmp_path):
-    result = run("moments", folder, "--group", "sex", "--group", "age", "-o", tmp_path / "m")
+    result = run(
+        "moments", folder, "--group", "sex", "--group", "age", "-o", tmp_path / "m.moments"
+    )
     assert (result.status, result.err) == (0, "")
     lines = result.out.splitlines()
     assert lines[0].split() == ["group", "rows", "weight"]
     counts = frame.groupby(["sex", "age"]).size()
     assert lines[1].split() == ["f", "/", "20", *[str(counts["f", 20])] * 2]
     assert "600 rows, 4 features" in result.out
-    assert lines[-1] == f"Saved to {tmp_path / 'm'}"
+    assert lines[-1] == f"Saved to {tmp_path / 'm.moments'}"
 
 
 def test_names_of_any_width_leave_the_figures_in_line(run, frame, tmp_path):
     frame = frame[:4].assign(sex=["f" * 300, "日本", "plain", "plain"])
     frame.to_parquet(tmp_path / "rows.parquet")
-    result = run("moments", tmp_path / "rows.parquet", "--group", "sex", "-o", tmp_path / "m")
+    result = run(
+        "moments", tmp_path / "rows.parquet", "--group", "sex", "-o", tmp_path / "m.moments"
+    )
     *table, _, counted, _ = result.out.splitlines()
     # A terminal shows each of the two characters of Japan in two columns.
     assert {len(line) + 2 * line.count("日本") for line in table} == {len(table[0])}
@@ -67,7 +71,9 @@ def test_names_of_any_width_leave_the_figures_in_line(run, frame, tmp_path):
 
 def test_one_row(run, frame, tmp_path):
     frame[["x", "sex"]][:1].to_parquet(tmp_path / "rows.parquet")
-    result = run("moments", tmp_path / "rows.parquet", "--group", "sex", "-o", tmp_path / "m")
+    result = run(
+        "moments", tmp_path / "rows.parquet", "--group", "sex", "-o", tmp_path / "m.moments"
+    )
     assert result.out.splitlines()[-2] == "1 row, 1 feature"
     assert "can be recovered" in result.err
 
@@ -76,14 +82,14 @@ def test_one_row(run, frame, tmp_path):
 def test_single_files(run, frame, tmp_path, kind):
     path = tmp_path / f"rows.{kind}"
     frame.to_csv(path, index=False) if kind == "csv" else getattr(frame, f"to_{kind}")(path)
-    run("moments", path, "--group", "sex", "--features", "[xyz]", "-o", tmp_path / "m")
-    assert_moments(loaded(tmp_path / "m"), moments_by_hand(frame[COLUMNS], frame["sex"]))
+    run("moments", path, "--group", "sex", "--features", "[xyz]", "-o", tmp_path / "m.moments")
+    assert_moments(loaded(tmp_path / "m.moments"), moments_by_hand(frame[COLUMNS], frame["sex"]))
 
 
 def test_a_fit_of_the_moments_is_the_fit_of_the_rows(run, folder, tmp_path):
-    run("moments", folder, "--group", "sex", "-o", tmp_path / "m")
+    run("moments", folder, "--group", "sex", "-o", tmp_path / "m.moments")
     of_rows = run("fit", folder, "--group", "sex", "-d", 2, "-o", tmp_path / "a", "--json").facts
-    alone = run("fit", tmp_path / "m", "-d", 2, "-o", tmp_path / "b", "--json").facts
+    alone = run("fit", tmp_path / "m.moments", "-d", 2, "-o", tmp_path / "b", "--json").facts
     np.testing.assert_allclose(
         alone["certificate"]["objective"], of_rows["certificate"]["objective"], rtol=1e-9
     )
@@ -92,7 +98,14 @@ def test_a_fit_of_the_moments_is_the_fit_of_the_rows(run, folder, tmp_path):
 def test_small_groups_are_left_out_and_counted_but_not_named(run, frame, tmp_path):
     frame["sex"] = ["rare"] * 3 + ["odd"] + ["f", "m"] * 298
     frame.to_parquet(tmp_path / "rows.parquet")
-    arguments = ("moments", tmp_path / "rows.parquet", "--group", "sex", "-o", tmp_path / "m")
+    arguments = (
+        "moments",
+        tmp_path / "rows.parquet",
+        "--group",
+        "sex",
+        "-o",
+        tmp_path / "m.moments",
+    )
     whole = run(*arguments)
     assert whole.err.splitlines() == [
         "fairspan: warning: Groups of 1 or 2 rows ('odd'): their rows can be recovered from these "
@@ -104,8 +117,8 @@ def test_small_groups_are_left_out_and_counted_but_not_named(run, frame, tmp_pat
     assert "Left out: 2 groups of fewer than 5 rows" in large.out
     assert "odd" not in large.out + large.err
     assert "rare" not in large.out + large.err
-    assert loaded(tmp_path / "m").labels == ["f", "m"]
-    assert b"rare" not in (tmp_path / "m").read_bytes()
+    assert loaded(tmp_path / "m.moments").labels == ["f", "m"]
+    assert b"rare" not in (tmp_path / "m.moments").read_bytes()
     facts = run(*arguments, "--min-group-size", 2, "--json").facts
     assert facts["groups_left_out"] == 1
 
@@ -116,14 +129,14 @@ def test_rows_with_missing_values_are_dropped_and_counted(run, frame, tmp_path):
     frame.loc[3, "x"] = np.nan
     frame.loc[500, "sex"] = None
     write_folder(tmp_path / "rows", frame, 2, 100)
-    arguments = ("moments", tmp_path / "rows", "--group", "sex", "-o", tmp_path / "m")
+    arguments = ("moments", tmp_path / "rows", "--group", "sex", "-o", tmp_path / "m.moments")
     assert run(*arguments).status == 2
-    arguments = (*arguments[:-1], tmp_path / "n")  # which no run has begun
+    arguments = (*arguments[:-1], tmp_path / "n.moments")
     result = run(*arguments, "--exclude", "[aw]*", "--on-missing", "drop")
     assert "598 rows, 3 features; 2 rows with missing values left out" in result.out
-    assert loaded(tmp_path / "n").intake.n_dropped == 2
+    assert loaded(tmp_path / "n.moments").intake.n_dropped == 2
     assert_moments(
-        loaded(tmp_path / "n"), moments_by_hand(frame[COLUMNS][kept], frame["sex"][kept])
+        loaded(tmp_path / "n.moments"), moments_by_hand(frame[COLUMNS][kept], frame["sex"][kept])
     )
 
 
@@ -133,11 +146,8 @@ MOMENTS = ("moments", "{data}", "--group", "age", "-o", "{out}")
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--jobs", 2, "--engine", "spark"], "--jobs are processes of this machine"),
-        (["--scheduler", "tcp://here:1"], "--scheduler needs --engine"),
         (["--jobs", 0], "x>=1"),
         (["--on-missing", "mean"], "'mean' is not one of 'error', 'drop'"),
-        (["--engine", "ray"], "'ray' is not one of"),
         (["--weight", "age"], "column"),
         (["--weight", "height_"], "no column 'height_'"),
     ],
@@ -153,7 +163,7 @@ def test_options_that_cannot_be(refused, command, options, words):
 
 
 def test_inputs_and_outputs_that_cannot_be(refused, model, folder, tmp_path):
-    assert "Name the group column with --group" in refused("moments", folder, "-o", "{out}")
+    assert "Name the group column with --group" in refused("moments", "{data}", "-o", "{out}")
     assert "no text to print" in refused(*MOMENTS[:-1], "-")
     assert "There is no folder" in refused(*MOMENTS, out="missing/m")
     assert "is also an input" in refused(*MOMENTS[:-1], folder / "m", data=folder)
@@ -164,15 +174,15 @@ def test_inputs_and_outputs_that_cannot_be(refused, model, folder, tmp_path):
 
 
 def test_a_minimum_that_no_group_reaches_leaves_no_groups_behind(run, folder, frame, tmp_path):
-    arguments = ("moments", folder, "--group", "sex", "-o", tmp_path / "m")
+    arguments = ("moments", folder, "--group", "sex", "-o", tmp_path / "m.moments")
     result = run(*arguments, "--min-group-size", 1000)
     assert result.status == 2
     assert "No group has 1000 rows" in result.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows"]
     assert run(*arguments, "--min-group-size", 100).status == 0
     columns = [*COLUMNS, "age", "w"]
-    assert_moments(loaded(tmp_path / "m"), moments_by_hand(frame[columns], frame["sex"]))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "rows"]
+    assert_moments(loaded(tmp_path / "m.moments"), moments_by_hand(frame[columns], frame["sex"]))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.moments", "rows"]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +199,7 @@ def test_groups_with_long_names_fit_a_terminal_and_differ(run, table, features, 
     frame = table[features].assign(g=np.resize(names, len(table)), w=1e12 / 7)
     frame.to_csv(tmp_path / "n.csv", index=False)
     result = run(
-        "moments", tmp_path / "n.csv", "--group", "g", "--weight", "w", "-o", tmp_path / "m"
+        "moments", tmp_path / "n.csv", "--group", "g", "--weight", "w", "-o", tmp_path / "m.moments"
     )
     shown = result.out.split("\n\n")[0]
     assert max(map(terminal_width, shown.splitlines())) <= 80

@@ -34,7 +34,7 @@ ENDINGS = (
     ([], 2),
     (["audit"], 2),
     (["merge"], 2),
-    (["moments", ".", "-o", "m", "--group", "g", "--jobs", "2", "--engine", "dask"], 2),
+    (["moments", ".", "-o", "m", "--group", "g", "--min-group-size", "2"], 2),
     (["fit", "--criterion", "fairest"], 2),
     (["fit", ".", "-o", "m", "--criterion", "error_gap", "--param", "penalty=much"], 2),
     (["fit", ".", "-o", "m", "--criterion", "disparity", "--param", "penalty=1"], 2),

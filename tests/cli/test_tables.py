@@ -192,18 +192,6 @@ def test_columns_are_kept_beside_the_components(run, people, tmp_path, ending, o
     np.testing.assert_allclose(written[["fairpca0"]], reduced, atol=1e-9)
 
 
-def test_an_interrupted_pass_with_other_choices_is_not_gone_on_with(people, tmp_path):
-    from fairspan.rows.resuming import Plan
-
-    path = tmp_path / "rows.csv"
-    people.to_csv(path, index=False, sep=";")
-    rows = FileRows.open(path, ["sex"], ["age", "height"])
-    plan = Plan.of(rows)
-    other = FileRows.open(path, ["sex"], ["age", "height"], csv={"delimiter": ";", "comment": "#"})
-    assert any("format" in each for each in plan.changes(Plan.of(other)))
-    assert not list(plan.changes(Plan.of(FileRows.open(path, ["sex"], ["age", "height"]))))
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -1,7 +1,4 @@
-"""Audits and fits of rows that are read in processes, on a cluster, or sampled."""
-
-import os
-import shutil
+"""Audits and fits of rows that are read in processes."""
 
 import numpy as np
 import pytest
@@ -31,33 +28,11 @@ def assert_same_figures(ours, expected):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("command", "engine"),
-    [
-        ("fit", ["--jobs", 2]),
-        ("fit", ["--engine", "dask"]),
-        ("audit", ["--engine", "spark"]),
-    ],
-    ids=["processes", "dask", "spark"],
-)
-def test_any_engine_gives_the_same_figures(run, installed, folder, tmp_path, command, engine):
-    if engine[-1] == "spark":
-        pytest.importorskip(
-            "pyspark", reason="the extra 'spark' is not installed; run: ./run test --with spark"
-        )
-        if not has_java():
-            pytest.skip("there is no Java")
-    if engine[-1] == "dask":
-        pytest.importorskip("distributed")
+@pytest.mark.parametrize("command", ["fit", "audit"])
+def test_two_processes_give_the_same_figures(run, folder, tmp_path, command):
     out = ["-o", tmp_path / "model"] if command == "fit" else []
     arguments = (command, folder, "--group", "sex", "--weight", "w", "-d", 2, *out, "--json")
-    here = run(*arguments).facts
-    there = installed(*arguments, *engine, timeout=300)
-    assert_same_figures(there.facts, here)
-
-
-def has_java():
-    return bool(os.environ.get("JAVA_HOME") or shutil.which("java"))
+    assert_same_figures(run(*arguments, "--jobs", 2).facts, run(*arguments).facts)
 
 
 def test_weights_are_those_of_the_column(run, folder, frame):
@@ -80,11 +55,3 @@ def test_dropped_rows_are_counted_in_every_output(run, frame, tmp_path, command)
     assert "3 rows with missing values left out" in result.out.split("\n\n")[1]
     rows = run(*arguments, "--json").facts["rows"]
     assert (rows["n"], rows["n_dropped"]) == (897, 3)
-
-
-def test_a_scheduler_that_is_not_there(refused, monkeypatch):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr("fairspan.rows.dask.engine._SECONDS_TO_CONNECT", 1)
-    command = ("moments", "{data}", "--group", "age", "-o", "{out}")
-    message = refused(*command, "--engine", "dask", "--scheduler", "tcp://127.0.0.1:1")
-    assert "No Dask scheduler answers at 'tcp://127.0.0.1:1'" in message

@@ -18,8 +18,6 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(
     r"^```(?:text)?\n(fairspan .*?)^```\n(?:\n+```text\n(Verdict.*?)^```)?", re.S | re.M
 )
-# What wants a cluster is tested with one: tests/rows/test_on_dask.py and test_spark_engine.py.
-NEEDS_A_CLUSTER = "--scheduler"
 TEXTS = ("sex", "old", "progressed", "recovered", "tumour")
 # The table of the census, as it is published; its columns here stand beside the encoded ones.
 CENSUS = ("age", "education_num", "capital_gain", "capital_loss", "hours_per_week")
@@ -102,8 +100,6 @@ def test_every_command_runs(page, tmp_path, monkeypatch, capfd):
     for lines, shown in blocks_of(page):
         for line in lines:
             words = shlex.split(line, comments=True)[1:]
-            if NEEDS_A_CLUSTER in words:
-                continue
             written = words[words.index("-o") + 1] if "-o" in words else None
             for word in words[1:]:
                 if word != written:

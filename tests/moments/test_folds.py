@@ -14,7 +14,6 @@ from fairspan.moments.folds import (
     sparse_folds,
 )
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
-from fairspan.rows.engines import Processes
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.registry import rows_of
@@ -78,7 +77,7 @@ def test_files_and_processes_give_the_same_folds(tmp_path):
     sources = [
         rows_of(tmp_path / "rows.csv", "group"),
         parquet,
-        replace(parquet, engine=Processes(2)),
+        replace(parquet, jobs=2),
     ]
     for source in sources:
         found = fold_moments(source, FOLDS)

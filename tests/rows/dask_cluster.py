@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import time
 from pathlib import Path
 
@@ -57,6 +58,13 @@ def block_that_fails_once(block, folder, block_id=None):
 def block_that_kills_its_worker(block):
     os.kill(os.getpid(), 9)
     return block
+
+
+def lines_of_docs(first):
+    """The lines for a collection that docs/scale.md shows, which begin like this."""
+    page = Path(__file__).parents[2] / "docs" / "scale.md"
+    found = re.search(rf"^```py\n({re.escape(first)}.*?)^```", page.read_text("utf-8"), re.S | re.M)
+    return found[1]
 
 
 def part_of(number, frames):

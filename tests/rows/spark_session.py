@@ -2,10 +2,18 @@
 
 import os
 import shutil
+import sys
+import warnings
 
 import pytest
 
-from fairspan.rows.spark.engine import session_of
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+}
 
 
 def session_or_skip():
@@ -15,9 +23,18 @@ def session_or_skip():
         if os.environ.get("FAIRSPAN_REQUIRE_SPARK") == "1":
             pytest.fail(f"Spark was asked for, but {missing}")
         pytest.skip(f"{missing}; run: ./run test --with spark")
-    with session_of("local[2,3]") as session:
-        session.conf.set("spark.sql.shuffle.partitions", "4")
-        yield session
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master("local[2,3]").appName("fairspan")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
 
 
 def _what_is_missing():

@@ -14,7 +14,7 @@ from fairspan.errors import InvalidInput
 from fairspan.moments.accumulate import MomentsFold
 from fairspan.rows.protocol import PartedRows
 from fairspan.rows.registry import rows_of
-from rows.dask_cluster import rows
+from rows.dask_cluster import lines_of_docs, rows
 
 # Older Dask warns where a test asks for another scheduler than the cluster on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler")
@@ -226,3 +226,17 @@ def test_columns_with_numbers_for_names(client):
     moments = GroupMoments.from_rows(unnamed, GROUPS)
     assert_moments(moments, moments_by_hand(X, GROUPS))
     assert moments.feature_names is None
+
+
+def test_the_lines_that_the_documentation_shows(client, tmp_path, monkeypatch):
+    (tmp_path / "people").mkdir()
+    rng = np.random.default_rng(3)
+    wide = pd.DataFrame(rng.normal(size=(300, 12)), columns=[f"x{i}" for i in range(12)])
+    wide = wide.assign(sex=GROUPS[:300])
+    for number in range(3):
+        wide[100 * number : 100 * (number + 1)].to_parquet(tmp_path / f"people/{number}.parquet")
+    monkeypatch.chdir(tmp_path)
+    names = {"fs": fs}
+    exec(lines_of_docs("import dask.dataframe"), names)
+    here = FairPCA(10).fit(wide, sensitive_features="sex")
+    assert projector_distance(names["fair"].components_, here.components_) <= 1e-7

@@ -13,7 +13,6 @@ import pytest
 from pyarrow import csv, feather, parquet
 from scipy import sparse
 
-from fairspan.rows.engines import Processes
 from fairspan.rows.files.file_rows import FileRows
 from rows.source_cases import CASES, NAMES, P
 from sweeps import mostly_long
@@ -127,7 +126,7 @@ def as_processes(case, folder):
     rows = FileRows.open(
         as_folder(case, folder)[0], ["g"], weight=case.weight, on_missing=case.on_missing
     )
-    return replace(rows, engine=Processes(2)), None, None
+    return replace(rows, jobs=2), None, None
 
 
 SOURCES = (

@@ -9,10 +9,11 @@ import pytest
 
 import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, projector_distance, random_rows
-from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
 from fairspan.moments.accumulate import MomentsFold
 from fairspan.moments.of_rows import accumulate
 from fairspan.rows.registry import rows_of
+from rows.dask_cluster import lines_of_docs
 from rows.source_cases import CASES
 from rows.spark_session import session_or_skip
 
@@ -223,3 +224,28 @@ def test_a_worker_that_dies_once_costs_nothing(spark, tmp_path):
     recovered = fs.GroupMoments.of(rows.folded(Dying()))
     assert (tmp_path / "died").exists()
     assert recovered.to_bytes() == fs.GroupMoments.of(rows.folded(MomentsFold())).to_bytes()
+
+
+def test_a_worker_without_a_package_says_which(spark):
+    rows = rows_of(on_spark(spark, table()), "sex", "w")
+
+    class Lacking(MomentsFold):
+        def over(self, rows):
+            import there_is_no_such_package  # noqa: F401
+
+    with pytest.raises(MissingDependency, match="workers has no package there_is_no_such_package"):
+        rows.folded(Lacking())
+
+
+def test_the_lines_that_the_documentation_shows(spark, tmp_path, monkeypatch):
+    wide = pd.DataFrame(np.random.default_rng(3).normal(size=(300, 12)))
+    wide = wide.rename(columns=lambda i: f"x{i}").assign(sex=ROWS.labels.astype(str))
+    wide.to_parquet(tmp_path / "people")
+    monkeypatch.chdir(tmp_path)
+    path = str(tmp_path / "people")  # Spark's process has a folder of its own
+    lines = lines_of_docs("people = spark.read").replace('"people/"', repr(path))
+    names = {"fs": fs, "spark": spark}
+    exec(lines, names)
+    here = fs.FairPCA(10).fit(wide, sensitive_features="sex")
+    assert projector_distance(names["fair"].components_, here.components_) < 1e-7
+    assert names["reduced"].columns == [f"fairpca{i}" for i in range(10)]

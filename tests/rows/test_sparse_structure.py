@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from fairspan import FairPCA, FairSubspace, GroupMoments
 from fairspan.errors import InvalidInput
-from fairspan.rows.fingerprint import fingerprint
 from spoiling import answered_or_refused
 
 GROUPS = ["a", "b"] * 10
@@ -99,7 +98,6 @@ def check_refused(matrix):
         lambda: FairPCA(1).fit(matrix, sensitive_features=GROUPS),
         lambda: fitted.transform(matrix),
         lambda: fitted.score_samples(matrix),
-        lambda: fingerprint(matrix),
     ):
         with pytest.raises(InvalidInput, match="sparse matrix whose indices are wrong"):
             attempt()

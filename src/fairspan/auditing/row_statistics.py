@@ -16,9 +16,9 @@ from fairspan.auditing.quantities import (
 )
 from fairspan.linalg.threads import threads_for
 from fairspan.rows.coded_labels import CodedLabels, LabelCoder, side_by_side
-from fairspan.rows.engines import folded
 from fairspan.rows.folds import FoldedLabels, Folds, first_position
 from fairspan.rows.groups import Label
+from fairspan.rows.parallel import folded
 from fairspan.rows.protocol import Rows, RowSource
 from fairspan.typing import FloatArray, IntegerArray
 

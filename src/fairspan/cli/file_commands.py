@@ -10,7 +10,7 @@ from fairspan.cli import options
 from fairspan.cli.help_pages import command, output_option
 from fairspan.cli.output_names import refuse_text
 from fairspan.cli.reading import Reading
-from fairspan.cli.value_types import FILE, OUT
+from fairspan.cli.value_types import FILE, FILE_OR_FOLDER, OUT
 from fairspan.formatting.numbers import count, in_ascii
 from fairspan.registry import Foreign
 from fairspan.report.outputs import refuse_overwriting
@@ -94,7 +94,14 @@ def transform(
     ),
 )
 @options.DATA
-@output_option("-o", "--output", "out", type=OUT, required=True, help="Where to save the moments.")
+@output_option(
+    "-o",
+    "--output",
+    "out",
+    type=FILE_OR_FOLDER,
+    required=True,
+    help="Where to save the moments: a file, NAME.moments, or where DATA is a folder, a folder.",
+)
 @options.reads_rows
 @output_option(
     "--min-group-size",
@@ -109,14 +116,25 @@ def moments(
 ) -> None:
     """Make the moments of DATA: rows, weight, mean and covariance of each group, and no rows.
 
-    What was absorbed is recorded in OUTPUT.partial after each file and row group. After an
-    interruption the same command continues where it stopped, and writes an identical file.
+    Where DATA is a folder and OUTPUT is not named NAME.moments, OUTPUT is a folder too: of a
+    complete file of moments for each file of rows, and manifest.json. After an interruption the
+    same command makes those that are missing; `fairspan merge OUTPUT` adds them.
     """
-    refuse_overwriting(out, data)
+    as_folder = isinstance(data, Path) and data.is_dir() and out.suffix != ".moments"
+    if as_folder and min_group_size > 1:
+        raise click.UsageError(
+            "--min-group-size counts the rows of all files: name the output NAME.moments."
+        )
+    refuse_overwriting(out, data, as_folder=as_folder)
     refuse_text(out, "moments are")
     from fairspan.cli import output, writing
 
-    made, n_left_out = writing.make_moments(data, out, reading, min_group_size)
+    n_left_out = 0
+    if as_folder:
+        assert isinstance(data, Path)
+        made = writing.make_folder_of_moments(data, out, reading)
+    else:
+        made, n_left_out = writing.make_moments(data, out, reading, min_group_size)
     if as_json:
         facts = {**writing.facts_of(made, out), "groups_left_out": n_left_out}
         click.echo(output.in_json(facts))
@@ -135,7 +153,7 @@ def moments(
         "fairspan merge north.moments south.moments -o both.moments --json",
     ),
 )
-@click.argument("files", nargs=-1, required=True, type=FILE)
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @output_option("-o", "--output", "out", type=OUT, required=True, help="Where to save the moments.")
 @output_option(
     "--labels-as",
@@ -147,6 +165,7 @@ def moments(
 def merge(files: tuple[Path, ...], out: Path, labels_as: str, as_json: bool) -> None:
     """Merge FILES of moments of different rows into the moments of all of them.
 
+    A folder that `fairspan moments` made is read as all files in it. None of them may be missing.
     Features are matched by name. The result is what one pass over all the rows would give: `fit`
     and `audit` take it as DATA.
     """
@@ -154,8 +173,8 @@ def merge(files: tuple[Path, ...], out: Path, labels_as: str, as_json: bool) -> 
     refuse_text(out, "moments are")
     from fairspan.cli import output, writing
 
-    merged = writing.merge_moments(files, out, labels_as_text=labels_as == "text")
+    merged, n_files = writing.merge_moments(files, out, labels_as_text=labels_as == "text")
     facts = {**writing.facts_of(merged, out), "files": list(map(str, files))}
-    counted = in_ascii(count(len(files), "file"))
+    counted = in_ascii(count(n_files, "file"))
     words = f"{writing.in_words(merged)}\nMerged {counted} into {out}"
     click.echo(output.in_json(facts) if as_json else words)

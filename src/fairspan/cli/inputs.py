@@ -13,7 +13,6 @@ from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
 from fairspan.auditing.models import Audited, audited_pca, models_of
 from fairspan.certificates.verification import Verification, verify
-from fairspan.cli.progress import telling
 from fairspan.cli.reading import Reading
 from fairspan.cli.text_columns import check_numeric
 from fairspan.errors import Incompatible, InvalidInput
@@ -23,6 +22,7 @@ from fairspan.moments.folds import fold_moments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
 from fairspan.registry import Foreign
+from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.protocol import Rows, RowSource
@@ -86,8 +86,9 @@ class Table:
         """The rows, telling how many have been read."""
         assert self.source is not None
         check_numeric(self.source)
-        rows: Rows = telling(self.source, what)
-        return rows
+        if isinstance(self.source, FileRows):
+            return replace(self.source, activity=what)
+        return self.source
 
     def selected(self, names: tuple[str, ...] | None) -> "Table":
         """The same rows with these features, in this order; moments stay as they are."""

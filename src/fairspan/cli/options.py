@@ -139,16 +139,6 @@ _READING = (
         metavar="N",
         help="Read files and row groups in N processes.",
     ),
-    click.option(
-        "--engine",
-        type=click.Choice(["dask", "spark"]),
-        help="Read files and row groups on a cluster, whose workers see the same paths.",
-    ),
-    click.option(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="Address of the cluster; without it, one is started on this machine.",
-    ),
 )
 
 # Of commands that read rows for a saved model.

@@ -13,8 +13,6 @@ from fairspan.errors import InvalidType
 from fairspan.registry import Foreign
 
 if TYPE_CHECKING:
-    from fairspan.rows.engines import Engine
-    from fairspan.rows.files.file_rows import FileRows
     from fairspan.rows.group_limit import GroupLimit
     from fairspan.rows.protocol import RowSource
 
@@ -49,9 +47,6 @@ class Reading:
         How CSV files are written.
     jobs : int or None
         Processes of this machine.
-    engine : {"dask", "spark"} or None
-    scheduler : str or None
-        Address of the cluster.
     unseen : {"error", "ignore"}
         What becomes of categories that a saved model does not know.
     """
@@ -71,19 +66,14 @@ class Reading:
     encoding: str | None = None
     comment: str | None = None
     jobs: int | None = None
-    engine: Literal["dask", "spark"] | None = None
-    scheduler: str | None = None
     unseen: Literal["error", "ignore"] = "error"
 
     def __post_init__(self) -> None:
         for both, reason in (
             (self.numeric_only and self.one_hot, "--one-hot encodes text: no --numeric-only"),
-            (self.jobs and self.engine, "--jobs are processes of this machine: no --engine"),
         ):
             if both:
                 raise click.UsageError(f"{reason}.")
-        if self.scheduler is not None and self.engine is None:
-            raise click.UsageError("--scheduler needs --engine dask or --engine spark.")
 
     @property
     def limit(self) -> "GroupLimit":
@@ -128,7 +118,7 @@ class Reading:
         beside = [name for name in (self.label, clusters) if name is not None]
         groups = (*self.groups, *beside)
         rows = FileRows.open(
-            path if self.engine is None else path.resolve(),  # workers have folders of their own
+            path,
             groups,
             self.features,
             self.exclude,
@@ -139,7 +129,7 @@ class Reading:
         rows = prepared(rows, numeric_only=self.numeric_only, one_hot=self.one_hot)
         encoding = replace(rows.chosen.encoding, ignores_unseen=self.unseen == "ignore")
         chosen = replace(rows.chosen, encoding=encoding)
-        return replace(rows, engine=self._engine(rows), chosen=chosen)
+        return replace(rows, jobs=self._useful_jobs(len(rows.parts)), chosen=chosen)
 
     def _of_others(self, source: Foreign) -> "RowSource":
         """Rows of another package, which bring their groups, with the features requested."""
@@ -157,24 +147,6 @@ class Reading:
         names = rows.feature_names or ()
         chosen = ChosenColumns.of(names, {}, features=self.features, exclude=self.exclude)
         return rows.selected(chosen.features)
-
-    def _engine(self, rows: "FileRows") -> "Engine":
-        if self.engine == "dask":
-            from fairspan.rows.dask.engine import OnDask
-
-            return OnDask(self.scheduler)
-        if self.engine == "spark":
-            from fairspan.rows.spark.engine import OnSpark
-
-            return OnSpark(self.scheduler)
-        jobs = 1 if self.jobs in (None, 1) else self._useful_jobs(len(rows.parts))
-        if jobs > 1:
-            from fairspan.rows.engines import Processes
-
-            return Processes(jobs)
-        from fairspan.rows.engines import InThisProcess
-
-        return InThisProcess()
 
     def _useful_jobs(self, n_parts: int) -> int:
         """As many processes as were requested, but no more than there are parts or cores."""

@@ -28,7 +28,7 @@ from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
 
 # Options that choose neither rows nor columns.
-_OF_NO_ROWS = ("jobs", "engine", "scheduler", "max_memory", "unseen")
+_OF_NO_ROWS = ("jobs", "max_memory", "unseen")
 
 
 def report_of_file(

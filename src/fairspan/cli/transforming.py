@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import click
 
-from fairspan.cli.progress import telling
 from fairspan.cli.reading import foreign_rows
 from fairspan.cli.table_options import csv_format
 from fairspan.cli.text_columns import check_numeric
@@ -98,7 +97,9 @@ def transform_file(model: Path, data: Path | Foreign, out: Path, options: Transf
     import pyarrow as pa
 
     n_rows = n_dropped = 0
-    blocks = telling(rows, "transforming").blocks()
+    if isinstance(rows, FileRows):
+        rows = replace(rows, activity="transforming")
+    blocks = rows.blocks()
     # Standard output cannot be taken back, so nothing is written before rows are known to be good.
     first = next(blocks, None)
     if first is None:

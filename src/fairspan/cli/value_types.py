@@ -11,6 +11,7 @@ from fairspan.errors import nearest
 from fairspan.registry import Foreign, names_of
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FILE_OR_FOLDER = click.Path(path_type=Path, allow_dash=True)
 OUT = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 
 

@@ -1,4 +1,4 @@
-"""What moments and merge write: moments that survive an interruption."""
+"""What moments and merge write."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -8,29 +8,24 @@ from typing import Any
 import click
 
 from fairspan.auditing.results import group_name
-from fairspan.cli.progress import telling
+from fairspan.cli.moment_folders import RowsIntoFolder, files_to_merge, warn_of_tiny_groups
 from fairspan.cli.reading import Reading
 from fairspan.cli.terminal import complain
 from fairspan.cli.text_columns import check_numeric
-from fairspan.errors import FairspanError
-from fairspan.formatting.names import first_of
 from fairspan.formatting.numbers import count, in_ascii
 from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
+from fairspan.moments.accumulate import no_rows
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.group_statistics import joined
+from fairspan.moments.group_statistics import GroupStatistics, joined, statistics_of_file
 from fairspan.moments.of_rows import accumulate
 from fairspan.progress import Stage
 from fairspan.registry import Foreign
-from fairspan.rows.engines import located
 from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import Label, listed
-from fairspan.rows.resuming import recorded
-from fairspan.storage import HeldFile, is_archive, write_whole
+from fairspan.rows.parallel import error_context
+from fairspan.rows.protocol import RowSource
+from fairspan.storage import is_archive, write_whole
 
-# Mean and scatter of one row are the row itself, and of two rows both of them.
-_ROWS_THAT_SHOW = 2
-_MOST_NAMED = 5
 _WIDTH = 80
 # Longer names are cut, or stand above their figures where they would look the same.
 _LONGEST_NAME = 30
@@ -41,70 +36,59 @@ def make_moments(
 ) -> tuple[GroupMoments, int]:
     """Write the moments of the rows; return them, and the number of groups left out.
 
-    The output appears only when it is complete. Until then `out`.partial holds what was absorbed
-    of files.
+    A file of moments appears only when it is complete.
     """
-    if isinstance(data, Path) and data.is_file() and is_archive(data):
-        raise click.UsageError(
-            f"{data} holds moments already; merge files of moments with: fairspan merge."
-        )
-    rows, limit = reading.opened(data), reading.limit
-    check_numeric(rows)
+    rows = _opened(data, reading)
     has_labels = reading.label is not None
-    partial = out.with_name(out.name + ".partial")
-    if not isinstance(rows, FileRows):
-        complete = accumulate(rows, limit, has_labels=has_labels)
-    else:
-        return _resumable(rows, limit, out, partial, min_group_size, has_labels=has_labels)
-    return _written(complete, complete.without_small_groups(min_group_size), out)
+    complete = accumulate(rows, reading.limit, has_labels=has_labels)
+    kept = complete.without_small_groups(min_group_size)
+    write_whole(out, kept.to_bytes())
+    counted = kept.by_label or kept
+    warn_of_tiny_groups(
+        zip(counted.labels, counted.counts.tolist(), strict=True),
+        "use --min-group-size to leave such groups out.",
+    )
+    return kept, complete.n_groups - kept.n_groups
 
 
-def _resumable(
-    rows: FileRows,
-    limit: GroupLimit,
-    out: Path,
-    partial: Path,
-    min_group_size: int,
-    *,
-    has_labels: bool,
-) -> tuple[GroupMoments, int]:
-    """Write the moments of files, and continue where an interrupted run stopped."""
+def make_folder_of_moments(data: Path, folder: Path, reading: Reading) -> GroupMoments:
+    """Write the moments of each file of rows into a folder; return those of all rows.
+
+    Moments that are there are not made again, so that the same command continues after
+    an interruption.
+    """
+    opened = _opened(data, reading)
+    assert isinstance(opened, FileRows)
+    rows = RowsIntoFolder.of(opened, folder, reading.label)
     try:
-        with HeldFile(partial) as file:
-            recorded_rows = recorded(telling(rows, "reading"), file)
-            complete = accumulate(recorded_rows, limit, has_labels=has_labels)
-            try:
-                kept = complete.without_small_groups(min_group_size)
-            except FairspanError:
-                file.remove()  # it holds the small groups, which nobody is to see
-                raise
-            made = _written(complete, kept, out)
-            file.remove()
-            return made
+        return accumulate(rows, reading.limit, has_labels=reading.label is not None)
     except KeyboardInterrupt:
-        if partial.exists():
+        if folder.exists():
             complain(
-                "warning",
-                f"{partial} keeps what was read; the same command continues from there.",
+                "warning", f"{folder} keeps what was made; the same command continues from there."
             )
         raise
 
 
-def _written(complete: GroupMoments, kept: GroupMoments, out: Path) -> tuple[GroupMoments, int]:
-    """Write the moments that are kept; return them, and the number of groups left out."""
-    write_whole(out, kept.to_bytes())
-    _warn_of_tiny_groups(kept.by_label or kept)
-    return kept, complete.n_groups - kept.n_groups
+def _opened(data: Path | Foreign, reading: Reading) -> RowSource:
+    if isinstance(data, Path) and data.is_file() and is_archive(data):
+        raise click.UsageError(
+            f"{data} holds moments already; merge files of moments with: fairspan merge."
+        )
+    rows = reading.opened(data)
+    check_numeric(rows)
+    return rows
 
 
 def merge_moments(
-    files: Sequence[Path], out: Path, *, labels_as_text: bool = False
-) -> GroupMoments:
-    """Write the moments of all rows, and return them.
+    paths: Sequence[Path], out: Path, *, labels_as_text: bool = False
+) -> tuple[GroupMoments, int]:
+    """Write the moments of all rows; return them, and the number of files.
 
     Parameters
     ----------
-    files : sequence of Path
+    paths : sequence of Path
+        Files of moments, and folders that `make_folder_of_moments` made.
     out : Path
     labels_as_text : bool
         Whether the labels 1 and "1" are one.
@@ -112,21 +96,28 @@ def merge_moments(
     Raises
     ------
     InvalidInput
-        Moments that do not fit together; the first file that does not fit is named.
+        A part that is missing in a folder. Moments that do not fit together; the first file that
+        does not fit is named.
     """
-    seen = {file.resolve() for file in files}
-    if len(seen) < len(files):
+    files = files_to_merge(paths)
+    if len({file.resolve() for file in files}) < len(files):
         complain(
             "warning", "The same file is given more than once: its rows are counted each time."
         )
-    labelled = _labelled_by_text if labels_as_text else GroupMoments.load
-    total = labelled(files[0])
-    with Stage("merging", len(files), "files", 1) as stage:
-        for file in files[1:]:
-            more = labelled(file)
-            with located(str(file)):
-                total = total + more
+    summed: GroupStatistics | None = None
+    with Stage("merging", len(files), "files") as stage:
+        for file in files:
+            more = statistics_of_file(file)
+            if labels_as_text:  # groups of one text are joined
+                named = [replace(each, label=_as_text(each.label)) for each in more.groups]
+                more = replace(more, groups=joined(named))
+            with error_context(str(file)):
+                summed = summed + more.in_order_of(summed.feature_names) if summed else more
             stage.add()
+    assert summed is not None
+    if not summed.groups:
+        raise no_rows(summed.intake)
+    total = GroupMoments.of(summed)
     for alike in _nearly_equal(total.labels):
         complain(
             "warning",
@@ -134,14 +125,7 @@ def merge_moments(
             "them alike in the rows, and make the moments again, if they are one.",
         )
     write_whole(out, total.to_bytes())
-    return total
-
-
-def _labelled_by_text(file: Path) -> GroupMoments:
-    """Moments whose labels are texts; groups of one text are joined."""
-    statistics = GroupMoments.load(file).statistics
-    groups = joined(replace(group, label=_as_text(group.label)) for group in statistics.groups)
-    return GroupMoments.of(replace(statistics, groups=groups))
+    return total, len(files)
 
 
 def _as_text(label: Label) -> Label:
@@ -212,19 +196,3 @@ def in_words(moments: GroupMoments) -> str:
     counted, features = count(n_rows, "row"), count(moments.n_features, "feature")
     intake = f"; {moments.intake}" if str(moments.intake) else ""
     return "\n".join([*text, "", *wrapped(in_ascii(f"{counted}, {features}") + intake, _WIDTH)])
-
-
-def _warn_of_tiny_groups(moments: GroupMoments) -> None:
-    tiny = [
-        group_name(label)
-        for label, n in zip(moments.labels, moments.counts.tolist(), strict=True)
-        if n <= _ROWS_THAT_SHOW
-    ]
-    if not tiny:
-        return
-    named = first_of([f"'{name}'" for name in tiny], _MOST_NAMED)
-    complain(
-        "warning",
-        f"Groups of 1 or 2 rows ({named}): their rows can be recovered from these moments; "
-        "use --min-group-size to leave such groups out.",
-    )

@@ -18,10 +18,10 @@ from fairspan.moments.running_group import RunningMoments
 from fairspan.moments.uncentred import MOST_AT_ONCE, uncentred_groups
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.device.arrays import DeviceRows
-from fairspan.rows.engines import folded
 from fairspan.rows.folds import Folds, first_position
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import without_last_attribute
+from fairspan.rows.parallel import folded
 from fairspan.rows.protocol import Rows, RowSource
 from fairspan.rows.sparse import SparseRows
 

@@ -23,10 +23,10 @@ from fairspan.moments.group_statistics import (
 )
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
 from fairspan.moments.of_rows import Moments
-from fairspan.rows.engines import folded
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.labels import Labels
+from fairspan.rows.parallel import folded
 from fairspan.rows.protocol import Rows, RowSource
 from fairspan.rows.sparse import SparseRows
 from fairspan.typing import IndexArray

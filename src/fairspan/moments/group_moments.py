@@ -19,15 +19,15 @@ from fairspan.moments.group_statistics import (
     OneGroup,
     from_bytes,
     packed,
+    statistics_of_file,
     to_bytes,
-    unpacked,
 )
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.rows.beside import rows_beside
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import label_array, without_last_attribute
 from fairspan.rows.protocol import OnMissing
-from fairspan.storage import MOMENTS, NotAllowed, check_name, read_archive, write_archive
+from fairspan.storage import MOMENTS, NotAllowed, check_name, write_archive
 from fairspan.typing import AnyArray, BoolArray, FloatArray, IntegerArray
 
 
@@ -321,7 +321,7 @@ class GroupMoments(GroupMeans):
         CorruptFile
             The file is truncated, altered or of another kind.
         """
-        statistics = unpacked(read_archive(path, MOMENTS), str(path))
+        statistics = statistics_of_file(path)
         if not statistics.groups:
             raise MOMENTS.refusal(str(path), NotAllowed("groups", "is []", "at least one group"))
         return cls.of(statistics)

@@ -3,6 +3,7 @@
 Of each scatter only the lower triangle is stored, as it is symmetric.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,7 @@ from fairspan.storage import (
     NotAllowed,
     archive_bytes,
     archive_of_bytes,
+    read_archive,
 )
 from fairspan.typing import AnyArray, FloatArray
 
@@ -292,6 +294,11 @@ def unpacked(contents: Contents, name: str) -> GroupStatistics:
         return GroupStatistics(groups, p, known, intake, has_labels)
     except ValueError as error:
         raise MOMENTS.refusal(name, error) from error
+
+
+def statistics_of_file(path: str | os.PathLike[str]) -> GroupStatistics:
+    """Read saved moments, of which a part of some rows may have none; errors as of `unpacked`."""
+    return unpacked(read_archive(path, MOMENTS), str(path))
 
 
 def to_bytes(moments: GroupStatistics) -> bytes:

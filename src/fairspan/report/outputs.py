@@ -5,11 +5,26 @@ from pathlib import Path
 from fairspan.errors import InvalidParameter
 
 
-def refuse_overwriting(out: Path, *inputs: object) -> None:
-    """Raise InvalidParameter if the output would replace an input, or has no place to go to."""
+def refuse_overwriting(out: Path, *inputs: object, as_folder: bool = False) -> None:
+    """Raise InvalidParameter if the output would replace an input, or has no place to go to.
+
+    Parameters
+    ----------
+    out : Path
+    *inputs : object
+        Of which paths are compared.
+    as_folder : bool
+        Whether the output is a folder, which may be there already.
+    """
     if str(out) == "-":
         return
-    if out.exists() and not out.is_file():
+    if as_folder and out.exists() and not out.is_dir():
+        raise InvalidParameter(
+            f"The output {out} is not a folder",
+            "Allowed: a new name or a folder, for the moments of each file of a folder",
+            "Choose another name; with one that ends in .moments, all are added up in that file",
+        )
+    if not as_folder and out.exists() and not out.is_file():
         raise InvalidParameter(
             f"The output {out} is not an ordinary file",
             "Allowed: a new name, or a file to be replaced",

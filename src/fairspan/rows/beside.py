@@ -1,7 +1,7 @@
 """What is known of rows beside their groups: their class in y, and the cluster they belong to.
 
-Both travel as further columns of the labels, the cluster last, so that every source and every
-engine reads them as it reads groups.
+Both travel as further columns of the labels, the cluster last, so that every source
+reads them as it reads groups.
 """
 
 from collections.abc import Mapping

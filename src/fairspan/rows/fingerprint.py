@@ -1,89 +1,14 @@
-"""Fingerprints: whether files, rows or settings are still those that something was made from.
-
-- :class:`FileState` shows quickly whether a file changed, for passes that are resumed.
-- :func:`fingerprint_of` is the SHA-256 of files or rows that a report states.
-- :func:`fingerprint` is a digest of any data and settings, for searches that are resumed.
-"""
+"""SHA-256 of files or rows, by which a report says what it was made from."""
 
 import hashlib
-import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from fairspan.errors import InvalidInput
-from fairspan.formatting.names import first_of
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.groups import spelled
 from fairspan.rows.protocol import Rows, RowSource
-
-# Of the first and the last bytes: where Parquet keeps its index, and where an edit moves others to.
-_HASHED = 1 << 16
-_MOST_NAMED = 5
-# What repr writes of an object without a repr of its own; it differs from process to process.
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-
-
-class FileState(NamedTuple):
-    """What distinguishes a file from another of the same name.
-
-    Attributes
-    ----------
-    size : int
-        Bytes.
-    modified : int
-        Nanoseconds since 1970.
-    ends : str
-        Hash of the first and the last 64 KiB.
-    """
-
-    size: int
-    modified: int
-    ends: str
-
-    @classmethod
-    def of(cls, path: Path) -> "FileState":
-        """Read it from the file."""
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            ends = hashlib.sha256(file.read(_HASHED))
-            if status.st_size > _HASHED:
-                file.seek(max(status.st_size - _HASHED, _HASHED))
-                ends.update(file.read(_HASHED))
-        return cls(status.st_size, status.st_mtime_ns, ends.hexdigest())
-
-    def check(self, path: Path) -> None:
-        """Make sure that a file is what it was before it was read.
-
-        Raises
-        ------
-        InvalidInput
-        """
-        try:
-            status = path.stat()
-            now = (status.st_size, status.st_mtime_ns)
-        except OSError:  # there is none
-            now = (-1, -1)
-        if now != (self.size, self.modified):
-            raise InvalidInput(
-                f"{path} changed while it was being read",
-                "Allowed: files that stay as they are until all of them have been read",
-                "Wait until nothing writes to them, then start over",
-            )
-
-
-def differences(before: Mapping[str, FileState], now: Mapping[str, FileState]) -> Iterator[str]:
-    """In words, which files were changed, removed or added."""
-    for names, what in (
-        ([name for name in before if name in now and before[name] != now[name]], "changed"),
-        ([name for name in before if name not in now], "missing"),
-        ([name for name in now if name not in before], "new"),
-    ):
-        if names:
-            yield f"{what}: {first_of(names, _MOST_NAMED)}"
 
 
 def fingerprint_of(rows: Rows) -> str | None:

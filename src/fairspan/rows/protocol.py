@@ -91,7 +91,7 @@ class Fold(Protocol[Result]):
         """The result over both parts; associative up to rounding."""
 
     def to_bytes(self, result: Result) -> bytes:
-        """A result as bytes, for engines that move bytes."""
+        """A result as bytes, as Spark moves it."""
 
     def from_bytes(self, contents: bytes) -> Result:
         """The result again."""

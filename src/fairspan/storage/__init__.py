@@ -6,29 +6,29 @@ from fairspan.storage.archives import (
     archive_of_bytes,
     is_archive,
     read_archive,
+    read_document,
     write_archive,
+    write_document,
 )
 from fairspan.storage.names import check_name
 from fairspan.storage.rules import NotAllowed
 from fairspan.storage.safe_writing import (
-    HeldFile,
     replacing,
     write_whole,
     writing,
 )
 from fairspan.storage.schema import (
     MOMENTS,
-    RECORD,
+    PARTS,
     SUBSPACE,
     Schema,
 )
 
 __all__ = [
     "MOMENTS",
-    "RECORD",
+    "PARTS",
     "SUBSPACE",
     "Contents",
-    "HeldFile",
     "NotAllowed",
     "Schema",
     "archive_bytes",
@@ -36,8 +36,10 @@ __all__ = [
     "check_name",
     "is_archive",
     "read_archive",
+    "read_document",
     "replacing",
     "write_archive",
+    "write_document",
     "write_whole",
     "writing",
 ]

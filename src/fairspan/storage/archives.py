@@ -101,6 +101,28 @@ def archive_of_bytes(contents: bytes, schema: Schema) -> Contents:
     return _read(io.BytesIO(contents), schema, "The archive that was received")
 
 
+@running_out_told()
+def read_document(path: str | os.PathLike[str], schema: Schema) -> dict[str, Any]:
+    """Read a file that is only a JSON document; raises as :func:`read_archive` does."""
+    with _opened(path) as file:
+        try:
+            document = _document_of(file.read(), schema, str(path))
+            schema.check_header(document)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise schema.refusal(str(path), error) from error
+    return document
+
+
+def write_document(
+    path: str | os.PathLike[str], schema: Schema, document: Mapping[str, Any]
+) -> None:
+    """Write a file that is only a JSON document."""
+    with replacing(path) as file:
+        file.write(json.dumps({**_standard(schema.kind), **document}).encode())
+
+
 def _standard(kind: str) -> dict[str, Any]:
     return {"format": f"fairspan.{kind}", "version": _VERSION}
 

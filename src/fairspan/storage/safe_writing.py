@@ -3,7 +3,7 @@
 The temporary file stands in the folder of the final one, is created by us alone, never through a
 link, and is locked by the kernel while it is written. Its lock ends with the process, so that the
 next process that writes the same file knows which temporary files were abandoned. Where there are
-no such locks (Windows, some network file systems), abandoned files stay and nothing is held.
+no such locks (Windows, some network file systems), abandoned files stay.
 """
 
 import errno
@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.errors import InvalidParameter
 
 if sys.platform != "win32":
     import fcntl
@@ -33,7 +33,7 @@ _PRIVATE, _BY_UMASK = 0o600, 0o666
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str], *, through_link: bool = True) -> Iterator[IO[bytes]]:
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Give a file to write to, which takes the place of `path` when all went well.
 
     On an error it is removed and whatever stood at `path` is untouched. A file that is replaced
@@ -43,8 +43,6 @@ def replacing(path: str | os.PathLike[str], *, through_link: bool = True) -> Ite
     ----------
     path : path
         The final name. A symbolic link stays one: the file that it leads to is replaced.
-    through_link : bool
-        False: a symbolic link itself is replaced.
 
     Yields
     ------
@@ -56,7 +54,7 @@ def replacing(path: str | os.PathLike[str], *, through_link: bool = True) -> Ite
         It cannot be written, or is a folder, a device or a pipe.
     """
     final = Path(path)
-    if through_link and final.is_symlink():
+    if final.is_symlink():
         final = Path(os.path.realpath(final))
     before = _status_before(final)
     _remove_abandoned(final)
@@ -111,97 +109,6 @@ def write_whole(path: str | os.PathLike[str], contents: bytes) -> None:
     """
     with writing(path), replacing(path) as file:
         file.write(contents)
-
-
-class HeldFile:
-    """A file that one run at a time may replace, by a lock of the kernel on that very file.
-
-    As a context it stands there, at first empty, and is locked; the process that has entered it
-    may enter it again. The lock ends with the process, however that ends. An empty file is removed
-    at the end. The file is never a link.
-
-    Parameters
-    ----------
-    path : Path
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._descriptor = -1
-        self._times_entered = 0
-
-    def __enter__(self) -> "HeldFile":
-        if self._times_entered == 0:
-            with writing(self.path):
-                self._descriptor = self._taken()
-        self._times_entered += 1
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._times_entered -= 1
-        if self._times_entered == 0:
-            # Removed before, the name may stand for the file of another run by now.
-            if self.is_empty() and (self._descriptor < 0 or _is_at(self._descriptor, self.path)):
-                self.remove()
-            self._hold(-1)
-
-    def is_empty(self) -> bool:
-        """Whether nothing was ever written to it."""
-        return not self.path.exists() or self.path.stat().st_size == 0
-
-    def replace(self, contents: bytes) -> None:
-        """Write it again; the old contents stay until the new contents are complete.
-
-        Raises
-        ------
-        InvalidParameter
-            It cannot be written: the disk is full, for example.
-        """
-        descriptor = -1
-        try:
-            with writing(self.path), replacing(self.path, through_link=False) as file:
-                file.write(contents)
-                if self._descriptor >= 0:
-                    descriptor = os.dup(file.fileno())  # which keeps the lock of the new file
-        except BaseException:
-            if descriptor >= 0:
-                os.close(descriptor)
-            raise
-        self._hold(descriptor)
-
-    def remove(self) -> None:
-        """Remove it, if it is there."""
-        self.path.unlink(missing_ok=True)
-
-    def _hold(self, descriptor: int) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-        self._descriptor = descriptor
-
-    def _taken(self) -> int:
-        if self.path.is_symlink():
-            raise OSError(errno.ELOOP, "It is a symbolic link", str(self.path))
-        while True:
-            flags = os.O_RDWR | os.O_CREAT | _NEVER_BY_LINK | _NEVER_WAITING
-            descriptor = os.open(self.path, flags, _BY_UMASK)
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                os.close(descriptor)
-                raise OSError(errno.EINVAL, "It is not an ordinary file", str(self.path))
-            if _locked(descriptor) is False:
-                holder = _holder(descriptor)
-                os.close(descriptor)
-                raise InvalidInput(
-                    f"{self.path} is held by {holder}",
-                    "Allowed: one run at a time for each output",
-                    "Wait until the other run has ended, or name another output",
-                )
-            # Whoever held it before may have replaced or removed it meanwhile.
-            still_there = _is_at(descriptor, self.path)
-            if still_there and sys.platform != "win32":  # which replaces no open file
-                return descriptor
-            os.close(descriptor)
-            if still_there:
-                return -1
 
 
 def _status_before(final: Path) -> os.stat_result | None:
@@ -266,17 +173,6 @@ def _locked(descriptor: int) -> bool | None:
     except OSError:
         return None
     return True
-
-
-def _holder(descriptor: int) -> str:
-    """Which process has locked a file, if the system says so."""
-    inode = str(os.fstat(descriptor).st_ino)
-    with suppress(OSError, ValueError):
-        for line in Path("/proc/locks").read_text().splitlines():
-            _, kind, _, _, process, place, *_ = line.split()
-            if kind == "FLOCK" and place.rpartition(":")[2] == inode:
-                return f"another run (process {process})"
-    return "another run"
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

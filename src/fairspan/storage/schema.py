@@ -193,19 +193,15 @@ SUBSPACE = Schema(
     of_choice=_PROOFS,
 )
 
-_PLAN = Fields(
-    {
-        # Size, time of the last change, and a hash.
-        "files": Mapped(Fixed((Whole(0), Whole(), Text()))),
-        "n_parts": Whole(0, MOST_ROWS),
-        "options": Mapped(Listed(Text())),
-    }
-)
-
-RECORD = Schema(
-    "record",
-    "the record of an interrupted run",
-    Fields({"plan": _PLAN, "n_done": Whole(0, MOST_ROWS)}),
-    {"result": Numbers("*", "u")},
-    remedy="Delete {name} to start over",
+PARTS = Schema(
+    "parts",
+    "the manifest of a folder of moments",
+    Fields(
+        {
+            "options": Mapped(Listed(Text())),
+            # Size, time of the last change, and a hash.
+            "parts": Mapped(Fixed((Whole(0), Whole(), Text()))),
+        }
+    ),
+    remedy="Delete the folder, and make the moments again",
 )

@@ -1,7 +1,8 @@
 """Rows in a file, or a folder of files, that may be larger than memory."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from os import PathLike
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from fairspan.errors import InvalidInput, imported, warn
+from fairspan.progress import Stage, is_shown
 from fairspan.rows.columns import (
     BLOCKS_AT_A_TIME,
     ChosenColumns,
@@ -17,11 +19,11 @@ from fairspan.rows.columns import (
     named_columns_only,
     vector_lengths_of,
 )
-from fairspan.rows.engines import Engine, InThisProcess, ahead, located, total
 from fairspan.rows.files.csv_files import CsvFormat, format_of
 from fairspan.rows.files.formats import TableFile, is_table, kind_by_name, open_file
-from fairspan.rows.files.parts import Constants, reading
+from fairspan.rows.files.parts import Constants, FilePart, reading
 from fairspan.rows.groups import listed
+from fairspan.rows.parallel import error_context, merged_in_order, prefetch, results_of_parts
 from fairspan.rows.protocol import Fold, OnMissing, Result, RowBlock, block_rows
 
 
@@ -33,16 +35,22 @@ class FileRows(RowsByColumns):
     ----------
     table : TableFile
     chosen : ChosenColumns
-    engine : Engine
-        Where the parts are read.
+    jobs : int
+        Number of processes that read the parts.
     first_position : int
         Rows in the parts before these, where that is known before reading.
+    activity : str
+        What progress calls it that rows are read.
+    stage : Stage or None
+        Counts the rows that are read; None for a stage of their own.
     """
 
     table: TableFile
     chosen: ChosenColumns
-    engine: Engine = field(default_factory=InThisProcess)
+    jobs: int = 1
     first_position: int = 0
+    activity: str = "reading"
+    stage: Stage | None = None
 
     @classmethod
     def open(
@@ -126,25 +134,96 @@ class FileRows(RowsByColumns):
         """The same rows, part by part."""
         starts = accumulate((part.n_rows or 0 for part in self.table.parts), initial=0)
         return [
-            FileRows(replace(self.table, parts=(part,)), self.chosen, first_position=start)
+            FileRows(replace(self.table, parts=(part,)), self.chosen, 1, start, self.activity)
             for part, start in zip(self.table.parts, starts, strict=False)
         ]
 
     def folded(self, fold: Fold[Result]) -> Result | None:
         """The fold's result over all parts; None if there are no rows."""
-        return total(self.engine, fold, self.parts)
+        parts = self.parts
+        total: Result | None = None
+        results = self.results(fold, parts)
+        with closing(results):
+            for part, more in zip(parts, results, strict=True):
+                with error_context(part.where):  # where it does not fit to what came before
+                    total = merged_in_order(fold, (total, more))
+        return total
+
+    def results(
+        self, fold: Fold[Result], parts: Sequence["FileRows"]
+    ) -> Generator[Result | None, None, None]:
+        """The fold's result over each of these parts, in their order, with progress.
+
+        Other processes tell only when they are done with a part.
+        """
+        is_here = self.jobs == 1
+        by_rows = is_here or all(part.n_rows is not None for part in parts)
+        counting = self._begun(parts) if by_rows else Stage(self.activity, len(parts), "parts")
+        with counting as stage:
+            read = [replace(part, stage=stage) for part in parts] if is_here else parts
+            results = results_of_parts(fold, read, self.jobs)
+            with closing(results):
+                for part, result in zip(parts, results, strict=True):
+                    if not is_here:
+                        stage.add((part.n_rows or 0) if by_rows else 1)
+                    yield result
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning, here; numbered from 0 in each part."""
+        if self.stage is None:
+            with self._begun([self]) as stage:
+                yield from replace(self, stage=stage).blocks()
+            return
         size = BLOCKS_AT_A_TIME * block_rows(len(self.feature_names))
         for part in self.table.parts:
-            with located(part.where):
+            with error_context(part.where):
                 first_row = 0
                 with reading(part.path):
                     batches = part.batches(self.chosen.read, self.chosen.labels, size)
-                    for batch in ahead(batches):
-                        yield from self.chosen.blocks(batch, first_row)
+                    for batch in prefetch(batches):
+                        for block in self.chosen.blocks(batch, first_row):
+                            yield block
+                            self.stage.add(len(block.values) + block.n_dropped)
                         first_row += batch.num_rows
+
+    def _begun(self, parts: Sequence["FileRows"]) -> Stage:
+        """A stage that counts rows; an estimate of their number if files do not store it."""
+        files = [file for part in parts for file in part.table.parts]
+        counts = [file.n_rows for file in files]
+        stage = Stage(
+            self.activity, None if None in counts else sum(count or 0 for count in counts), "rows"
+        )
+        if stage.total is None and is_shown():
+            stage.total = estimated_rows(files)
+        return stage
+
+
+# Bytes of a file whose lines are counted, and digits of the estimate: nobody takes it for a count.
+_START_BYTES, _DIGITS = 1 << 16, 2
+
+
+def estimated_rows(parts: Sequence[FilePart]) -> int | None:
+    """About how many rows there are, by the length of first lines; None if this is not known."""
+    total = 0.0
+    for part in parts:
+        n_rows = _rows_by_lines(part.path) if part.n_rows is None else part.n_rows
+        if n_rows is None:
+            return None
+        total += n_rows
+    return int(round(total, _DIGITS - len(str(int(total)))))
+
+
+def _rows_by_lines(path: Path) -> float | None:
+    try:
+        with path.open("rb") as file:
+            start = file.read(_START_BYTES)
+        size = path.stat().st_size
+    except OSError:  # who reads it will say so
+        return None
+    n_lines = start.count(b"\n")
+    if n_lines < 2 or path.suffix == ".gz":  # long lines, or no lines at all
+        return None
+    return size / len(start) * n_lines - 1  # without the heading
 
 
 class Files(ReadInBatches):

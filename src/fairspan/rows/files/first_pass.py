@@ -6,10 +6,10 @@ from typing import Any
 
 from fairspan.errors import InvalidInput
 from fairspan.rows.encoding import MOST_CATEGORIES, Encoding, as_text, is_text
-from fairspan.rows.engines import located
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.groups import listed
 from fairspan.rows.numbers import is_number
+from fairspan.rows.parallel import error_context
 
 _BATCH = 2**16
 # In tables of fewer rows, categories are not told from identifiers.
@@ -93,7 +93,7 @@ def _tables(rows: FileRows, columns: tuple[str, ...]) -> Iterator[Any]:
     import pyarrow as pa
 
     for part in rows.table.parts:
-        with located(part.where):
+        with error_context(part.where):
             for batch in part.batches(columns, rows.chosen.labels, _BATCH):
                 yield pa.Table.from_batches([batch])
 

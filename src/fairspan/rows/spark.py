@@ -1,6 +1,12 @@
-"""Rows in a Spark DataFrame, read by Spark's own workers; only merged results leave them."""
+"""Rows in a Spark DataFrame, read by Spark's own workers; only merged results leave them.
 
-from collections.abc import Iterator, Sequence
+Every task returns one result as bytes, and tasks merge them.
+"""
+
+import json
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -8,21 +14,15 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from fairspan.errors import InvalidInput, InvalidType
+from fairspan import errors
+from fairspan.errors import FairspanError, InvalidInput, InvalidType, MissingDependency
 from fairspan.rows.arrays import comes_from
 from fairspan.rows.checks import check_width
 from fairspan.rows.columns import ChosenColumns, RowsByColumns, named_columns_only, not_scored
-from fairspan.rows.engines import located
 from fairspan.rows.frames import ArrowStream
 from fairspan.rows.groups import listed
+from fairspan.rows.parallel import error_context, merged_in_order
 from fairspan.rows.protocol import Fold, OnMissing, Projection, Result
-from fairspan.rows.spark.jobs import (
-    OUTCOME,
-    mapped,
-    merged_there,
-    outcome,
-    partition_number,
-)
 
 Batches = Iterator[Any]
 
@@ -30,6 +30,13 @@ _ONE_ENTRY_ONE_COLUMN = (
     "Give each entry a column of its own, such as df.select([df.v[i] for i in range(p)]) after "
     "pyspark.ml.functions.vector_to_array"
 )
+# What tasks hand on: the number of the part, and its result or the error that it met.
+_OUTCOME = "part int, result binary, error string"
+
+# Results merged by one task, fewer where they are large: Arrow hands them over side by side, in
+# less than 2 GB, and those of several groups may yet grow.
+_FAN_IN = 8
+_BYTES_AT_A_TIME = 2**29
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +65,8 @@ class SparkRows(RowsByColumns):
         """
         _check_numeric(self.frame, self.chosen.features)
         read = _numbered(self.frame, self.chosen.read)
-        return merged_there(
-            mapped(read, partial(_read_partition, fold, self.chosen), OUTCOME), fold
+        return _merged_there(
+            _mapped(read, partial(_read_partition, fold, self.chosen), _OUTCOME), fold
         )
 
 
@@ -114,7 +121,7 @@ class SparkFrames:
         names = projection.component_names
         fields = [StructField(name, DoubleType(), nullable=False) for name in names]
         schema = StructType(fields + [frame.schema[name] for name in carried])
-        return mapped(read, reduced, schema)
+        return _mapped(read, reduced, schema)
 
 
 def _read_partition(fold: Fold[Any], chosen: ChosenColumns, batches: Batches) -> Batches:
@@ -127,8 +134,8 @@ def _read_partition(fold: Fold[Any], chosen: ChosenColumns, batches: Batches) ->
         return
     reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], named))
     rows = ArrowStream(reader, chosen)
-    number = partition_number()
-    yield from outcome(fold, number, f"partition {number}", lambda: fold.over(rows))
+    number = _partition_number()
+    yield from _outcome(fold, number, f"partition {number}", lambda: fold.over(rows))
 
 
 def _reduced(
@@ -141,8 +148,8 @@ def _reduced(
     for batch in batches:
         if batch.num_rows == 0:
             continue
-        where = f"partition {partition_number()}, in its rows from {first_row}"
-        with located(where), threadpool_limits(1):
+        where = f"partition {_partition_number()}, in its rows from {first_row}"
+        with error_context(where), threadpool_limits(1):
             table = pa.Table.from_batches([batch.select(range(len(features)))])
             values = projection.transform(table.rename_columns(features))
         columns = [pa.array(column) for column in values.T]
@@ -196,3 +203,157 @@ def _numbered(frame: Any, names: Sequence[str]) -> Any:
     """These columns in this order, named by numbers: Spark cannot map names with points."""
     places = {name: str(place) for place, name in enumerate(frame.columns)}
     return frame.toDF(*places.values()).select([places[name] for name in names])
+
+
+def _outcome(
+    fold: Fold[Result], part: int, where: str, compute: Callable[[], Result | None]
+) -> Iterator[Any]:
+    """The result of one task as a pyarrow RecordBatch; none if there are no rows.
+
+    Errors in the rows are passed on too: raising them would make Spark run the task again, several
+    times, only to meet them again.
+
+    Parameters
+    ----------
+    fold : Fold
+    part : int
+        Number of the part, by which results are put in order.
+    where : str
+        What the part is called in messages.
+    compute : callable
+        Called here, with one thread for linear algebra, as other tasks run beside this one.
+    """
+    try:
+        with error_context(where) if where else nullcontext(), threadpool_limits(1):
+            result = compute()
+    except FairspanError as error:
+        yield _row(part, None, json.dumps([type(error).__name__, *error.args]))
+    else:
+        if result is not None:
+            yield _row(part, fold.to_bytes(result), None)
+
+
+def _merged_there(outcomes: Any, fold: Fold[Result]) -> Result | None:
+    """Run the tasks and merge their results on the cluster, until one is left to be fetched.
+
+    Results are merged by part number, always the same ones with each other, so the bits are the
+    same however the tasks were spread. The driver holds a single one: several would soon exceed
+    what Spark allows it to collect.
+
+    Parameters
+    ----------
+    outcomes : pyspark DataFrame of the schema `OUTCOME`
+    fold : Fold
+
+    Raises
+    ------
+    FairspanError
+        The error of the first part that met one.
+    """
+    from pyspark import StorageLevel
+
+    # Kept on disk there, so that the rows are read once: for errors and numbers, and to be merged.
+    kept = outcomes.persist(StorageLevel.DISK_ONLY)
+    try:
+        with _reported():
+            told = kept.selectExpr("part", "error", "length(result) as size").collect()
+        _raise_first(told)
+        if not told:
+            return None
+        last, merged = max(row["part"] for row in told), kept
+        fan_in = max(2, min(_FAN_IN, _BYTES_AT_A_TIME // max(row["size"] for row in told)))
+        while last > 0:
+            last //= fan_in
+            numbered = merged.selectExpr("*", f"cast(part div {fan_in} as int) as target")
+            with _quiet():
+                merged = numbered.groupBy("target").applyInArrow(_merging(fold), _OUTCOME)
+        with _reported():
+            final = merged.collect()
+    finally:
+        kept.unpersist()
+    _raise_first(final)
+    return fold.from_bytes(bytes(final[0]["result"]))
+
+
+def _mapped(frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]], schema: Any) -> Any:
+    """The frame's ``mapInArrow``: pyarrow RecordBatches of each partition become others."""
+    with _quiet():
+        return frame.mapInArrow(function, schema)
+
+
+def _partition_number() -> int:
+    """Number of the partition that the running task reads."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without PySpark's warning about new versions of pandas, which is not used here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
+        yield
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Say what is missing where Spark's workers cannot run our code.
+
+    Raises
+    ------
+    MissingDependency
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        _, found, rest = str(error).partition("ModuleNotFoundError: No module named ")
+        if not found:
+            raise
+        missing = rest.split("'")[1]
+        raise MissingDependency(
+            f"The Python of Spark's workers has no package {missing}",
+            "Allowed: workers with the same packages as here",
+            'Install it there with: pip install "fairspan[spark]"; or point PYSPARK_PYTHON at the '
+            "right Python before the session starts (its configuration does not reach the workers)",
+        ) from error
+
+
+def _merging(fold: Fold[Any]) -> Callable[[Any], Any]:
+    """What a task does with outcomes of neighbouring parts: make them one."""
+    import pyarrow as pa
+
+    # Spark takes from the annotations what is passed.
+    def merge(outcomes: pa.Table) -> pa.Table:
+        rows = outcomes.sort_by("part").to_pylist()
+        target = rows[0]["target"]
+        failed = [row for row in rows if row["error"] is not None]
+        if failed:
+            return pa.Table.from_batches([_row(target, None, failed[0]["error"])])
+        results = (fold.from_bytes(row["result"]) for row in rows)
+        one = _outcome(fold, target, "", lambda: merged_in_order(fold, results))
+        return pa.Table.from_batches(list(one))
+
+    return merge
+
+
+def _row(part: int, result: bytes | None, error: str | None) -> Any:
+    import pyarrow as pa
+
+    columns = {
+        "part": pa.array([part], pa.int32()),
+        "result": pa.array([result], pa.binary()),
+        "error": pa.array([error], pa.string()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _raise_first(rows: list[Any]) -> None:
+    failed = [row for row in rows if row["error"] is not None]
+    if failed:
+        name, *parts = json.loads(min(failed, key=lambda row: row["part"])["error"])
+        kind = getattr(errors, name, InvalidInput)
+        raise kind(*parts)

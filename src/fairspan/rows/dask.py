@@ -1,0 +1,539 @@
+"""Rows in a Dask array or data frame, read by the workers of Dask, one task for each partition.
+
+A task opens the rows of its partition and folds them, or reduces them; results of neighbours are
+merged in pairs, so that one result comes here. Labels and weights beside a collection are cut as
+its partitions are.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from fairspan.errors import FairspanError, InvalidInput, InvalidType
+from fairspan.rows.arrays import ArrayRows, checked_weights, comes_from, weights_of_column
+from fairspan.rows.checks import check_dtype, check_same_length, check_shape, check_width
+from fairspan.rows.coded_labels import CodedLabels
+from fairspan.rows.columns import ChosenColumns
+from fairspan.rows.frames import FrameRows, frame_of, named_weight
+from fairspan.rows.groups import listed
+from fairspan.rows.labels import Everyone, Labels, labels_of, named_columns, names_of
+from fairspan.rows.numbers import check_numeric, collapsed, expanded, vector_lengths
+from fairspan.rows.parallel import error_context, merged_in_order
+from fairspan.rows.protocol import Fold, OnMissing, Projection, Result, RowSource
+from fairspan.typing import AnyArray, FloatArray
+
+# Rows of each partition; None if only reading shows this.
+Sizes = tuple[int, ...] | None
+# What is computed of the rows of one partition.
+Function = Callable[[Any], AnyArray]
+
+# A task that fails is run again: disks and networks fail for a moment. Only a cluster does so.
+_RETRIES = 2
+
+
+@dataclass(frozen=True)
+class PartitionReader:
+    """How the rows of a partition are opened.
+
+    Attributes
+    ----------
+    n_features : int
+        p, which every block of an array must have.
+    on_missing : {"error", "drop"}
+    everyone : str or None
+        The label of all rows, in place of labels.
+    chosen : ChosenColumns or None
+        Which columns of a data frame are what; None for an array.
+    starts : tuple of int, or None
+        Rows before each partition, if they are known.
+    """
+
+    n_features: int
+    on_missing: OnMissing
+    everyone: str | None
+    chosen: ChosenColumns | None = None
+    starts: tuple[int, ...] | None = None
+
+    def rows(self, partition: Any, labels: Any, weights: Any, number: int = 0) -> RowSource:
+        """The rows of a pandas data frame or numpy array, of at least one row.
+
+        Raises
+        ------
+        InvalidInput
+            A missing column, another number of features, or labels or weights of another length.
+        """
+        n_rows, chosen = len(partition), self.chosen
+        if weights is not None:
+            weights = checked_weights(weights, n_rows, is_part=True)
+        if chosen is None:
+            if partition.ndim != 2 or partition.shape[1] != self.n_features:
+                raise InvalidInput(
+                    f"X has shape {partition.shape}",
+                    f"Allowed: rows of {self.n_features} features",
+                    "Correct the chunks of the array, or the function that makes its blocks",
+                )
+            own = self._labels(labels, n_rows, partition)
+            return ArrayRows(
+                partition,
+                labels=own,
+                weights=weights,
+                on_missing=self.on_missing,
+                first_position=0 if self.starts is None else self.starts[number],
+            )
+        frame = nw.from_native(partition, eager_only=True)
+        missing = [name for name in chosen.read if name not in frame.columns]
+        if missing:
+            raise InvalidInput(
+                f"There is no column {listed(missing)}, only {listed(frame.columns)}",
+                "Allowed: partitions with the columns of the whole data frame",
+                "Make all partitions alike",
+            )
+        if chosen.weight is not None:
+            weights = weights_of_column(frame[chosen.weight])
+        if chosen.groups:
+            own = Labels.of_columns(frame, chosen.groups)
+        else:
+            own = self._labels(labels, n_rows, partition)
+        features = _columns_of(frame, chosen.features)
+        return FrameRows(features, labels=own, weights=weights, on_missing=self.on_missing)
+
+    def _labels(self, labels: Any, n_rows: int, partition: Any) -> Labels:
+        if self.everyone is not None:
+            return Labels.constant(self.everyone, n_rows)
+        if isinstance(labels, CodedLabels):
+            return Labels(n_rows, lambda start, stop: labels[start:stop])
+        return labels_of(labels, n_rows, partition)
+
+
+def _result_of_partition(
+    fold: Fold[Result],
+    reader: PartitionReader,
+    number: int,
+    partition: Any,
+    labels: Any,
+    weights: Any,
+) -> Result | None:
+    """What a worker does with a partition, beside others at work: so with one thread.
+
+    Parameters
+    ----------
+    fold : Fold
+    reader : PartitionReader
+    number : int
+        Of the partition, for messages.
+    partition : data frame or array
+    labels, weights : array-like, CodedLabels or None
+        Of its rows, where they are not in it.
+
+    Returns
+    -------
+    result or None
+        None for a partition without rows.
+    """
+    with error_context(f"partition {number}"), threadpool_limits(1):
+        if len(partition):
+            return fold.over(reader.rows(partition, labels, weights, number))
+        for values, what in (
+            (labels, "labels in sensitive_features"),
+            (weights, "weights in sample_weight"),
+        ):
+            check_same_length(0, 0 if values is None else len(values), what)
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class DaskRows:
+    """Rows of a Dask array or data frame, read by the tasks of its scheduler.
+
+    Attributes
+    ----------
+    collection : dask array or data frame
+    reader : PartitionReader
+        How each partition is opened where it is.
+    labels, weights : list of delayed, or None
+        Of each partition, where they are not columns.
+    n_rows : int or None
+        Known for some arrays.
+    label_names : tuple of names
+        Of the columns that labels beside the rows come from.
+    """
+
+    collection: Any
+    reader: PartitionReader
+    labels: Sequence[Any] | None
+    weights: Sequence[Any] | None
+    n_rows: int | None = None
+    label_names: tuple[Any, ...] = ()
+
+    @property
+    def chosen(self) -> ChosenColumns | None:
+        """Which columns of a data frame are what; None for an array."""
+        return self.reader.chosen
+
+    @property
+    def group_columns(self) -> tuple[Any, ...]:
+        """Names of the columns that make the groups; none where they have no names."""
+        return self.label_names if self.chosen is None else self.chosen.groups or self.label_names
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features; None for arrays, and where the names of columns are no text."""
+        names: tuple[Any, ...] = (None,) if self.chosen is None else self.chosen.feature_names
+        return names if all(isinstance(name, str) for name in names) else None
+
+    @property
+    def n_features(self) -> int:
+        """p, the number of features."""
+        return self.reader.n_features
+
+    def selected(self, names: tuple[str, ...]) -> "DaskRows":
+        """The same rows with these features, in this order.
+
+        Raises
+        ------
+        InvalidInput
+            A column is missing, or an array has another number of features.
+        """
+        chosen = None if self.chosen is None else self.chosen.selected(names)
+        if chosen is None:
+            check_width(self.n_features, len(names), "features")
+        return replace(self, reader=replace(self.reader, n_features=len(names), chosen=chosen))
+
+    def folded(self, fold: Fold[Result]) -> Result | None:
+        """The fold's result over all partitions; None if there are no rows."""
+        to_all, reader = _literal(fold), _literal(self.reader)
+        partitions = _partitions_of(_read(self.collection, self.chosen))
+        none = [None] * len(partitions)
+        beside = zip(partitions, self.labels or none, self.weights or none, strict=True)
+        results = [
+            _task(_result_of_partition, to_all, reader, number, *parts)
+            for number, parts in enumerate(beside)
+        ]
+        result: Result | None = _computed(_merged_in_pairs(to_all, results))
+        return result
+
+
+class DaskCollections:
+    """Dask arrays and data frames."""
+
+    def takes(self, X: Any) -> bool:
+        """Whether it is one."""
+        return comes_from(X, "dask")
+
+    def open_rows(
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+    ) -> DaskRows:
+        """Rows of a Dask collection, whose groups and weights are columns of it or beside it.
+
+        Raises
+        ------
+        InvalidType
+            Another collection than an array or a data frame.
+        InvalidInput
+            No numbers, no features, a missing column, or lengths that are known to differ.
+        """
+        everyone = sensitive_features.label if isinstance(sensitive_features, Everyone) else None
+        meta = _meta_frame(X)
+        if meta is None:
+            _check_array(X)
+            chosen, sizes = None, _row_sizes(X)
+            starts = None if sizes is None else tuple(accumulate(sizes, initial=0))
+            reader = PartitionReader(int(X.shape[1]), on_missing, everyone, starts=starts)
+        else:
+            weight = next(iter(named_weight(meta, sample_weight)), None)
+            groups, lengths = named_columns(meta, sensitive_features), vector_lengths(meta.schema)
+            chosen = ChosenColumns.of(meta.columns, lengths, groups, weight=weight)
+            check_numeric(_columns_of(meta, chosen.features).schema)
+            sizes = None
+            reader = PartitionReader(len(chosen.feature_names), on_missing, everyone, chosen)
+        partitions = _partitions_of(_read(X, chosen))
+        labels = weights = None
+        if everyone is None and (chosen is None or not chosen.groups):
+            labels = _labels_by_partition(sensitive_features, partitions, sizes)
+        if sample_weight is not None and (chosen is None or chosen.weight is None):
+            weights = _weights_by_partition(sample_weight, partitions, sizes)
+        n_rows = None if sizes is None else sum(sizes)
+        # The name of a Dask array is no name of a column.
+        names = names_of(getattr(sensitive_features, "_meta", sensitive_features))
+        return DaskRows(X, reader, labels, weights, n_rows, names)
+
+    def transformed(self, X: Any, projection: Projection) -> Any:
+        """Rows of a Dask collection reduced lazily, partition by partition, as the same kind.
+
+        Returns
+        -------
+        dask array (n, d)
+            Of the precision of X (float32 or float64), with its row chunks.
+        dask data frame
+            With the projection's component names as columns, and the index and divisions of X.
+
+        Raises
+        ------
+        InvalidType, InvalidInput
+            As `open_rows`; a missing column or another number of features, before anything is
+            computed.
+        """
+        meta = _meta_frame(X)
+        d, p = projection.encoder.shape
+        if meta is None:
+            _check_array(X)
+            check_width(X.shape[1], p, "features")
+            dtype = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)
+            return _mapped_array(X, projection.transform, dtype, d)
+        columns, lengths = meta.columns, vector_lengths(meta.schema)
+        if projection.feature_names is not None:
+            columns = list(collapsed(projection.feature_names, columns, lengths))
+        check_width(len(expanded(columns, lengths)), p, "features")
+        check_numeric(_columns_of(meta, columns).schema)
+        # Where all are needed, each partition is checked by its task, whose error says more.
+        read = X if columns == meta.columns else X[columns]
+        return _mapped_frame(read, projection.transform, projection.component_names)
+
+    def restored(self, Z: Any, projection: Projection) -> Any:
+        """Rows in the original features from their coordinates, lazily, as a Dask array (n, p).
+
+        Raises
+        ------
+        InvalidType, InvalidInput
+            As `transformed`.
+        """
+        array = Z if _meta_frame(Z) is None else Z.to_dask_array()
+        _check_array(array)
+        d, p = projection.encoder.shape
+        check_width(array.shape[1], d, "coordinates")
+        return _mapped_array(array, projection.inverse_transform, np.dtype(np.float64), p)
+
+    def scored(self, X: Any, score: Callable[[Any], FloatArray]) -> Any:
+        """A number for each row by a function of rows in memory: a lazy Dask array or series."""
+        if _meta_frame(X) is not None:
+            return _mapped_frame(X, score, ["score"])["score"]
+        _check_array(X)
+        return _mapped_array(X, score, np.dtype(np.float64), 1)[:, 0]
+
+
+def _meta_frame(X: Any) -> nw.DataFrame[Any] | None:
+    """The columns of a Dask data frame, without rows; None for anything else."""
+    return frame_of(getattr(X, "_meta", None))
+
+
+def _read(collection: Any, chosen: ChosenColumns | None) -> Any:
+    """What is needed of a collection: a Dask array whose rows are not cut, or some columns."""
+    if chosen is None:
+        return collection.rechunk({1: -1})
+    # Where all are needed, each partition is checked when it is opened, whose error says more.
+    whole = len(chosen.read) == len(chosen.available)
+    return collection if whole else collection[list(chosen.read)]
+
+
+def _check_array(X: Any) -> None:
+    if not hasattr(X, "chunks") or not isinstance(X._meta, np.ndarray):
+        blocks = f" of {type(X._meta).__name__} blocks" if hasattr(X, "chunks") else ""
+        raise InvalidType(
+            f"X is a Dask {type(X).__name__}{blocks}",
+            "Allowed: Dask arrays of numpy blocks, and Dask data frames",
+            "Convert it, for example with to_dask_dataframe() or map_blocks(numpy.asarray)",
+        )
+    # A number of rows that is not known is no reason to refuse it.
+    check_shape(tuple(1 if np.isnan(size) else int(size) for size in X.shape))
+    if np.isnan(X.shape[-1]):
+        raise InvalidInput(
+            "X does not know how many columns it has",
+            "Allowed: arrays whose number of features is known",
+            "Call X.compute_chunk_sizes() first",
+        )
+    check_dtype(X.dtype)
+
+
+def _columns_of(frame: nw.DataFrame[Any], names: Sequence[str]) -> nw.DataFrame[Any]:
+    """Some columns of a pandas data frame, whose names may be numbers."""
+    return nw.from_native(frame.to_native()[list(names)], eager_only=True)
+
+
+def _mapped_array(array: Any, function: Function, dtype: Any, width: int) -> Any:
+    """A function of the rows of each block of a Dask array, computed lazily."""
+    return array.rechunk({1: -1}).map_blocks(
+        _of_block,
+        function=function,
+        empty=np.empty((0, width), dtype),
+        chunks=(array.chunks[0], (width,)),
+        meta=np.empty((0, 0), dtype),
+    )
+
+
+def _mapped_frame(frame: Any, function: Function, columns: Sequence[str]) -> Any:
+    """A function of the rows of each partition of a Dask data frame, computed lazily."""
+    # As named arguments, which Dask hands on as they are.
+    return frame.map_partitions(
+        _of_frame,
+        function=function,
+        columns=list(columns),
+        meta=_of_frame(frame._meta, function, list(columns)),
+    )
+
+
+def _of_block(block: Any, function: Function, empty: Any, block_id: Any = None) -> Any:
+    """What a task computes of a block of an array, in the precision and shape of `empty`."""
+    if len(block) == 0:
+        return empty
+    with error_context(f"partition {block_id[0]}"), threadpool_limits(1):
+        found = function(block).astype(empty.dtype, copy=False)
+        return found.reshape(-1, *empty.shape[1:])
+
+
+def _of_frame(
+    frame: Any, function: Function, columns: list[str], partition_info: Any = None
+) -> Any:
+    """What a task computes of a partition of a data frame; the index is kept."""
+    values: AnyArray = np.empty((0, len(columns)))
+    if len(frame):
+        with error_context(f"partition {partition_info['number']}"), threadpool_limits(1):
+            values = function(frame)
+    # By the frame's own class, as pandas is not the only one that Dask cuts into partitions.
+    return type(frame)(values, index=frame.index, columns=columns)
+
+
+def _partitions_of(X: Any) -> list[Any]:
+    """Delayed partitions of a Dask collection."""
+    return list(np.ravel(np.array(X.to_delayed(), dtype=object)))
+
+
+def _row_sizes(array: Any) -> Sizes:
+    """Rows of each block of a Dask array, if they are known."""
+    sizes = array.chunks[0]
+    return None if any(np.isnan(size) for size in sizes) else tuple(sizes)
+
+
+def _labels_by_partition(labels: Any, partitions: Sequence[Any], sizes: Sizes) -> list[Any]:
+    """Delayed labels of each partition.
+
+    Parameters
+    ----------
+    labels : Dask collection, or labels in memory
+    partitions : sequence of delayed partitions of X
+    sizes : tuple of int or None
+        Rows of each partition; None if only reading shows this. Labels in memory then need one
+        more pass over X, to count.
+
+    Raises
+    ------
+    InvalidInput
+        Lengths that differ, or another number of partitions.
+    """
+    if _is_collection(labels):
+        return _aligned(labels, partitions, sizes, "sensitive_features")
+    if isinstance(labels, str):  # said before anything is counted
+        labels_of(labels, 0, None)
+    ends = _ends(partitions, sizes)
+    whole = labels_of(labels, ends[-1], None)
+    return [_literal(whole.between(*own)) for own in pairwise(ends)]
+
+
+def _weights_by_partition(weights: Any, partitions: Sequence[Any], sizes: Sizes) -> list[Any]:
+    """Delayed weights of each partition; parameters and errors as of `labels_by_partition`."""
+    if _is_collection(weights):
+        return _aligned(weights, partitions, sizes, "sample_weight")
+    ends = _ends(partitions, sizes)
+    whole = checked_weights(weights, ends[-1])
+    assert whole is not None
+    return [_literal(whole[start:stop]) for start, stop in pairwise(ends)]
+
+
+def _is_collection(values: Any) -> bool:
+    return hasattr(values, "__dask_graph__") and hasattr(values, "to_delayed")
+
+
+def _ends(partitions: Sequence[Any], sizes: Sizes) -> list[int]:
+    """Where each partition ends, after a zero."""
+    if sizes is None:
+        sizes = _computed(_task(list, [_task(len, partition) for partition in partitions]))
+    return list(accumulate(sizes, initial=0))
+
+
+def _aligned(values: Any, partitions: Sequence[Any], sizes: Sizes, name: str) -> list[Any]:
+    if hasattr(values, "chunks"):
+        own = _row_sizes(values)
+        if own is not None and sizes is not None:
+            check_same_length(sum(sizes), sum(own), f"values in {name}")
+            values = values.rechunk({0: sizes})
+        if values.ndim == 2:
+            values = values.rechunk({1: -1})
+    parts = _partitions_of(values)
+    if len(parts) != len(partitions):
+        raise InvalidInput(
+            f"X has {len(partitions)} partitions, but {name} has {len(parts)}",
+            "Allowed: partitions that hold the same rows",
+            f"Cut {name} as X is, with repartition(divisions=X.divisions) for a series, or make it "
+            "a column of X and pass its name",
+        )
+    return parts
+
+
+def _merged_in_pairs(fold: Any, results: Sequence[Any]) -> Any:
+    """Merge the delayed results of neighbours, in order, until one is left.
+
+    The shape of the tree and the result depend on the number of partitions alone.
+    """
+    width = 1
+    while len(results) > 1:
+        pairs = range(0, len(results) - 1, 2)
+        merged = [
+            _task(
+                _merged,
+                fold,
+                f"partitions {i * width} to {(i + 2) * width - 1}",
+                *results[i : i + 2],
+            )
+            for i in pairs
+        ]
+        results = [*merged, *results[2 * len(pairs) :]]
+        width *= 2
+    return results[0]
+
+
+def _merged(
+    fold: Fold[Result], where: str, left: Result | None, right: Result | None
+) -> Result | None:
+    with error_context(where), threadpool_limits(1):
+        return merged_in_order(fold, (left, right))
+
+
+def _literal(value: Any) -> Any:
+    """A value that Dask passes to tasks unchanged, once, without looking for graphs inside it."""
+    from dask.delayed import delayed
+
+    return delayed(value, traverse=False, pure=False)
+
+
+def _task(function: Callable[..., Any], *arguments: Any) -> Any:
+    """A call that is made where the arguments are."""
+    from dask.delayed import delayed
+
+    return delayed(function, pure=False)(*arguments)
+
+
+def _computed(result: Any) -> Any:
+    """The value of a delayed result, by whichever scheduler is in use.
+
+    Raises
+    ------
+    FairspanError
+        Workers were killed over and over again.
+    """
+    try:
+        # Held here too: where tasks are threads of this process, each of which sets and restores
+        # the limit, the last one to end would restore what another had set, for good.
+        with threadpool_limits(1):
+            return result.compute(retries=_RETRIES)
+    except Exception as error:
+        if type(error).__name__ != "KilledWorker":  # of distributed, which need not be installed
+            raise
+        raise FairspanError(
+            f"Workers of the Dask cluster were killed again and again ({error})",
+            "Allowed: partitions that fit into the memory of a worker, beside one result",
+            "Cut X into more partitions, or give each worker more memory",
+        ) from None

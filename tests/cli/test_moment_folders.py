@@ -1,0 +1,423 @@
+"""A folder of moments: a complete file for each file of rows, made only where it is missing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairspan as fs
+from by_hand import assert_moments, moments_by_hand
+from cli.command_lines import LIMITED
+from cli.row_folders import COLUMNS, made_rows, write_folder
+
+NAMES = [f"{number:02}.parquet.moments" for number in range(4)]
+FAIRSPAN = str(Path(sys.executable).with_name("fairspan"))
+
+
+@pytest.fixture
+def frame():
+    return made_rows(5, 1200)
+
+
+@pytest.fixture
+def folder(frame, tmp_path):
+    """Four files of five row groups each."""
+    write_folder(tmp_path / "rows", frame, 4, 60)
+    return tmp_path / "rows"
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "parts"
+
+
+@pytest.fixture
+def command(folder, out):
+    return ["moments", folder, "--group", "sex", "--features", "[xyz]", "-o", out]
+
+
+@pytest.fixture
+def made(run, command, out):
+    """The folder, complete."""
+    assert run(*command).status == 0
+    return out
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_one_complete_file_for_each_file_of_rows_and_a_manifest(run, command, frame, out):
+    result = run(*command)
+    assert (result.status, result.err) == (0, "")
+    assert "1,200 rows, 3 features" in result.out
+    assert result.out.endswith(f"Saved to {out}\n")
+    assert sorted(path.name for path in out.iterdir()) == [*NAMES, "manifest.json"]
+    for number, name in enumerate(NAMES):
+        rows = frame[300 * number : 300 * (number + 1)]
+        assert_moments(
+            fs.GroupMoments.load(out / name), moments_by_hand(rows[COLUMNS], rows["sex"])
+        )
+
+
+@pytest.mark.parametrize("what", ["folder", "files"])
+def test_merged_they_are_what_one_pass_gives(run, command, made, frame, tmp_path, what):
+    files = [made] if what == "folder" else [made / name for name in NAMES]
+    merged = run("merge", *files, "-o", tmp_path / "all", "--json").facts
+    whole = run(*command[:-1], tmp_path / "whole.moments", "--json").facts
+    assert merged["groups"] == whole["groups"]
+    assert merged["files"] == list(map(str, files))
+    expected = moments_by_hand(frame[COLUMNS], frame["sex"])
+    for name in ("all", "whole.moments"):
+        assert_moments(fs.GroupMoments.load(tmp_path / name), expected)
+
+
+@pytest.mark.long
+def test_two_processes_write_the_same_bytes(run, command, made, tmp_path):
+    assert run(*command[:-1], tmp_path / "two", "--jobs", 2).status == 0
+    assert contents(tmp_path / "two") == contents(made)
+
+
+def test_what_is_there_is_not_made_again(run, command, made):
+    before = contents(made)
+    written = {name: (made / name).stat().st_ino for name in before}
+    (made / NAMES[2]).unlink()
+    assert run(*command).status == 0
+    assert contents(made) == before
+    now = {name: (made / name).stat().st_ino for name in before}
+    assert {name for name in now if now[name] != written[name]} <= {NAMES[2]}
+
+
+KILLED = """
+import os, signal, sys
+from contextlib import contextmanager
+from fairspan import cli
+from fairspan.storage import safe_writing
+
+n_left = int(sys.argv[1])
+fsync = os.fsync
+
+
+def killed(descriptor):
+    global n_left
+    n_left -= 1
+    if n_left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    fsync(descriptor)
+
+
+safe_writing.os.fsync = killed
+cli.main(sys.argv[2:])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_killed_while_it_writes_it_goes_on_to_the_same_moments(
+    run, installed, command, made, tmp_path
+):
+    whole, killed = contents(made), tmp_path / "killed"
+    command = [*command[:-1], killed]
+    # File and folder are synchronised for each file that is written, the manifest first.
+    for n_synchronised in (0, 1, 4, 1, 0):
+        assert installed(n_synchronised, *command, code=KILLED).status == -signal.SIGKILL
+        shown = {name: content for name, content in contents(killed).items() if name[0] != "."}
+        assert shown.items() <= whole.items()
+        assert run("merge", killed, "-o", tmp_path / "all").status == 2
+    assert run(*command).status == 0
+    assert contents(killed) == whole
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_killed_at_any_moment_it_goes_on_to_the_same_moments(run, command, made, tmp_path, jobs):
+    random = np.random.default_rng(int(jobs))
+    killed = tmp_path / "killed"
+    command = [*map(str, command[:-1]), str(killed), "--jobs", jobs]
+    for _ in range(6):
+        process = subprocess.Popen([FAIRSPAN, *command], stdout=subprocess.DEVNULL)
+        deadline, n_before = time.monotonic() + 60, len(list(killed.glob("*.moments")))
+        while process.poll() is None and len(list(killed.glob("*.moments"))) <= n_before:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        time.sleep(random.uniform(0, 0.05))
+        process.kill()
+        process.wait()
+        (killed / NAMES[random.integers(4)]).unlink(missing_ok=True)
+    assert run(*command).status == 0
+    assert contents(killed) == contents(made)
+
+
+@pytest.fixture
+def interruptible():
+    """A command that tests start; of a run in the background it would ignore the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs process groups")
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_interruption_from_the_keyboard_says_what_is_kept(frame, run, tmp_path, jobs):
+    write_folder(tmp_path / "many", frame, 400, 60)
+    out = tmp_path / "parts"
+    command = ["moments", str(tmp_path / "many"), "--group", "sex", "-o", str(out), "--jobs", jobs]
+    process = subprocess.Popen(
+        [FAIRSPAN, *command],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while not list(out.glob("*.moments")):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.001)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, with the workers
+    said = process.communicate(timeout=120)[1]
+    kept = f"fairspan: warning: {out} keeps what was made; the same command continues from there."
+    assert (process.returncode, list(filter(None, said.splitlines()))) == (
+        130,
+        [kept, "fairspan: interrupted"],
+    )
+    assert len(list(out.glob("*.moments"))) < 400
+    assert run(*command).status == 0
+    assert len(list(out.glob("*.moments"))) == 400
+
+
+def test_a_full_disk_leaves_complete_files_alone(installed, command, out):
+    result = installed(600, *command, code=LIMITED)  # bytes: the manifest has more
+    assert (result.status, result.out) == (2, "")
+    assert "cannot be written (File too large)" in result.err
+    assert not list(out.iterdir())
+    assert installed(*command).status == 0
+
+
+def refused(run, command, out):
+    before = contents(out)
+    result = run(*command)
+    assert (result.status, result.out) == (2, "")
+    assert contents(out) == before
+    return result.err
+
+
+def test_a_changed_file_is_refused(run, command, folder, frame, made):
+    frame[300:600].assign(x=0.0).to_parquet(folder / "01.parquet")
+    message = refused(run, command, made)
+    assert f"{made} was begun with other files or choices (changed: 01.parquet)" in message
+    assert f"Delete {made} to start over" in message
+
+
+def test_a_file_that_was_edited_without_a_trace_in_size_and_time(run, command, folder, made):
+    path = folder / "02.parquet"
+    status, content = path.stat(), bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert "(changed: 02.parquet)" in refused(run, command, made)
+
+
+def test_removed_and_added_files(run, command, folder, frame, made):
+    (folder / "00.parquet").rename(folder / "99.parquet")
+    (folder / "deeper").mkdir()
+    frame[:10].to_parquet(folder / "deeper" / "1.parquet")
+    message = refused(run, command, made)
+    assert "missing: 00.parquet; new: 99.parquet, deeper/1.parquet" in message
+
+
+def test_the_folder_of_other_rows(run, command, made, tmp_path):
+    write_folder(tmp_path / "others", made_rows(6, 1200), 4, 60)
+    command[1] = tmp_path / "others"
+    assert "(changed: 00.parquet, 01.parquet" in refused(run, command, made)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--group", "age"], "groups: was 'sex', is 'sex', 'age'"),
+        (["--exclude", "z"], "features: was 'x', 'y', 'z', is 'x', 'y'"),
+        (["--weight", "w"], "weight: was none, is 'w'"),
+        (["--label", "age"], "label: was none, is 'age'"),
+        (["--on-missing", "drop"], "on_missing: was 'error', is 'drop'"),
+    ],
+)
+def test_other_choices_are_refused(run, command, made, options, words):
+    assert words in refused(run, [*command, *options], made)
+
+
+def test_another_way_to_read_a_csv_is_refused(run, frame, tmp_path):
+    (tmp_path / "rows").mkdir()
+    frame.to_csv(tmp_path / "rows" / "a.csv", index=False)
+    command = ["moments", tmp_path / "rows", "--group", "sex", "-o", tmp_path / "parts"]
+    assert run(*command).status == 0
+    message = refused(run, [*command, "--comment", "#"], tmp_path / "parts")
+    assert "format: was " in message
+
+
+def test_the_classes_of_y_are_kept(run, command, frame, made, tmp_path):
+    command[-1] = tmp_path / "labelled"
+    assert run(*command, "--label", "age").status == 0
+    assert run("merge", tmp_path / "labelled", "-o", tmp_path / "all").status == 0
+    pairs = list(zip(frame["sex"], frame["age"].tolist(), strict=True))
+    merged = fs.GroupMoments.load(tmp_path / "all").by_label
+    assert_moments(merged, moments_by_hand(frame[COLUMNS], pairs))
+    message = run("merge", tmp_path / "labelled", made, "-o", tmp_path / "all").err
+    assert "One of them knows the class that each row has in y" in message
+
+
+def test_a_folder_of_rows_that_was_moved_is_the_same(run, command, folder, made, tmp_path):
+    before = contents(made)
+    folder.rename(tmp_path / "elsewhere")
+    command[1] = tmp_path / "elsewhere"
+    (made / NAMES[0]).unlink()
+    assert run(*command).status == 0
+    assert contents(made) == before
+
+
+def test_a_folder_that_holds_something_else(run, command, out):
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+    (out / "manifest.json").write_text('{"name": "of somebody else"}')
+    message = refused(run, command, out)
+    assert f"The folder {out} holds manifest.json, notes.txt, and no manifest.json of moments" in (
+        message
+    )
+    (out / "notes.txt").unlink()
+    (out / "manifest.json").unlink()
+    assert run(*command).status == 0
+
+
+def test_outputs_that_cannot_be(run, command, out):
+    out.write_bytes(b"a file")
+    message = run(*command).err
+    assert f"The output {out} is not a folder" in message
+    assert out.read_bytes() == b"a file"
+    message = run(*command[:-1], out.with_name("q"), "--min-group-size", 5).err
+    assert "--min-group-size counts the rows of all files" in message
+    assert not out.with_name("q").exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "unknown entry", "newer"])
+def test_a_damaged_manifest(run, command, made, tmp_path, damage):
+    path = made / "manifest.json"
+    document = json.loads(path.read_text())
+    path.write_text(
+        {
+            "cut": path.read_text()[:100],
+            "unknown entry": json.dumps({**document, "more": 1}),
+            "newer": json.dumps({**document, "version": 2}),
+        }[damage]
+    )
+    assert str(path) in refused(run, command, made)
+    for files in ([made], [made / NAMES[0]]):
+        assert str(path) in refused(run, ["merge", *files, "-o", tmp_path / "all"], made)
+
+
+def test_damaged_moments_of_a_part_are_named(run, command, made):
+    path = made / NAMES[1]
+    path.write_bytes(path.read_bytes()[:-50])
+    assert f"{path} cannot be read" in refused(run, command, made)
+    path.unlink()
+    assert run(*command).status == 0
+
+
+def test_moments_of_other_features_in_the_place_of_a_part(run, command, made):
+    fs.GroupMoments.from_rows(np.eye(2), ["f", "m"]).save(made / NAMES[1])
+    message = refused(run, command, made)
+    assert str(made / NAMES[1]) in message
+    assert "The features differ" in message
+
+
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_a_part_that_is_missing_is_not_passed_over(run, made, tmp_path, what):
+    (made / NAMES[3]).unlink()
+    files = [made] if what == "folder" else [made / name for name in NAMES[:3]]
+    result = run("merge", *files, "-o", tmp_path / "all")
+    assert (result.status, result.out) == (2, "")
+    assert f"1 of 4 parts in {made} are missing: {NAMES[3]}" in result.err
+    assert not (tmp_path / "all").exists()
+
+
+def test_a_part_that_is_there_but_was_not_named(run, made, tmp_path):
+    result = run("merge", *[made / name for name in NAMES[1:]], "-o", tmp_path / "all")
+    assert result.status == 2
+    assert f"1 of 4 parts in {made} are missing: {NAMES[0]}" in result.err
+
+
+def test_a_folder_without_a_manifest(run, made, tmp_path):
+    (made / "manifest.json").unlink()
+    assert "has no manifest.json of moments" in run("merge", made, "-o", tmp_path / "all").err
+    assert run("merge", *[made / name for name in NAMES[1:]], "-o", tmp_path / "all").status == 0
+
+
+def test_names_in_sub_folders_stay_apart(run, frame, tmp_path):
+    names = ["a=1/b.parquet", "a=1/b%2Fc.parquet", "a=2/b.parquet"]
+    for number, name in enumerate(names):
+        path = tmp_path / "rows" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        frame[400 * number : 400 * (number + 1)].to_parquet(path)
+    command = ["moments", tmp_path / "rows", "--group", "sex", "--features", "[xyz]"]
+    assert run(*command, "-o", tmp_path / "parts").status == 0
+    assert sorted(path.name for path in (tmp_path / "parts").iterdir()) == [
+        "a=1%2Fb%252Fc.parquet.moments",
+        "a=1%2Fb.parquet.moments",
+        "a=2%2Fb.parquet.moments",
+        "manifest.json",
+    ]
+    run("merge", tmp_path / "parts", "-o", tmp_path / "all")
+    assert_moments(
+        fs.GroupMoments.load(tmp_path / "all"), moments_by_hand(frame[COLUMNS], frame["sex"])
+    )
+
+
+def test_files_without_a_row_that_counts(run, frame, tmp_path):
+    holes = frame[600:].assign(x=np.nan)
+    write_folder(tmp_path / "rows", pd.concat([frame[:600], holes]), 4, 60)
+    command = ["moments", tmp_path / "rows", "--group", "sex", "--features", "[xyz]"]
+    command += ["--on-missing", "drop"]
+    facts = run(*command, "-o", tmp_path / "parts", "--json").facts
+    assert (facts["n_rows"], facts["n_dropped"]) == (600, 600)
+    assert run(*command, "-o", tmp_path / "parts", "--json").facts == facts
+    merged = run("merge", tmp_path / "parts", "-o", tmp_path / "all", "--json").facts
+    assert (merged["n_rows"], merged["n_dropped"]) == (600, 600)
+    half = frame[:600]
+    assert_moments(
+        fs.GroupMoments.load(tmp_path / "all"), moments_by_hand(half[COLUMNS], half["sex"])
+    )
+
+
+def test_what_is_wrong_in_the_first_file_leaves_nothing(run, command, folder, frame, out):
+    frame[:300].assign(y=np.nan).to_parquet(folder / "00.parquet")
+    result = run(*command)
+    assert result.status == 2
+    assert f"{folder / '00.parquet'}, row group 0: X contains NaN" in result.err
+    assert not out.exists()
+
+
+def test_too_many_groups_in_all_files_together_are_refused(run, folder, frame, out):
+    for number, path in enumerate(sorted(folder.iterdir())):
+        rows = frame[300 * number : 300 * (number + 1)]
+        rows.assign(sex=[f"{number}-{i % 40}" for i in range(300)]).to_parquet(path)
+    command = ["moments", folder, "--group", "sex", "--features", "[xyz]", "-o", out]
+    assert "among" in run(*command, "--max-groups", 100).err
+    assert len(list(out.glob("*.moments"))) == 2
+    assert run(*command, "--max-groups", 160).status == 0
+
+
+def test_groups_of_one_row_in_a_file_are_warned_of(run, folder, frame, out):
+    (folder / "03.parquet").unlink()
+    frame[:300].assign(sex=["rare"] + ["f"] * 299).to_parquet(folder / "00.parquet")
+    frame[300:600].assign(sex=["rare"] * 2 + ["f"] * 298).to_parquet(folder / "01.parquet")
+    result = run("moments", folder, "--group", "sex", "--features", "[xyz]", "-o", out)
+    assert "Groups of 1 or 2 rows ('rare'): their rows can be recovered" in result.err
+    assert "NAME.moments" in result.err
