@@ -12,15 +12,16 @@ import click
 # A number, yes or no, the name of a group, or a number for each of some groups by their names.
 Value = float | bool | str | dict[str, float]
 
-NUMBERS = {
-    "disparity": ("trade_off",),
-    "error_gap": ("penalty",),
-    "robust_error_gap": ("penalty", "radius"),
+# What the parameters of a criterion take; NUMBERS is one for all groups, or one for each of them.
+NUMBER, NUMBERS, GROUP, FLAG = "a number", "numbers", "a group", "yes or no"
+PARAMETERS = {
+    "minimax_loss": {"relative": FLAG},
+    "minimax_error": {"relative": FLAG},
+    "disparity": {"trade_off": NUMBER, "protected": GROUP},
+    "error_gap": {"penalty": NUMBER},
+    "robust_error_gap": {"penalty": NUMBER, "radius": NUMBERS},
 }
-GROUPS = {"disparity": ("protected",)}
-FLAGS = {"minimax_loss": ("relative",), "minimax_error": ("relative",)}
 _YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
-BY_GROUP = {"robust_error_gap": ("radius",)}
 
 
 def parameters_of(criterion: str, arguments: Sequence[str]) -> dict[str, Value]:
@@ -50,60 +51,46 @@ def parameters_of(criterion: str, arguments: Sequence[str]) -> dict[str, Value]:
     >>> parameters_of("robust_error_gap", ["penalty=2", "radius.a=0.1", "radius.b=0.2"])
     {'penalty': 2.0, 'radius': {'a': 0.1, 'b': 0.2}}
     """
+    known = PARAMETERS.get(criterion, {})
     values: dict[str, Value] = {}
     for argument in arguments:
-        key, text = _halves(criterion, argument)
-        name, dot, group = key.partition(".")
-        if dot and name in BY_GROUP.get(criterion, ()):
-            own = values.setdefault(name, {})
-            if not isinstance(own, dict):
-                raise click.BadParameter(f"Give {name} once for all groups, or for each of them.")
-            if group in own:
-                raise click.BadParameter(f"{key!r} is given twice.")
-            own[group] = _number(key, text)
-            continue
-        if key not in _allowed(criterion):
+        # The name of a group may hold an equals sign, on either side.
+        name, dot, _ = argument.partition("=")[0].partition(".")
+        is_of_group = bool(dot) and known.get(name) == NUMBERS
+        key, text = _halves(argument, at_last=is_of_group)
+        name = name if is_of_group else key
+        if name not in known:
             raise click.BadParameter(_unknown(criterion, key))
-        if isinstance(values.get(key), dict):
-            raise click.BadParameter(f"Give {key} once for all groups, or for each of them.")
-        if key in values:
+        if is_of_group != isinstance(values.get(name, {} if is_of_group else None), dict):
+            raise click.BadParameter(f"Give {name} once for all groups, or for each of them.")
+        own: Any = values.setdefault(name, {}) if is_of_group else values
+        place = key.removeprefix(f"{name}.") if is_of_group else key
+        if place in own:
             raise click.BadParameter(f"{key!r} is given twice.")
-        values[key] = _read(criterion, key, text)
+        own[place] = _read(key, text, known[name])
     return values
 
 
-def _read(criterion: str, key: str, text: str) -> Value:
-    if key in GROUPS.get(criterion, ()):
+def _read(key: str, text: str, kind: str) -> Value:
+    if kind == GROUP:
         return text
-    if key not in FLAGS.get(criterion, ()):
-        return _number(key, text)
-    if text.lower() not in _YES_OR_NO:
-        raise click.BadParameter(f"{key} is {text!r}; it takes yes or no.")
-    return _YES_OR_NO[text.lower()]
+    try:
+        return _YES_OR_NO[text.lower()] if kind == FLAG else float(text)
+    except (KeyError, ValueError):
+        wanted = FLAG if kind == FLAG else NUMBER
+        raise click.BadParameter(f"{key} is {text!r}; it takes {wanted}.") from None
 
 
-def _halves(criterion: str, argument: str) -> tuple[str, str]:
-    """KEY and VALUE; the name of a group may hold an equals sign, on either side."""
-    by_group = any(argument.startswith(f"{name}.") for name in BY_GROUP.get(criterion, ()))
-    key, equals, text = argument.rpartition("=") if by_group else argument.partition("=")
+def _halves(argument: str, *, at_last: bool = False) -> tuple[str, str]:
+    key, equals, text = argument.rpartition("=") if at_last else argument.partition("=")
     if not key or not equals or not text:
         raise click.BadParameter(f"{argument!r} is not of the form KEY=VALUE.")
     return key, text
 
 
-def _number(key: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise click.BadParameter(f"{key} is {text!r}; it takes a number.") from None
-
-
-def _allowed(criterion: str) -> tuple[str, ...]:
-    return NUMBERS.get(criterion, ()) + GROUPS.get(criterion, ()) + FLAGS.get(criterion, ())
-
-
 def _unknown(criterion: str, key: str) -> str:
-    allowed = [*_allowed(criterion), *(f"{name}.GROUP" for name in BY_GROUP.get(criterion, ()))]
+    known = PARAMETERS.get(criterion, {})
+    allowed = [*known, *(f"{name}.GROUP" for name in known if known[name] == NUMBERS)]
     return f"The criterion {criterion!r} has no parameter {key!r}; " + (
         f"allowed: {', '.join(allowed)}." if allowed else "it has no parameters."
     )
@@ -124,7 +111,7 @@ def plain_parameters_of(arguments: Sequence[str]) -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
     for argument in arguments:
-        key, text = _halves("", argument)
+        key, text = _halves(argument)
         if key in values:
             raise click.BadParameter(f"{key!r} is given twice.")
         values[key] = _plain_value(key, text)
