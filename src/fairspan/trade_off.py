@@ -18,8 +18,8 @@ from fairspan.drawing.frontier import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.estimator.fit import Fit
 from fairspan.estimator.fitting import fit_subspace
-from fairspan.formatting.data_frames import data_frame
 from fairspan.formatting.html_table import html_table
+from fairspan.formatting.plain import data_frame
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments

@@ -10,9 +10,8 @@ from matplotlib.transforms import Bbox
 from scipy.spatial import ConvexHull
 
 from fairspan.drawing import layout
-from fairspan.drawing.direct_labels import _hidden
 from fairspan.drawing.expected_losses import ExpectedLossPicture, _row_of, shown_range
-from fairspan.drawing.frontier import FrontierPicture
+from fairspan.drawing.frontier import FrontierPicture, _hidden
 from fairspan.drawing.labels import FAIR, PLAIN, look, other_look, set_rows
 from fairspan.drawing.loadings import LoadingsPicture
 from fairspan.report.page.figures import _chain, _on_curves

@@ -11,7 +11,7 @@ from fairspan.auditing.verdict import Verdict, changes_of
 from fairspan.auditing.views import audit_html, audit_table, audit_text, picture_of
 from fairspan.drawing.by_group import AuditPicture, AuditQuantity
 from fairspan.errors import InvalidInput
-from fairspan.formatting.data_frames import data_frame
+from fairspan.formatting.plain import data_frame
 from fairspan.formatting.terminal_text import Paint, plain
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fairspan.cli.terminal import JSON_VERSION, paint_on
 from fairspan.formatting.names import settings, spoken
 from fairspan.formatting.numbers import count, in_ascii
-from fairspan.formatting.plain_values import plain
+from fairspan.formatting.plain import plain
 from fairspan.formatting.terminal_text import Role, width_of, wrapped
 from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import used_parameters

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.formatting.data_frames import data_frame
+from fairspan.formatting.plain import data_frame
 from fairspan.metrics.outcomes import outcomes_by_group
 from fairspan.problem.parameters import check_count, check_number
 from fairspan.rows.groups import Label, Scalar, spelled

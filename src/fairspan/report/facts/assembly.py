@@ -11,7 +11,7 @@ from fairspan.auditing.results import group_name
 from fairspan.errors import InvalidInput, running_out_told
 from fairspan.estimator.fitting import check_dimension, dimension_keeping
 from fairspan.formatting.numbers import percent
-from fairspan.formatting.plain_values import plain
+from fairspan.formatting.plain import plain
 from fairspan.linalg.threads import threads_of
 from fairspan.moments.folds import FoldMoments
 from fairspan.moments.group_moments import GroupMoments

@@ -1,9 +1,11 @@
-"""Results as plain values that JSON can hold."""
+"""Results as plain values that JSON can hold, and as data frames of pandas."""
 
 import math
 from typing import Any
 
 import numpy as np
+
+from fairspan.errors import imported
 
 
 def plain(value: Any, digits: int = 17) -> Any:
@@ -29,3 +31,14 @@ def plain(value: Any, digits: int = 17) -> Any:
     if isinstance(value, float):
         return float(f"{value:.{digits}g}") + 0.0 if math.isfinite(value) else None
     return value
+
+
+def data_frame(data: Any, purpose: str) -> Any:
+    """A pandas DataFrame of columns, or of one dictionary for each row.
+
+    Raises
+    ------
+    MissingDependency
+        pandas is not installed; the message names the purpose.
+    """
+    return imported("pandas", "pandas", purpose).DataFrame(data)
