@@ -5,11 +5,12 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from fairspan.drawing.by_group import AuditPicture, GroupLossPicture, VarianceKeptPicture
+from fairspan.drawing.by_group import AuditPicture, VarianceKeptPicture
 from fairspan.drawing.disparity_path import DisparityPathPicture
 from fairspan.drawing.error_curves import ErrorCurvePicture
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.loadings import LoadingsPicture
+from fairspan.drawing.losses import GroupLossPicture
 from fairspan.drawing.reduced_rows import ReducedRowsPicture
 
 mpl.use("Agg")

@@ -5,8 +5,8 @@ import pytest
 
 import fairspan as fs
 from fairspan.drawing.error_curves import ErrorCurvePicture
-from fairspan.drawing.expected_losses import ExpectedLossPicture
 from fairspan.drawing.labels import FAINT, PLAIN
+from fairspan.drawing.losses import ExpectedLossPicture
 from fairspan.errors import InvalidInput
 
 

@@ -10,10 +10,10 @@ from matplotlib.transforms import Bbox
 from scipy.spatial import ConvexHull
 
 from fairspan.drawing import layout
-from fairspan.drawing.expected_losses import ExpectedLossPicture, _row_of, shown_range
 from fairspan.drawing.frontier import FrontierPicture, _hidden
 from fairspan.drawing.labels import FAIR, PLAIN, look, other_look, set_rows
 from fairspan.drawing.loadings import LoadingsPicture
+from fairspan.drawing.losses import ExpectedLossPicture, _row_of, shown_range
 from fairspan.report.page.figures import _chain, _on_curves
 from pictures import pictures_of
 

@@ -21,7 +21,7 @@ from fairspan.auditing.table import (
 )
 from fairspan.auditing.verdict import Verdict
 from fairspan.drawing.by_group import AuditPicture, AuditQuantity
-from fairspan.drawing.expected_losses import ExpectedLossPicture
+from fairspan.drawing.losses import ExpectedLossPicture
 from fairspan.errors import InvalidInput
 from fairspan.formatting.html_table import Row, html_table
 from fairspan.formatting.terminal_text import Paint, plain, wrapped

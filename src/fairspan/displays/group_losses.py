@@ -14,7 +14,7 @@ from fairspan.displays.fitted import (
     rows_for,
     without_rounding,
 )
-from fairspan.drawing.by_group import GroupLossPicture
+from fairspan.drawing.losses import GroupLossPicture
 from fairspan.errors import InvalidInput
 from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import check_flag

@@ -1,4 +1,4 @@
-"""Pictures of one row for each group: audited models, variance kept, and losses with the bound."""
+"""Pictures of one row for each group: audited models, and variance kept."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fairspan.drawing.expected_losses import ExpectedLossPicture
 from fairspan.drawing.labels import (
     BEST,
     FAINT,
     FAIR,
-    INK,
     PLAIN,
     for_legend,
     head,
@@ -26,7 +24,7 @@ from fairspan.drawing.labels import (
 from fairspan.drawing.layout import plain_numbers, set_shares
 from fairspan.drawing.picture import Picture
 from fairspan.formatting.names import label_of, spoken
-from fairspan.formatting.numbers import axis_number, count, percent
+from fairspan.formatting.numbers import count, percent
 from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -186,141 +184,3 @@ class VarianceKeptPicture(Picture):
         title = f"The share of each group's variance that {dimensions} can keep"
         head(axes, title, for_legend([plain, fair, best]), labels, beside=beside)
         return (axes,)
-
-
-# Inches of a row; share of it that each bar takes.
-_LOSS_ROW, _BAR = 0.46, 0.38
-
-
-@dataclass(eq=False)
-class GroupLossPicture(Picture):
-    """What each group loses against its own best subspace, under PCA and a criterion.
-
-    Attributes
-    ----------
-    groups : tuple of k str
-    plain, fair : (k,) arrays
-        Losses under ordinary PCA and under the criterion: those expected on new rows, or excess
-        losses on the rows of the fit. NaN if there are too few rows.
-    n_components : int
-    name : str
-        The criterion's.
-    bound : float or None
-        No subspace has a smaller largest loss; None where the criterion proves no such thing.
-    status : str
-        How the fit ended: "optimal", "estimated", "open gap" or "unresolved".
-    plain_interval, fair_interval : (k, 2) arrays or None
-        Ends of the intervals of expected losses.
-    plain_states, fair_states : tuples of k str or None
-        What may be said of expected losses.
-    plain_on_rows, fair_on_rows : (k,) arrays or None
-        Excess losses on the rows, beside those that are expected.
-    level : float
-        Of the intervals, each of one group.
-    """
-
-    groups: tuple[str, ...]
-    plain: FloatArray
-    fair: FloatArray
-    n_components: int
-    name: str = "fair"
-    bound: float | None = None
-    status: str = "optimal"
-    plain_interval: FloatArray | None = None
-    fair_interval: FloatArray | None = None
-    plain_states: tuple[str | None, ...] = ()
-    fair_states: tuple[str | None, ...] = ()
-    plain_on_rows: FloatArray | None = None
-    fair_on_rows: FloatArray | None = None
-    level: float = 0.95
-
-    def size(self) -> tuple[float, float]:
-        """Width and height of a new figure, in inches."""
-        return rows_size(self.groups, _LOSS_ROW)
-
-    def columns(self) -> Mapping[str, Sequence[Any]]:
-        """One row for each group; the bound is the same in all."""
-        bound = np.nan if self.bound is None else self.bound
-        columns: dict[str, Sequence[Any]] = {
-            "group": list(self.groups),
-            "PCA": self.plain.tolist(),
-            self.name: self.fair.tolist(),
-            "bound": [bound] * len(self.groups),
-        }
-        for name, interval, states, on_rows in (
-            ("PCA", self.plain_interval, self.plain_states, self.plain_on_rows),
-            (self.name, self.fair_interval, self.fair_states, self.fair_on_rows),
-        ):
-            if interval is not None:
-                columns[f"{name} low"], columns[f"{name} high"] = interval.T.tolist()
-                columns[f"{name} state"] = list(states)
-            if on_rows is not None:
-                columns[f"{name} on the rows"] = on_rows.tolist()
-        return columns
-
-    def _draw(self, axes: Axes) -> Sequence[Axes]:
-        if self.plain_interval is not None and self.fair_interval is not None:
-            return self._draw_expected(axes, self.plain_interval, self.fair_interval)
-        rows = np.arange(len(self.groups))
-        plain = axes.barh(
-            rows - _BAR / 2,
-            self.plain,
-            _BAR,
-            facecolor="white",
-            edgecolor=PLAIN.colour,
-            hatch=PLAIN.hatch,
-        )
-        fair = axes.barh(
-            rows + _BAR / 2, self.fair, _BAR, facecolor=FAIR.colour, edgecolor=FAIR.colour
-        )
-        handles: list[Any] = [plain, fair]
-        labels = ["PCA", label_of(spoken(self.name))]
-        if self.bound is not None:
-            handles.append(axes.axvline(self.bound, color=INK, linewidth=1.6, gid="bound"))
-            is_proven = self.status != "estimated"
-            labels.append("proven lower bound" if is_proven else "estimated lower bound")
-        axes.set_xlabel("excess loss of the group")
-        beside = set_rows(axes, self.groups)
-        axes.set_xlim(left=0)
-        plain_numbers((axes,), "x")
-        d = self.n_components
-        own = "its own best dimension" if d == 1 else f"its own best {d} dimensions"
-        title = f"Loss of each group against {own}"
-        head(axes, title, handles, labels, note=self._note(), beside=beside)
-        return (axes,)
-
-    def _draw_expected(
-        self, axes: Axes, plain_interval: FloatArray, fair_interval: FloatArray
-    ) -> Sequence[Axes]:
-        """The losses of new rows as an audit shows them, with those on the rows as lines across."""
-        low, high = np.moveaxis(np.array([plain_interval, fair_interval]), 2, 0)
-        on_rows = None
-        if self.plain_on_rows is not None and self.fair_on_rows is not None:
-            on_rows = np.array([self.plain_on_rows, self.fair_on_rows])
-        expected = ExpectedLossPicture(
-            groups=self.groups,
-            models=("PCA", label_of(spoken(self.name))),
-            values=np.array([self.plain, self.fair]),
-            low=low,
-            high=high,
-            plain=(0,),
-            quantity="expected loss",
-            states=(self.plain_states, self.fair_states),
-            level=self.level,
-            on_rows=on_rows,
-        )
-        return expected.plot(axes).axes_
-
-    def _note(self) -> str:
-        """What is proven of the largest loss."""
-        name = label_of(spoken(self.name))
-        if self.bound is None:
-            return f"{name} minimises another quantity, so it gives no bound on the largest loss."
-        if self.status == "optimal":
-            return f"Proven: no subspace has a smaller largest loss than that of {name}."
-        if self.status == "estimated":
-            return "The lower bound is an estimate: it depends on eigenvectors found by iteration."
-        if self.status == "unresolved":
-            return "The gap to the lower bound is within the rounding error of these data."
-        above = axis_number(float(f"{self.fair.max() - self.bound:.3g}"))
-        return f"Open gap: a largest loss that is smaller by up to {above} is not ruled out."

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.drawing.expected_losses import CANNOT_TELL, shown_range
 from fairspan.drawing.labels import (
     BEST,
     FAINT,
@@ -23,6 +22,7 @@ from fairspan.drawing.labels import (
     width_of,
 )
 from fairspan.drawing.layout import label_bounds, panelled_size, panels, plain_numbers
+from fairspan.drawing.losses import CANNOT_TELL, shown_range
 from fairspan.drawing.picture import Picture, unproven
 from fairspan.formatting.names import label_of, spoken
 from fairspan.formatting.numbers import percent

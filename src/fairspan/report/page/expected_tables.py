@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fairspan.drawing.expected_losses import CANNOT_TELL
+from fairspan.drawing.losses import CANNOT_TELL
 from fairspan.formatting.names import called, spoken
 from fairspan.formatting.numbers import change, count, decimals_of, interval, number, whole
 from fairspan.report.page.columns import (

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.drawing.by_group import AuditPicture, GroupLossPicture
+from fairspan.drawing.by_group import AuditPicture
 from fairspan.drawing.error_curves import ErrorCurvePicture
-from fairspan.drawing.expected_losses import ExpectedLossPicture
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.layout import grid
+from fairspan.drawing.losses import ExpectedLossPicture, GroupLossPicture
 from fairspan.formatting.names import called, spoken
 from fairspan.formatting.numbers import interval, number, percent
 from fairspan.report.page.inline_figures import Drawn, Point, draw
