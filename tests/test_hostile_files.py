@@ -92,7 +92,7 @@ NUMBERS = {
     "means of text": ("means", np.full((2, 3), "x"), "means holds <U1"),
     "triangles too short": ("triangles", np.zeros((2, 5)), "triangles has"),
     "triangles of fewer groups": ("triangles", np.zeros((1, 6)), "triangles has"),
-    "huge means": ("means", np.full((2, 3), 1e300), "overflow"),
+    "huge means": ("means", np.full((2, 3), 1e300), "numbers of about 1e+300"),
     "NaN in a scatter": ("triangles", np.full((2, 6), np.nan), "triangles reaches from nan"),
     "negative variance": ("triangles", np.array([EYE, [-1.0, 0, 1, 0, 0, 1]]), "triangles[1] is"),
     "indefinite": ("triangles", np.array([[1.0, 2, 1, 0, 0, 1], EYE]), "triangles[0] is not pos"),
@@ -331,9 +331,9 @@ def hard_rows(kind):
         X[:, 0] = 1e10 + 1e-6 * X[:, 0]
         X[:, 1] = 1e10
     elif kind == "all sizes":
-        X *= 10.0 ** np.array([-200, -150, -20, 0, 100, 140])
+        X *= 10.0 ** np.array([-74, -50, -20, 0, 50, 70])
     elif kind == "subnormal":
-        X *= 10.0 ** np.array([-310, -300, -160, 0, 0, 100])
+        X[1:] *= 10.0 ** np.array([-310, -300, -160, 0, 0, 70])
     elif kind == "two columns alike":
         X[:, 1] = X[:, 0] * (1 + 1e-15)
     elif kind == "few rows":

@@ -296,11 +296,11 @@ def test_rows_by_parts_moments_and_scaled_features_give_the_same():
     moments = GroupMoments.from_rows(TWO.X, TWO.labels)
     for other in (parts, clone(model).fit_moments(moments)):
         np.testing.assert_allclose(other.components_, model.components_, atol=1e-9)
-    unit = fit(replace(TWO, X=TWO.X * 1e100), 3)
+    unit = fit(replace(TWO, X=TWO.X * 1e70), 3)
     small = fit(TWO, 3)
     np.testing.assert_allclose(unit.components_, small.components_, atol=1e-9)
     for large, step in zip(unit.solution_.steps, small.solution_.steps, strict=True):
-        assert large.objective / 1e200 == pytest.approx(step.objective, rel=1e-9)
+        assert large.objective / 1e140 == pytest.approx(step.objective, rel=1e-9)
 
 
 def test_a_column_of_large_numbers_takes_nothing_from_later_steps():

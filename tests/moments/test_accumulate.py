@@ -146,7 +146,7 @@ HUGE = {
 
 @pytest.mark.parametrize("case", HUGE)
 def test_numbers_whose_squares_overflow_are_refused(case):
-    with pytest.raises(InvalidInput, match=r"overflow float64|infinity"):
+    with pytest.raises(InvalidInput, match=r"Divide the column|infinity"):
         HUGE[case]()
 
 
@@ -157,6 +157,6 @@ def test_weights_that_overflow_only_together_are_refused():
 
 
 def test_numbers_just_below_the_limit_are_taken():
-    X = np.array([[1e149], [3e149], [2e149], [1e149]])
+    X = np.array([[1e74], [2e74], [2e74], [1e74]])
     second = GroupMoments.from_rows(X, list("aabb")).second_moments("none")
-    np.testing.assert_allclose(second.ravel(), [5e298, 2.5e298])
+    np.testing.assert_allclose(second.ravel(), [2.5e148, 2.5e148])

@@ -88,7 +88,7 @@ def test_standard_deviations_are_those_of_scikit_learn(rows, weighted):
     np.testing.assert_allclose(moments.standard_deviations, scaler.scale_)
 
 
-@pytest.mark.parametrize("value", [0.0, 0.1, -7.3, 1e6 + 0.1, 1e120])
+@pytest.mark.parametrize("value", [0.0, 0.1, -7.3, 1e6 + 0.1, 1e70])
 def test_a_constant_column_has_no_deviation_even_after_merging(rows, value):
     X = rows.X.copy()
     X[:, 2] = value

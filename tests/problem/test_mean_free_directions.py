@@ -5,8 +5,8 @@ import pytest
 
 from fairspan import CovarianceParity, FairPCA, GroupMoments, MeanParity
 from fairspan.problem.mean_free_directions import mean_differences, mean_free_directions
+from fairspan.problem.posing import largest_column
 from fairspan.problem.problem import MeansWithin, is_within
-from fairspan.problem.units import largest_column
 
 
 @pytest.mark.parametrize("seed", range(6))

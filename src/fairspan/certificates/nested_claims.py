@@ -14,7 +14,7 @@ from fairspan.provenance import Provenance
 from fairspan.typing import FloatArray
 
 
-def of_steps(posed: Posed, basis: FloatArray, made: Provenance, unit: float) -> Iterator[str]:
+def of_steps(posed: Posed, basis: FloatArray, made: Provenance) -> Iterator[str]:
     """Objective, bound and status of each step.
 
     Parameters
@@ -23,8 +23,6 @@ def of_steps(posed: Posed, basis: FloatArray, made: Provenance, unit: float) -> 
     basis : (p, d) array
         The components, in the coordinates of the problem.
     made : Provenance
-    unit : float
-        What the features are divided by in the problem.
     """
     single = posed.at(1)
     for index, step in enumerate(made.steps):
@@ -33,7 +31,7 @@ def of_steps(posed: Posed, basis: FloatArray, made: Provenance, unit: float) -> 
         if left.directions is not None:
             column = left.directions.T @ column
         found = judged(left.problem, column, Proof(np.array(step.own.weights)), made.tol)
-        found = found.shifted(left.shift).rescaled(unit * unit, 0.0, unit * unit)
+        found = found.shifted(left.shift)
         claimed = replace(
             made,
             objective=step.own.objective,

@@ -1,9 +1,9 @@
 """What every solver returns: a subspace, its value, and a bound that no subspace can beat."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fairspan.certificates.proof import Proof
 from fairspan.formatting.html_table import html_table
@@ -49,10 +49,9 @@ class TracePoint:
     lower_bound: float
     upper_bound: float
 
-    def rescaled(self, times: float, by: float) -> "TracePoint":
-        """The same of values that are multiplied by a number, and then larger by another."""
-        lower, upper = self.lower_bound * times + by, self.upper_bound * times + by
-        return TracePoint(self.n_eigenproblems, lower, upper)
+    def shifted(self, by: float) -> "TracePoint":
+        """The same of values that are larger by a number."""
+        return TracePoint(self.n_eigenproblems, self.lower_bound + by, self.upper_bound + by)
 
 
 class Judged(NamedTuple):
@@ -95,19 +94,6 @@ class Judged(NamedTuple):
     errors: FloatArray
     roundings: FloatArray
     status: Status
-
-    def rescaled(self, times: float, by: float, square: float) -> "Judged":
-        """The same of values that are multiplied by a number, and then larger by another.
-
-        Errors are multiplied by `square`.
-        """
-        numbers: dict[str, Any] = {
-            name: value * times
-            for name, value in self._asdict().items()
-            if isinstance(value, float)
-        }
-        in_features = self._replace(errors=self.errors * square, roundings=self.roundings * square)
-        return in_features._replace(**numbers).shifted(by)
 
     def shifted(self, by: float) -> "Judged":
         """The same of values that are larger by a number."""
@@ -211,20 +197,6 @@ class Solution:
         if self.gap <= 0:
             return 0.0
         return self.gap / self.scale if self.scale > 0 else math.inf
-
-    def rescaled(self, times: float, by: float) -> "Solution":
-        """The same of values that are multiplied by a number, and then larger by another."""
-        return replace(
-            self,
-            objective=self.objective * times + by,
-            lower_bound=self.lower_bound * times + by,
-            tolerance=self.tolerance * times,
-            violation=self.violation * times,
-            resolution=self.resolution * times,
-            scale=self.scale * times,
-            trace=tuple(step.rescaled(times, by) for step in self.trace),
-            steps=tuple(step.rescaled(times, by) for step in self.steps),
-        )
 
     @property
     def supporting_weights(self) -> FloatArray | None:

@@ -21,7 +21,6 @@ from fairspan.moments.center import Center
 from fairspan.moments.of_rows import Moments, holds_matrices, is_moments, moments_of
 from fairspan.problem.posed import Posed
 from fairspan.problem.posing import pose
-from fairspan.problem.units import in_units, unit_for, value_in_features
 from fairspan.provenance import Provenance
 from fairspan.rows.beside import rows_beside
 from fairspan.rows.groups import Label, listed
@@ -184,12 +183,10 @@ class _Checks:
         restricted = posed.at(int(posed.n_components))
         projector = self.subspace.projector
         found, unchecked = judged_components(projector, posed, restricted, proof, made.tol)
-        full, square = restricted.full, self._unit**2
-        times, by = value_in_features(full.criterion, self._unit)
-        found = found.rescaled(times, by, square)
+        full = restricted.full
         # The groups' own best errors are known where there are matrices.
-        best = square * full.best_errors if full.has_matrices else None
-        failures += claims.of_variances(found, made, square * full.total_variance, best)
+        best = full.best_errors if full.has_matrices else None
+        failures += claims.of_variances(found, made, full.total_variance, best)
         failures += claims.of_figures(found, made, has_bound=unchecked is None)
         if made.steps:
             failures += self._of_nested(made, posed, has_bound=unchecked is None)
@@ -209,7 +206,7 @@ class _Checks:
         if posed.coordinates is not None:
             basis = np.linalg.qr(posed.coordinates.frame.reduced(basis))[0]
         if has_bound:
-            yield from nested_claims.of_steps(posed, basis, made, self._unit)
+            yield from nested_claims.of_steps(posed, basis, made)
         for d in range(1, len(made.steps)):
             first = self.subspace.first(d)
             alone = replace(first, provenance=replace(made.of_first(d), steps=()))
@@ -236,15 +233,13 @@ class _Checks:
             raise Fails(
                 f"The model says that it is restricted by {made.restriction}, but it is not."
             )
-        unit, divisor = self._unit, self.subspace.scale
-        moments = self._posed_moments
         return pose(
-            moments,
+            self._posed_moments,
             self.subspace.dimension,
-            in_units(criterion, unit),
-            restriction=in_units(restriction, unit),
+            criterion,
+            restriction=restriction,
             center=cast(Center, self.subspace.center),
-            divisor=np.full(moments.n_features, unit) if unit != 1 else divisor,
+            divisor=self.subspace.scale,
             allow_extra=self.subspace.is_soft,
             nested=self.subspace.is_nested,
         )
@@ -260,10 +255,6 @@ class _Checks:
             bare = made is not None and made.restriction is None
             by_matrices = self.by_matrices and bare and moments.n_features <= _MOST_FEATURES
         return moments.matrices() if by_matrices else moments
-
-    @property
-    def _unit(self) -> float:
-        return unit_for(self.moments, cast(Center, self.subspace.center), self.subspace.scale)
 
     def _said(self, found: Judged, made: Provenance, *, has_bound: bool) -> str:
         said = (

@@ -15,13 +15,9 @@ from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.posed import Posed
-from fairspan.problem.posing import pose
+from fairspan.problem.posing import largest_column, pose
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
-from fairspan.problem.units import (
-    in_units,
-    largest_column,
-)
 from fairspan.provenance import Claim, NestedStep, Provenance
 from fairspan.registry import names_of
 from fairspan.solvers.choose import Solved
@@ -75,18 +71,15 @@ class Settings:
     tol: float
     nested: bool
 
-    def posed(self, moments: Moments, n_components: int | float, unit: float) -> Posed:
-        """The problem, with features measured in a unit."""
-        divisor = self.divisor
-        if unit != 1:
-            divisor = np.full(moments.n_features, unit)
+    def posed(self, moments: Moments, n_components: int | float) -> Posed:
+        """The problem."""
         return pose(
             moments,
             n_components,
-            in_units(self.criterion, unit),
-            restriction=in_units(self.restriction, unit),
+            self.criterion,
+            restriction=self.restriction,
             center=self.center,
-            divisor=divisor,
+            divisor=self.divisor,
             allow_extra=self.allow_extra,
             nested=self.nested,
         )

@@ -1,7 +1,6 @@
 """From moments to a certified subspace: the road that estimator, audit and command line share."""
 
 import numbers
-from dataclasses import replace
 from typing import Any
 
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, running_out_told
@@ -12,15 +11,9 @@ from fairspan.moments.center import Center
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion, declares
 from fairspan.problem.nesting import check_nested
-from fairspan.problem.posed import Posed
 from fairspan.problem.posing import criterion_of, deviations_of, restriction_of
 from fairspan.problem.problem import check_n_components
 from fairspan.problem.restrictions import Restriction
-from fairspan.problem.units import (
-    check_squares,
-    unit_for,
-    value_in_features,
-)
 from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.rows.groups import listed
 from fairspan.solvers.choose import Solved, Task, smallest_keeping, solver_of
@@ -98,19 +91,15 @@ def fit_subspace(
     if moments.matrix_free:
         _check_without_matrices(n_components, hide)
         solve_with = GrowingSubspace(solve_with)
-    check_squares(moments, center)
+    moments.in_range()
     divisor = deviations_of(moments) if scale else None
     if nested:
         check_nested(chosen, hide, allow_extra=bool(allow_extra))
     settings = Settings(chosen, hide, center, divisor, bool(allow_extra), tol, bool(nested))
     counting = Stage(f"fitting {spoken(chosen.name)}", unit=EIGENPROBLEMS)
     with threads_for(moments.n_features), counting:
-        unit = unit_for(moments, center, divisor)
-        posed = settings.posed(moments, n_components, unit)
+        posed = settings.posed(moments, n_components)
         found = _solved(Task(posed, solve_with, tol, random_state), nested=bool(nested))
-        if unit != 1:
-            plain = settings.posed(moments, n_components, 1.0)
-            found = [_in_unit(each, plain, unit) for each in found]
         return fit_of(found[-1], moments, settings, posed.coordinates, found[:-1])
 
 
@@ -121,17 +110,6 @@ def _solved(task: Task, *, nested: bool) -> list[Solved]:
         return solve_nested(task, int(wanted)) if nested else [task.at(int(wanted))]
     share = float(wanted)
     return nested_keeping(task, share) if nested else [smallest_keeping(task, share)]
-
-
-def _in_unit(solved: Solved, posed: Posed, unit: float) -> Solved:
-    """The same for features that were divided by a unit, in their own."""
-    problem = posed.at(solved.problem.n_components).full
-    times, by = value_in_features(problem.criterion, unit)
-    solution = solved.solution.rescaled(times, by)
-    if declares(problem.criterion, "is_relative"):
-        # The weights divide by variances, which are in squared units of the features.
-        solution = replace(solution, weights=solution.weights / unit / unit)
-    return replace(solved, problem=problem, solution=solution)
 
 
 def check_dimension(n_components: object, n_features: int) -> None:

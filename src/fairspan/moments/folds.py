@@ -147,7 +147,7 @@ def fold_moments(
         for part in found
     )
     summed = SummedFolds(parts, intake)
-    counts = summed.whole.counts
+    counts = summed.whole.in_range().counts
     replace(wanted, in_parts=False).check(len(counts), int(counts.sum()), rows.n_features)
     return summed
 
@@ -159,7 +159,9 @@ def sparse_folds(rows: SparseRows, folds: Folds, limit: GroupLimit = USUAL_LIMIT
     labels = folds.of_rows(rows.labels.between(0, rows.n_rows), 0)
     of_groups = Labels(rows.n_rows, lambda start, stop: labels.groups[start:stop])
     grouped = replace(rows, labels=of_groups)
-    return SparseFolds(rows, grouped, labels.folds, SparseMoments.of_rows(grouped, limit))
+    return SparseFolds(
+        rows, grouped, labels.folds, SparseMoments.of_rows(grouped, limit).in_range()
+    )
 
 
 def affordable_folds(

@@ -1,13 +1,13 @@
 """Weights, means and variances of groups, and what follows from them for every kind of moments."""
 
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 import numpy as np
 
 from fairspan.formatting.html_table import Row, first_and_last, html_table
 from fairspan.moments.center import Center, check_center
-from fairspan.moments.group_statistics import Intake
+from fairspan.moments.group_statistics import Intake, check_sizes
 from fairspan.rows.groups import Label, plain_labels, printable, spelled
 from fairspan.typing import AnyArray, FloatArray, IntegerArray
 
@@ -56,6 +56,21 @@ class GroupMeans(Protocol):
         @property
         def variances(self) -> FloatArray:
             """Variance of each feature about each group's own mean (ddof 0), shape (k, p)."""
+
+        @property
+        def feature_names(self) -> tuple[str, ...] | None:
+            """Names of the features, where they have any."""
+
+    def in_range(self) -> Self:
+        """These moments themselves, of all rows.
+
+        Raises
+        ------
+        InvalidInput
+            A column holds numbers so large or small that their fourth powers leave float64.
+        """
+        check_sizes(self.means, self.variances, self.feature_names)
+        return self
 
     def operator_about(self, point: FloatArray | None) -> "SecondMoments":
         """Second moments about a point, or about each group's own mean if it is None."""

@@ -128,7 +128,7 @@ class GroupMoments(GroupMeans):
         ------
         InvalidInput
             NaN, infinity, text, missing labels, lengths that differ, no rows, too many groups, too
-            little memory.
+            little memory; a column whose largest number is neither zero nor within 1e-75 to 1e75.
         InvalidType, InvalidParameter
             max_groups or max_memory is no whole number of at least 1.
 
@@ -140,7 +140,7 @@ class GroupMoments(GroupMeans):
         """
         rows = rows_beside(X, sensitive_features, {"labels": labels}, sample_weight, on_missing)
         limit, has_labels = GroupLimit(max_groups, max_memory=max_memory), labels is not None
-        return cls.of(statistics_of(rows, limit, has_labels=has_labels))
+        return cls.of(statistics_of(rows, limit, has_labels=has_labels)).in_range()
 
     @classmethod
     def of(cls, statistics: GroupStatistics) -> "GroupMoments":
@@ -324,7 +324,7 @@ class GroupMoments(GroupMeans):
         statistics = statistics_of_file(path)
         if not statistics.groups:
             raise MOMENTS.refusal(str(path), NotAllowed("groups", "is []", "at least one group"))
-        return cls.of(statistics)
+        return cls.of(statistics).in_range()
 
     def to_bytes(self) -> bytes:
         """What :meth:`save` would write."""

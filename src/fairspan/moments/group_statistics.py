@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairspan.errors import InvalidInput
+from fairspan.formatting.numbers import position
 from fairspan.linalg.semidefinite import may_be_scatter
 from fairspan.rows.groups import (
     Label,
@@ -29,8 +30,10 @@ from fairspan.storage import (
 )
 from fairspan.typing import AnyArray, FloatArray
 
-# Means and deviations beyond this could give infinite sums of squares later.
-_LARGEST = 1e150
+# Fourth powers of these numbers, and sums of them, stay within double precision.
+_SMALLEST, _LARGEST = 1e-75, 1e75
+# The largest number of a column is hardly more than so many times their root mean square.
+_ABOVE_MEAN_SQUARE = 4.0
 
 
 @dataclass(frozen=True)
@@ -98,10 +101,17 @@ class GroupStatistics:
     def __post_init__(self) -> None:
         in_order = tuple(sorted(self.groups, key=lambda group: group.label))
         object.__setattr__(self, "groups", in_order)
-        sizes = [np.abs(group.mean) for group in in_order]
-        # Off the diagonal nothing is larger than on it.
-        sizes += [np.sqrt(np.diag(group.scatter) / group.weight) for group in in_order]
-        check_sizes([group.weight for group in in_order], sizes)
+        if not np.isfinite(sum(group.weight for group in in_order)):
+            raise InvalidInput(
+                "The weights of the rows overflow float64 together",
+                "Allowed: weights with a finite sum",
+                "Divide all of them by a constant",
+            )
+        for group in in_order:
+            with np.errstate(over="ignore", invalid="ignore"):
+                variances = np.diag(group.scatter) / group.weight
+            # A column may be tiny in a part of the rows.
+            check_sizes(group.mean, variances, self.feature_names, in_part=True)
 
     @property
     def labels(self) -> list[Label]:
@@ -166,26 +176,45 @@ def _merged(parts: Sequence[OneGroup]) -> OneGroup:
     return OneGroup(first.label, sum(part.count for part in parts), weight, mean, scatter)
 
 
-def check_sizes(weights: Sequence[float], sizes: Sequence[FloatArray]) -> None:
-    """Make sure that second moments stay within float64.
+def check_sizes(
+    means: FloatArray,
+    variances: FloatArray,
+    names: Sequence[str] | None,
+    *,
+    in_part: bool = False,
+) -> None:
+    """Make sure that each feature is zero, or that its numbers lie between 1e-75 and 1e75.
 
     Parameters
     ----------
-    weights : sequence of float
-        Of all groups.
-    sizes : sequence of arrays
-        Absolute means and standard deviations.
+    means, variances : (p,) or (k, p) arrays
+        Of each feature; in each group.
+    names : sequence of str, or None
+        Of the features.
+    in_part : bool
+        Whether there may be other rows, with larger numbers.
 
     Raises
     ------
     InvalidInput
+        Names the first feature that does not.
     """
-    # NaN compares as false.
-    if not np.isfinite(sum(weights)) or not all(bool((size <= _LARGEST).all()) for size in sizes):
+    with np.errstate(over="ignore", invalid="ignore"):
+        sizes = np.atleast_2d(np.hypot(means, np.sqrt(variances))).max(axis=0)
+        small = (sizes > 0) & (sizes < _SMALLEST / _ABOVE_MEAN_SQUARE)
+        # NaN compares as false.
+        wrong = ~(sizes <= _LARGEST / _ABOVE_MEAN_SQUARE) | (small & (not in_part))
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        name = position("column", first) if names is None else f"column {names[first]!r}"
+        size = "whose squares overflow float64"
+        if np.isfinite(sizes[first]):
+            size = f"of about {sizes[first]:.0e}"
         raise InvalidInput(
-            "The squares of the numbers in X, times their weights, overflow float64",
-            f"Allowed: numbers up to about {_LARGEST:.0e}",
-            "Rescale the columns, for example to unit variance",
+            f"X has numbers {size} in {name}",
+            f"Allowed: zero, and numbers from {_SMALLEST:.0e} to {_LARGEST:.0e}, whose fourth "
+            "powers double precision can hold",
+            "Divide the column by a constant, or change its unit",
         )
 
 

@@ -71,7 +71,7 @@ def accumulate(
         As :func:`fairspan.moments.accumulate.statistics_of`.
     """
     before = None if onto is None else onto.statistics
-    return GroupMoments.of(statistics_of(rows, limit, before, has_labels=has_labels))
+    return GroupMoments.of(statistics_of(rows, limit, before, has_labels=has_labels)).in_range()
 
 
 @running_out_told()
@@ -97,12 +97,13 @@ def moments_of(rows: Rows, limit: GroupLimit = USUAL_LIMIT, *, has_labels: bool 
     if has_labels:
         return accumulate(rows, limit, has_labels=True)
     if isinstance(rows, SparseRows) and rows.n_features > MATRICES_UP_TO:
-        return SparseMoments.of_rows(rows, limit.over(rows))
+        return SparseMoments.of_rows(rows, limit.over(rows)).in_range()
     if isinstance(rows, ArrayRows | FrameRows) and _is_thin(rows):
         values = rows.array if isinstance(rows, ArrayRows) else rows.values()
         assert rows.labels is not None
         labels = rows.labels.between(0, rows.n_rows)
-        return thin_moments(values, labels, rows.weights, rows.feature_names, limit.over(rows))
+        thin = thin_moments(values, labels, rows.weights, rows.feature_names, limit.over(rows))
+        return thin.in_range()
     return accumulate(rows, limit)
 
 

@@ -22,6 +22,9 @@ from fairspan.registry import object_of
 from fairspan.rows.groups import listed
 from fairspan.typing import FloatArray
 
+# A column that is so many times as large as most may leave the others few digits.
+_FAR_LARGER = 100.0
+
 
 def pose(
     moments: Moments,
@@ -112,6 +115,22 @@ def deviations_of(moments: Moments) -> FloatArray:
             "columns that vary. They carry no variance, so you can leave them out."
         )
     return np.where(constant, 1.0, deviations)
+
+
+def largest_column(moments: Moments, center: Center) -> str | None:
+    """Which feature is so large that others are rounding beside it, in words; None of none."""
+    spreads = moments.standard_deviations
+    if center == "none":
+        spreads = np.hypot(spreads, moments.mean)
+    largest = int(np.argmax(spreads))
+    names = moments.feature_names or tuple(map(str, range(moments.n_features)))
+    others = np.delete(spreads, largest)
+    typical = float(np.median(others[others > 0])) if (others > 0).any() else 0.0
+    times = float(spreads[largest]) / typical if typical > 0 else np.inf
+    if times < _FAR_LARGER:
+        return None
+    told = f", {times:.0e} times as large as most" if np.isfinite(times) else ""
+    return f"the column {names[largest]!r} is the largest{told}"
 
 
 def _check_center(restriction: Restriction, center: Center) -> None:

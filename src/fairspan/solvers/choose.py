@@ -192,7 +192,7 @@ class Task:
                 solution,
                 objective=solution.objective + restricted.shift,
                 lower_bound=solution.lower_bound + restricted.shift,
-                trace=tuple(step.rescaled(1.0, restricted.shift) for step in solution.trace),
+                trace=tuple(step.shifted(restricted.shift) for step in solution.trace),
             )
         if encoding is None:
             return Solved(restricted.full, solution)

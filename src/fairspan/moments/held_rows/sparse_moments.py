@@ -239,7 +239,7 @@ class SparseMoments(GroupMeans):
         with np.errstate(over="ignore", invalid="ignore"):
             means = np.array([part.mean for part in parts])
             variances = np.array([part.variances for part in parts])
-            check_sizes(weights, [np.abs(means), np.sqrt(variances)])
+        check_sizes(means, variances, None, in_part=True)
         return cls(
             label_array([part.label for part in parts]),
             np.array([part.count for part in parts], dtype=np.int64),

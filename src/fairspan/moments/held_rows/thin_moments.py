@@ -6,10 +6,11 @@ from functools import cached_property
 
 import numpy as np
 
+from fairspan.moments.accumulate import statistics_of
 from fairspan.moments.center import Center
 from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.group_statistics import EVERY_ROW, Intake, check_sizes
+from fairspan.moments.group_statistics import EVERY_ROW, Intake
 from fairspan.moments.held_rows.frame import Frame, InCoordinates, directions_beside
 from fairspan.moments.held_rows.row_span import CentredRows, RowSpan
 from fairspan.moments.operators import DenseSecondMoments
@@ -17,6 +18,7 @@ from fairspan.rows.checks import checked_values, converted
 from fairspan.rows.coded_labels import CodedLabels, LabelCoder
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import Label, label_array
+from fairspan.rows.registry import rows_of
 from fairspan.typing import AnyArray, FloatArray, IndexArray, IntegerArray
 
 # Means of all groups that differ by less than this share of their length are the same.
@@ -76,11 +78,10 @@ class ThinMoments(GroupMeans):
         centers = self.means - self.mean
         weights = 1.0 if self.row_weights is None else self.row_weights
         shares = _shares_by_group(self.codes, weights / self.weights[self.codes])
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # found by in_range
             for own, block in self.rows.blocks():
                 block -= centers[self.codes, own]
                 variances[:, own] = shares @ block**2
-            check_sizes(self.weights.tolist(), [np.sqrt(variances)])
         return variances
 
     def operator_about(self, point: FloatArray | None) -> DenseSecondMoments:
@@ -159,7 +160,8 @@ class ThinMoments(GroupMeans):
         """
         others = np.zeros((len(self.codes), beside.shape[1] + n_padding))
         rows = np.hstack([self.span.coordinates, others])
-        inside = self._without_rounding(GroupMoments.from_rows(rows, self.codes, self.row_weights))
+        statistics = statistics_of(rows_of(rows, self.codes, self.row_weights))
+        inside = self._without_rounding(GroupMoments.of(statistics))
         inside = replace(inside, groups=self.groups, intake=self.intake)
         return Frame(inside, self.span, beside, n_padding)
 
@@ -239,7 +241,6 @@ def thin_moments(
         means = pilot + rows.transposed_times(_shares_by_group(codes, shares).T).T
     if not np.isfinite(means).all():
         checked_values(values, 0, feature_names)
-    check_sizes(totals.tolist(), [np.abs(means)])
     moments = ThinMoments(
         label_array(names), counts, totals, means, rows, codes, weights, feature_names
     )

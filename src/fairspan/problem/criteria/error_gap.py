@@ -159,7 +159,6 @@ class RobustErrorGap(OfErrors):
     penalty: float = 0.5
     radius: float | Mapping[Label, float] = 0.15
     name: ClassVar[str] = "robust_error_gap"
-    powers_of_unit: ClassVar[dict[str, int]] = {"radius": 2}
     has_concave_scores: ClassVar[bool] = True
     sentence: ClassVar[str] = "The same as the error gap, for the worst distribution near the rows."
     formula: ClassVar[Formula] = Formula(

@@ -76,7 +76,6 @@ class CovarianceParity:
     tolerance: float | None = None
     name: ClassVar[str] = "covariance_parity"
     follows_rotations: ClassVar[bool] = True
-    powers_of_unit: ClassVar[dict[str, int]] = {"tolerance": 2}
 
     def __post_init__(self) -> None:
         if self.n_directions is not None:

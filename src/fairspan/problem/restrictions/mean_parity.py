@@ -86,7 +86,6 @@ class MeanParity:
     oblique: bool = field(default=False, kw_only=True)
     name: ClassVar[str] = "mean_parity"
     follows_rotations: ClassVar[bool] = True
-    powers_of_unit: ClassVar[dict[str, int]] = {"tolerance": 1}
 
     def __post_init__(self) -> None:
         check_number("tolerance", self.tolerance, 0)

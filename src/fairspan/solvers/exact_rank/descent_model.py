@@ -166,7 +166,9 @@ class Model:
         active = np.flatnonzero(multipliers > _ACTIVE)
         derivatives, blocks = self.derivatives[active], self.blocks.among(active)
         highest = blocks.largest(scores[active])[blocks.of(len(active))]
-        # One row says that the multipliers sum to one: the others must be of its size.
+        # One row says that the multipliers sum to one: the others must be of its size. So errors
+        # are measured in a unit in which scores change about as much as they, as logarithms do not.
+        unit = 2.0 ** -np.round(np.log2(np.abs(derivatives).max() or 1.0))
         steepest = float(np.abs(derivatives).sum(axis=1).max() * np.abs(self.descents).max())
         size = max(float(np.abs(self.curvatures).max()), steepest)
         if size == 0:
@@ -174,10 +176,10 @@ class Model:
         scaled = replace(
             self,
             scores=(scores[active] - highest) / size,
-            derivatives=derivatives,
-            descents=self.descents / size,
+            derivatives=derivatives * unit,
+            descents=self.descents / unit / size,
             curvatures=self.curvatures / size,
-            bends=self.bends * size,
+            bends=self.bends * unit * unit * size,
             blocks=blocks,
         )
         solved, step = scaled._level_and_stationary()
