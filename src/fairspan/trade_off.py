@@ -341,7 +341,6 @@ class Frontier:
         return np.where(np.abs(errors) <= _ROUNDING * self.total_variance, 0.0, errors)
 
 
-_PLAIN = "total_error"
 _LEAST_TOLERANCE = 1e-9
 # Of a picture's extent: what is not seen. Beyond so many features each vertex takes its time.
 _SEEN, _SEEN_OF_MANY, _MANY_FEATURES = 1e-4, 2e-3, 300

@@ -5,9 +5,13 @@ statistical parity judge labels or predictions; leakage and the maximum mean dis
 well the groups can be told apart in a representation.
 """
 
-from fairspan.metrics.bias import LabelBias, label_bias, signed_bias
-from fairspan.metrics.discrepancy import Discrepancy, mmd
-from fairspan.metrics.parity import StatisticalParity, statistical_parity
+from fairspan.metrics.labels import (
+    LabelBias,
+    StatisticalParity,
+    label_bias,
+    signed_bias,
+    statistical_parity,
+)
 from fairspan.metrics.reconstruction import (
     GroupFigures,
     captured_variance_ratio,
@@ -16,7 +20,7 @@ from fairspan.metrics.reconstruction import (
     group_figures,
     reconstruction_error,
 )
-from fairspan.metrics.separation import leakage
+from fairspan.metrics.separation import Discrepancy, leakage, mmd
 
 __all__ = [
     "Discrepancy",
