@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fairspan.rows.files.file_rows import FileRows
+from fairspan import FileRows
 
 
 def values_of(rows):

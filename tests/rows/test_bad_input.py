@@ -1,5 +1,7 @@
 """Whatever cannot be used is refused, with what came in, what is allowed and what to do."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -141,16 +143,7 @@ WEIGHTS = {
 
 
 @pytest.mark.parametrize("case", TABLES)
-def test_bad_tables_are_refused(case):
-    table, kind, received, remedy = TABLES[case]
-    with pytest.raises(kind) as error:
-        GroupMoments.from_rows(table, LABELS)
-    assert received in str(error.value)
-    assert remedy in str(error.value)
-
-
-@pytest.mark.parametrize("case", TABLES)
-def test_the_estimator_refuses_the_same_tables_and_stays_unfitted(case):
+def test_bad_tables_are_refused_and_leave_the_estimator_unfitted(case):
     table, kind, received, remedy = TABLES[case]
     estimator = FairPCA(1)
     with pytest.raises(kind) as error:
@@ -158,6 +151,10 @@ def test_the_estimator_refuses_the_same_tables_and_stays_unfitted(case):
     assert received in str(error.value)
     assert remedy in str(error.value)
     assert vars(estimator) == vars(FairPCA(1))
+    if case != "a generator":  # which is read once
+        with pytest.raises(kind) as again:
+            GroupMoments.from_rows(table, LABELS)
+        assert str(again.value) == str(error.value)
 
 
 def test_a_name_of_weights_needs_names_of_columns():
@@ -168,10 +165,8 @@ def test_a_name_of_weights_needs_names_of_columns():
 @pytest.mark.parametrize("case", WEIGHTS)
 def test_bad_weights_are_refused(case):
     weights, received, remedy = WEIGHTS[case]
-    with pytest.raises(InvalidInput) as error:
+    with pytest.raises(InvalidInput, match=f"(?s){re.escape(received)}.*{re.escape(remedy)}"):
         GroupMoments.from_rows(FRAME, LABELS, weights)
-    assert received in str(error.value)
-    assert remedy in str(error.value)
 
 
 def test_rows_of_a_later_block_are_counted_from_the_table():

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fairspan import FileRows, GroupMoments
 from fairspan.errors import FairspanWarning, InvalidInput
-from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
-from fairspan.rows.files.file_rows import FileRows
 from rows.file_rows import labels_of, rows_of_text, values_of
 
 

@@ -10,20 +10,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from fairspan.errors import FairspanError, InvalidInput
+from fairspan import FileRows
+from fairspan.errors import InvalidInput
 from fairspan.moments.of_rows import accumulate
-from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.protocol import RowSource
 from rows.file_rows import labels_of, rows_of_text, values_of
 
 
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "rows.csv"
-
-
-def test_a_file_is_a_source_of_rows(path):
-    assert isinstance(rows_of_text(path, "x,y\n1,2\n"), RowSource)
 
 
 WRITERS = {
@@ -143,33 +138,6 @@ def test_parts_with_labels_of_different_types_are_an_error(tmp_path):
         match=r"2.parquet holds (large_)?string in column 'g', but .*1.parquet holds int64",
     ):
         accumulate(FileRows.open(tmp_path, groups=["g"]))
-
-
-def test_parts_with_labels_that_are_neither_numbers_nor_text_are_compared_too(tmp_path):
-    pd.DataFrame({"x": [1.0], "g": [True]}).to_parquet(tmp_path / "1.parquet")
-    pd.DataFrame({"x": [1.0], "g": ["yes"]}).to_parquet(tmp_path / "2.parquet")
-    with pytest.raises(InvalidInput, match=r"string in column 'g', but .*1.parquet holds bool"):
-        accumulate(FileRows.open(tmp_path, groups=["g"]))
-
-
-@pytest.mark.parametrize("ending", WRITERS)
-def test_a_damaged_file_is_an_error_of_ours_or_still_numbers(tmp_path, ending):
-    rng = np.random.default_rng(0)
-    path = tmp_path / f"t.{ending}"
-    WRITERS[ending](pd.DataFrame({"x": [0.5, 1.5, 2.5], "g": ["a", "b", "a"]}), path)
-    whole = path.read_bytes()
-    refused = 0
-    for position in range(0, len(whole), 1 + len(whole) // 200):
-        damaged = bytearray(whole)
-        damaged[position] ^= rng.integers(1, 256)
-        path.write_bytes(damaged)
-        try:
-            blocks = list(FileRows.open(path, groups=["g"], features=["x"]).blocks())
-        except FairspanError:
-            refused += 1
-        else:
-            assert all(np.isfinite(block.values).all() for block in blocks)
-    assert refused > 0
 
 
 _READ_ALL = """

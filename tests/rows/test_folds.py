@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.rows.coded_labels import CodedLabels
+from fairspan.extending import CodedLabels
 from fairspan.rows.folds import Folds
 
 

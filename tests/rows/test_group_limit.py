@@ -9,15 +9,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse
-from fairspan.rows.sampling import sampled
 from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable
 
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.moments import of_rows, running_group
-from fairspan.moments.accumulate import MomentsFold
+from fairspan.moments import running_group
 from fairspan.rows import group_limit
-from fairspan.rows.registry import rows_of
 
 N, P = 3000, 5
 X = np.random.default_rng(3).normal(size=(N, P))
@@ -106,13 +103,6 @@ def test_arrays_of_other_packages_are_refused(labels_there):
         GroupMoments.from_rows(xp.asarray(X), labels)
 
 
-@pytest.mark.usefixtures("no_matrices")
-def test_a_sample_is_refused_by_name():
-    drawn = sampled(rows_of(FRAME, "person"), 1000)
-    with pytest.raises(InvalidInput, match="'person' has 1000 groups among 1000 rows"):
-        of_rows.accumulate(drawn)
-
-
 @pytest.mark.parametrize("text", [False, True])
 @pytest.mark.parametrize(
     ("n_groups", "n_rows", "is_refused"),
@@ -153,13 +143,6 @@ def test_max_groups_allows_them_and_no_more(kind, tmp_path):
         GroupMoments.from_rows(TABLES[kind](tmp_path), "site", max_groups=6)
 
 
-@pytest.mark.usefixtures("no_matrices")
-def test_more_than_max_groups_make_no_matrix(monkeypatch):
-    monkeypatch.setattr("fairspan.moments.uncentred._Sums.zero", lambda *_: pytest.fail("made"))
-    with pytest.raises(InvalidInput, match="7 groups among 3000 rows"):
-        GroupMoments.from_rows(X, IDS % 7, max_groups=6)
-
-
 @pytest.mark.parametrize(
     ("value", "kind"), [(0, InvalidParameter), (-1, InvalidParameter), (2.0, InvalidType)]
 )
@@ -190,11 +173,6 @@ def test_parts_may_hold_many_groups_if_all_rows_do_not(size, tmp_path):
         )
 
 
-def test_a_part_may_hold_many_groups_by_default():
-    part = MomentsFold().over(rows_of(X[:150], IDS[:150] % 120))
-    assert len(part.groups) == 120
-
-
 @pytest.mark.parametrize("size", [100, 1000])
 def test_parts_are_refused_together(size, tmp_path):
     path = tmp_path / "people.parquet"
@@ -215,14 +193,6 @@ def test_a_part_is_refused_where_its_matrices_would_be_large(tmp_path, monkeypat
     monkeypatch.setattr(running_group, "RunningGroup", lambda *_: pytest.fail("a matrix was made"))
     with pytest.raises(InvalidInput, match=r"row group 0: .*1000 groups .* so far"):
         GroupMoments.from_rows(path, "person")
-
-
-@pytest.mark.usefixtures("no_matrices")
-def test_rows_do_not_wait_for_ever(monkeypatch):
-    monkeypatch.setattr(group_limit, "_MOST_WAITING", 1000 * (P + 1))
-    stream = pa.Table.from_pandas(FRAME).to_reader(max_chunksize=500)
-    with pytest.raises(InvalidInput, match=r"'person' has 1500 groups among 1500 rows so far"):
-        GroupMoments.from_rows(stream, "person")
 
 
 def test_dask_names_the_column():
@@ -247,21 +217,3 @@ def test_rows_of_somebody_elses_source_are_refused(tmp_path):
     rows = SqliteRows(table, tuple(NAMES), "person")
     with pytest.raises(InvalidInput, match="There are 3000 groups among 3000 rows"):
         GroupMoments.from_rows(rows, None)
-
-
-@pytest.mark.parametrize(("n_features", "is_refused"), [(60, False), (2000, True)])
-def test_a_part_of_too_many_groups_waits_for_others_if_its_matrices_are_small(
-    n_features, is_refused
-):
-    limit = group_limit.GroupLimit(in_parts=True)
-    if is_refused:
-        with pytest.raises(InvalidInput, match=r"400 groups among .*500 rows"):
-            limit.check(400, 500, n_features)
-    else:
-        limit.check(400, 500, n_features)
-
-
-def test_groups_that_a_model_knows_are_not_waited_for():
-    assert not group_limit.GroupLimit(n_known=3).waits(3, 5)
-    assert group_limit.GroupLimit(n_known=3).waits(4, 5)
-    assert not group_limit.GroupLimit(max_groups=9).waits(4, 5)

@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
+from fairspan.extending import CodedLabels
 from fairspan.moments.of_rows import accumulate
-from fairspan.rows.coded_labels import CodedLabels, LabelCoder
+from fairspan.rows.coded_labels import LabelCoder
 from fairspan.rows.groups import label_array, listed, plain_labels, same_kind, spelled
 from fairspan.rows.labels import Labels
 from fairspan.rows.numbers import numbers_of

@@ -10,7 +10,7 @@ import scipy.sparse
 from by_hand import assert_moments, moments_by_hand
 from fairspan import GroupMoments
 from fairspan.errors import FairspanWarning, InvalidInput
-from fairspan.rows.protocol import RowSource
+from fairspan.extending import RowSource
 from fairspan.rows.registry import rows_of
 
 RNG = np.random.default_rng(12)
