@@ -13,7 +13,7 @@ from benchmarks.report import Measured
 from benchmarks.results import announce, seconds_of, shown_seconds, table_of, timed
 from benchmarks.rows import FloatArray, made
 from fairspan import GroupMoments, Semidefinite
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import fit_subspace
 
 # Its own types leave out half of its functions.
 cvxpy: Any = import_module("cvxpy")

@@ -12,8 +12,7 @@ from benchmarks.report import Measured
 from benchmarks.results import announce, seconds_of, shown_seconds, table_of, timed
 from benchmarks.rows import Labelled, faces, missing, table
 from fairspan import GroupMoments, MultiplicativeWeights, RiemannianSubgradient, RobustErrorGap
-from fairspan.estimator.fit import Fit
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import Fit, fit_subspace
 from reproduction.vu.data_sets import DATA_SETS
 
 PENALTIES, RADIUS, D = (0.5, 2.5), 0.15, 3

@@ -17,7 +17,7 @@ from benchmarks.report import Measured
 from benchmarks.results import announce, seconds_of, shown_seconds, table_of, timed
 from benchmarks.rows import FloatArray, missing, table
 from fairspan import GroupMoments
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import fit_subspace
 
 # minPCA: starts, steps of each, and the parameters of Adam.
 _STARTS, _STEPS, _RATE, _DECAYS, _TINY = 5, 500, 0.1, (0.9, 0.99), 1e-8

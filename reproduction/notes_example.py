@@ -12,7 +12,7 @@ import numpy as np
 import scipy.optimize
 
 from fairspan.drawing.labels import BLUE, FAINT, GREEN, INK, VERMILION
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Criterion, Disparity
 from reproduction.comparison import relative_difference

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairspan.datasets import Dataset
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import fit_subspace
 from fairspan.linalg import leading_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.operators import DenseSecondMoments

@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from fairspan.drawing.labels import BLUE, FAINT, VERMILION
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, largest_rank, reduced
 from fairspan.solvers.many_groups.dual import Dual

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fairspan import FairPCA, FileRows, GroupMoments, RobustErrorGap
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import fit_subspace
 
 ROOT = Path(__file__).parents[1]
 if not (ROOT / "benchmarks").is_dir():

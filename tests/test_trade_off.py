@@ -16,7 +16,7 @@ from fairspan.errors import (
     InvalidType,
     MissingDependency,
 )
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import fit_subspace
 from fairspan.registry import names_of
 from fairspan.trade_off import frontier_to_look_at
 from problems import errors_of, random_basis, random_moments, top_sum

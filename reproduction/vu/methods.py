@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairspan.estimator.fit import Fit
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import Fit, fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import RobustErrorGap
 from fairspan.problem.restrictions import CovarianceParity, MeanParity

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairspan.errors import Incompatible
-from fairspan.estimator.fit import Fit
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import Fit, fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import ErrorGap
 from fairspan.typing import FloatArray

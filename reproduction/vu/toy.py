@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairspan.drawing.labels import GREEN, INK, ORANGE, SKY, VERMILION
-from fairspan.estimator.fit import Fit
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import Fit, fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Criterion, RobustErrorGap
 from reproduction.experiment import Cell, Result, Setting

@@ -16,8 +16,7 @@ import numpy as np
 from fairspan.certificates.optimality import by_pooled_variance
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter
-from fairspan.estimator.fit import Fit
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import Fit, fit_subspace
 from fairspan.formatting.html_table import html_table
 from fairspan.formatting.plain import data_frame
 from fairspan.linalg.threads import threads_of

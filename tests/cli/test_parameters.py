@@ -10,7 +10,7 @@ from cli.command_lines import FIT
 from fairspan.cli import fitting, inputs
 from fairspan.cli.output import certificate_in_words
 from fairspan.cli.parameters import PARAMETERS, parameters_of
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import fit_subspace
 from fairspan.problem.posing import criterion_of
 from fairspan.registry import names_of
 from sweeps import mostly_long

@@ -18,7 +18,7 @@ from fairspan import (
     RobustErrorGap,
 )
 from fairspan.errors import UnknownGroup
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import fit_subspace
 from report_rows import ORIGIN, facts_by, made_rows
 from sweeps import mostly_long
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fairspan import GroupMoments, RobustErrorGap
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import fit_subspace
 from reproduction.experiment import Effort
 from reproduction.vu import methods
 from reproduction.vu.data_sets import DATA_SETS, data_set_of

@@ -10,7 +10,7 @@ from fairspan.auditing.models import Audited
 from fairspan.auditing.quantities import Benchmark, Projection
 from fairspan.certificates.claims import settings_of
 from fairspan.errors import FairspanError, Incompatible
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import fit_subspace
 from fairspan.linalg.threads import in_threads
 from fairspan.metrics.reconstruction import reference_point
 from fairspan.moments.center import Center

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 
 from fairspan.errors import InvalidInput, UnknownGroup
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import fit_subspace
 from fairspan.foreign_models import RowModel
 from fairspan.moments.center import Center
 from fairspan.moments.group_moments import GroupMoments

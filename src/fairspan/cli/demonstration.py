@@ -12,8 +12,7 @@ from fairspan.cli.terminal import paint_on
 from fairspan.datasets import Dataset, tumours_by_diagnosis
 from fairspan.errors import MissingDependency
 from fairspan.estimator.fair_pca import FairPCA
-from fairspan.estimator.fit import Fit
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import Fit, fit_subspace
 from fairspan.formatting.numbers import figure, in_ascii, relative
 from fairspan.formatting.terminal_text import width_of, wrapped
 from fairspan.moments.group_moments import GroupMoments

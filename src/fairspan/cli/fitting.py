@@ -12,8 +12,7 @@ from fairspan.cli.fitting_options import Fitting
 from fairspan.cli.inputs import Table, tell_dimension
 from fairspan.cli.parameters import Value
 from fairspan.errors import CorruptFile, UnknownGroup
-from fairspan.estimator.fit import Fit
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import Fit, fit_subspace
 from fairspan.formatting.names import spoken
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import declares

@@ -16,7 +16,7 @@ from fairspan.certificates.verification import Verification, verify
 from fairspan.cli.reading import Reading
 from fairspan.cli.text_columns import check_numeric
 from fairspan.errors import Incompatible, InvalidInput
-from fairspan.estimator.fitting import check_dimension, dimension_keeping
+from fairspan.estimator.fit import check_dimension, dimension_keeping
 from fairspan.formatting.numbers import count, in_ascii, percent
 from fairspan.moments.folds import fold_moments
 from fairspan.moments.group_moments import GroupMoments

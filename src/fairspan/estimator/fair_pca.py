@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
 from fairspan.errors import FairspanError, InvalidInput, InvalidParameter, warn
 from fairspan.estimator.covariances import ModelsCovariances, check_orthogonal
-from fairspan.estimator.fit import Fit
-from fairspan.estimator.fitting import check_dimension, fit_subspace
+from fairspan.estimator.fit import Fit, check_dimension, fit_subspace
 from fairspan.estimator.projecting import ProjectsRows, set_features, take_features
 from fairspan.moments.center import check_center
 from fairspan.moments.of_rows import Moments, accumulate, is_moments, moments_of, not_moments

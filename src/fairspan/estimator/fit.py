@@ -1,5 +1,6 @@
-"""A fit: solutions in the coordinates of a solver become a subspace in those of the features."""
+"""From moments to a certified subspace: the road that estimator, audit and command line share."""
 
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,18 +10,31 @@ import numpy as np
 
 from fairspan.certificates.claims import evidence_of, stored_settings
 from fairspan.certificates.solution import Solution, Status
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, running_out_told
+from fairspan.formatting.names import spoken
 from fairspan.linalg import with_positive_signs
+from fairspan.linalg.threads import threads_for
 from fairspan.moments.center import Center
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
-from fairspan.problem.criteria import Criterion
-from fairspan.problem.posed import Posed
-from fairspan.problem.posing import largest_column, pose
-from fairspan.problem.problem import Problem
+from fairspan.problem.criteria import Criterion, declares
+from fairspan.problem.nesting import check_nested
+from fairspan.problem.posing import (
+    criterion_of,
+    deviations_of,
+    largest_column,
+    pose,
+    restriction_of,
+)
+from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.restrictions import Restriction
+from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.provenance import Claim, NestedStep, Provenance
 from fairspan.registry import names_of
-from fairspan.solvers.choose import Solved
+from fairspan.rows.groups import listed
+from fairspan.solvers.choose import Solved, Task, smallest_keeping, solver_of
+from fairspan.solvers.nested import nested_keeping, solve_nested
+from fairspan.solvers.projected.growing_subspace import GrowingSubspace
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 from fairspan.version import __version__
@@ -60,35 +74,199 @@ class Fit:
 
 
 @dataclass(frozen=True, eq=False)
-class Settings:
-    """What the moments must have."""
+class _Settings:
+    """What a fit is made with, once it is checked."""
 
     criterion: Criterion
     restriction: Restriction | None
     center: Center
     divisor: FloatArray | None
-    allow_extra: bool
     tol: float
     nested: bool
 
-    def posed(self, moments: Moments, n_components: int | float) -> Posed:
-        """The problem."""
-        return pose(
+
+@running_out_told()
+def fit_subspace(
+    moments: Moments,
+    n_components: int | float,
+    *,
+    criterion: str | Criterion = "minimax_loss",
+    restriction: Restriction | None = None,
+    center: Center = "global",
+    scale: bool = False,
+    solver: Any = "auto",
+    tol: float = 1e-9,
+    allow_extra: bool = False,
+    nested: bool = False,
+    random_state: Any = None,
+) -> Fit:
+    """Solve for a criterion of the groups' errors.
+
+    Parameters
+    ----------
+    moments : GroupMoments, SparseMoments or ThinMoments
+        Sparse ones take a whole number of components and no restriction but exact mean parity, and
+        their solutions are called estimated. Thin ones are solved in the coordinates of the rows.
+    n_components : int or float
+        d, from 1 to p; or a share, above 0 and below 1, of every group's variance: then the
+        smallest d at which this criterion leaves every group that share.
+    criterion : str or criterion object
+    restriction : MeanParity, CovarianceParity or None
+        Which subspaces are allowed; excess losses are still measured against the best of all.
+    center : {"global", "group", "none"}
+    scale : bool
+        Divide each feature by its pooled standard deviation first.
+    solver : str or solver object
+    tol : float
+        Largest gap to call optimal, as a share of the objective.
+    allow_extra : bool
+        Whether a soft projection of more than d components may be the answer.
+    nested : bool
+        Whether the first components are to be an answer of fewer dimensions.
+    random_state : int, Generator, RandomState or None
+        For solvers that use randomness.
+
+    Returns
+    -------
+    Fit
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        A setting out of range.
+    Incompatible
+        A criterion or restriction that is not available for these groups, this dimension or this
+        solver; a share that no dimension keeps for every group.
+    InvalidInput
+        A group of one row with center "group": about its own mean it has no variance.
+    """
+    # All settings are checked before the first eigenproblem.
+    chosen, solve_with = criterion_of(criterion), solver_of(solver)
+    hide = restriction_of(restriction)
+    check_dimension(n_components, moments.n_features)
+    single = [label for label, n in zip(moments.labels, moments.counts, strict=True) if n < 2]
+    if center == "group" and single:
+        raise InvalidInput(
+            f"These groups have a single row: {listed(single)}",
+            'Allowed with center="group": groups of two rows or more: about its own mean one '
+            "row has no variance",
+            'Use center="global", or join these groups with others',
+        )
+    if moments.matrix_free:
+        _check_without_matrices(n_components, hide)
+        solve_with = GrowingSubspace(solve_with)
+    moments.in_range()
+    divisor = deviations_of(moments) if scale else None
+    if nested:
+        check_nested(chosen, hide, allow_extra=bool(allow_extra))
+    settings = _Settings(chosen, hide, center, divisor, tol, bool(nested))
+    counting = Stage(f"fitting {spoken(chosen.name)}", unit=EIGENPROBLEMS)
+    with threads_for(moments.n_features), counting:
+        posed = pose(
             moments,
             n_components,
-            self.criterion,
-            restriction=self.restriction,
-            center=self.center,
-            divisor=self.divisor,
-            allow_extra=self.allow_extra,
-            nested=self.nested,
+            chosen,
+            restriction=hide,
+            center=center,
+            divisor=divisor,
+            allow_extra=bool(allow_extra),
+            nested=bool(nested),
         )
+        found = _solved(Task(posed, solve_with, tol, random_state), nested=bool(nested))
+        return _fit_of(found[-1], moments, settings, posed.coordinates, found[:-1])
 
 
-def fit_of(
+def _solved(task: Task, *, nested: bool) -> list[Solved]:
+    """The answer; of nested components, after those of fewer dimensions."""
+    wanted = task.posed.n_components
+    if isinstance(wanted, numbers.Integral):
+        return solve_nested(task, int(wanted)) if nested else [task.at(int(wanted))]
+    share = float(wanted)
+    return nested_keeping(task, share) if nested else [smallest_keeping(task, share)]
+
+
+def check_dimension(n_components: object, n_features: int) -> None:
+    """Make sure that d is a whole number from 1 to p, or a share above 0 and below 1.
+
+    Raises
+    ------
+    InvalidParameter
+    """
+    if isinstance(n_components, numbers.Real) and 0 < float(n_components) < 1:
+        return
+    try:
+        check_n_components(n_components, n_features)
+    except InvalidParameter as error:
+        received, allowed, _ = error.args
+        raise InvalidParameter(
+            received,
+            f"{allowed}, or a share above 0 and below 1 of every group's variance",
+            "Choose such a number, for example 2 or 0.9",
+        ) from None
+
+
+def dimension_keeping(
+    moments: Moments,
+    n_components: int | float,
+    criterion: str | Criterion = "total_error",
+    *,
+    center: Center = "global",
+    scale: bool = False,
+) -> int:
+    """d itself; or the smallest d at which a criterion leaves every group a share of its variance.
+
+    Parameters
+    ----------
+    moments : GroupMoments, SparseMoments or ThinMoments
+    n_components : int or float
+        d, or the share.
+    criterion : str or criterion object
+        Ordinary PCA by default.
+    center : {"global", "group", "none"}
+    scale : bool
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InvalidParameter
+        A number out of range.
+    Incompatible
+        No dimension keeps that share of every group.
+    """
+    check_dimension(n_components, moments.n_features)
+    if isinstance(n_components, numbers.Integral):
+        return int(n_components)
+    kept = fit_subspace(moments, n_components, criterion=criterion, center=center, scale=scale)
+    return kept.problem.n_components
+
+
+def _check_without_matrices(n_components: object, restriction: Restriction | None) -> None:
+    """Make sure that no matrices are needed.
+
+    Raises
+    ------
+    Incompatible
+    """
+    whole = isinstance(n_components, numbers.Integral)
+    if whole and (restriction is None or declares(restriction, "forbids_few")):
+        return
+    wanted = f"n_components={n_components!r}, a share," if not whole else f"{restriction!r}"
+    raise Incompatible(
+        f"{wanted} was requested with sparse rows of many features, which are fitted without "
+        "matrices",
+        "Allowed: a whole number of components, and no restriction or an orthogonal "
+        "MeanParity() without a tolerance",
+        "If k p^2 numbers fit into memory, use fit_moments(GroupMoments.from_rows(...))",
+    )
+
+
+def _fit_of(
     solved: Solved,
     moments: Moments,
-    settings: Settings,
+    settings: _Settings,
     coordinates: InCoordinates | None,
     before: Sequence[Solved] = (),
 ) -> Fit:
@@ -114,6 +292,7 @@ def fit_of(
         solution = replace(solution, components=np.ascontiguousarray(decoder.T))
     center, hide = settings.center, settings.restriction
     mean = np.zeros(moments.n_features) if center == "none" else moments.mean
+    parts = ("criterion", settings.criterion), ("restriction", hide)
     provenance = Provenance(
         criterion=problem.criterion.name,
         solver=solution.solver,
@@ -132,7 +311,9 @@ def fit_of(
         settings=stored_settings(settings.criterion, hide),
         reason=solution.reason,
         steps=tuple(steps),
-        parts=_of_others(settings),
+        parts=tuple(
+            each for kind, each in parts if each is not None and each.name not in names_of(kind)
+        ),
     )
     subspace = FairSubspace(
         encoder,
@@ -145,14 +326,6 @@ def fit_of(
         decoder,
     )
     return Fit(problem, solution, subspace, errors, losses, np.array(variances), coordinates)
-
-
-def _of_others(settings: Settings) -> tuple[Any, ...]:
-    """Criterion and restriction of other packages."""
-    parts = ("criterion", settings.criterion), ("restriction", settings.restriction)
-    return tuple(
-        part for kind, part in parts if part is not None and part.name not in names_of(kind)
-    )
 
 
 def _errors_and_losses(solved: Solved) -> tuple[FloatArray, FloatArray]:
@@ -206,7 +379,7 @@ def _oblique(
 
 
 def _with_reason(
-    problem: Problem, solution: Solution, moments: Moments, settings: Settings
+    problem: Problem, solution: Solution, moments: Moments, settings: _Settings
 ) -> Solution:
     """With the reason of an unresolved gap: a column of large numbers, or a tiny objective."""
     if solution.status is not Status.UNRESOLVED:

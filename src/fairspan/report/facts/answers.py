@@ -9,8 +9,7 @@ from fairspan.auditing.expected_losses import USUAL, Expectations
 from fairspan.auditing.models import Audited, read_model
 from fairspan.drawing.picture import Display
 from fairspan.errors import Incompatible, InvalidInput, InvalidType, kind_of
-from fairspan.estimator.fit import Fit
-from fairspan.estimator.fitting import fit_subspace
+from fairspan.estimator.fit import Fit, fit_subspace
 from fairspan.formatting.names import settings as spelled_settings
 from fairspan.formatting.names import spoken
 from fairspan.moments.center import Center, check_center

@@ -9,7 +9,7 @@ from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import group_name
 from fairspan.errors import InvalidInput, running_out_told
-from fairspan.estimator.fitting import check_dimension, dimension_keeping
+from fairspan.estimator.fit import check_dimension, dimension_keeping
 from fairspan.formatting.numbers import percent
 from fairspan.formatting.plain import plain
 from fairspan.linalg.threads import threads_of
