@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 from fairspan import verify
-from fairspan.estimator import fitting
+from fairspan.estimator import fit as fits
 from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.registry import names_of
 
@@ -22,7 +22,7 @@ _pending: list[tuple[Any, Any]] = []
 
 def note_fits() -> None:
     """Note every fit of this process from now on, as it ends."""
-    end_fit = fitting.fit_of
+    end_fit = fits.fit_of
 
     def noted(solved: Any, moments: Any, *others: Any) -> Any:
         fit = end_fit(solved, moments, *others)
@@ -30,7 +30,7 @@ def note_fits() -> None:
             _pending.append((fit.subspace, moments))
         return fit
 
-    fitting.fit_of = noted
+    fits.fit_of = noted
 
 
 def _is_verified(subspace: Any, moments: Any) -> bool:

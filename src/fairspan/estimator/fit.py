@@ -173,7 +173,7 @@ def fit_subspace(
             nested=bool(nested),
         )
         found = _solved(Task(posed, solve_with, tol, random_state), nested=bool(nested))
-        return _fit_of(found[-1], moments, settings, posed.coordinates, found[:-1])
+        return fit_of(found[-1], moments, settings, posed.coordinates, found[:-1])
 
 
 def _solved(task: Task, *, nested: bool) -> list[Solved]:
@@ -263,7 +263,7 @@ def _check_without_matrices(n_components: object, restriction: Restriction | Non
     )
 
 
-def _fit_of(
+def fit_of(
     solved: Solved,
     moments: Moments,
     settings: _Settings,
