@@ -117,21 +117,23 @@ def folder(tmp_path):
     ],
 )
 def test_no_more_processes_are_used_than_are_useful(folder, monkeypatch, capsys, cores, said):
-    from fairspan.cli.reading import Reading
+    from fairspan.cli.options import Reading
+    from fairspan.cli.reading import opened
 
     monkeypatch.setattr("os.cpu_count", lambda: cores)
-    rows = Reading(groups=("age",), jobs=50).opened(folder)
+    rows = opened(Reading(groups=("age",), jobs=50), folder)
     used = min(3, cores)
     assert capsys.readouterr().err == said
     assert rows.jobs == used
 
 
 def test_nothing_is_said_of_processes_that_are_all_used(folder, monkeypatch, capsys):
-    from fairspan.cli.reading import Reading
+    from fairspan.cli.options import Reading
+    from fairspan.cli.reading import opened
 
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     for jobs in (2, 3):
-        assert Reading(groups=("age",), jobs=jobs).opened(folder).jobs == jobs
+        assert opened(Reading(groups=("age",), jobs=jobs), folder).jobs == jobs
     assert capsys.readouterr().err == ""
 
 

@@ -8,13 +8,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from fairspan.cli import fitting_options, options
-from fairspan.cli.fitting_options import Fitting
-from fairspan.cli.help_pages import command, judged_option, output_option
-from fairspan.cli.output_names import refuse_text
-from fairspan.cli.parameters import Value
-from fairspan.cli.reading import Reading
-from fairspan.cli.value_types import FILE, OUT, Named
+from fairspan.cli import options
+from fairspan.cli.help import command, judged_option, output_option
+from fairspan.cli.options import Fitting, Reading, refuse_text
+from fairspan.cli.parameters import FILE, OUT, Named, Value
 from fairspan.errors import FairspanError
 from fairspan.registry import Foreign
 from fairspan.report.outputs import refuse_overwriting
@@ -148,7 +145,7 @@ def audit(
 )
 @options.reads_rows
 @options.chooses_dimension
-@fitting_options.fits
+@options.fits
 @options.estimates
 @options.JSON
 def fit(
@@ -201,7 +198,7 @@ def fit(
 @options.reads_rows
 @options.UNSEEN
 @options.chooses_dimension
-@fitting_options.chooses_criterion
+@options.chooses_criterion
 @output_option(
     "--display",
     "displays",

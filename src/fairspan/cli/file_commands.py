@@ -7,10 +7,9 @@ from typing import Any
 import click
 
 from fairspan.cli import options
-from fairspan.cli.help_pages import command, output_option
-from fairspan.cli.output_names import refuse_text
-from fairspan.cli.reading import Reading
-from fairspan.cli.value_types import FILE, FILE_OR_FOLDER, OUT
+from fairspan.cli.help import command, output_option
+from fairspan.cli.options import Reading, refuse_text
+from fairspan.cli.parameters import FILE, FILE_OR_FOLDER, OUT
 from fairspan.formatting.numbers import count, in_ascii
 from fairspan.registry import Foreign
 from fairspan.report.outputs import refuse_overwriting

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from fairspan.auditing.models import Audited, audited_pca, read_model
-from fairspan.cli.fitting_options import Fitting
 from fairspan.cli.inputs import Table, tell_dimension
+from fairspan.cli.options import Fitting
 from fairspan.cli.parameters import Value
 from fairspan.errors import CorruptFile, UnknownGroup
 from fairspan.estimator.fit import Fit, fit_subspace

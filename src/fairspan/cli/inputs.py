@@ -13,8 +13,8 @@ from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
 from fairspan.auditing.models import Audited, audited_pca, models_of
 from fairspan.certificates.verification import Verification, verify
-from fairspan.cli.reading import Reading
-from fairspan.cli.text_columns import check_numeric
+from fairspan.cli.options import Reading
+from fairspan.cli.reading import check_numeric, opened
 from fairspan.errors import Incompatible, InvalidInput
 from fairspan.estimator.fit import check_dimension, dimension_keeping
 from fairspan.formatting.numbers import count, in_ascii, percent
@@ -108,7 +108,7 @@ def open_input(path: Path | Foreign, reading: Reading, clusters: str | None = No
     if isinstance(path, Foreign) and clusters is not None:
         raise click.UsageError(f"{path} makes rows without clusters: no --clusters.")
     return Table(
-        reading.opened(path, clusters),
+        opened(reading, path, clusters),
         limit=reading.limit,
         has_clusters=clusters is not None,
         has_labels=reading.label is not None,

@@ -1,17 +1,29 @@
-"""Options that several commands share: of the table, its dimensions, and how it is judged."""
+"""Options that several commands share: of the table, the fit, and the judgement."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from fairspan.cli import table_options
-from fairspan.cli.help_pages import fitted_option, judged_option, output_option
-from fairspan.cli.reading import Reading
-from fairspan.cli.value_types import DATA_PATH, FoldsOrNone, NumberOrShare, OfOthers, Size
+from fairspan.cli.help import fitted_option, judged_option, output_option
+from fairspan.cli.parameters import (
+    DATA_PATH,
+    FoldsOrNone,
+    Named,
+    NumberOrShare,
+    OfOthers,
+    Size,
+    Value,
+    parameters_of,
+    plain_parameters_of,
+)
+from fairspan.registry import Foreign, names_of
+
+if TYPE_CHECKING:
+    from fairspan.rows.group_limit import GroupLimit
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -27,6 +39,90 @@ PARTS = judged_option(
     "(repeatable).",
 )
 JSON = output_option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
+_CHOICE_OF_FEATURES = ("features", "exclude", "numeric_only", "one_hot")
+_CHOICE_OF_COLUMNS = {"groups", "features", "exclude"}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The options of commands that read rows with groups, by the names of the options.
+
+    Attributes
+    ----------
+    groups : tuple of str
+        Group columns.
+    label : str or None
+        Column of y, the class of each row.
+    features, exclude : tuple of str
+        Patterns of columns.
+    max_groups : int or None
+        Most groups.
+    max_memory : int or None
+        Bytes that the matrices of groups may take.
+    weight : str or None
+        Column of sample weights.
+    on_missing : {"error", "drop"}
+    numeric_only, one_hot : bool
+        What becomes of columns of text.
+    delimiter, decimal, encoding, comment : str or None
+        How CSV files are written.
+    jobs : int or None
+        Processes of this machine.
+    unseen : {"error", "ignore"}
+        What becomes of categories that a saved model does not know.
+    """
+
+    groups: tuple[str, ...] = ()
+    label: str | None = None
+    features: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    max_groups: int | None = None
+    max_memory: int | None = None
+    weight: str | None = None
+    on_missing: Literal["error", "drop"] = "error"
+    numeric_only: bool = False
+    one_hot: bool = False
+    delimiter: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    comment: str | None = None
+    jobs: int | None = None
+    unseen: Literal["error", "ignore"] = "error"
+
+    def __post_init__(self) -> None:
+        if self.numeric_only and self.one_hot:
+            raise click.UsageError("--one-hot encodes text: no --numeric-only.")
+
+    @property
+    def limit(self) -> "GroupLimit":
+        """How many groups the rows may have, and how much memory their moments may take."""
+        from fairspan.rows.group_limit import GroupLimit
+
+        return GroupLimit(self.max_groups, max_memory=self.max_memory)
+
+    @property
+    def requested(self) -> set[str]:
+        """Names of the options that were given another value than usual."""
+        return {each.name for each in fields(self) if getattr(self, each.name) != each.default}
+
+    def refuse_beside(self, names: tuple[str, ...] | None) -> None:
+        """Raise a usage error if columns were chosen, and a model has names of its features."""
+        asked = [name for name in _CHOICE_OF_FEATURES if getattr(self, name)]
+        if names is not None and asked:
+            option = f"--{asked[0].replace('_', '-')}"
+            raise click.UsageError(f"A saved model brings its features: no {option}.")
+
+    def refuse_for_moments(self, path: Path) -> None:
+        """Raise a usage error if anything was requested, as moments hold no rows."""
+        asked = self.requested
+        options = [f"--{name.replace('_', '-')}" for name in sorted(asked - _CHOICE_OF_COLUMNS)]
+        if asked & _CHOICE_OF_COLUMNS:
+            options.insert(0, "--group, --features and --exclude")
+        if options:
+            raise click.UsageError(
+                f"{path} holds moments, whose groups and features are fixed; "
+                f"leave out {', '.join(options)}."
+            )
 
 
 def each_once(
@@ -86,6 +182,120 @@ def bundled(
     return add
 
 
+def refuse_text(out: Path, what: str, *endings: str) -> None:
+    """Refuse standard output, and a name of another kind of file, before anything is read.
+
+    Parameters
+    ----------
+    out : Path
+    what : str
+        Such as "a model is".
+    endings : str
+        Those of its own kind.
+
+    Raises
+    ------
+    click.UsageError, InvalidParameter
+    """
+    if str(out) == "-":
+        raise click.UsageError(
+            f"{what[0].upper()}{what[1:]} no text to print; name a file with -o."
+        )
+    from fairspan.storage import check_name  # takes its time
+
+    check_name(out, what, *endings)
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """The options of a fit as they were typed: the names of parts, with their parameters.
+
+    Attributes
+    ----------
+    criterion : str or Foreign
+    parameters : mapping
+        Of the criterion; texts name groups.
+    restriction : str, Foreign or None
+    of_restriction : mapping
+    solver : str or Foreign
+    of_solver : mapping
+    tol : float
+        Largest gap to call optimal, as a share of the objective.
+    allow_extra : bool
+    nested : bool
+    """
+
+    criterion: str | Foreign = "minimax_loss"
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+    restriction: str | Foreign | None = None
+    of_restriction: Mapping[str, Any] = field(default_factory=dict)
+    solver: str | Foreign = "auto"
+    of_solver: Mapping[str, Any] = field(default_factory=dict)
+    tol: float = 1e-9
+    allow_extra: bool = False
+    nested: bool = False
+
+
+def _of_criterion(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> dict[str, Value]:
+    criterion = context.params["criterion"]
+    if isinstance(criterion, Foreign):
+        return plain_parameters_of(values)
+    return parameters_of(criterion, values)
+
+
+def _of_restriction(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> dict[str, Any]:
+    if values and context.params.get("restriction") is None:
+        raise click.BadParameter("Name the restriction with --restriction.")
+    return plain_parameters_of(values)
+
+
+def _of_solver(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> dict[str, Any]:
+    return plain_parameters_of(values)
+
+
+CSV = (
+    click.option(
+        "--delimiter",
+        metavar="LETTER",
+        help="Letter between the cells of a CSV file, or 'tab'; by default as in the header.",
+    ),
+    click.option(
+        "--decimal",
+        type=click.Choice([".", ","]),
+        help="Letter before the fraction of numbers in a CSV file.  [default: .]",
+    ),
+    click.option(
+        "--encoding",
+        metavar="NAME",
+        help="Encoding of a CSV file, such as latin-1.  [default: utf-8]",
+    ),
+    click.option(
+        "--comment",
+        metavar="TEXT",
+        help="Skip lines of a CSV file that begin with this text, such as '#'.",
+    ),
+)
+
+TEXT = (
+    click.option(
+        "--numeric-only",
+        is_flag=True,
+        help="Leave out columns that hold no numbers, and say which.",
+    ),
+    click.option(
+        "--one-hot",
+        is_flag=True,
+        help="Make an indicator (1 or 0) of each category of each column of text.",
+    ),
+)
+
+
 _READING = (
     click.option(
         "--group",
@@ -131,8 +341,8 @@ _READING = (
         default="error",
         help="Where a feature or the group is missing: an error, or leave out the row.",
     ),
-    *table_options.TEXT,
-    *table_options.CSV,
+    *TEXT,
+    *CSV,
     click.option(
         "--jobs",
         type=click.IntRange(min=1),
@@ -224,7 +434,7 @@ _ESTIMATING = (
 # Of commands that read rows with groups; they come as one `reading`.
 reads_rows = bundled("reading", Reading, _READING)
 # How rows are read to be reduced.
-transforms = partial(with_options, options=(*_TRANSFORMING, *table_options.CSV))
+transforms = partial(with_options, options=(*_TRANSFORMING, *CSV))
 # Of commands that reduce rows to some dimension.
 chooses_dimension = partial(with_options, options=_DIMENSION)
 # What new rows would show; a page knows no clusters.
@@ -232,3 +442,83 @@ estimates = partial(with_options, options=_ESTIMATING)
 estimates_of_page = partial(
     with_options, options=[each for each in _ESTIMATING if each is not _CLUSTERS]
 )
+
+
+_CRITERION = (
+    fitted_option(
+        "--criterion",
+        type=Named("criterion"),
+        default="minimax_loss",
+        is_eager=True,  # which parameters there are depends on it
+        metavar="NAME",  # all of them in one word would be wider than a terminal
+        help=f"What to minimise: {', '.join(names_of('criterion'))}.",
+    ),
+    fitted_option(
+        "--param",
+        "parameters",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_of_criterion,
+        help="A parameter of the criterion, such as penalty=2, relative=yes, protected=GROUP or "
+        "radius.GROUP=0.1 (repeatable).",
+    ),
+)
+
+_RESTRICTION = (
+    fitted_option(
+        "--restriction",
+        type=Named("restriction"),
+        is_eager=True,
+        metavar="NAME",
+        help=f"What hides the group: {', '.join(names_of('restriction'))}.",
+    ),
+    fitted_option(
+        "--restriction-param",
+        "of_restriction",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_of_restriction,
+        help="A parameter of the restriction, such as oblique=yes, attributes=marginal or "
+        "given_labels=all (repeatable).",
+    ),
+)
+
+_SOLVING = (
+    fitted_option(
+        "--solver",
+        type=Named("solver"),
+        default="auto",
+        metavar="NAME",
+        help=f"How to minimise: {', '.join(names_of('solver'))}. Random starts use the seed 0.",
+    ),
+    fitted_option(
+        "--solver-param",
+        "of_solver",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_of_solver,
+        help="A parameter of the solver, such as max_iter=500 (repeatable).",
+    ),
+    fitted_option(
+        "--tol",
+        type=click.FloatRange(0, 1, max_open=True),
+        default=1e-9,
+        metavar="SHARE",
+        help="Largest gap that is called optimal, as a share of the objective.",
+    ),
+    fitted_option(
+        "--allow-extra",
+        is_flag=True,
+        help="With three groups or more: allow more components than dimensions, each scaled down, "
+        "if only these reach the optimum.",
+    ),
+    fitted_option(
+        "--nested",
+        is_flag=True,
+        help="Choose components one after the other: the first ones answer fewer dimensions.",
+    ),
+)
+
+# Of commands that take a criterion; and of those that fit, as one `fitting`.
+chooses_criterion = partial(with_options, options=_CRITERION)
+fits = bundled("fitting", Fitting, (*_CRITERION, *_RESTRICTION, *_SOLVING))

@@ -1,170 +1,101 @@
-"""How the command line says which rows are read, and where."""
+"""Rows that are read as options say: their columns of text, formats, and sources of others."""
 
 import os
-from dataclasses import dataclass, fields
+import re
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Any
 
 import click
 
-from fairspan.cli.table_options import csv_format
-from fairspan.cli.text_columns import prepared
-from fairspan.errors import InvalidType
+from fairspan.cli.options import Reading
+from fairspan.errors import InvalidInput, InvalidType
+from fairspan.formatting.numbers import count, in_ascii
 from fairspan.registry import Foreign
+from fairspan.rows.columns import ChosenColumns
+from fairspan.rows.encoding import is_text
+from fairspan.rows.files import first_pass
+from fairspan.rows.files.csv_files import CsvPart, unreadable
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.groups import listed
+from fairspan.rows.protocol import Rows, RowSource
 
-if TYPE_CHECKING:
-    from fairspan.rows.group_limit import GroupLimit
-    from fairspan.rows.protocol import RowSource
-
-# What also concerns rows of another package.
+# Options that also concern rows of another package.
 _OF_ANY_ROWS = {"features", "exclude", "max_groups", "max_memory", "unseen"}
-_CHOICE_OF_FEATURES = ("features", "exclude", "numeric_only", "one_hot")
-_CHOICE_OF_COLUMNS = {"groups", "features", "exclude"}
+# As pandas writes them, and people in Europe.
+_DECIMAL_COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d*),\d+")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
+_MISSING = {"?", "-", "--", ".", "missing", "none", "unknown"}
+_ALLOWED = "Allowed: numbers and truth values; a group column is named with --group"
+_LEAVE_OUT = "Leave them out with --numeric-only or --exclude, or encode text with --one-hot"
+_READ_COMMAS = "Read decimal commas with --decimal ,"
+_NO_THOUSANDS = "Write numbers without commas between thousands"
+_POINT = "Write numbers with a decimal point"
 
 
-@dataclass(frozen=True)
-class Reading:
-    """The options of commands that read rows with groups, by the names of the options.
+def csv_format(options: Any) -> dict[str, str] | None:
+    """How CSV files are written, for `FileRows.open`; None where nothing was said."""
+    names = ("delimiter", "decimal", "encoding", "comment")
+    said = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    if said.get("delimiter") in ("tab", "\\t"):
+        said["delimiter"] = "\t"
+    return said or None
 
-    Attributes
-    ----------
-    groups : tuple of str
-        Group columns.
-    label : str or None
-        Column of y, the class of each row.
-    features, exclude : tuple of str
-        Patterns of columns.
-    max_groups : int or None
-        Most groups.
-    max_memory : int or None
-        Bytes that the matrices of groups may take.
-    weight : str or None
-        Column of sample weights.
-    on_missing : {"error", "drop"}
-    numeric_only, one_hot : bool
-        What becomes of columns of text.
-    delimiter, decimal, encoding, comment : str or None
-        How CSV files are written.
-    jobs : int or None
-        Processes of this machine.
-    unseen : {"error", "ignore"}
-        What becomes of categories that a saved model does not know.
+
+def opened(reading: Reading, path: Path | Foreign, clusters: str | None = None) -> RowSource:
+    """The rows of a file or folder, or of another package.
+
+    The last columns of their labels are the class in y and the cluster, where these were requested.
     """
+    if isinstance(path, Foreign):
+        return _opened_foreign(reading, path)
+    if not reading.groups:
+        raise click.UsageError("Name the group column with --group COL.")
+    beside = [name for name in (reading.label, clusters) if name is not None]
+    rows = FileRows.open(
+        path,
+        (*reading.groups, *beside),
+        reading.features,
+        reading.exclude,
+        weight=reading.weight,
+        on_missing=reading.on_missing,
+        csv=csv_format(reading),
+    )
+    rows = _prepared(rows, numeric_only=reading.numeric_only, one_hot=reading.one_hot)
+    encoding = replace(rows.chosen.encoding, ignores_unseen=reading.unseen == "ignore")
+    chosen = replace(rows.chosen, encoding=encoding)
+    return replace(rows, jobs=_useful_jobs(reading.jobs or 1, len(rows.parts)), chosen=chosen)
 
-    groups: tuple[str, ...] = ()
-    label: str | None = None
-    features: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    max_groups: int | None = None
-    max_memory: int | None = None
-    weight: str | None = None
-    on_missing: Literal["error", "drop"] = "error"
-    numeric_only: bool = False
-    one_hot: bool = False
-    delimiter: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None
-    comment: str | None = None
-    jobs: int | None = None
-    unseen: Literal["error", "ignore"] = "error"
 
-    def __post_init__(self) -> None:
-        for both, reason in (
-            (self.numeric_only and self.one_hot, "--one-hot encodes text: no --numeric-only"),
-        ):
-            if both:
-                raise click.UsageError(f"{reason}.")
-
-    @property
-    def limit(self) -> "GroupLimit":
-        """How many groups the rows may have, and how much memory their moments may take."""
-        from fairspan.rows.group_limit import GroupLimit
-
-        return GroupLimit(self.max_groups, max_memory=self.max_memory)
-
-    def refuse_beside(self, names: tuple[str, ...] | None) -> None:
-        """Raise a usage error if columns were chosen, and a model has names of its features."""
-        asked = [name for name in _CHOICE_OF_FEATURES if getattr(self, name)]
-        if names is not None and asked:
-            option = f"--{asked[0].replace('_', '-')}"
-            raise click.UsageError(f"A saved model brings its features: no {option}.")
-
-    def refuse_for_moments(self, path: Path) -> None:
-        """Raise a usage error if anything was requested, as moments hold no rows."""
-        asked = {each.name for each in fields(self) if getattr(self, each.name) != each.default}
-        options = [f"--{name.replace('_', '-')}" for name in sorted(asked - _CHOICE_OF_COLUMNS)]
-        if asked & _CHOICE_OF_COLUMNS:
-            options.insert(0, "--group, --features and --exclude")
-        if options:
-            raise click.UsageError(
-                f"{path} holds moments, whose groups and features are fixed; "
-                f"leave out {', '.join(options)}."
-            )
-
-    def opened(self, path: Path | Foreign, clusters: str | None = None) -> "RowSource":
-        """The rows of a file or folder, or of another package.
-
-        The last columns of their labels are the class in y and the cluster, where these were
-        requested.
-        """
-        from dataclasses import replace
-
-        from fairspan.rows.files.file_rows import FileRows
-
-        if isinstance(path, Foreign):
-            return self._of_others(path)
-        if not self.groups:
-            raise click.UsageError("Name the group column with --group COL.")
-        beside = [name for name in (self.label, clusters) if name is not None]
-        groups = (*self.groups, *beside)
-        rows = FileRows.open(
-            path,
-            groups,
-            self.features,
-            self.exclude,
-            weight=self.weight,
-            on_missing=self.on_missing,
-            csv=csv_format(self.delimiter, self.decimal, self.encoding, self.comment),
+def _opened_foreign(reading: Reading, source: Foreign) -> RowSource:
+    """Rows of another package, which bring their groups, with the features requested."""
+    rows = foreign_rows(source)
+    if refused := sorted(reading.requested - _OF_ANY_ROWS):
+        option = "--group" if "groups" in refused else f"--{refused[0].replace('_', '-')}"
+        raise click.UsageError(
+            f"{source} makes rows that bring their groups and are no file: no {option}."
         )
-        rows = prepared(rows, numeric_only=self.numeric_only, one_hot=self.one_hot)
-        encoding = replace(rows.chosen.encoding, ignores_unseen=self.unseen == "ignore")
-        chosen = replace(rows.chosen, encoding=encoding)
-        return replace(rows, jobs=self._useful_jobs(len(rows.parts)), chosen=chosen)
-
-    def _of_others(self, source: Foreign) -> "RowSource":
-        """Rows of another package, which bring their groups, with the features requested."""
-        from fairspan.rows.columns import ChosenColumns
-
-        rows = foreign_rows(source)
-        asked = {each.name for each in fields(self) if getattr(self, each.name) != each.default}
-        if refused := sorted(asked - _OF_ANY_ROWS):
-            option = "--group" if "groups" in refused else f"--{refused[0].replace('_', '-')}"
-            raise click.UsageError(
-                f"{source} makes rows that bring their groups and are no file: no {option}."
-            )
-        if not (self.features or self.exclude):
-            return rows
-        names = rows.feature_names or ()
-        chosen = ChosenColumns.of(names, {}, features=self.features, exclude=self.exclude)
-        return rows.selected(chosen.features)
-
-    def _useful_jobs(self, n_parts: int) -> int:
-        """As many processes as were requested, but no more than there are parts or cores."""
-        asked, n_cores = self.jobs or 1, os.cpu_count() or 1
-        useful = min(asked, max(n_parts, 1), n_cores)
-        if useful < asked:
-            from fairspan.formatting.numbers import count, in_ascii
-
-            limit = count(n_cores, "core") if n_cores < n_parts else count(n_parts, "part")
-            where = "this machine has" if n_cores < n_parts else "the files have"
-            used = count(useful, "process", "processes")
-            verb = "reads" if useful == 1 else "read"
-            said = f"{used} {verb} the rows, as {where} {limit}."
-            click.echo(f"fairspan: --jobs {asked}: {in_ascii(said)}", err=True)
-        return useful
+    if not (reading.features or reading.exclude):
+        return rows
+    names, patterns = rows.feature_names or (), (reading.features, reading.exclude)
+    return rows.selected(ChosenColumns.of(names, {}, *patterns).features)
 
 
-def foreign_rows(source: Foreign) -> "RowSource":
+def _useful_jobs(asked: int, n_parts: int) -> int:
+    """As many processes as were requested, but no more than there are parts or cores."""
+    n_cores = os.cpu_count() or 1
+    useful = min(asked, max(n_parts, 1), n_cores)
+    if useful < asked:
+        limit = count(n_cores, "core") if n_cores < n_parts else count(n_parts, "part")
+        where = "this machine has" if n_cores < n_parts else "the files have"
+        used = count(useful, "process", "processes")
+        verb = "reads" if useful == 1 else "read"
+        said = f"{used} {verb} the rows, as {where} {limit}."
+        click.echo(f"fairspan: --jobs {asked}: {in_ascii(said)}", err=True)
+    return useful
+
+
+def foreign_rows(source: Foreign) -> RowSource:
     """The rows that an object of another package is, or that a class or function there makes.
 
     Raises
@@ -172,8 +103,6 @@ def foreign_rows(source: Foreign) -> "RowSource":
     InvalidType
         It is not, or does not make, rows that can be read in blocks.
     """
-    from fairspan.rows.protocol import RowSource
-
     rows = source.factory()
     if not isinstance(rows, RowSource):
         raise InvalidType(
@@ -182,3 +111,109 @@ def foreign_rows(source: Foreign) -> "RowSource":
             "Name such an object, or a function without arguments that returns one",
         )
     return rows
+
+
+def _prepared(rows: FileRows, *, numeric_only: bool, one_hot: bool) -> FileRows:
+    """Rows whose columns of text are left out or encoded.
+
+    Raises
+    ------
+    InvalidInput
+        A column of text looks like numbers with commas, which would be lost.
+    """
+    others = first_pass.not_numeric(rows) if numeric_only or one_hot else ()
+    texts = _texts(rows, others)
+    remedies = {name: _remedy(rows, text) for name, (_, text) in texts.items()}
+    commas = tuple(
+        name for name in texts if remedies[name] in (_READ_COMMAS, _NO_THOUSANDS, _POINT)
+    )
+    if commas:
+        row, text = texts[commas[0]]
+        raise InvalidInput(
+            f"{rows.where}: {_held(commas)} numbers with commas, such as {text!r} in row "
+            f"{row} of {commas[0]!r}",
+            _ALLOWED,
+            f"{remedies[commas[0]]}; or leave these columns out with --exclude",
+        )
+    if one_hot:
+        rows = first_pass.one_hot(rows)
+    if numeric_only and others:
+        rows = first_pass.without(rows, others)
+        click.echo(f"fairspan: --numeric-only leaves out {listed(others)}.", err=True)
+    return rows
+
+
+def check_numeric(rows: Rows, allowed: str = _ALLOWED, remedy: str = _LEAVE_OUT) -> None:
+    """Make sure that the features of files are numbers, before any row is read.
+
+    Parameters
+    ----------
+    rows : Rows
+    allowed, remedy : str
+        What an error says of columns that were not meant as numbers, either.
+
+    Raises
+    ------
+    InvalidInput
+        Columns of text or dates, with what most likely helps.
+    """
+    if isinstance(rows, FileRows) and (others := first_pass.not_numeric(rows)):
+        raise _refusal(rows, others, allowed, remedy)
+
+
+def _refusal(rows: FileRows, columns: tuple[str, ...], allowed: str, usual: str) -> InvalidInput:
+    """What to raise of columns that are no numbers, with what most likely helps."""
+    part = rows.table.parts[0]
+    kinds = {name: str(rows.table.schema.field(name).type) for name in columns}
+    if isinstance(part, CsvPart) and "binary" in kinds.values():  # as what cannot be decoded is
+        return unreadable(part.path, part.form, UnicodeError())
+    texts = _texts(rows, columns)
+    # A column that was meant as numbers tells more than one of names.
+    remedies = {name: _remedy(rows, text) for name, (_, text) in texts.items()}
+    column = next((name for name in remedies if remedies[name]), columns[0])
+    remedy = remedies.get(column)
+    row, text = texts.get(column, (0, None))
+    held = f"no numbers ({kinds[column]})"
+    if text is not None:
+        held = f"text, such as {text!r} in row {row} of {column!r}"
+    elif column in texts:  # as numbers are with a decimal point where commas were named
+        held, remedy = (
+            "numbers with a decimal point",
+            "Use one decimal mark in all columns, or leave out --decimal",
+        )
+    return InvalidInput(f"{rows.where}: {_held(columns)} {held}", allowed, remedy or usual)
+
+
+def _texts(rows: FileRows, columns: tuple[str, ...]) -> dict[str, tuple[int, str | None]]:
+    """The first text that is no number of each column of text, and its row, counted from 1."""
+    schema = rows.table.schema
+    return {
+        name: first_pass.first_text(rows, name)
+        for name in columns
+        if is_text(schema.field(name).type)
+    }
+
+
+def _remedy(rows: FileRows, text: str | None) -> str | None:
+    """What helps where a text was meant as a number; None if it was not."""
+    part = rows.table.parts[0]
+    between_commas = isinstance(part, CsvPart) and part.form.delimiter == ","
+    if text is None:
+        return None
+    if not between_commas and _DECIMAL_COMMA.fullmatch(text):
+        return _READ_COMMAS
+    if _THOUSANDS.fullmatch(text):
+        return _NO_THOUSANDS
+    if _DECIMAL_COMMA.fullmatch(text):
+        return _POINT
+    if text.strip().lower() in _MISSING:
+        return "Leave cells empty where a value is missing, and say --on-missing drop"
+    if text.endswith("%"):
+        return "Write numbers without a per-cent sign"
+    return None
+
+
+def _held(columns: tuple[str, ...]) -> str:
+    """Columns, and that they hold what follows."""
+    several = len(columns) > 1
+    return f"the column{'s' * several} {listed(columns)} hold{'s' * (not several)}"

@@ -11,8 +11,8 @@ from typing import Any
 from fairspan.auditing.views import finding_lines
 from fairspan.cli.fitting import with_labels
 from fairspan.cli.inputs import loaded, open_input
+from fairspan.cli.options import Reading
 from fairspan.cli.parameters import Value
-from fairspan.cli.reading import Reading
 from fairspan.cli.terminal import paint_on
 from fairspan.errors import InvalidInput
 from fairspan.formatting.terminal_text import width_of, wrapped

@@ -10,9 +10,7 @@ from typing import Any, Literal
 
 import click
 
-from fairspan.cli.reading import foreign_rows
-from fairspan.cli.table_options import csv_format
-from fairspan.cli.text_columns import check_numeric
+from fairspan.cli.reading import check_numeric, csv_format, foreign_rows
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.formatting.numbers import count
 from fairspan.registry import Foreign
@@ -131,8 +129,7 @@ def _opened(data: Path | Foreign, subspace: FairSubspace, options: Transforming)
 
 def _opened_file(data: Path, subspace: FairSubspace, options: Transforming) -> FileRows:
     names = subspace.feature_names
-    csv = csv_format(options.delimiter, options.decimal, options.encoding, options.comment)
-    rows = FileRows.open(data, on_missing=options.on_missing, csv=csv)
+    rows = FileRows.open(data, on_missing=options.on_missing, csv=csv_format(options))
     available = rows.chosen.available
     encoding = Encoding(ignores_unseen=options.unseen == "ignore")
     rows = replace(rows, chosen=replace(rows.chosen, encoding=encoding))

@@ -9,9 +9,9 @@ import click
 
 from fairspan.auditing.results import group_name
 from fairspan.cli.moment_folders import RowsIntoFolder, files_to_merge, warn_of_tiny_groups
-from fairspan.cli.reading import Reading
+from fairspan.cli.options import Reading
+from fairspan.cli.reading import check_numeric, opened
 from fairspan.cli.terminal import complain
-from fairspan.cli.text_columns import check_numeric
 from fairspan.formatting.numbers import count, in_ascii
 from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
 from fairspan.moments.accumulate import no_rows
@@ -75,7 +75,7 @@ def _opened(data: Path | Foreign, reading: Reading) -> RowSource:
         raise click.UsageError(
             f"{data} holds moments already; merge files of moments with: fairspan merge."
         )
-    rows = reading.opened(data)
+    rows = opened(reading, data)
     check_numeric(rows)
     return rows
 
