@@ -106,23 +106,6 @@ def test_what_does_not_fit_is_listed_and_the_file_named(refused, tmp_path, colum
     assert all(word in message for word in words), message
 
 
-def test_files_that_are_no_moments(refused, data, model, tmp_path):
-    good = saved(tmp_path / "good", ["x"], ["a", "b"])
-    assert "is of kind 'fairspan.subspace'" in refused("merge", good, "{model}", "-o", "{out}")
-    assert f"{data} cannot be read" in refused("merge", good, "{data}", "-o", "{out}")
-    assert "is also an input" in refused("merge", good, "-o", good)
-    assert "no text to print" in refused("merge", good, "-o", "-")
-    assert "does not exist" in refused("merge", tmp_path / "none", "-o", "{out}")
-    (tmp_path / "half").write_bytes(good.read_bytes()[:-100])
-    assert f"{tmp_path / 'half'} cannot be read" in refused(
-        "merge", good, tmp_path / "half", "-o", "{out}"
-    )
-
-
-def test_nothing_to_merge(run, tmp_path):
-    assert run("merge", "-o", tmp_path / "m").status == 2
-
-
 def rows_of(n, seed, names, labels):
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("xyz"))[list(names)]

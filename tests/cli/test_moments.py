@@ -24,8 +24,7 @@ def loaded(path):
     return fs.GroupMoments.load(path)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("jobs", [[], ["--jobs", 2]], ids=["here", "two processes"])
+@pytest.mark.parametrize("jobs", [[], pytest.param(["--jobs", 2], marks=pytest.mark.long)], ids=str)
 def test_the_moments_are_those_of_the_rows(run, folder, frame, tmp_path, jobs):
     out = tmp_path / "m.moments"
     facts = run(
@@ -56,19 +55,6 @@ def test_what_is_printed(run, folder, frame, tmp_path):
     assert lines[-1] == f"Saved to {tmp_path / 'm.moments'}"
 
 
-def test_names_of_any_width_leave_the_figures_in_line(run, frame, tmp_path):
-    frame = frame[:4].assign(sex=["f" * 300, "日本", "plain", "plain"])
-    frame.to_parquet(tmp_path / "rows.parquet")
-    result = run(
-        "moments", tmp_path / "rows.parquet", "--group", "sex", "-o", tmp_path / "m.moments"
-    )
-    *table, _, counted, _ = result.out.splitlines()
-    # A terminal shows each of the two characters of Japan in two columns.
-    assert {len(line) + 2 * line.count("日本") for line in table} == {len(table[0])}
-    assert len(table[0]) < 80
-    assert counted == "4 rows, 5 features"
-
-
 def test_one_row(run, frame, tmp_path):
     frame[["x", "sex"]][:1].to_parquet(tmp_path / "rows.parquet")
     result = run(
@@ -76,23 +62,6 @@ def test_one_row(run, frame, tmp_path):
     )
     assert result.out.splitlines()[-2] == "1 row, 1 feature"
     assert "can be recovered" in result.err
-
-
-@pytest.mark.parametrize("kind", ["csv", "feather", "parquet"])
-def test_single_files(run, frame, tmp_path, kind):
-    path = tmp_path / f"rows.{kind}"
-    frame.to_csv(path, index=False) if kind == "csv" else getattr(frame, f"to_{kind}")(path)
-    run("moments", path, "--group", "sex", "--features", "[xyz]", "-o", tmp_path / "m.moments")
-    assert_moments(loaded(tmp_path / "m.moments"), moments_by_hand(frame[COLUMNS], frame["sex"]))
-
-
-def test_a_fit_of_the_moments_is_the_fit_of_the_rows(run, folder, tmp_path):
-    run("moments", folder, "--group", "sex", "-o", tmp_path / "m.moments")
-    of_rows = run("fit", folder, "--group", "sex", "-d", 2, "-o", tmp_path / "a", "--json").facts
-    alone = run("fit", tmp_path / "m.moments", "-d", 2, "-o", tmp_path / "b", "--json").facts
-    np.testing.assert_allclose(
-        alone["certificate"]["objective"], of_rows["certificate"]["objective"], rtol=1e-9
-    )
 
 
 def test_small_groups_are_left_out_and_counted_but_not_named(run, frame, tmp_path):
@@ -121,56 +90,6 @@ def test_small_groups_are_left_out_and_counted_but_not_named(run, frame, tmp_pat
     assert b"rare" not in (tmp_path / "m.moments").read_bytes()
     facts = run(*arguments, "--min-group-size", 2, "--json").facts
     assert facts["groups_left_out"] == 1
-
-
-def test_rows_with_missing_values_are_dropped_and_counted(run, frame, tmp_path):
-    kept = np.ones(600, dtype=bool)
-    kept[[3, 500]] = False
-    frame.loc[3, "x"] = np.nan
-    frame.loc[500, "sex"] = None
-    write_folder(tmp_path / "rows", frame, 2, 100)
-    arguments = ("moments", tmp_path / "rows", "--group", "sex", "-o", tmp_path / "m.moments")
-    assert run(*arguments).status == 2
-    arguments = (*arguments[:-1], tmp_path / "n.moments")
-    result = run(*arguments, "--exclude", "[aw]*", "--on-missing", "drop")
-    assert "598 rows, 3 features; 2 rows with missing values left out" in result.out
-    assert loaded(tmp_path / "n.moments").intake.n_dropped == 2
-    assert_moments(
-        loaded(tmp_path / "n.moments"), moments_by_hand(frame[COLUMNS][kept], frame["sex"][kept])
-    )
-
-
-MOMENTS = ("moments", "{data}", "--group", "age", "-o", "{out}")
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--jobs", 0], "x>=1"),
-        (["--on-missing", "mean"], "'mean' is not one of 'error', 'drop'"),
-        (["--weight", "age"], "column"),
-        (["--weight", "height_"], "no column 'height_'"),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize(
-    "command",
-    [MOMENTS, ("audit", *MOMENTS[1:4]), ("fit", *MOMENTS[1:])],
-    ids=["moments", "audit", "fit"],
-)
-def test_options_that_cannot_be(refused, command, options, words):
-    assert words in refused(*command, *options)
-
-
-def test_inputs_and_outputs_that_cannot_be(refused, model, folder, tmp_path):
-    assert "Name the group column with --group" in refused("moments", "{data}", "-o", "{out}")
-    assert "no text to print" in refused(*MOMENTS[:-1], "-")
-    assert "There is no folder" in refused(*MOMENTS, out="missing/m")
-    assert "is also an input" in refused(*MOMENTS[:-1], folder / "m", data=folder)
-    fs.GroupMoments.from_rows(np.eye(3), ["a", "a", "b"]).save(tmp_path / "some.moments")
-    message = refused(*MOMENTS, data=tmp_path / "some.moments")
-    assert "holds moments already" in message
-    assert "fairspan merge" in message
 
 
 def test_a_minimum_that_no_group_reaches_leaves_no_groups_behind(run, folder, frame, tmp_path):

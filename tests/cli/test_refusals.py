@@ -65,7 +65,11 @@ REFUSED = [
     ((*AUDIT, "--clusters", "who"), ["no column 'who'"]),
     ((*MOMENTS, "--label", "nobody"), ["nobody"]),
     ((*REPORT, "--exclude", "nothing*"), ["nothing"]),
+    ((*MOMENTS, "--weight", "age"), ["column"]),
+    ((*AUDIT, "--weight", "height_"), ["no column 'height_'"]),
     # Numbers and names
+    ((*MOMENTS, "--jobs", "0"), ["x>=1"]),
+    ((*FIT, "--on-missing", "mean"), ["'mean' is not one of 'error', 'drop'"]),
     *(
         ((*ALONE, *GROUP, "-d", given), ["is not a number of dimensions", "such as 0.9"])
         for given in ("0", "1.5", "-1", "two", "0.0", "1.0", "nan", "")
@@ -175,7 +179,15 @@ REFUSED = [
     (replacing(VERIFY, model="{text}"), ["cannot be read as a fairspan file"]),
     (replacing(AUDIT, data="nothing.csv"), ["does not exist"]),
     (replacing(TRANSFORM, model="nothing"), ["does not exist"]),
+    (replacing(MOMENTS, data="{moments}"), ["holds moments already", "fairspan merge"]),
+    (("merge", "{moments}", "{model}", "-o", "{out}"), ["is of kind 'fairspan.subspace'"]),
+    (("merge", "{moments}", "{text}", "-o", "{out}"), ["text cannot be read"]),
+    (("merge", "{moments}", "nothing", "-o", "{out}"), ["does not exist"]),
+    (("merge", "-o", "{out}"), ["Missing argument"]),
     # Outputs
+    (("merge", "{moments}", "-o", "{moments}"), ["is also an input"]),
+    (("merge", "{moments}", "-o", "-"), ["no text to print"]),
+    (replacing(MOMENTS, out="-"), ["no text to print"]),
     (replacing(FIT, out="-"), ["name a file with -o"]),
     (replacing(FIT, out="{text}"), ["is not a model"]),
     ((*replacing(TRANSFORM, out="-"), "--json"), ["both write to standard output"]),
