@@ -1,5 +1,6 @@
 """Building problems from plain matrices and rows, and judging answers with numpy alone."""
 
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -166,3 +167,31 @@ def worst_case_by_grid(
     high = (np.sqrt(errors) + np.sqrt(radii)) ** 2
     ends = np.array(list(product(*zip(low, high, strict=True))))
     return float((ends @ q + criterion.penalty * np.ptp(ends, axis=1)).max())
+
+
+def robust_problem(
+    seed: int, k: int = 2, criterion: Criterion | None = None
+) -> tuple[Problem, np.random.Generator]:
+    """Traces of about p, as of standardised features; some groups of low rank."""
+    rng = np.random.default_rng(seed)
+    p = int(rng.integers(3, 9))
+    matrices = random_moments(rng, k, p)
+    matrices *= p / np.trace(matrices.mean(axis=0))
+    shares = rng.dirichlet(np.full(k, 4.0))
+    radii = {f"group {g}": float(r) for g, r in enumerate(rng.uniform(0, 0.2, k))}
+    chosen = criterion or RobustErrorGap(float(rng.uniform(0, 2)), radii)
+    return problem_of(matrices, int(rng.integers(1, p)), chosen, list(shares)), rng
+
+
+def slope_by_differences(
+    function: Callable[[FloatArray], float],
+    basis: FloatArray,
+    directions: list[FloatArray],
+    length: float = 1e-6,
+) -> FloatArray:
+    """Derivative of a function of a subspace along each direction."""
+
+    def at(step: FloatArray) -> float:
+        return function(np.linalg.qr(basis + step)[0])
+
+    return np.array([(at(length * x) - at(-length * x)) / (2 * length) for x in directions])

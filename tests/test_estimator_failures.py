@@ -91,7 +91,7 @@ def test_three_groups_say_what_works():
 
 def test_objects_work_like_their_names():
     named = FairPCA(2, criterion="minimax_loss", solver="boundary")
-    objects = FairPCA(2, criterion=MinimaxLoss(), solver=BoundarySearch(eigen="auto"))
+    objects = FairPCA(2, criterion=MinimaxLoss(), solver=BoundarySearch())
     for model in (named, objects):
         model.fit(ROWS.X, sensitive_features=ROWS.labels)
     assert named.components_.tobytes() == objects.components_.tobytes()

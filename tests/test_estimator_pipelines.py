@@ -28,6 +28,7 @@ from fairspan import (
     FairPCA,
     MeanParity,
     MinimaxLoss,
+    MultiplicativeWeights,
     RobustErrorGap,
 )
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
@@ -188,7 +189,9 @@ def test_errors_from_other_processes_keep_their_message():
 
 def test_fields_are_listed():
     model = FairPCA(
-        criterion=RobustErrorGap(2.0, 0.1), restriction=MeanParity(), solver=BoundarySearch("dense")
+        criterion=RobustErrorGap(2.0, 0.1),
+        restriction=MeanParity(),
+        solver=MultiplicativeWeights(2.0),
     )
     nested = {name: value for name, value in model.get_params().items() if "__" in name}
     assert nested == {
@@ -198,11 +201,12 @@ def test_fields_are_listed():
         "restriction__given_labels": None,
         "restriction__oblique": False,
         "restriction__tolerance": 0.0,
-        "solver__eigen": "dense",
+        "solver__max_iter": 100,
+        "solver__step": 2.0,
     }
     assert not any("__" in name for name in model.get_params(deep=False))
     assert FairPCA(criterion="disparity").get_params()["criterion__trade_off"] == 0.5
-    assert FairPCA(solver="boundary").get_params()["solver__eigen"] == "auto"
+    assert FairPCA(solver="multiplicative").get_params()["solver__max_iter"] == 100
     # Settings that make no sense are only told when fitting.
     assert FairPCA(criterion="fairest", solver=ErrorGap).get_params()["criterion"] == "fairest"
 

@@ -19,14 +19,13 @@ THREE = ("--group", "age", "--group", "sex", "-d", 2)
             fs.MultiplicativeWeights(max_iter=7),
             {},
         ),
-        (["--solver", "boundary", "--solver-param", "eigen=dense"], "boundary", {}),
         (
             ["--solver", "riemannian", "--solver-param", "n_starts=2", "--criterion", "error_gap"],
             fs.RiemannianSubgradient(n_starts=2),
             {"criterion": "error_gap", "random_state": 0},
         ),
     ],
-    ids=["newton", "multiplicative", "boundary", "riemannian"],
+    ids=["newton", "multiplicative", "riemannian"],
 )
 def test_a_solver_with_its_parameters(
     run, data, table, features, tmp_path, options, solver, settings

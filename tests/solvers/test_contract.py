@@ -7,7 +7,7 @@ import pytest
 from bank import BANK
 from fairspan import FairPCA
 from fairspan.certificates.optimality import certified
-from fairspan.errors import Incompatible, InvalidParameter
+from fairspan.errors import Incompatible
 from fairspan.problem.criteria import (
     Disparity,
     EqualError,
@@ -238,9 +238,3 @@ def test_bounds_agree_with_a_conic_solver(criterion, seed):
     assert solution.objective == pytest.approx(independent_value(problem, basis), abs=slack)
     if isinstance(criterion, EqualError):
         assert np.ptp(errors_of(matrices, basis)) <= 1e-8 * problem.total_variance
-
-
-@pytest.mark.parametrize("solver", [BoundarySearch, DualNewton])
-def test_a_way_to_eigenvectors_that_there_is_not_is_refused(solver):
-    with pytest.raises(InvalidParameter, match="eigen is 'sparse'"):
-        solver(eigen="sparse")

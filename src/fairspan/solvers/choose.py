@@ -59,7 +59,7 @@ def solver_of(solver: object, **parameters: Any) -> Solver:
     Examples
     --------
     >>> solver_of("boundary")
-    BoundarySearch(eigen='auto')
+    BoundarySearch()
     """
     return cast(Solver, object_of("solver", solver, Solver, parameters))
 

@@ -19,23 +19,20 @@ from fairspan.problem.criteria import (
     TotalError,
 )
 from fairspan.solvers.many_groups.dual_newton import DualNewton
-from fairspan.solvers.projected import eigen_path
 from fairspan.solvers.projected.bounds import SubspaceBounds, fall_of_bound
+from fairspan.solvers.projected.growing_subspace import GrowingSubspace, pays
 from fairspan.solvers.projected.grown_space import GrownSpace
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import RELATIVE, problem_of, random_moments, top_sum
 from sweeps import part_of
 
 
-def solver_of(problem, eigen):
-    small = BoundarySearch(eigen=eigen)
-    return small if small.objection(problem) is None else DualNewton(eigen=eigen)
-
-
 def both(matrices, d, criterion, tol=1e-9):
-    problems = [problem_of(matrices, d, criterion) for _ in range(2)]
-    ways = zip(problems, ("dense", "projected"), strict=True)
-    return [solver_of(each, way).solve(each, tol) for each, way in ways]
+    """Solved with whole matrices, and in a subspace that grows."""
+    first, second = (problem_of(matrices, d, criterion) for _ in range(2))
+    solver = BoundarySearch()
+    solver = solver if solver.objection(first) is None else DualNewton()
+    return solver.solve_dense(first, tol), GrowingSubspace(solver).solve(second, tol)
 
 
 def with_spectrum(rng, values):
@@ -68,7 +65,7 @@ def test_an_eigenvector_that_the_iteration_never_sees_is_found_by_the_proof(crit
 def test_losses_are_measured_against_the_optimum_that_the_proof_found():
     matrices = out_of_sight(300, 1)
     problem = problem_of(matrices, 1, MinimaxLoss())
-    BoundarySearch(eigen="projected").solve(problem, 1e-9)
+    GrowingSubspace(BoundarySearch()).solve(problem, 1e-9)
     assert problem.best_errors[0] == pytest.approx(np.trace(matrices[0]) - 5, rel=1e-9)
 
 
@@ -98,7 +95,7 @@ def test_nash_welfare_falls_with_the_logarithm_of_what_is_lacking():
     optimum = -np.log(top_sum(matrices[0], 2))
     for tol in (1e-2, 1e-4, 1e-6):
         problem = problem_of(matrices, 2, NashWelfare())
-        solution = BoundarySearch(eigen="projected").solve(problem, tol)
+        solution = GrowingSubspace(BoundarySearch()).solve(problem, tol)
         assert solution.lower_bound <= optimum + 1e-12
         assert solution.gap <= tol
 
@@ -208,9 +205,9 @@ def test_that_no_subspace_has_equal_errors_is_said_of_all_dimensions():
     rng = np.random.default_rng(4)
     matrices = np.array([(g + 1) * with_spectrum(rng, np.ones(40)) for g in range(2)])
     messages = []
-    for eigen in ("dense", "projected"):
+    for solver in (BoundarySearch(), GrowingSubspace(BoundarySearch())):
         with pytest.raises(Incompatible) as error:
-            BoundarySearch(eigen=eigen).solve(problem_of(matrices, 2, EqualError()), 1e-6)
+            solver.solve(problem_of(matrices, 2, EqualError()), 1e-6)
         messages.append(error.value.args[0])
     assert messages[0] == messages[1]
 
@@ -221,16 +218,7 @@ def test_that_no_subspace_has_equal_errors_is_said_of_all_dimensions():
 def test_auto_projects_where_few_eigenvalues_matter(n_features, falls, projects, unit):
     values = unit * (1.0 + np.arange(n_features)) ** -falls
     problem = problem_of([np.diag(values), np.diag(0.5 * values)], 5, MinimaxLoss())
-    assert eigen_path.pays(problem, 1e-9) == projects
-    asked = [
-        eigen_path.projected_solver(eigen, problem, 1e-9, BoundarySearch) is not None
-        for eigen in eigen_path.EIGEN
-    ]
-    assert dict(zip(eigen_path.EIGEN, asked, strict=True)) == {
-        "auto": projects,
-        "dense": False,
-        "projected": True,
-    }
+    assert pays(problem, 1e-9) == projects
 
 
 @pytest.mark.parametrize("criterion", [each for each in CRITERIA if each not in RELATIVE], ids=str)
@@ -267,10 +255,10 @@ def test_beside_a_restriction_losses_are_against_the_optima_of_all_directions(cr
     X += labels[:, None] * rng.standard_normal(p)
     moments = GroupMoments.from_rows(X, labels)
     settings = {"n_components": d, "criterion": criterion, "restriction": MeanParity()}
-    solver = BoundarySearch if k == 2 or criterion == "total_error" else DualNewton
+    solver = BoundarySearch() if k == 2 or criterion == "total_error" else DualNewton()
     dense, projected = (
-        FairPCA(**settings, solver=solver(eigen=way)).fit_moments(moments)
-        for way in ("dense", "projected")
+        FairPCA(**settings, solver=each).fit_moments(moments)
+        for each in (solver, GrowingSubspace(solver))
     )
     assert projected.solution_.eigen == "projected"
     assert projected.solution_.status == dense.solution_.status == "optimal"

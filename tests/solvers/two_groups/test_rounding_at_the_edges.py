@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fairspan import FairPCA
-from fairspan.errors import Incompatible
-from fairspan.problem.criteria import EqualError, RobustErrorGap
+from fairspan.problem.criteria import ErrorGap, RobustErrorGap
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.two_groups.branch_and_bound import clipped_to_positive
 from problems import problem_of
@@ -25,7 +24,7 @@ def test_robust_error_gap_of_rows_far_from_zero():
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_equal_error_of_low_rank_or_common_axes_ends_without_a_warning(seed):
+def test_a_large_penalty_of_low_rank_or_common_axes_ends_without_a_warning(seed):
     """A step's equations may be singular where groups share their axes or have few."""
     rng = np.random.default_rng(seed)
     p, k = int(rng.integers(6, 20)), int(rng.integers(3, 5))
@@ -33,10 +32,5 @@ def test_equal_error_of_low_rank_or_common_axes_ends_without_a_warning(seed):
     values = rng.uniform(0.1, 3, (k, p)) * (np.arange(p) < (p if seed % 2 else p // 3))
     matrices = np.array([(axes * each) @ axes.T for each in values])
     matrices = (matrices + matrices.transpose(0, 2, 1)) / 2
-    problem = problem_of(matrices, 2, EqualError())
-    try:
-        solution = DualNewton().solve(problem, 1e-9)
-    except Incompatible:
-        return
-    assert solution.violation <= max(solution.tolerance, 1e-9 * problem.total_variance)
+    solution = DualNewton().solve(problem_of(matrices, 2, ErrorGap(256.0)), 1e-9)
     assert solution.lower_bound <= solution.objective

@@ -6,32 +6,20 @@ input). So both sides are computed: the bound, by Newton's method on the dual, a
 subspace, by descent. Their gap is reported; it is called optimal only if it is closed.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from fairspan.certificates.solution import Solution
 from fairspan.problem.criteria import declares
-from fairspan.problem.parameters import check_choice
 from fairspan.problem.problem import Problem
 from fairspan.solvers.many_groups.nash import NashSearch
 from fairspan.solvers.many_groups.piecewise import PiecewiseSearch, solve_robust
-from fairspan.solvers.projected.eigen_path import EIGEN, projected_solver
+from fairspan.solvers.projected.growing_subspace import GrowingSubspace, pays
 
 
 @dataclass(frozen=True)
 class DualNewton:
     """Solver for every criterion but equal error and any number of groups, with a proven gap.
-
-    Parameters
-    ----------
-    eigen : {"auto", "dense", "projected"}
-        As of :class:`fairspan.BoundarySearch`. With more than two groups "auto" does not project
-        the robust error gap, whose answer is not made of leading eigenvectors.
-
-    Raises
-    ------
-    InvalidParameter
-        Another word for `eigen`.
 
     Notes
     -----
@@ -53,11 +41,7 @@ class DualNewton:
     (array([2.667, 2.667, 2.667]), 'optimal')
     """
 
-    eigen: str = "auto"
     name: ClassVar[str] = "dual_newton"
-
-    def __post_init__(self) -> None:
-        check_choice("eigen", self.eigen, EIGEN)
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
@@ -85,9 +69,12 @@ class DualNewton:
         Incompatible
             NashWelfare where a group has no variance.
         """
-        projected = projected_solver(self.eigen, problem, tol, lambda: replace(self, eigen="dense"))
-        if projected is not None:
-            return projected.solve(problem, tol)
+        if pays(problem, tol):
+            return GrowingSubspace(self).solve(problem, tol)
+        return self.solve_dense(problem, tol)
+
+    def solve_dense(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
+        """Find it by eigenproblems of whole matrices, and not in a subspace that grows."""
         if problem.pieces is not None:
             search: PiecewiseSearch | NashSearch = PiecewiseSearch(problem, problem.pieces, tol)
         elif declares(problem.criterion, "is_logarithmic"):

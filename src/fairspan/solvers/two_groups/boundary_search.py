@@ -15,10 +15,9 @@ from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.proof import LinesProof
 from fairspan.certificates.solution import Solution, TracePoint
 from fairspan.problem.criteria import declares
-from fairspan.problem.parameters import check_choice
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.solvers.projected.eigen_path import EIGEN, projected_solver
+from fairspan.solvers.projected.growing_subspace import GrowingSubspace, pays
 from fairspan.solvers.two_groups.branch_and_bound import BranchAndBound
 from fairspan.solvers.two_groups.equal_errors import solve_equal_errors
 from fairspan.solvers.two_groups.root_search import Reached, RootSearch
@@ -28,19 +27,6 @@ from fairspan.typing import FloatArray
 @dataclass(frozen=True)
 class BoundarySearch:
     """Exact solver for one or two groups, for every criterion except Nash welfare.
-
-    Parameters
-    ----------
-    eigen : {"auto", "dense", "projected"}
-        How eigenproblems are solved: by LAPACK, of p x p matrices; or inside a subspace of about
-        ten times n_components dimensions, which grows until a bound proves that no eigenvalue was
-        missed. "auto" uses the subspace if there are many features for each component;
-        `solution_.eigen` says which it was.
-
-    Raises
-    ------
-    InvalidParameter
-        Another word for `eigen`.
 
     Notes
     -----
@@ -60,11 +46,7 @@ class BoundarySearch:
     (array([2.421, 2.421]), 'optimal')
     """
 
-    eigen: str = "auto"
     name: ClassVar[str] = "boundary"
-
-    def __post_init__(self) -> None:
-        check_choice("eigen", self.eigen, EIGEN)
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
@@ -102,9 +84,12 @@ class BoundarySearch:
         Incompatible
             EqualError where no subspace has equal errors.
         """
-        projected = projected_solver(self.eigen, problem, tol, lambda: replace(self, eigen="dense"))
-        if projected is not None:
-            return projected.solve(problem, tol)
+        if pays(problem, tol):
+            return GrowingSubspace(self).solve(problem, tol)
+        return self.solve_dense(problem, tol)
+
+    def solve_dense(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
+        """Find it by eigenproblems of whole matrices, and not in a subspace that grows."""
         if problem.n_groups == 1:
             # Ordinary PCA: every criterion grows with the error of the only group.
             return _linear(problem, problem.proportions, tol)
