@@ -6,66 +6,17 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.transforms import Bbox
-from scipy.spatial import ConvexHull
 
 from fairspan.drawing import layout
-from fairspan.drawing.frontier import FrontierPicture, _hidden
-from fairspan.drawing.labels import FAIR, PLAIN, look, other_look, set_rows
+from fairspan.drawing.frontier import FrontierPicture
+from fairspan.drawing.labels import FAIR, PLAIN, look, other_look
 from fairspan.drawing.loadings import LoadingsPicture
-from fairspan.drawing.losses import ExpectedLossPicture, _row_of, shown_range
-from fairspan.report.page.figures import _chain, _on_curves
+from fairspan.drawing.losses import ExpectedLossPicture
 from pictures import pictures_of
-
-GRIDS = {1: (1, 1), 2: (1, 2), 3: (1, 3), 4: (2, 2), 5: (2, 3), 7: (3, 3), 10: (3, 4), 17: (5, 4)}
 
 
 def axes_of(width=8.0, height=6.0):
     return Figure(figsize=(width, height)).add_subplot()
-
-
-@pytest.mark.parametrize("n", GRIDS)
-def test_panels_are_nearly_a_square_of_at_most_four_columns(n):
-    assert layout.grid(n) == GRIDS[n]
-
-
-def test_panels_have_numbers_at_the_left_and_below_alone():
-    drawn = layout.panels(axes_of(), [f"group {i}" for i in range(5)])  # three above two
-    for i, panel in enumerate(drawn):
-        assert panel.xaxis.get_tick_params()["labelbottom"] == (i >= 2)
-        assert panel.yaxis.get_tick_params()["labelleft"] == (i in (0, 3))
-
-
-@pytest.mark.parametrize("value", [5.0, -3e4])
-def test_numbers_that_hardly_differ_stay_in_the_middle(value):
-    axes = axes_of()
-    axes.set_ylim(value, value + 1e-13 * abs(value))
-    layout.plain_numbers((axes,), "y")
-    low, high = axes.get_ylim()
-    assert low < value < high
-    assert value - low == pytest.approx(high - value, rel=1e-3)
-
-
-@pytest.mark.parametrize("width", [1, 90])
-def test_one_scale_fills_the_axes_evenly(width):
-    axes = axes_of(9.0, 4.0)
-    axes.set(xlim=(0, width), ylim=(10, 13))
-    layout.fill_evenly(axes)
-    box, (x, y) = axes.get_window_extent(), (axes.get_xlim(), axes.get_ylim())
-    assert (x[1] - x[0]) / box.width == pytest.approx((y[1] - y[0]) / box.height)
-    assert (sum(x) / 2, sum(y) / 2) == pytest.approx((width / 2, 11.5))
-
-
-def test_shares_have_round_ticks():
-    axes = axes_of()
-    layout.set_shares(axes, np.array([0.31, 0.97]))
-    steps = np.diff(axes.get_xticks())
-    assert steps == pytest.approx(steps[0])
-    assert round(float(steps[0]), 9) in (0.05, 0.1, 0.2)
-    assert axes.get_xlim() == pytest.approx((0.31 - 0.06 * 0.66, 0.97 + 0.06 * 0.66))
-    layout.set_shares(axes, np.array([0.80, 0.81]))
-    low, high = axes.get_xlim()
-    assert high - low > 0.05  # so that nearly nothing does not look like much
 
 
 @pytest.mark.parametrize("low", [0.0, 0.3, 0.62])
@@ -78,13 +29,6 @@ def test_ticks_of_shares_are_what_is_written_beside_them(low, reach, width):
     for tick in axes.get_xticklabels():
         written = tick.get_text().removesuffix(" %").replace("\N{MINUS SIGN}", "-")
         assert float(written) == pytest.approx(100 * tick.get_position()[0])
-
-
-def test_rows_of_names_have_as_much_room_below_as_above():
-    axes = axes_of()
-    set_rows(axes, ["a", "b", "c"])
-    bottom, top = axes.get_ylim()
-    assert bottom - 2 == pytest.approx(0 - top, abs=0.2)
 
 
 def test_things_beside_pca_look_different_and_only_pca_is_hollow():
@@ -203,23 +147,6 @@ def test_models_beside_pca_take_looks_in_turn():
     assert low < 0 < 9 < high
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_chain_of_a_frontier_is_the_lower_convex_hull(seed):
-    points = np.random.default_rng(seed).normal(size=(40, 2))
-    chain = np.array(_chain(points))
-    corners = points[ConvexHull(points).vertices]
-    first, last = corners[corners[:, 0].argmin()], corners[corners[:, 0].argmax()]
-    heights = np.interp(corners[:, 0], [first[0], last[0]], [first[1], last[1]])
-    lower = corners[corners[:, 1] <= heights + 1e-12]
-    np.testing.assert_allclose(chain, lower[lower[:, 0].argsort()])
-
-
-@pytest.mark.parametrize("k", [2, 3])
-def test_marks_of_up_to_two_groups_share_a_panel(k):
-    marks = _on_curves({"losses": [0.1, 0.2, 0.3][:k], "n_components": 4}, range(k))
-    assert [panel for panel, *_ in marks] == ([0, 0] if k == 2 else [0, 1, 2])
-
-
 def test_answers_at_one_place_are_seen_around_each_other():
     place = np.array([2.0, 8.0])
     # The fourth is at another place, though near in comparison to the errors themselves.
@@ -236,22 +163,6 @@ def test_answers_at_one_place_are_seen_around_each_other():
     orders = [mark.get_zorder() for mark in drawn[1:]]
     assert orders == sorted(orders)
     assert drawn[0].get_markersize() > sizes[0]
-
-
-@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
-def test_answers_that_lie_near_each_other_are_named_together_in_any_unit(unit):
-    plain = np.array([2.0, 8.0])
-    answers = {"one": plain + 0.001, "two": np.array([5.0, 5.0]), "three": np.array([5.0, 7.0])}
-    picture = FrontierPicture(
-        errors=unit * np.array([[1.0, 9.0], [9.0, 1.0]]),
-        plain=unit * plain,
-        answers={name: unit * place for name, place in answers.items()},
-        groups=("a", "b"),
-        n_components=1,
-        region=None,
-    )
-    names = [each.name for each in picture._named(axes_of())]
-    assert names == ["PCA\none", "two", "three"]
 
 
 def test_the_axes_of_a_group_cross_at_its_mean():
@@ -297,49 +208,9 @@ def test_a_path_has_a_logarithmic_scale_with_zero_at_its_beginning():
     assert all(axes.get_xscale() == "linear" for axes in nothing.axes_)
 
 
-@pytest.mark.parametrize("n_models", [1, 2, 5])
-def test_models_stay_among_those_of_their_group(n_models):
-    places = [_row_of(3, model, n_models) for model in range(n_models)]
-    assert np.mean(places) == pytest.approx(3)
-    assert max(places) - min(places) < 0.9
-    assert places == sorted(places)
-
-
-@pytest.mark.parametrize(("n", "expected"), [(1, 1), (7, None), (30, None)])
-def test_images_fill_their_rows(n, expected):
-    picture = LoadingsPicture(np.ones((n, 4)), tuple("abcd"), image_shape=(2, 2))
-    n_rows, n_columns = picture._grid()
-    shown = min(n, 24) if expected is None else expected
-    assert 0 <= n_rows * n_columns - shown < n_columns
-
-
 def test_each_image_has_its_own_scale_around_zero():
     loadings = np.array([[4.0, -1.0, 0.0, 2.0], [0.1, 0.2, -0.5, 0.0], np.zeros(4)])
     picture = LoadingsPicture(loadings, tuple("abcd"), image_shape=(2, 2))
     picture.plot(ax=axes_of())
     images = [image for axes in picture.axes_ for image in axes.get_images()]
     assert [image.get_clim() for image in images] == [(-4, 4), (-0.5, 0.5), (-1, 1)]
-
-
-def test_a_name_hides_more_the_more_it_covers():
-    axes = axes_of()
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    frame, nothing = axes.get_window_extent(), np.empty((0, 2))
-    inside = Bbox.from_bounds(frame.x0 + 20, frame.y0 + 20, 40, 10)
-    beyond = inside.translated(-40, 0)
-    point = np.array([[inside.x0 + 5, inside.y0 + 5]])
-    free = _hidden(axes, inside, nothing, [])
-    assert free == 0 < _hidden(axes, inside, point, [])
-    assert _hidden(axes, inside, point, []) < _hidden(axes, inside, point, [inside])
-    assert _hidden(axes, inside, point, []) < _hidden(axes, beyond, nothing, [])
-
-
-def test_an_axis_with_zero_shows_what_is_told_with_a_margin():
-    low, high = np.array([1.0, 2.0, np.nan]), np.array([3.0, 30.0, np.nan])
-    everything = np.ones(3, dtype=bool)
-    assert shown_range(low, high, everything, 0.5) == pytest.approx((-0.04 * 30, 1.04 * 30))
-    # Of an interval that tells nothing, half as much more as the others take.
-    told = np.array([True, False, False])
-    assert shown_range(low, high, told, 0.5) == pytest.approx((-0.04 * 4.5, 1.04 * 4.5))
-    small = shown_range(1e-6 * low, 1e-6 * high, everything, 0.5)
-    assert small == pytest.approx((-0.04 * 30e-6, 1.04 * 30e-6), rel=1e-9, abs=0)
