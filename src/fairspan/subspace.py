@@ -16,7 +16,7 @@ from fairspan.provenance import Evidence, Provenance, read_subspace, write_subsp
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width
 from fairspan.rows.frames import feature_values, precision_of
-from fairspan.rows.registry import restored_there, transformed_there
+from fairspan.rows.registry import opener_of, transformed_there
 from fairspan.soft_projection import check_orthonormal, is_soft, soft_dimension
 from fairspan.storage import check_name, write_whole
 from fairspan.typing import FloatArray
@@ -238,7 +238,7 @@ class FairSubspace:
             Of the precision of Z. Where the coordinates lie on another device, the same kind of
             object there.
         """
-        there = restored_there(Z, self)
+        there = opener_of(Z).restored(Z, self)
         if there is not None:
             return there
         coordinates = ArrayRows(Z).values()

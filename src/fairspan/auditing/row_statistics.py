@@ -16,10 +16,10 @@ from fairspan.auditing.quantities import (
 )
 from fairspan.linalg.threads import threads_for
 from fairspan.rows.coded_labels import CodedLabels, LabelCoder, side_by_side
-from fairspan.rows.folds import FoldedLabels, Folds, first_position
+from fairspan.rows.folds import FoldedLabels, Folds
 from fairspan.rows.groups import Label
 from fairspan.rows.parallel import folded
-from fairspan.rows.protocol import Rows, RowSource
+from fairspan.rows.protocol import KnownRows, Rows, RowSource
 from fairspan.typing import FloatArray, IntegerArray
 
 # Fewer rows may be in order by chance.
@@ -131,7 +131,7 @@ class RowStatistics:
         powers = np.zeros((n_folds, len(self.projections), n_quantities, 5, k))
         sums = Sums(powers, np.zeros((n_folds, 2, k)), np.empty((4, 0)))
         references, units = self._references()[:, :n_quantities], self._units()
-        before = first_position(rows)
+        before = rows.first_position if isinstance(rows, KnownRows) else 0
         for block in rows.blocks():
             assert block.labels is not None
             if not sums.order.size or sums.order[2:].any():

@@ -18,11 +18,11 @@ from fairspan.moments.running_group import RunningMoments
 from fairspan.moments.uncentred import MOST_AT_ONCE, uncentred_groups
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.device.arrays import DeviceRows
-from fairspan.rows.folds import Folds, first_position
+from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import without_last_attribute
 from fairspan.rows.parallel import folded
-from fairspan.rows.protocol import Rows, RowSource
+from fairspan.rows.protocol import KnownRows, Rows, RowSource
 from fairspan.rows.sparse import SparseRows
 
 # Where more of the cells are stored, blocks with all their zeros are multiplied faster.
@@ -66,7 +66,7 @@ def statistics_of(
         limit = replace(limit, max_groups=None)
     limit.check_memory(1, rows.n_features)  # before a cluster is asked, or started
     if not isinstance(rows, SparseRows | DeviceRows):
-        tell_if_long(getattr(rows, "n_rows", None), rows.n_features)
+        tell_if_long(rows.n_rows, rows.n_features)
     if onto is not None:
         limit = replace(limit, in_parts=True)
     fold = MomentsFold(limit)
@@ -172,7 +172,7 @@ def statistics_by_fold(
         if at_once is not None:
             return [GroupStatistics(part, rows.n_features) for part in at_once]
     running = RunningMoments(rows.n_features, limit, 1 if folds is None else folds.n_folds)
-    before = first_position(rows)
+    before = rows.first_position if isinstance(rows, KnownRows) else 0
     with threads_for(rows.n_features):
         for block in rows.blocks():
             if folds is None or block.labels is None:

@@ -19,12 +19,12 @@ from fairspan.rows.checks import (
 from fairspan.rows.groups import listed
 from fairspan.rows.labels import Labels, check_index, labels_of
 from fairspan.rows.numbers import float64_of
-from fairspan.rows.protocol import OnMissing, Projection, RowBlock, block_rows
+from fairspan.rows.protocol import KnownRows, OnMissing, RowBlock, RowOpener, block_rows
 from fairspan.typing import AnyArray, FloatArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RowsInMemory(ABC):
+class RowsInMemory(KnownRows, ABC):
     """Rows that can be read from any place, with labels and weights on the host.
 
     Attributes
@@ -138,7 +138,7 @@ class ArrayRows(RowsInMemory):
         return np.asarray(self.array[start:stop])
 
 
-class Arrays:
+class Arrays(RowOpener):
     """Arrays of numpy, and what numpy reads as one."""
 
     def takes(self, X: Any) -> bool:
@@ -159,9 +159,6 @@ class Arrays:
             weights=checked_weights(sample_weight, len(array)),
             on_missing=on_missing,
         )
-
-    def transformed(self, X: Any, projection: Projection) -> None:
-        """They are in memory."""
 
 
 def comes_from(X: Any, package: str) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import narwhals.stable.v2 as nw
 
@@ -14,7 +14,7 @@ from fairspan.rows.encoding import Encoding, categories_in
 from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone, Labels
 from fairspan.rows.numbers import collapsed, expanded, number_columns, side_by_side
-from fairspan.rows.protocol import OnMissing, Projection, RowBlock, block_rows
+from fairspan.rows.protocol import KnownRows, OnMissing, Projection, RowBlock, RowOpener, block_rows
 from fairspan.typing import AnyArray
 
 # Blocks whose columns are decoded at once.
@@ -243,7 +243,7 @@ def _missing(columns: Sequence[str], known: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(stem if stems.count(stem) > 1 else name for name, stem in pairs))
 
 
-class RowsByColumns(Protocol):
+class RowsByColumns(KnownRows):
     """What frozen dataclasses of rows that are read by the names of columns have in common.
 
     Attributes
@@ -318,7 +318,7 @@ def named_columns_only(sensitive_features: Any, sample_weight: Any, what: str) -
     return {"groups": tuple(names), "weight": sample_weight}
 
 
-class ReadInBatches:
+class ReadInBatches(RowOpener):
     """What files and streams have in common: rows that can only be read."""
 
     def transformed(self, X: Any, projection: Projection) -> Any:

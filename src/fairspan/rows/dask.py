@@ -24,7 +24,15 @@ from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone, Labels, labels_of, named_columns, names_of
 from fairspan.rows.numbers import check_numeric, collapsed, expanded, vector_lengths
 from fairspan.rows.parallel import error_context, merged_in_order
-from fairspan.rows.protocol import Fold, OnMissing, Projection, Result, RowSource
+from fairspan.rows.protocol import (
+    Fold,
+    KnownRows,
+    OnMissing,
+    Projection,
+    Result,
+    RowOpener,
+    RowSource,
+)
 from fairspan.typing import AnyArray, FloatArray
 
 # Rows of each partition; None if only reading shows this.
@@ -147,7 +155,7 @@ def _result_of_partition(
 
 
 @dataclass(frozen=True, eq=False)
-class DaskRows:
+class DaskRows(KnownRows):
     """Rows of a Dask array or data frame, read by the tasks of its scheduler.
 
     Attributes
@@ -218,7 +226,7 @@ class DaskRows:
         return result
 
 
-class DaskCollections:
+class DaskCollections(RowOpener):
     """Dask arrays and data frames."""
 
     def takes(self, X: Any) -> bool:

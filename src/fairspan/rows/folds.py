@@ -114,11 +114,6 @@ class Folds:
         )
 
 
-def first_position(rows: Any) -> int:
-    """How many rows of the whole table come before these; 0 where that is not known."""
-    return int(getattr(rows, "first_position", 0))
-
-
 def _scrambled(values: Any, seed: int) -> Any:
     """Numbers that look drawn at random, by splitmix64."""
     with np.errstate(over="ignore"):

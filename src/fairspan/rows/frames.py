@@ -26,7 +26,7 @@ from fairspan.rows.columns import (
 )
 from fairspan.rows.labels import Labels, check_index, labels_of, named_columns
 from fairspan.rows.numbers import collapsed, expanded, matrix_of, vector_lengths
-from fairspan.rows.protocol import OnMissing, Projection, RowBlock
+from fairspan.rows.protocol import OnMissing, RowBlock, RowOpener
 from fairspan.typing import FloatArray
 
 
@@ -85,7 +85,7 @@ class FrameRows(RowsInMemory):
         return matrix_of(self.frame[start:stop])
 
 
-class DataFrames:
+class DataFrames(RowOpener):
     """Data frames in memory, whose groups and weights are beside them or columns of them."""
 
     def takes(self, X: Any) -> bool:
@@ -119,9 +119,6 @@ class DataFrames:
             on_missing=on_missing,
             set_aside=frame.select(names) if names else None,
         )
-
-    def transformed(self, X: Any, projection: Projection) -> None:
-        """They are in memory."""
 
 
 def named_weight(frame: nw.DataFrame[Any], sample_weight: Any) -> list[str]:

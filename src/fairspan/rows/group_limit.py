@@ -10,7 +10,7 @@ from typing import Any
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.linalg.budget import check_memory
 from fairspan.rows.groups import listed
-from fairspan.rows.protocol import PartedRows, Rows
+from fairspan.rows.protocol import KnownRows, PartedRows, Rows
 
 # So many groups are never refused, however few the rows are.
 MANY_GROUPS = 100
@@ -79,9 +79,9 @@ class GroupLimit:
 
         A pass over several parts sees only some of the rows at a time.
         """
-        is_cut = isinstance(rows, PartedRows) and getattr(rows, "n_parts", None) != 1
-        columns = tuple(getattr(rows, "group_columns", ()))
-        return replace(self, columns=columns, in_parts=self.in_parts or is_cut)
+        known = rows if isinstance(rows, KnownRows) else KnownRows()
+        is_cut = isinstance(rows, PartedRows) and known.n_parts != 1
+        return replace(self, columns=known.group_columns, in_parts=self.in_parts or is_cut)
 
     def doubts(self, n_groups: int, n_rows: int) -> bool:
         """Whether these would be refused, if no more rows came."""

@@ -1,6 +1,7 @@
 """What every source of rows offers, whatever holds them."""
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -46,12 +47,27 @@ class RowBlock:
     beside: Any = None
 
 
-class Features(Protocol):
-    """What all rows know before any of them is read.
+class KnownRows:
+    """What rows of this library know beside the members of `Features`; most know nothing of it."""
 
-    They may also have ``group_columns``, the names of the columns that make the groups, and
-    ``n_parts``, in how many parts they are read.
-    """
+    @property
+    def group_columns(self) -> tuple[Any, ...]:
+        """Names of the columns that make the groups; none where they have no names."""
+        return ()
+
+    @property
+    def n_parts(self) -> int | None:
+        """In how many parts they are read, if that is known."""
+        return None
+
+    @property
+    def first_position(self) -> int:
+        """How many rows of the whole table come before these; 0 where that is not known."""
+        return 0
+
+
+class Features(Protocol):
+    """What all rows know before any of them is read."""
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -114,18 +130,18 @@ class PartedRows(Features, Protocol):
 Rows = RowSource | PartedRows
 
 
-class RowOpener(Protocol):
+class RowOpener(ABC):
     """A kind of data that rows are read from, such as data frames or files.
 
-    It may also have methods that compute where the rows are stored: ``transformed(X, projection)``
-    returns reduced rows as the same kind of object (or None if the rows are in memory as numpy or
-    a data frame), ``restored(Z, projection)`` returns rows from their coordinates, and ``scored(X,
-    score)`` a number for each row. Without these methods, the results are computed block by block.
+    The methods that compute where the rows are stored return None where that is here, in memory:
+    rows are then computed as numpy arrays.
     """
 
+    @abstractmethod
     def takes(self, X: Any) -> bool:
         """Whether an object is of this kind; imports nothing that the object's package does not."""
 
+    @abstractmethod
     def open_rows(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> Rows:
@@ -134,11 +150,22 @@ class RowOpener(Protocol):
         Parameters
         ----------
         X : object
-        sensitive_features : array-like, name(s) of columns, or None
-            None where no groups are needed: blocks then have no labels.
+        sensitive_features : array-like, name(s) of columns, or Everyone
         sample_weight : array-like, name of a column, or None
         on_missing : {"error", "drop"}
         """
+
+    def transformed(self, X: Any, projection: "Projection") -> Any:
+        """Reduced rows, as the same kind of object."""
+        return None
+
+    def restored(self, Z: Any, projection: "Projection") -> Any:
+        """Rows from their coordinates."""
+        return None
+
+    def scored(self, X: Any, score: Callable[[Any], FloatArray]) -> Any:
+        """A number for each row."""
+        return None
 
 
 class Projection(Protocol):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.registry import names_of, object_of
+from fairspan.registry import factory_of, names_of
 from fairspan.rows.arrays import Arrays
 from fairspan.rows.checks import check_on_missing, check_width
 from fairspan.rows.files.file_rows import Files
@@ -32,7 +32,7 @@ def opener_of(X: Any) -> RowOpener:
     if type(X) is np.ndarray:  # known at once
         return Arrays()
     for name in names_of("source"):
-        opener: RowOpener = object_of("source", name, RowOpener)
+        opener: RowOpener = factory_of("source", name)()
         if opener.takes(X):
             return opener
     return Files() if isinstance(X, str | PathLike) else Arrays()
@@ -104,17 +104,9 @@ def transformed_there(X: Any, projection: Projection) -> Any | None:
         A path or a stream, whose kind cannot be kept.
     """
     if is_opened(X):
-        return _transformed_in_blocks(X, projection)
-    opener = opener_of(X)
-    if hasattr(opener, "transformed"):
-        return opener.transformed(X, projection)
-    return _transformed_in_blocks(rows_of(X, Everyone("")), projection)
-
-
-def restored_there(Z: Any, projection: Projection) -> Any | None:
-    """Rows brought back from their coordinates where those lie; None if they lie here."""
-    restored = getattr(opener_of(Z), "restored", None)
-    return None if restored is None else restored(Z, projection)
+        parts = [projection.transform(block.values) for block in blocks_for(X, projection)]
+        return np.concatenate([np.empty((0, len(projection.encoder))), *parts])
+    return opener_of(X).transformed(X, projection)
 
 
 def scored_there(X: Any, score: Callable[[Any], FloatArray]) -> Any | None:
@@ -131,8 +123,7 @@ def scored_there(X: Any, score: Callable[[Any], FloatArray]) -> Any | None:
     InvalidType
         A path, a stream or a Spark data frame.
     """
-    scored = None if is_opened(X) else getattr(opener_of(X), "scored", None)
-    return None if scored is None else scored(X, score)
+    return None if is_opened(X) else opener_of(X).scored(X, score)
 
 
 def blocks_for(rows: Rows, projection: Projection) -> Iterator[RowBlock]:
@@ -155,8 +146,3 @@ def blocks_for(rows: Rows, projection: Projection) -> Iterator[RowBlock]:
         rows = rows.selected(projection.feature_names)
     check_width(rows.n_features, projection.encoder.shape[1], "features")
     return rows.blocks()
-
-
-def _transformed_in_blocks(rows: Rows, projection: Projection) -> FloatArray:
-    parts = [projection.transform(block.values) for block in blocks_for(rows, projection)]
-    return np.concatenate([np.empty((0, len(projection.encoder))), *parts])

@@ -22,7 +22,7 @@ from fairspan.rows.columns import ChosenColumns, RowsByColumns, named_columns_on
 from fairspan.rows.frames import ArrowStream
 from fairspan.rows.groups import listed
 from fairspan.rows.parallel import error_context, merged_in_order
-from fairspan.rows.protocol import Fold, OnMissing, Projection, Result
+from fairspan.rows.protocol import Fold, OnMissing, Projection, Result, RowOpener
 
 Batches = Iterator[Any]
 
@@ -70,7 +70,7 @@ class SparkRows(RowsByColumns):
         )
 
 
-class SparkFrames:
+class SparkFrames(RowOpener):
     """Spark data frames, whose groups and weights are columns of them."""
 
     def takes(self, X: Any) -> bool:

@@ -16,7 +16,7 @@ from fairspan.rows.checks import (
     converted,
 )
 from fairspan.rows.labels import Labels, labels_of
-from fairspan.rows.protocol import OnMissing, Projection
+from fairspan.rows.protocol import OnMissing, Projection, RowOpener
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # A csr_array, for which scipy has no types.
@@ -75,7 +75,7 @@ class SparseRows(RowsInMemory):
         )
 
 
-class SparseMatrices:
+class SparseMatrices(RowOpener):
     """Sparse matrices of scipy."""
 
     def takes(self, X: Any) -> bool:

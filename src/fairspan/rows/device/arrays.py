@@ -11,7 +11,7 @@ from fairspan.rows.arrays import RowsInMemory, checked_weights, is_device_array
 from fairspan.rows.checks import check_width, checked_values
 from fairspan.rows.device.place import BlockPlan, Place, checked_array, on_host, spans
 from fairspan.rows.labels import Labels, labels_of
-from fairspan.rows.protocol import OnMissing, Projection
+from fairspan.rows.protocol import OnMissing, Projection, RowOpener
 from fairspan.typing import AnyArray, FloatArray
 
 
@@ -49,7 +49,7 @@ class DeviceRows(RowsInMemory):
         return on_host(rows)
 
 
-class DeviceArrays:
+class DeviceArrays(RowOpener):
     """Arrays of other packages than numpy, on any device."""
 
     def takes(self, X: Any) -> bool:
