@@ -8,7 +8,7 @@ import pytest
 
 from audit_pages import PAGES, twelve_groups, two_groups
 from fairspan.formatting.names import called
-from fairspan.formatting.numbers import change, decimals_of, in_ascii, number, relative, share
+from fairspan.formatting.numbers import change, decimals_of, number, relative
 from fairspan.report.page.rendering import page_of, said
 from page_tree import tree_of
 from report_rows import facts_by, made_rows
@@ -161,14 +161,6 @@ def test_summary_says_whose_loss_rises():
     assert told in said("summary", facts)
 
 
-@pytest.mark.long
-def test_the_groups_whose_loss_rises_are_counted():
-    facts, _ = twelve_groups()
-    plain, main = (facts["models"][i]["groups"] for i in (0, 1))
-    rises = sum(b["excess_loss"] > a["excess_loss"] for a, b in zip(plain, main, strict=True))
-    assert f"The loss rises for {rises} of 12 groups." in said("summary", facts)
-
-
 @PAGES
 def test_page_tells_how_it_was_made_and_how_to_verify_it(made):
     facts, page = made()
@@ -300,56 +292,6 @@ def test_what_is_not_proven_is_not_called_proven():
     proof |= {"lower_bound": None, "gap": None}
     assert "no bound" in said("proof", facts)
     assert "Not proven" in tree_of(page_of(facts)).with_id("summary").text
-
-
-@pytest.mark.long
-def test_summary_where_pca_costs_nothing():
-    facts = copy_of(two_groups)
-    for model in facts["models"][:2]:
-        model["largest_loss"] = 0.0
-        for group in model["groups"]:
-            group["excess_loss"] = 0.0
-    assert said("summary", facts) == "No group has a loss under PCA with 2\u00a0dimensions."
-    page_of(facts)
-
-
-def test_summary_of_pca_itself():
-    facts = copy_of(two_groups)
-    facts["models"] = facts["models"][:1]
-    facts["models"][0]["is_main"] = True
-    assert "leaves" in said("summary", facts)
-    assert said("criteria", facts) == "No fair criterion was requested."
-
-
-def test_leads_where_groups_are_alike():
-    facts = copy_of(two_groups)
-    for group in facts["data"]["groups"]:
-        group["proportion"] = 0.5
-    plain = facts["models"][0]
-    plain["largest_loss"] = 0.0
-    for group in plain["groups"]:
-        group |= {"error": 1.5, "excess_loss": 0.0}
-    facts["steps"]["points"] = facts["steps"]["points"][:1]
-    assert said("data", facts).endswith("of equal size.")
-    assert said("pca", facts) == "PCA reconstructs every group with an error of 1.5."
-    assert "nothing to repair" in said("criteria", facts)
-    assert said("walk", facts) == "The same subspace is the best for both groups."
-
-
-@pytest.mark.parametrize(("change_of", "verb"), [(0.5, "cuts"), (1.0, "leaves"), (2.0, "raises")])
-def test_summary_says_which_way_the_loss_goes(change_of, verb):
-    facts = copy_of(two_groups)
-    plain, main = facts["models"][:2]
-    main["largest_loss"] = change_of * plain["largest_loss"]
-    assert f"Minimax loss {verb} the largest loss" in said("summary", facts)
-
-
-def test_figures_are_the_terminal_s_with_powers_written_out():
-    for value in (1.0, -0.25, 1234567.0, 3.2e-9, 0.0):
-        text = number(value)
-        assert float(in_ascii(text)) == pytest.approx(float(f"{value:.4g}"))
-        assert "e" not in text
-    assert number(None) == share(None) == change(None) == "\u2013"
 
 
 @pytest.mark.long

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from fairspan.formatting.numbers import number, share
+from fairspan.formatting.numbers import number
 from fairspan.report.page import figures, tables
-from fairspan.report.page.lookups import findings_about_the_answer
 from fairspan.report.page.rendering import said as sentence
 from fairspan.report.page.slider import slider_of
 from report_rows import facts_by, made_rows, model_of
@@ -37,12 +36,6 @@ def test_the_bound_of_equal_errors_is_claimed_of_equal_errors_alone(of_equal_err
         "no subspace of as many dimensions with equal errors is"
         in facts["verification"]["words"][0]
     )
-
-
-def test_other_criteria_claim_it_of_all(of_minimax_loss, of_equal_error):
-    facts = copy.deepcopy(of_minimax_loss)
-    assert "no projection to 2 dimensions lowers" in _text(sentence("proof", facts))
-    assert "no subspace of as many dimensions is" in facts["verification"]["words"][0]
 
 
 def test_what_is_largest_is_claimed_of_the_dimensions_that_were_looked_at():
@@ -118,10 +111,6 @@ def test_an_open_gap_is_never_called_proven(of_equal_error):
     assert "Not proven" in sentence("answers", facts)
 
 
-def test_a_share_of_nothing_but_rounding_has_no_sign():
-    assert share(-1e-16).split() == ["0.0", "%"]
-
-
 def _text(markup):
     return str(markup).replace("\xa0", " ")
 
@@ -195,11 +184,3 @@ def test_pca_by_dimension_knows_no_groups_and_is_judged_about_their_own_centre(c
             rows = X[labels == g] - mean
             left = ((rows - rows @ axes.T @ axes) ** 2).sum(axis=1).mean()
             assert error == pytest.approx(left, rel=1e-8, abs=1e-9)
-
-
-def test_what_was_found_about_other_criteria_comes_after_what_concerns_the_answer():
-    models = [{"name": each, "is_main": each == "asked"} for each in ("PCA", "asked", "other")]
-    findings = [{"model": each} for each in ("other", None, "asked", "PCA")]
-    first, others = findings_about_the_answer({"models": models, "findings": findings})
-    assert [each["model"] for each in first] == [None, "asked", "PCA"]
-    assert [each["model"] for each in others] == ["other"]
