@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 from fairspan.auditing.finding import Finding
 from fairspan.auditing.intervals import LEVEL
 from fairspan.auditing.results import AuditedRows, ModelAudit
-from fairspan.auditing.table import WIDTH
+from fairspan.auditing.table import WIDTH, Columns, decimals_in, heading_of, table_of
 from fairspan.auditing.verdict import Verdict, changes_of
-from fairspan.auditing.views import audit_html, audit_table, audit_text, picture_of
+from fairspan.auditing.views import finding_lines, html_rows, picture_of
 from fairspan.drawing.by_group import AuditPicture, AuditQuantity
 from fairspan.errors import InvalidInput
+from fairspan.formatting.html_table import html_table
 from fairspan.formatting.plain import data_frame
-from fairspan.formatting.terminal_text import Paint, plain
+from fairspan.formatting.terminal_text import Paint, plain, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -180,9 +181,11 @@ class Audit:
         """
         return self.picture(quantity).plot(ax)
 
-    def table(self) -> str:
+    def table(self, width: int = WIDTH, paint: Paint = plain) -> str:
         """The figures as one text table, under a line that says which rows were left out."""
-        return audit_table(self.models, self.rows, level=self.level)
+        table = table_of(self.models, self.rows.n_features, width, paint, self.level)
+        left_out = self.rows.left_out
+        return "\n".join([*wrapped(left_out, width, "  "), "", table]) if left_out else table
 
     def in_words(self, width: int = WIDTH, paint: Paint = plain) -> str:
         """The verdict, the table and the findings, in lines of at most `width` columns.
@@ -193,12 +196,41 @@ class Audit:
         paint : callable
             Colours words; by default none.
         """
-        return audit_text(
-            self.models, self.findings, self.rows, width, paint, self.verdicts, self.level
-        )
+        verdicts = [
+            line
+            for title, each in self._named_verdicts()
+            for line in wrapped(f"{title}: {each}", width, "  ")
+        ]
+        findings = [
+            line
+            for each in self.findings
+            for line in finding_lines(each.code, each.severity, each.message, width, paint)
+        ]
+        first = [*verdicts, ""] if verdicts else []
+        return "\n".join([*first, self.table(width, paint), "", *findings]).rstrip()
 
     def __repr__(self) -> str:
         return self.in_words()
 
     def _repr_html_(self) -> str:
-        return audit_html(self.models, self.findings, self.rows, self.verdicts, self.level)
+        columns, decimals = Columns.of(self.models, self.level), decimals_in(self.models)
+        caption = self.rows.left_out or f"{self.rows.n:,} rows."
+        notes: list[str | tuple[str, str]] = [
+            (title, f": {each}") for title, each in self._named_verdicts()
+        ]
+        # A warning has its code emphasised.
+        notes += [
+            (each.code, f" {each.message}") if each.severity == "warning" else str(each)
+            for each in self.findings
+        ]
+        sections = [
+            (heading_of(model, self.rows.n_features), html_rows(model, decimals, columns))
+            for model in self.models
+        ]
+        return html_table(f"{caption} {columns.note}".strip(), columns.headings, sections, notes)
+
+    def _named_verdicts(self) -> list[tuple[str, Verdict]]:
+        """Each verdict under the name of its model, where there are several."""
+        if len(self.verdicts) == 1:
+            return [("Verdict", self.verdicts[0])]
+        return [(each.model, each) for each in self.verdicts]

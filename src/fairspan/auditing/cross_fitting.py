@@ -75,7 +75,8 @@ def cross_fitted(
     n_folds : int
         K, with folds that have no rows.
     """
-    whole, places = folds.whole, _places(audited, folds.whole)
+    whole = folds.whole
+    places = [_place_of(each.subspace, whole) for each in audited]
     firsts = dict(reversed(list(zip(places, audited, strict=True))))
     order = list(firsts)
     own = _best_of(firsts, whole, whole)
@@ -144,33 +145,24 @@ class _Best:
     weights: FloatArray
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Models of one place have the same benchmark: dimension, centre and scale agree."""
-
-    dimension: int
-    points: bytes
-    scale: bytes
+# Models of one place have the same benchmark: dimension, centre and scale agree.
+_Place = tuple[int, bytes, bytes]
 
 
-def _places(audited: Sequence[Audited], whole: Moments) -> list[_Place]:
-    places = []
-    for each in audited:
-        points, scale = points_of(each.subspace, whole), each.subspace.scale
-        divisor = b"" if scale is None else scale.tobytes()
-        places.append(_Place(each.subspace.dimension, points.tobytes(), divisor))
-    return places
+def _place_of(subspace: FairSubspace, whole: Moments) -> _Place:
+    scale = b"" if subspace.scale is None else subspace.scale.tobytes()
+    return subspace.dimension, points_of(subspace, whole).tobytes(), scale
 
 
 def _best_of(firsts: Mapping[_Place, Audited], moments: Moments, whole: Moments) -> list[_Best]:
     """The benchmarks of all places, found on the rows of some moments."""
     by_frame: dict[tuple[bytes, bytes], list[_Place]] = {}
     for place in firsts:
-        by_frame.setdefault((place.points, place.scale), []).append(place)
+        by_frame.setdefault(place[1:], []).append(place)
     found: dict[_Place, _Best] = {}
     for alike in by_frame.values():
         subspace = firsts[alike[0]].subspace
-        dimensions = [place.dimension for place in alike]
+        dimensions = [place[0] for place in alike]
         points = points_of(subspace, whole)
         best = _best(moments, points, subspace.scale, dimensions, whole)
         found |= dict(zip(alike, best, strict=True))

@@ -7,6 +7,7 @@ from typing import Any
 from fairspan.auditing.expected_losses import ExpectedFigures, State
 from fairspan.auditing.intervals import Estimate
 from fairspan.formatting.names import first_of
+from fairspan.moments.group_statistics import Intake
 from fairspan.rows.groups import Label, printable, spelled
 
 # Of float64's sixteen digits the last four are left to rounding.
@@ -168,6 +169,12 @@ class AuditedRows:
     n_features: int
     has_intervals: bool
     n_dropped: int = 0
+
+    @property
+    def left_out(self) -> str:
+        """Which rows are not in; nothing if all are."""
+        intake = str(Intake(self.n_dropped))
+        return f"{self.n:,} rows: {intake}" if intake else ""
 
 
 def labels(groups: Sequence[GroupAudit]) -> tuple[Label, ...]:

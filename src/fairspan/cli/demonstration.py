@@ -6,7 +6,6 @@ from pathlib import Path
 
 from fairspan.auditing.audit import audit
 from fairspan.auditing.audit_result import Audit
-from fairspan.auditing.views import audit_table
 from fairspan.cli.output import certificate_in_words
 from fairspan.cli.terminal import paint_on
 from fairspan.datasets import Dataset, tumours_by_diagnosis
@@ -86,7 +85,7 @@ def demo_screen(fit: Fit, result: Audit, data: Dataset) -> str:
         _filled("Does PCA harm one of my groups, and does repair help?", width),
         _filled(about, width),
         _filled(f"Verdict: {result.verdict}", width),
-        audit_table(result.models, result.rows, width, paint_on(sys.stdout)),
+        result.table(width, paint_on(sys.stdout)),
         f"{_filled(conclusion, width)}\n{certificate_in_words(fit)}",
         # In one line, as it is copied.
         "Try it on your data: fairspan audit DATA.csv --group COLUMN --standardize",
