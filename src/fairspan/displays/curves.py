@@ -6,8 +6,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.displays.expected import Curve, Quantity, audited_beside_pca
 from fairspan.displays.fitted import (
+    Curve,
+    Quantity,
+    audited_beside_pca,
     criterion_name,
     moments_of_fit,
     names_of,

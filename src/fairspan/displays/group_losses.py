@@ -4,8 +4,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from fairspan.displays.expected import Curve, audited_beside_pca
 from fairspan.displays.fitted import (
+    Curve,
+    audited_beside_pca,
     criterion_name,
     moments_of_fit,
     names_of,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol, Self
+from typing import IO, TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from fairspan.drawing.labels import INK, STYLE, figure_of
 from fairspan.errors import imported
@@ -92,6 +92,7 @@ def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
+@runtime_checkable
 class Display(Protocol):
     """A picture of a fitted model: what is drawn, as a table, and how it is drawn.
 

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from fairspan.drawing.picture import Display
 from fairspan.problem.posing import criterion_of
 from fairspan.registry import names_of
 from fairspan.version import __version__
@@ -141,7 +142,7 @@ def _spelled(value: Any) -> str:
     if hasattr(value, "pieces"):  # a criterion
         is_usual = value.name in names_of("criterion") and value == criterion_of(value.name)
         return repr(value.name if is_usual else value)
-    return type(value).__name__ if hasattr(value, "plot") else repr(value)
+    return type(value).__name__ if isinstance(value, Display) else repr(value)
 
 
 def _named(name: str, value: Any, X: Any) -> str:

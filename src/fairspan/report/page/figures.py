@@ -13,6 +13,7 @@ from fairspan.drawing.error_curves import ErrorCurvePicture
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.layout import grid
 from fairspan.drawing.losses import ExpectedLossPicture, GroupLossPicture
+from fairspan.drawing.picture import Display
 from fairspan.formatting.names import called, spoken
 from fairspan.formatting.numbers import interval, number, percent
 from fairspan.report.page.inline_figures import Drawn, Point, draw
@@ -206,7 +207,7 @@ def of_frontier(facts: Facts) -> Drawn:
     return draw(picture, "f", caption, alternative, points, steps["start"], is_narrow=True)
 
 
-def of_displays(displays: Sequence[tuple[str, Any]]) -> list[Drawn]:
+def of_displays(displays: Sequence[tuple[str, Display]]) -> list[Drawn]:
     """Pictures that were requested by name, or made elsewhere."""
     return [
         draw(display, f"x{i}", f"{spoken(name)}.", spoken(name), keeps_title=True)

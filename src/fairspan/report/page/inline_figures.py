@@ -7,12 +7,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import numpy as np
 from markupsafe import Markup
 
 from fairspan.drawing import labels
-from fairspan.drawing.picture import METADATA, empty_figure, reproducible
+from fairspan.drawing.picture import METADATA, Display, Picture, empty_figure, reproducible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,7 +76,7 @@ class Drawn:
 
 
 def draw(
-    picture: Any,
+    picture: Picture | Display,
     key: str,
     caption: str,
     alternative: str,
@@ -109,16 +110,16 @@ def draw(
     # The same bytes, whatever style the reader has chosen for his own figures.
     with style.context("default"), reproducible(key):
         figure = empty_figure("the audit page")
-        width, height = picture.size() if hasattr(picture, "size") else _SIZE
+        width, height = picture.size() if isinstance(picture, Picture) else _SIZE
         figure.set_size_inches(min(width, _NARROW_SCREEN) if is_narrow else width, height)
         with rc_context(labels.STYLE):
             axes = figure.add_subplot()
         picture.plot(ax=axes)
         for place in () if keeps_title else ("left", "center", "right"):
             axes.set_title("", loc=place)
-        panels: Sequence[Any] = getattr(picture, "axes_", (axes,))
+        panels = picture.axes_ if isinstance(picture, Picture) else (axes,)
         for line in (line for panel in panels for line in panel.lines):
-            line.set_markevery(-(-len(line.get_xdata()) // _MOST_MARKERS))
+            line.set_markevery(-(-np.size(line.get_xdata()) // _MOST_MARKERS))
         _lay_out_once(figure)
         svg = inline_svg(figure, key, alternative)
     # Where the points lie, once the layout is known.

@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from fairspan.drawing.picture import Display
 from fairspan.formatting import numbers
 from fairspan.formatting.names import called, parts, settings, spoken
 from fairspan.formatting.numbers import count
@@ -49,7 +50,7 @@ _ON_NEW_ROWS = (
 )
 
 
-def page_of(facts: Facts, displays: Sequence[tuple[str, Any]] = ()) -> str:
+def page_of(facts: Facts, displays: Sequence[tuple[str, Display]] = ()) -> str:
     """Make the audit page of some facts.
 
     Parameters
