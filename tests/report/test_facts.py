@@ -186,7 +186,7 @@ def test_weights_count_as_copies_of_rows_do():
 
 def test_a_criterion_without_an_answer_is_told_of_and_not_shown():
     facts = facts_by(*made_rows(3, 4), 2)
-    assert [each["name"] for each in facts["unavailable"]] == ["disparity"]
+    assert [each["name"] for each in facts["unavailable"]] == ["disparity", "equal_error"]
     assert "3 groups" in facts["unavailable"][0]["why"]
     assert "disparity" not in [model["name"] for model in facts["models"]]
 

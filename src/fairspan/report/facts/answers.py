@@ -24,7 +24,7 @@ PCA, PLAIN = "PCA", "total_error"
 
 # Of more groups than these, some criteria may take minutes: they are for whoever asks for them.
 MANY_GROUPS = 16
-SLOW = ("equal_error", "error_gap", "robust_error_gap")
+SLOW = ("error_gap", "robust_error_gap")
 _NOT_COMPARED = (
     f"Of more than {MANY_GROUPS} groups its answer may take minutes, so it was not compared. Ask "
     "for it as the criterion, or among the criteria of write_report."
