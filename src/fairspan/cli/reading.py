@@ -77,8 +77,10 @@ def _opened_foreign(reading: Reading, source: Foreign) -> RowSource:
         )
     if not (reading.features or reading.exclude):
         return rows
-    names, patterns = rows.feature_names or (), (reading.features, reading.exclude)
-    return rows.selected(ChosenColumns.of(names, {}, *patterns).features)
+    chosen = ChosenColumns.of(
+        rows.feature_names or (), {}, features=reading.features, exclude=reading.exclude
+    )
+    return rows.selected(chosen.features)
 
 
 def _useful_jobs(asked: int, n_parts: int) -> int:
