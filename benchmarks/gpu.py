@@ -27,7 +27,7 @@ from benchmarks.report import Measured
 from benchmarks.results import machine, table_of
 from fairspan import FairPCA, GroupMoments
 from fairspan.moments.of_rows import accumulate
-from fairspan.rows.device.place import BlockPlan
+from fairspan.rows.device import BlockPlan
 from fairspan.rows.registry import rows_of
 
 REPETITIONS = 5

@@ -15,7 +15,7 @@ from fairspan.problem.problem import Limit, Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.progress import Stage
 from fairspan.rows.checks import row_block
-from fairspan.rows.coded_labels import CodedLabels
+from fairspan.rows.groups import CodedLabels
 from fairspan.rows.protocol import RowBlock, RowSource, block_rows
 from fairspan.solvers.protocol import Solver
 

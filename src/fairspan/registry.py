@@ -48,7 +48,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "spark": "fairspan.rows.spark:SparkFrames",
         "frames": "fairspan.rows.frames:DataFrames",
         "arrow": "fairspan.rows.frames:ArrowStreams",
-        "device": "fairspan.rows.device.arrays:DeviceArrays",
+        "device": "fairspan.rows.device:DeviceArrays",
         "arrays": "fairspan.rows.arrays:Arrays",
     },
     "display": {

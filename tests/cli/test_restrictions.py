@@ -7,7 +7,7 @@ import pytest
 import fairspan as fs
 from fairspan.cli.fitting import with_classes
 from fairspan.moments.of_rows import accumulate
-from fairspan.rows.beside import rows_beside
+from fairspan.rows.registry import rows_beside
 from sweeps import mostly_long
 
 

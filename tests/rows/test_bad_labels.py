@@ -8,7 +8,7 @@ import pytest
 
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.beside import rows_beside
+from fairspan.rows.registry import rows_beside
 
 X = np.arange(18.0).reshape(6, 3) ** 1.5
 FRAME = pd.DataFrame(X, columns=["x", "y", "z"])

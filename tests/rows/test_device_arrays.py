@@ -10,8 +10,7 @@ from by_hand import assert_moments, moments_by_hand, projector_distance, random_
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit, metrics
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.moments.of_rows import accumulate
-from fairspan.rows.device.arrays import DeviceRows
-from fairspan.rows.device.place import BlockPlan, on_host
+from fairspan.rows.device import BlockPlan, DeviceRows, on_host
 from fairspan.rows.registry import rows_of
 from rows.source_cases import CASES
 

@@ -8,8 +8,7 @@ import pytest
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.extending import CodedLabels
 from fairspan.moments.of_rows import accumulate
-from fairspan.rows.coded_labels import LabelCoder
-from fairspan.rows.groups import label_array, listed, plain_labels, same_kind, spelled
+from fairspan.rows.groups import LabelCoder, label_array, listed, plain_labels, same_kind, spelled
 from fairspan.rows.labels import Labels
 from fairspan.rows.numbers import numbers_of
 from fairspan.rows.registry import rows_of

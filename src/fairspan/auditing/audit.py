@@ -16,9 +16,9 @@ from fairspan.errors import InvalidInput, InvalidType, running_out_told
 from fairspan.moments.folds import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, holds_matrices
-from fairspan.rows.beside import rows_beside
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
+from fairspan.rows.registry import rows_beside
 
 
 def audit(

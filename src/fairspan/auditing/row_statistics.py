@@ -15,9 +15,8 @@ from fairspan.auditing.quantities import (
     measured_by,
 )
 from fairspan.linalg.threads import threads_for
-from fairspan.rows.coded_labels import CodedLabels, LabelCoder, side_by_side
 from fairspan.rows.folds import FoldedLabels, Folds
-from fairspan.rows.groups import Label
+from fairspan.rows.groups import CodedLabels, Label, LabelCoder, side_by_side
 from fairspan.rows.parallel import folded
 from fairspan.rows.protocol import KnownRows, Rows, RowSource
 from fairspan.typing import FloatArray, IntegerArray

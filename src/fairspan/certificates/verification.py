@@ -22,9 +22,9 @@ from fairspan.moments.of_rows import Moments, holds_matrices, is_moments, moment
 from fairspan.problem.posed import Posed
 from fairspan.problem.posing import pose
 from fairspan.provenance import Provenance
-from fairspan.rows.beside import rows_beside
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.labels import Everyone
+from fairspan.rows.registry import rows_beside
 from fairspan.subspace import FairSubspace
 
 # Beyond so many numbers in the second moments they are not formed.

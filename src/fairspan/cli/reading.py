@@ -12,11 +12,15 @@ from fairspan.cli.options import Reading
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.numbers import count, in_ascii
 from fairspan.registry import Foreign
-from fairspan.rows.columns import ChosenColumns
-from fairspan.rows.encoding import is_text
-from fairspan.rows.files import first_pass
+from fairspan.rows.columns import ChosenColumns, is_text
 from fairspan.rows.files.csv_files import CsvPart, unreadable
-from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.files.file_rows import (
+    FileRows,
+    encode_text,
+    first_text,
+    not_numeric,
+    without_features,
+)
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import Rows, RowSource
 
@@ -123,7 +127,7 @@ def _prepared(rows: FileRows, *, numeric_only: bool, one_hot: bool) -> FileRows:
     InvalidInput
         A column of text looks like numbers with commas, which would be lost.
     """
-    others = first_pass.not_numeric(rows) if numeric_only or one_hot else ()
+    others = not_numeric(rows) if numeric_only or one_hot else ()
     texts = _texts(rows, others)
     remedies = {name: _remedy(rows, text) for name, (_, text) in texts.items()}
     commas = tuple(
@@ -138,9 +142,9 @@ def _prepared(rows: FileRows, *, numeric_only: bool, one_hot: bool) -> FileRows:
             f"{remedies[commas[0]]}; or leave these columns out with --exclude",
         )
     if one_hot:
-        rows = first_pass.one_hot(rows)
+        rows = encode_text(rows)
     if numeric_only and others:
-        rows = first_pass.without(rows, others)
+        rows = without_features(rows, others)
         click.echo(f"fairspan: --numeric-only leaves out {listed(others)}.", err=True)
     return rows
 
@@ -159,7 +163,7 @@ def check_numeric(rows: Rows, allowed: str = _ALLOWED, remedy: str = _LEAVE_OUT)
     InvalidInput
         Columns of text or dates, with what most likely helps.
     """
-    if isinstance(rows, FileRows) and (others := first_pass.not_numeric(rows)):
+    if isinstance(rows, FileRows) and (others := not_numeric(rows)):
         raise _refusal(rows, others, allowed, remedy)
 
 
@@ -189,11 +193,7 @@ def _refusal(rows: FileRows, columns: tuple[str, ...], allowed: str, usual: str)
 def _texts(rows: FileRows, columns: tuple[str, ...]) -> dict[str, tuple[int, str | None]]:
     """The first text that is no number of each column of text, and its row, counted from 1."""
     schema = rows.table.schema
-    return {
-        name: first_pass.first_text(rows, name)
-        for name in columns
-        if is_text(schema.field(name).type)
-    }
+    return {name: first_text(rows, name) for name in columns if is_text(schema.field(name).type)}
 
 
 def _remedy(rows: FileRows, text: str | None) -> str | None:

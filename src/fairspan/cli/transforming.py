@@ -15,7 +15,7 @@ from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.formatting.numbers import count
 from fairspan.registry import Foreign
 from fairspan.rows.checks import check_columns
-from fairspan.rows.encoding import Encoding
+from fairspan.rows.columns import Encoding
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.protocol import OnMissing, RowSource
 from fairspan.storage import replacing, writing

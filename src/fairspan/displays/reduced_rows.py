@@ -17,8 +17,7 @@ from fairspan.drawing.reduced_rows import ReducedRowsPicture
 from fairspan.errors import Incompatible, InvalidInput
 from fairspan.moments.of_rows import moments_of
 from fairspan.problem.parameters import check_count
-from fairspan.rows.coded_labels import LabelCoder
-from fairspan.rows.groups import Label
+from fairspan.rows.groups import Label, LabelCoder
 from fairspan.rows.parallel import folded
 from fairspan.rows.protocol import RowBlock, RowSource
 from fairspan.subspace import FairSubspace

@@ -19,13 +19,12 @@ from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import check_choice, check_flag, field_values
 from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.problem.problem import signed_disparity
-from fairspan.rows.beside import rows_beside
 from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.frames import columns_aside
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import Rows
-from fairspan.rows.registry import is_opened
+from fairspan.rows.registry import is_opened, rows_beside
 from fairspan.solvers.choose import solver_of
 from fairspan.subspace import FairSubspace
 

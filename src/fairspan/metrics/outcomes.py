@@ -12,8 +12,15 @@ from fairspan.formatting.numbers import position
 from fairspan.problem.parameters import check_number
 from fairspan.random_state import generator_of
 from fairspan.rows.arrays import checked_weights
-from fairspan.rows.coded_labels import CodedLabels, LabelCoder, in_order
-from fairspan.rows.groups import Label, Scalar, listed, plain_labels
+from fairspan.rows.groups import (
+    CodedLabels,
+    Label,
+    LabelCoder,
+    Scalar,
+    in_order,
+    listed,
+    plain_labels,
+)
 from fairspan.rows.labels import check_index, labels_of
 from fairspan.typing import FloatArray, IntegerArray
 

@@ -17,7 +17,7 @@ from fairspan.moments.held_rows.sparse_group import sparse_groups
 from fairspan.moments.running_group import RunningMoments
 from fairspan.moments.uncentred import MOST_AT_ONCE, uncentred_groups
 from fairspan.rows.arrays import ArrayRows
-from fairspan.rows.device.arrays import DeviceRows
+from fairspan.rows.device import DeviceRows
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import without_last_attribute

@@ -23,10 +23,10 @@ from fairspan.moments.group_statistics import (
     to_bytes,
 )
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.rows.beside import rows_beside
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import label_array, without_last_attribute
 from fairspan.rows.protocol import OnMissing
+from fairspan.rows.registry import rows_beside
 from fairspan.storage import MOMENTS, NotAllowed, check_name, write_archive
 from fairspan.typing import AnyArray, BoolArray, FloatArray, IntegerArray
 

@@ -7,9 +7,8 @@ from scipy.linalg import blas
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.group_statistics import OneGroup
-from fairspan.rows.coded_labels import LabelCoder, side_by_side
 from fairspan.rows.group_limit import GroupLimit
-from fairspan.rows.groups import Label
+from fairspan.rows.groups import Label, LabelCoder, side_by_side
 from fairspan.rows.protocol import RowBlock
 from fairspan.typing import FloatArray, IndexArray
 

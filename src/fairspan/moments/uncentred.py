@@ -20,9 +20,8 @@ from fairspan.linalg.threads import FEW_FEATURES, in_threads, threads_for
 from fairspan.moments.group_statistics import OneGroup, joined
 from fairspan.moments.running_group import RunningGroup, mirrored
 from fairspan.rows.arrays import ArrayRows
-from fairspan.rows.coded_labels import Codes, LabelCoder, side_by_side
 from fairspan.rows.folds import Folds
-from fairspan.rows.groups import Label
+from fairspan.rows.groups import Codes, Label, LabelCoder, side_by_side
 from fairspan.rows.protocol import block_rows
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 

@@ -26,10 +26,10 @@ from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.given import read_models
 from fairspan.report.facts.origin import origin_of_call
 from fairspan.report.outputs import refuse_overwriting
-from fairspan.rows.beside import rows_beside
 from fairspan.rows.fingerprint import fingerprint_of, of_bytes
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
+from fairspan.rows.registry import rows_beside
 from fairspan.storage import check_name, write_whole
 
 _EXTRA, _PACKAGES = "report", ("jinja2", "matplotlib")

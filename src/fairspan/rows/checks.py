@@ -7,8 +7,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, nearest, warn
 from fairspan.formatting.numbers import position
-from fairspan.rows.coded_labels import CodedLabels
-from fairspan.rows.groups import LEAVING_OUT, listed
+from fairspan.rows.groups import LEAVING_OUT, CodedLabels, listed
 from fairspan.rows.protocol import OnMissing, RowBlock
 from fairspan.typing import AnyArray, FloatArray
 

@@ -17,10 +17,9 @@ from threadpoolctl import threadpool_limits
 from fairspan.errors import FairspanError, InvalidInput, InvalidType
 from fairspan.rows.arrays import ArrayRows, checked_weights, comes_from, weights_of_column
 from fairspan.rows.checks import check_dtype, check_same_length, check_shape, check_width
-from fairspan.rows.coded_labels import CodedLabels
 from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.frames import FrameRows, frame_of, named_weight
-from fairspan.rows.groups import listed
+from fairspan.rows.groups import CodedLabels, listed
 from fairspan.rows.labels import Everyone, Labels, labels_of, named_columns, names_of
 from fairspan.rows.numbers import check_numeric, collapsed, expanded, vector_lengths
 from fairspan.rows.parallel import error_context, merged_in_order

@@ -9,8 +9,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.formatting.numbers import position
-from fairspan.rows.coded_labels import CodedLabels
-from fairspan.rows.groups import Label
+from fairspan.rows.groups import CodedLabels, Label
 from fairspan.typing import IndexArray
 
 # Constants of the generator splitmix64 (Steele, Lea and Flood 2014), which turns consecutive

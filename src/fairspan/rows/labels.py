@@ -9,8 +9,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.rows.checks import check_columns, check_same_length
-from fairspan.rows.coded_labels import CodedLabels
-from fairspan.rows.groups import listed
+from fairspan.rows.groups import CodedLabels, listed
 from fairspan.rows.numbers import is_wide, numbers_of
 from fairspan.typing import AnyArray
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from fairspan.rows.coded_labels import CodedLabels
+from fairspan.rows.groups import CodedLabels
 from fairspan.typing import FloatArray
 
 # Numbers in one block: large enough that a matrix product runs at full speed, small enough to stay

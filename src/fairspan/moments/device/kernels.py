@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 
 from fairspan.moments.group_statistics import GroupStatistics, Intake, OneGroup
-from fairspan.rows.coded_labels import CodedLabels, LabelCoder, side_by_side
-from fairspan.rows.device.arrays import DeviceRows
-from fairspan.rows.device.place import FEWEST_BLOCK_ROWS, Place, on_host, spans
+from fairspan.rows.device import FEWEST_BLOCK_ROWS, DeviceRows, Place, on_host, spans
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
-from fairspan.rows.groups import Label
+from fairspan.rows.groups import CodedLabels, Label, LabelCoder, side_by_side
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 
 Indices = IndexArray

@@ -14,9 +14,8 @@ import scipy.sparse
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.group_statistics import Intake, OneGroup
-from fairspan.rows.coded_labels import LabelCoder
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
-from fairspan.rows.groups import Label
+from fairspan.rows.groups import Label, LabelCoder
 from fairspan.rows.sparse import Csr, SparseRows
 from fairspan.typing import FloatArray, IndexArray
 

@@ -15,9 +15,8 @@ from fairspan.moments.held_rows.frame import Frame, InCoordinates, directions_be
 from fairspan.moments.held_rows.row_span import CentredRows, RowSpan
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.rows.checks import checked_values, converted
-from fairspan.rows.coded_labels import CodedLabels, LabelCoder
 from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
-from fairspan.rows.groups import Label, label_array
+from fairspan.rows.groups import CodedLabels, Label, LabelCoder, label_array
 from fairspan.rows.registry import rows_of
 from fairspan.typing import AnyArray, FloatArray, IndexArray, IntegerArray
 

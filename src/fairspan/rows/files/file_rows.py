@@ -1,28 +1,32 @@
-"""Rows in a file, or a folder of files, that may be larger than memory."""
+"""Rows in a file, or a folder of files, that may be larger than memory; their categories."""
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from os import PathLike
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
-from fairspan.errors import InvalidInput, imported, warn
+from fairspan.errors import InvalidInput, warn
 from fairspan.progress import Stage, is_shown
 from fairspan.rows.columns import (
     BLOCKS_AT_A_TIME,
+    MOST_CATEGORIES,
     ChosenColumns,
+    Encoding,
     ReadInBatches,
     RowsByColumns,
+    as_text,
+    is_text,
     named_columns_only,
     vector_lengths_of,
 )
-from fairspan.rows.files.csv_files import CsvFormat, format_of
-from fairspan.rows.files.formats import TableFile, is_table, kind_by_name, open_file
-from fairspan.rows.files.parts import Constants, FilePart, reading
+from fairspan.rows.files.csv_files import format_of
+from fairspan.rows.files.formats import TableFile, is_table, open_table
+from fairspan.rows.files.parts import FilePart, reading
 from fairspan.rows.groups import listed
+from fairspan.rows.numbers import is_number
 from fairspan.rows.parallel import error_context, merged_in_order, prefetch, results_of_parts
 from fairspan.rows.protocol import Fold, OnMissing, Result, RowBlock, block_rows
 
@@ -241,145 +245,99 @@ class Files(ReadInBatches):
         return FileRows.open(X, on_missing=on_missing, **named)
 
 
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_BATCH = 2**16
+# In tables of fewer rows, categories are not told from identifiers.
+_FEWEST_ROWS = 20
 
 
-def open_table(path: Path, form: CsvFormat | None = None) -> TableFile:
-    """Open a file by the ending of its name, or else by its first bytes; or a folder.
+def not_numeric(rows: FileRows) -> tuple[str, ...]:
+    """Features that are neither numbers nor encoded: text, or dates."""
+    from pyarrow import types
 
-    Raises
-    ------
-    InvalidInput
-        Not a table that can be read: missing, empty, damaged, of another kind, or with two columns
-        of the same name.
-    MissingDependency
-        pyarrow is not installed.
-    """
-    if not path.exists():
-        raise InvalidInput(
-            f"There is no file {path}", "Allowed: a file or folder that exists", "Check the path"
-        )
-    if not (path.is_dir() or path.is_file()):
-        raise InvalidInput(
-            f"{path} is a pipe or a device",
-            "Allowed: files and folders, since rows are read more than once",
-            "Write the rows to a file first",
-        )
-    imported("pyarrow", "arrow", f"Reading {path}")
-    return open_folder(path, form) if path.is_dir() else open_file(path, form=form)
+    numeric = [types.is_integer, types.is_floating, types.is_boolean, types.is_decimal]
+    numeric += [types.is_null, types.is_fixed_size_list]
+    encoded = dict(rows.chosen.encoding.categories)
+    columns = [name for name in rows.chosen.features if name not in encoded]
+    kinds = {name: rows.table.schema.field(name).type for name in columns}
+    return tuple(name for name in kinds if not any(is_kind(kinds[name]) for is_kind in numeric))
 
 
-def open_folder(folder: Path, form: CsvFormat | None = None) -> TableFile:
-    """Open all files of a folder and its sub-folders, in the order of their names.
-
-    A sub-folder named ``year=2024`` gives its files the column ``year``: whole numbers if all its
-    values are, else text. Names that begin with a dot or an underscore are passed over, as writers
-    keep their notes there.
+def without_features(rows: FileRows, columns: tuple[str, ...]) -> FileRows:
+    """The same rows without these features.
 
     Raises
     ------
     InvalidInput
-        No files, files of several kinds, or files that differ in columns or in their types.
+        No feature is left.
     """
-    found = sorted(path for path in folder.rglob("*") if _is_data(path.relative_to(folder)))
-    found = [path for path in found if path.is_file()]
-    files = [path for path in found if kind_by_name(path) is not None]
-    if files and len(files) < len(found):
-        others = [path.name for path in found if path not in files]
-        warn(
-            f"{folder}: files with other endings are skipped: "
-            f"{listed(others)}. Rename them if they hold rows."
-        )
-    kinds = sorted({str(kind_by_name(path)) for path in files})
-    if len(kinds) != 1:
+    left = tuple(name for name in rows.chosen.features if name not in columns)
+    if not left:
         raise InvalidInput(
-            f"The folder {folder} holds "
-            + (f"files of several kinds: {', '.join(kinds)}" if kinds else "no file of rows"),
-            "Allowed: Parquet files, or CSV files, or Arrow files, at least one",
-            "Check the path, or sort the files into folders",
+            f"No column of {rows.where} holds numbers",
+            "Allowed: at least one feature",
+            "Encode text with --one-hot, or name another table",
         )
-    tables = [
-        open_file(file, kinds[0], constants, form)
-        for file, constants in zip(files, _constants(folder, files), strict=True)
-    ]
-    for table in tables[1:]:
-        _check_alike(tables[0], table)
-    return replace(
-        tables[0], path=folder, parts=tuple(part for table in tables for part in table.parts)
+    return replace(rows, chosen=replace(rows.chosen, features=left))
+
+
+def encode_text(rows: FileRows) -> FileRows:
+    """The same rows with an indicator for each category of each column of text, from one pass.
+
+    Raises
+    ------
+    InvalidInput
+        A column whose texts are too many, or too different, for categories.
+    """
+    schema = rows.table.schema
+    columns = tuple(name for name in rows.chosen.features if is_text(schema.field(name).type))
+    found: dict[str, dict[str, None]] = {name: {} for name in columns}
+    n_rows = 0
+    for table in _tables(rows, columns) if columns else ():
+        n_rows += len(table)
+        for name in columns:
+            found[name].update(dict.fromkeys(_distinct(table[name])))
+            if len(found[name]) > MOST_CATEGORIES:
+                raise _identifiers(name, f"more than {MOST_CATEGORIES:,} different texts", found)
+    for name in columns:
+        if n_rows >= _FEWEST_ROWS and 2 * len(found[name]) > n_rows:
+            many = f"{len(found[name]):,} different texts in {n_rows:,} rows"
+            raise _identifiers(name, many, found)
+    categories = tuple((name, tuple(sorted(texts))) for name, texts in found.items() if texts)
+    empty = tuple(name for name, texts in found.items() if not texts)
+    rows = without_features(rows, empty)
+    return replace(rows, chosen=replace(rows.chosen, encoding=Encoding(categories)))
+
+
+def _identifiers(name: str, many: str, found: Mapping[str, Iterable[str]]) -> InvalidInput:
+    return InvalidInput(
+        f"The column {name!r} holds {many}, such as {listed(list(found[name]), 3)}",
+        "Allowed: columns of categories, each of them of several rows",
+        "Leave it out with --exclude: it looks like a name or an identifier",
     )
 
 
-def _is_data(relative: Path) -> bool:
-    return not any(name.startswith((".", "_")) and "=" not in name for name in relative.parts)
+def _distinct(cells: Any) -> list[str]:
+    from pyarrow import compute
+
+    return [text for text in compute.unique(as_text(cells)).to_pylist() if text is not None]
 
 
-def _constants(folder: Path, files: Sequence[Path]) -> list[Constants]:
-    """Columns and values of each file's sub-folders, numbers where a column has only numbers."""
-    texts: list[dict[str, str | None]] = []
-    for file in files:
-        pairs = [name.split("=", 1) for name in file.relative_to(folder).parts[:-1] if "=" in name]
-        texts.append(
-            {unquote(key): None if text == _NO_VALUE else unquote(text) for key, text in pairs}
-        )
-        if set(texts[-1]) != set(texts[0]):
-            raise InvalidInput(
-                f"{file} lies under {listed(sorted(texts[-1]))}, but {files[0]} under "
-                f"{listed(sorted(texts[0]))}",
-                "Allowed: files under sub-folders of the same columns, as in year=2024",
-                "Move the files that do not belong here",
-            )
-    numbers = {
-        name
-        for name in texts[0]
-        if all(each[name] is None or _is_whole(str(each[name])) for each in texts)
-    }
-    return [
-        tuple(
-            (name, int(value) if name in numbers and value is not None else value)
-            for name, value in each.items()
-        )
-        for each in texts
-    ]
-
-
-def _is_whole(text: str) -> bool:
-    # "01" is a name: as a number it would become 1. Arrow has no room for 19 digits or more.
-    return text.removeprefix("-").isdecimal() and text == str(int(text)) and len(text) < 19
-
-
-def _check_alike(first: TableFile, other: TableFile) -> None:
-    """Make sure that two files have the same columns, and that these hold the same kind."""
-    missing = [name for name in first.columns if name not in other.columns]
-    extra = [name for name in other.columns if name not in first.columns]
-    if missing or extra:
-        differences = [f"it lacks {listed(missing)}"] if missing else []
-        differences += [f"it has {listed(extra)} besides"] if extra else []
-        raise InvalidInput(
-            f"{other.path} has other columns than {first.path}: {' and '.join(differences)}",
-            "Allowed: files of the same columns",
-            "Put files of another kind into another folder",
-        )
-    for name in first.columns:
-        left, right = (table.schema.field(name).type for table in (first, other))
-        kinds = {_kind_of_type(left), _kind_of_type(right)} - {"nothing"}
-        if len(kinds) > 1:
-            raise InvalidInput(
-                f"{other.path} holds {right} in column {name!r}, but {first.path} holds {left}",
-                "Allowed: files whose columns hold the same kind of values",
-                "Write one of the files again, with the types of the other",
-            )
-
-
-def _kind_of_type(kind: Any) -> str:
+def _tables(rows: FileRows, columns: tuple[str, ...]) -> Iterator[Any]:
+    """These columns of all rows, in pyarrow Tables."""
     import pyarrow as pa
 
-    types = pa.types
-    if types.is_dictionary(kind):
-        return _kind_of_type(kind.value_type)
-    if types.is_null(kind):
-        return "nothing"
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return "numbers"
-    if types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view":
-        return "text"
-    return str(kind)
+    for part in rows.table.parts:
+        with error_context(part.where):
+            for batch in part.batches(columns, rows.chosen.labels, _BATCH):
+                yield pa.Table.from_batches([batch])
+
+
+def first_text(rows: FileRows, column: str) -> tuple[int, str | None]:
+    """The first text of a column that is no number, and its row, counted from 1."""
+    row = 0
+    for table in _tables(rows, (column,)):
+        for text in as_text(table[column]).to_pylist():
+            row += 1
+            if text is not None and not is_number(text):
+                return row, text
+    return row, None

@@ -1,0 +1,323 @@
+"""Rows in an array of another package than numpy (torch, cupy, jax and others), on any device."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from array_api_compat import (
+    array_namespace,
+    device,
+    is_cupy_array,
+    is_pydata_sparse_array,
+    is_torch_array,
+)
+
+from fairspan.errors import InvalidInput, InvalidType
+from fairspan.rows.arrays import RowsInMemory, checked_weights, is_device_array
+from fairspan.rows.checks import check_shape, check_width, checked_values
+from fairspan.rows.labels import Labels, labels_of
+from fairspan.rows.protocol import OnMissing, Projection, RowOpener
+from fairspan.typing import AnyArray, FloatArray
+
+# Fewest rows of a block, so that a product of it keeps the device busy.
+FEWEST_BLOCK_ROWS = 512
+# A library multiplies matrices in tiles of about this many rows and columns.
+_TILE = 128
+
+
+@dataclass(frozen=True)
+class Place:
+    """The package and the device of an array.
+
+    Attributes
+    ----------
+    xp : module
+        The functions of the Array API standard for it.
+    device : object
+    """
+
+    xp: Any
+    device: Any
+
+    @classmethod
+    def of(cls, array: Any) -> "Place":
+        """The place of an array.
+
+        Raises
+        ------
+        InvalidType
+            It is no dense array, or its device has no double precision.
+        """
+        is_strided = not is_torch_array(array) or str(array.layout) == "torch.strided"
+        if not is_strided or is_pydata_sparse_array(array):
+            raise InvalidType(
+                f"X is a sparse {type(array).__name__}",
+                "Allowed: dense arrays, and the sparse matrices of scipy",
+                "Convert it, for example to scipy.sparse.csr_array",
+            )
+        try:
+            place = cls(array_namespace(array), device(array))
+        except (TypeError, AttributeError) as error:
+            raise InvalidType(
+                f"X is a {type(array).__name__}, which is no array ({error})",
+                "Allowed: arrays that follow the Array API standard",
+                "Pass the array of numbers itself",
+            ) from error
+        place._check_double_precision()
+        return place
+
+    def _check_double_precision(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # JAX warns, and gives single precision
+            try:
+                dtype = self.xp.zeros(1, dtype=self.xp.float64, device=self.device).dtype
+            except (TypeError, ValueError, RuntimeError):
+                dtype = None
+        if dtype != self.xp.float64:
+            raise InvalidType(
+                f"X lies on {self.device}, where no double precision is available",
+                "Allowed: devices with float64, in which sums over many rows stay exact enough",
+                "Move X to the CPU first; in JAX, set jax_enable_x64",
+            )
+
+    def constant(self, values: AnyArray) -> Any:
+        """A numpy array, brought here."""
+        if not values.flags.writeable:  # torch warns about those
+            values = values.copy()
+        return self.xp.asarray(values, device=self.device)
+
+    def float64(self, array: Any) -> Any:
+        """An array in double precision."""
+        return self.xp.astype(array, self.xp.float64, copy=False)
+
+    def minus(self, rows: Any, point: Any) -> Any:
+        """A new array of rows minus a point of double precision, in double precision."""
+        # Numbers of any precision are widened in the same pass over memory; integers may not be.
+        return (rows if self.is_real(rows) else self.float64(rows)) - point
+
+    def is_real(self, array: Any) -> bool:
+        """Whether it holds floating-point numbers, among which may be NaN."""
+        return bool(self.xp.isdtype(array.dtype, "real floating"))
+
+    def finite(self, array: Any) -> bool:
+        """Whether all numbers are finite; waits for the device."""
+        return bool(self.xp.all(self.xp.isfinite(array)))
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """How much a device is given to do at once.
+
+    Attributes
+    ----------
+    numbers : int
+        Numbers in one block, which takes eight bytes each (twice that with weights).
+    chunk_rows : int
+        Rows that are sorted by group at once.
+    tiles : int
+        Tiles of a product that should be under way at once. Few columns make few tiles, and would
+        leave most of a GPU idle, so that their rows are multiplied in several strips side by side.
+    """
+
+    numbers: int
+    chunk_rows: int
+    tiles: int
+
+    @classmethod
+    def for_place(cls, place: Place) -> "BlockPlan":
+        """Blocks that stay in the cache of a CPU, or that keep a GPU busy in 128 MB."""
+        is_cpu = "cpu" in str(place.device).lower()
+        return cls(2**18, 2**16, 1) if is_cpu else cls(2**24, 2**22, 128)
+
+    def block_rows(self, n_features: int) -> int:
+        """Rows of one block."""
+        return max(self.numbers // n_features, FEWEST_BLOCK_ROWS)
+
+    def strips(self, n_features: int) -> int:
+        """Strips of rows that are multiplied side by side."""
+        return max(self.tiles // (-(-n_features // _TILE)) ** 2, 1)
+
+
+def on_host(array: Any) -> AnyArray:
+    """An array as numpy's; what numpy has no name for (bfloat16) must be converted before."""
+    if is_torch_array(array):
+        return np.asarray(array.detach().cpu().numpy())
+    if is_cupy_array(array):
+        return np.asarray(array.get())
+    try:
+        return np.asarray(array)
+    except (TypeError, ValueError, RuntimeError):  # those that move only if told to
+        return np.asarray(np.from_dlpack(array))
+
+
+def checked_array(array: Any, place: Place) -> Any:
+    """A table of real numbers, free of any record of derivatives.
+
+    Raises
+    ------
+    InvalidInput
+        Complex numbers, no rows, no features, or another number of dimensions.
+    """
+    check_shape(tuple(array.shape))
+    if place.xp.isdtype(array.dtype, "complex floating"):
+        raise InvalidInput(
+            "X holds complex numbers: Complex data not supported",
+            "Allowed: real numbers",
+            "Pass real and imaginary parts as separate features",
+        )
+    return array.detach() if is_torch_array(array) else array
+
+
+def spans(n_rows: int, size: int) -> Iterator[slice]:
+    """Consecutive rows, so many at a time; the standard knows no slices beyond the end."""
+    for start in range(0, n_rows, size):
+        yield slice(start, min(start + size, n_rows))
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceRows(RowsInMemory):
+    """Rows of an (n, p) array that may lie on a GPU.
+
+    Attributes
+    ----------
+    array : array of shape (n, p)
+    place : Place
+    labels : Labels
+        On the host.
+    labels_there : (n,) array or None
+        The same labels where the rows are, if they are whole numbers or truth values.
+    plan : BlockPlan
+    """
+
+    array: Any
+    place: Place
+    labels: Labels = field(kw_only=True)
+    labels_there: Any | None = field(default=None, kw_only=True)
+    plan: BlockPlan = field(kw_only=True)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, p)."""
+        return tuple(self.array.shape)
+
+    def between(self, start: int, stop: int) -> AnyArray:
+        """Some rows, on the host; of a precision that numpy lacks, as float64."""
+        rows, xp = self.array[start:stop, :], self.place.xp
+        if self.place.is_real(rows) and rows.dtype not in (xp.float32, xp.float64):
+            rows = self.place.float64(rows)
+        return on_host(rows)
+
+
+class DeviceArrays(RowOpener):
+    """Arrays of other packages than numpy, on any device."""
+
+    def takes(self, X: Any) -> bool:
+        """Whether it is one."""
+        return is_device_array(X)
+
+    def open_rows(
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+    ) -> DeviceRows:
+        """Rows of an array, whose groups and weights are beside it, there or on the host."""
+        place = Place.of(X)
+        array = checked_array(X, place)
+        n_rows = int(array.shape[0])
+        there = _labels_there(sensitive_features, place, n_rows)
+        if there is None:
+            labels = labels_of(_brought_here(sensitive_features), n_rows, X)
+        else:
+            # Labels are moved here only when they are requested, once.
+            moved = cache(lambda: labels_of(on_host(there), n_rows, X))
+            labels = Labels(n_rows, lambda start, stop: moved().between(start, stop))
+        return DeviceRows(
+            array,
+            place,
+            labels=labels,
+            labels_there=there,
+            weights=checked_weights(_brought_here(sample_weight), n_rows),
+            on_missing=on_missing,
+            plan=BlockPlan.for_place(place),
+        )
+
+    def transformed(self, X: Any, projection: Projection) -> Any:
+        """Coordinates of rows, as an array of the same package on the same device.
+
+        Single precision stays; anything else becomes float64. It is centred in float64 in any case.
+
+        Raises
+        ------
+        InvalidInput
+            Another number of features, NaN or infinity.
+        """
+        place = Place.of(X)
+        rows = checked_array(X, place)
+        p = projection.encoder.shape[1]
+        check_width(rows.shape[1], p, "features")
+        mean, scale = _mean_and_scale(projection)
+        point, basis = (
+            place.constant(mean),
+            place.constant((projection.encoder / scale).T.copy()),
+        )
+        return _mapped(
+            rows, place, p, lambda block: place.xp.matmul(place.minus(block, point), basis)
+        )
+
+    def restored(self, Z: Any, projection: Projection) -> Any:
+        """Rows in the original features, as an array of the same package on the same device.
+
+        Raises
+        ------
+        InvalidInput
+            Another number of coordinates, NaN or infinity.
+        """
+        place = Place.of(Z)
+        rows = checked_array(Z, place)
+        d, p = projection.encoder.shape
+        check_width(rows.shape[1], d, "coordinates")
+        mean, scale = _mean_and_scale(projection)
+        point, basis = place.constant(mean), place.constant(projection.decoder.T * scale)
+        return _mapped(
+            rows, place, p, lambda block: place.xp.matmul(place.float64(block), basis) + point
+        )
+
+
+def _labels_there(labels: Any, place: Place, n_rows: int) -> Any | None:
+    """Labels on the device that can be sorted there: whole numbers or truth values."""
+    if not is_device_array(labels) or tuple(labels.shape) != (n_rows,):
+        return None
+    own, xp = Place.of(labels), place.xp
+    if own.device != place.device or own.xp is not xp:
+        return None
+    kinds = ("bool", "signed integer")
+    return labels if labels.dtype == xp.uint8 or xp.isdtype(labels.dtype, kinds) else None
+
+
+def _brought_here(values: Any) -> Any:
+    return on_host(values) if is_device_array(values) else values
+
+
+def _mean_and_scale(projection: Projection) -> tuple[FloatArray, FloatArray]:
+    p = projection.encoder.shape[1]
+    mean, scale = projection.mean, projection.scale
+    return np.zeros(p) if mean is None else mean, np.ones(p) if scale is None else scale
+
+
+def _mapped(rows: Any, place: Place, widest: int, change: Callable[[Any], Any]) -> Any:
+    """Each block of rows changed in float64; a single wait for the device, at the end."""
+    xp = place.xp
+    kept = xp.float32 if rows.dtype == xp.float32 else xp.float64
+    size = BlockPlan.for_place(place).block_rows(widest)
+    total = xp.zeros((), dtype=xp.float64, device=place.device)
+    parts = []
+    with np.errstate(over="ignore", invalid="ignore"):  # found by the sum
+        for span in spans(rows.shape[0], size):
+            block = rows[span, :]
+            total = total + xp.sum(place.float64(block))
+            parts.append(xp.astype(change(block), kept, copy=False))
+    if not place.finite(total):
+        for span in spans(rows.shape[0], size):
+            checked_values(on_host(place.float64(rows[span, :])), span.start, None)
+    return xp.concat(parts, axis=0)
