@@ -333,3 +333,14 @@ def test_a_page_of_so_few_rows_that_nothing_can_be_expected():
     page = tree_of(page_of(facts))
     assert facts["verdict"]["kind"] == "cannot tell"
     assert facts["verdict"]["sentence"] in " ".join(page.with_id("summary").text.split())
+
+
+def test_a_page_of_groups_that_are_alike():
+    X, _ = made_rows(2, 4)
+    facts = facts_by(np.vstack([X, X]), np.repeat(["a", "b"], len(X)), 2, criteria=[])
+    text = tree_of(page_of(facts)).text
+    assert "of equal size." in text
+    assert "reconstructs every group with an error of" in text
+    facts["models"] = facts["models"][:1]
+    facts["models"][0]["is_main"] = True
+    assert said("criteria", facts) == "No fair criterion was requested."
