@@ -41,17 +41,3 @@ def test_weights_are_those_of_the_column(run, folder, frame):
     total = sum(weight for _, weight, *_ in expected.values())
     for group in facts["models"][0]["groups"]:
         np.testing.assert_allclose(group["proportion"], expected[group["group"]][1] / total)
-
-
-@pytest.mark.parametrize("command", ["audit", "fit"])
-def test_dropped_rows_are_counted_in_every_output(run, frame, tmp_path, command):
-    frame.loc[[1, 450, 899], "x"] = np.nan
-    write_folder(tmp_path / "rows", frame, 3, 100)
-    out = ["-o", tmp_path / "model"] if command == "fit" else []
-    arguments = [command, tmp_path / "rows", "--group", "sex", "-d", 2, *out]
-    assert "X contains NaN" in run(*arguments).err
-    arguments += ["--on-missing", "drop"]
-    result = run(*arguments)
-    assert "3 rows with missing values left out" in result.out.split("\n\n")[1]
-    rows = run(*arguments, "--json").facts["rows"]
-    assert (rows["n"], rows["n_dropped"]) == (897, 3)

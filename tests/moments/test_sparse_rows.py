@@ -7,9 +7,8 @@ import scipy.sparse
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.moments.held_rows.sparse_group import sparse_groups
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
-from fairspan.moments.of_rows import accumulate, moments_of
+from fairspan.moments.of_rows import accumulate
 from fairspan.rows.registry import rows_of
 
 KINDS = [
@@ -113,14 +112,6 @@ def test_rows_of_weight_zero_are_absent():
         assert_moments(moments, moments_by_hand(X, labels, weights))
 
 
-def test_many_parts_are_the_same_as_one(monkeypatch):
-    X, labels, weights = thin_rows(n=900, share=0.05, filled=(2,))
-    monkeypatch.setattr("fairspan.moments.held_rows.sparse_group._PART_ROWS", 37)
-    moments = SparseMoments.of_rows(rows_of(scipy.sparse.csr_array(X), labels, weights))
-    assert len(moments.parts[0].parts) > 5
-    assert_moments(moments.matrices(), moments_by_hand(X, labels, weights))
-
-
 @pytest.mark.parametrize("what", ["NaN", "infinity"])
 def test_missing_cells_are_named_by_row_and_column(what):
     X, labels, _ = thin_rows()
@@ -219,19 +210,6 @@ def test_residuals_are_accurate_where_little_is_lost():
     assert relative_error(lost, expected) <= 1e-12
 
 
-def test_only_many_features_stay_rows(monkeypatch):
-    X, labels, _ = thin_rows()
-    assert isinstance(moments_of(rows_of(scipy.sparse.csr_array(X), labels)), GroupMoments)
-    monkeypatch.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 5)
-    staying = moments_of(rows_of(scipy.sparse.csr_array(X), labels))
-    assert isinstance(staying, SparseMoments)
-    assert repr(staying) == "<SparseMoments of 12 features, rows by group: a: 100, b: 100, c: 100>"
-    assert isinstance(moments_of(rows_of(X, labels)), GroupMoments)
-    labels = np.full(300, None)
-    with pytest.raises(InvalidInput, match="There are no rows"):
-        moments_of(rows_of(scipy.sparse.csr_array(X), labels, None, "drop"))
-
-
 def test_dividing_twice_is_dividing_by_the_product():
     rng = np.random.default_rng(8)
     X = np.where(rng.random((60, 7)) < 0.4, rng.standard_normal((60, 7)), 0.0)
@@ -242,18 +220,3 @@ def test_dividing_twice_is_dividing_by_the_product():
     by_hand = GroupMoments.from_rows(X / (first * second), labels)
     np.testing.assert_allclose(twice.means, by_hand.means, rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(twice.scatters, by_hand.scatters, rtol=1e-10, atol=1e-14)
-
-
-@pytest.mark.parametrize("n_rows", [1, 7, 1000])
-def test_rows_come_back_in_blocks_that_are_no_longer_than_asked(n_rows):
-    X, labels, weights = thin_rows(n=300, p=12)
-    point = np.arange(12.0)
-    groups, _ = sparse_groups(rows_of(scipy.sparse.csr_array(X), labels, weights))
-    for group in groups:
-        rows_of_it = labels == group.label
-        blocks = list(group.deviations(point, n_rows))
-        assert max(len(values) for values, _ in blocks) <= n_rows
-        found = np.vstack([values for values, _ in blocks])
-        np.testing.assert_allclose(found, X[rows_of_it] - point, atol=1e-12)
-        own = np.concatenate([each for _, each in blocks])
-        np.testing.assert_allclose(own, weights[rows_of_it])

@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -78,16 +77,6 @@ def _interrupted_while_blocked(reached):
     with sigint_blocked():
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         reached.append("the end")
-
-
-def test_threads_beside_the_main_one_may_block_it_too():
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(_blocked).result() is True
-
-
-def _blocked():
-    with sigint_blocked():
-        return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 @pytest.mark.long
