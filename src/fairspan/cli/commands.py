@@ -1,6 +1,5 @@
 """The commands that fit, audit and verify: each parses, calls what does the work, and prints."""
 
-import sys
 import traceback
 from pathlib import Path
 from typing import Any
@@ -116,12 +115,9 @@ def audit(
     table = inputs.open_input(data, reading, clusters)
     wanted = inputs.wanted_estimates(folds, level, material, by_cluster=clusters is not None)
     if by_dimension:
-        from fairspan.cli import by_dimension as curve
-        from fairspan.formatting.terminal_text import width_of
-
-        found = curve.audit_by_dimension(table, center, wanted, standardize=standardize)
-        words = curve.table_by_dimension(found, width_of(sys.stdout))
-        click.echo(output.in_json(curve.facts_by_dimension(found)) if as_json else words)
+        found = inputs.audit_by_dimension(table, center, wanted, standardize=standardize)
+        facts, words = output.facts_by_dimension(found), output.table_by_dimension(found)
+        click.echo(output.in_json(facts) if as_json else words)
         return
     if audited:
         table = table.selected(audited[0].subspace.feature_names)

@@ -10,6 +10,7 @@ import click
 
 from fairspan.auditing.audit import audit_moments, audit_rows
 from fairspan.auditing.audit_result import Audit
+from fairspan.auditing.by_dimension import chosen_dimensions, pca_by_dimension
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
 from fairspan.auditing.models import Audited, audited_pca, models_of
 from fairspan.certificates.verification import Verification, verify
@@ -204,3 +205,24 @@ def verified_model(
     (subspace,) = loaded([model], parts).values()
     table = open_input(data, reading).selected(subspace.feature_names)
     return verify(subspace, table.moments)
+
+
+def audit_by_dimension(
+    table: Table, center: str, options: Expectations, *, standardize: bool
+) -> Audit:
+    """The audit of ordinary PCA with each of several numbers of dimensions, smallest first.
+
+    Raises
+    ------
+    Incompatible
+        The table is moments, from which no estimates for new rows can be made.
+    """
+    if table.source is None:
+        raise Incompatible(
+            "--by-dimension received saved moments",
+            "Allowed: rows, from which estimates for new rows can be made",
+            "Name the file of the rows",
+        )
+    dimensions = chosen_dimensions(max(table.source.n_features - 1, 1), 1)
+    models = pca_by_dimension(table.moments, dimensions, center, scale=standardize)
+    return audited_table(table, models, options)

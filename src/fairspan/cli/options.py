@@ -11,14 +11,14 @@ import click
 from fairspan.cli.help import fitted_option, judged_option, output_option
 from fairspan.cli.parameters import (
     DATA_PATH,
-    FoldsOrNone,
     Named,
-    NumberOrShare,
-    OfOthers,
-    Size,
     Value,
+    folds_or_none,
+    number_or_share,
     parameters_of,
+    part_of_others,
     plain_parameters_of,
+    size,
 )
 from fairspan.registry import Foreign, names_of
 
@@ -33,7 +33,7 @@ PARTS = judged_option(
     "--part",
     "parts",
     multiple=True,
-    type=OfOthers(),
+    type=part_of_others,
     metavar="MODULE:OBJECT",
     help="A criterion or restriction of another package that a saved model was fitted with "
     "(repeatable).",
@@ -253,12 +253,6 @@ def _of_restriction(
     return plain_parameters_of(values)
 
 
-def _of_solver(
-    context: click.Context, option: click.Parameter, values: tuple[str, ...]
-) -> dict[str, Any]:
-    return plain_parameters_of(values)
-
-
 CSV = (
     click.option(
         "--delimiter",
@@ -330,7 +324,7 @@ _READING = (
     ),
     click.option(
         "--max-memory",
-        type=Size(),
+        type=size,
         metavar="SIZE",
         help="Memory for the matrices of groups, such as 500MB or 8GB; by default the machine's.",
     ),
@@ -382,7 +376,7 @@ _DIMENSION = (
         "-d",
         "--dimensions",
         "n_components",
-        type=NumberOrShare(),
+        type=number_or_share,
         metavar="N",
         help="Dimensions to keep; or a share, such as 0.9: the fewest dimensions that keep so much "
         "of every group's variance. Without it -d 0.9.",
@@ -409,7 +403,7 @@ _CLUSTERS = judged_option(
 _ESTIMATING = (
     judged_option(
         "--folds",
-        type=FoldsOrNone(),
+        type=folds_or_none,
         default="10",
         metavar="K",
         help="Number of folds for cross-fitting; none for no estimates.",
@@ -496,7 +490,7 @@ _SOLVING = (
         "of_solver",
         multiple=True,
         metavar="KEY=VALUE",
-        callback=_of_solver,
+        callback=lambda context, option, values: plain_parameters_of(values),
         help="A parameter of the solver, such as max_iter=500 (repeatable).",
     ),
     fitted_option(

@@ -1,4 +1,4 @@
-"""How results are written: JSON, and the certificate in words."""
+"""How results are written: JSON, the certificate in words, losses by number of dimensions."""
 
 import json
 import math
@@ -6,19 +6,28 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
+from fairspan.auditing.results import group_name
 from fairspan.cli.terminal import JSON_VERSION, paint_on
 from fairspan.formatting.names import settings, spoken
-from fairspan.formatting.numbers import count, in_ascii
+from fairspan.formatting.numbers import count, decimals_of, figure, in_ascii, interval, percent
 from fairspan.formatting.plain import plain
-from fairspan.formatting.terminal_text import Role, width_of, wrapped
+from fairspan.formatting.terminal_text import Role, aligned, cut_names, width_of, wrapped
 from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import used_parameters
 from fairspan.rows.groups import printable
 
 if TYPE_CHECKING:
     from fairspan.auditing.audit_result import Audit
+    from fairspan.auditing.results import GroupAudit
     from fairspan.certificates.solution import Solution
     from fairspan.estimator.fit import Fit
+
+# Letters of a group's name.
+_LONGEST_NAME = 24
+_BY_DIMENSION = (
+    "Loss expected on new rows under PCA, by number of dimensions d. States hold for all groups at "
+    "once, at one d; an interval is that of one group at one d."
+)
 
 
 def in_json(facts: dict[str, Any]) -> str:
@@ -128,3 +137,38 @@ def _with_coloured_status(text: str, status: str) -> str:
         lambda found: found[1] + re.sub(r"\S+", lambda word: paint(word[0], role), found[2]),
         text,
     )
+
+
+def facts_by_dimension(result: "Audit") -> dict[str, Any]:
+    """One record for each number of dimensions and group, with level and material loss."""
+    return {
+        "level": result.level,
+        "material": result.material,
+        "by_dimension": [{**record, "model": "PCA"} for record in result.records()],
+    }
+
+
+def table_by_dimension(result: "Audit") -> str:
+    """One line for each number of dimensions and group."""
+    names = [group_name(group.group) for group in result.models[0].groups]
+    names = cut_names(names, _LONGEST_NAME) or names
+    found = [group.expected for model in result.models for group in model.groups]
+    decimals = decimals_of(abs(each.loss.value) for each in found if each is not None)
+    headings = ("d", "group", "loss", f"{percent(result.level)} interval", "state")
+    lines = [
+        (str(model.n_components) if i == 0 else "", names[i], *_cells(group, decimals))
+        for model in result.models
+        for i, group in enumerate(model.groups)
+    ]
+    # The group and the state are words.
+    return "\n".join(
+        [*wrapped(_BY_DIMENSION, width_of(sys.stdout)), "", *aligned([headings, *lines], (1, 4))]
+    )
+
+
+def _cells(group: "GroupAudit", decimals: int | None) -> tuple[str, str, str]:
+    if group.expected is None:
+        return "-", "-", group.state
+    loss = group.expected.loss
+    ends = in_ascii(interval(loss.low, loss.high, decimals))
+    return figure(loss.value, decimals), ends, group.state

@@ -7,7 +7,7 @@ been read, so a name stays text until then; usage errors come at once.
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -37,78 +37,59 @@ class _Data(click.Path):
 DATA_PATH = _Data(exists=True, path_type=Path)
 
 
-class NumberOrShare(click.ParamType):  # type: ignore[type-arg]
+def number_or_share(value: str) -> int | float:
     """A whole number from 1 on, or a share above 0 and below 1.
 
     Examples
     --------
-    >>> NumberOrShare().convert("3", None, None), NumberOrShare().convert("0.9", None, None)
+    >>> number_or_share("3"), number_or_share("0.9")
     (3, 0.9)
     """
-
-    name = "dimensions"
-
-    def convert(self, value: Any, parameter: Any, context: Any) -> int | float:
-        """Read the number."""
-        text = str(value).strip()
-        if text.isdecimal() and int(text) >= 1:
-            return int(text)
-        share = float(text) if re.fullmatch(r"0?\.\d+", text) else 0.0
-        if not 0 < share < 1:
-            self.fail(
-                f"{value!r} is not a number of dimensions; write a whole number of at least 1, or "
-                "a share of every group's variance, such as 0.9."
-            )
-        return share
+    text = value.strip()
+    if text.isdecimal() and int(text) >= 1:
+        return int(text)
+    share = float(text) if re.fullmatch(r"0?\.\d+", text) else 0.0
+    if not 0 < share < 1:
+        raise click.BadParameter(
+            f"{value!r} is not a number of dimensions; write a whole number of at least 1, or "
+            "a share of every group's variance, such as 0.9."
+        )
+    return share
 
 
-class Size(click.ParamType):  # type: ignore[type-arg]
+def size(value: str) -> int:
     """Bytes, as a number or with a unit of 1,000, such as 500MB or 8GB.
 
     Examples
     --------
-    >>> Size().convert("1.5GB", None, None)
+    >>> size("1.5GB")
     1500000000
     """
-
-    name = "size"
-    _UNITS: ClassVar = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-
-    def convert(self, value: Any, parameter: Any, context: Any) -> int:
-        """Read the number and its unit."""
-        found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?B|)", str(value).strip().upper())
-        n_bytes = round(float(found[1]) * self._UNITS[found[2]]) if found else 0
-        if n_bytes < 1:
-            self.fail(f"{value!r} is not a size; write a number with a unit, such as 500MB or 8GB.")
-        return n_bytes
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?)B?", value.strip().upper())
+    n_bytes = round(float(found[1]) * 1000 ** " KMGT".index(found[2] or " ")) if found else 0
+    if n_bytes < 1:
+        raise click.BadParameter(
+            f"{value!r} is not a size; write a number with a unit, such as 500MB or 8GB."
+        )
+    return n_bytes
 
 
-class FoldsOrNone(click.ParamType):  # type: ignore[type-arg]
+def folds_or_none(value: str | int) -> int:
     """A number of folds; 0 or "none" for no estimates of new rows, which gives 0."""
-
-    name = "folds"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number, if it can be one."""
-        text = "0" if str(value).lower() == "none" else str(value)
-        if not text.isdecimal() or int(text) == 1:
-            raise click.BadParameter(
-                f"{value!r} is not a number of folds: 2 or more, or none for figures on these rows."
-            )
-        return int(text)
+    text = "0" if str(value).lower() == "none" else str(value)
+    if not text.isdecimal() or int(text) == 1:
+        raise click.BadParameter(
+            f"{value!r} is not a number of folds: 2 or more, or none for figures on these rows."
+        )
+    return int(text)
 
 
-class OfOthers(click.ParamType):  # type: ignore[type-arg]
+def part_of_others(value: str) -> Foreign:
     """A criterion or restriction of another package: package.module:Object."""
-
-    name = "part"
-
-    def convert(self, value: Any, parameter: Any, context: Any) -> Foreign:
-        """What makes the part."""
-        found = Foreign.named(self.name, str(value))
-        if found is None:
-            self.fail(f"{value!r} is not of the form package.module:Object.")
-        return found
+    found = Foreign.named("part", value)
+    if found is None:
+        raise click.BadParameter(f"{value!r} is not of the form package.module:Object.")
+    return found
 
 
 class Named(click.ParamType):  # type: ignore[type-arg]

@@ -13,7 +13,7 @@ from fairspan.cli.options import Reading
 from fairspan.cli.reading import check_numeric, opened
 from fairspan.cli.terminal import complain
 from fairspan.formatting.numbers import count, in_ascii
-from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
+from fairspan.formatting.terminal_text import aligned, cut_names, wrapped
 from fairspan.moments.accumulate import no_rows
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.group_statistics import GroupStatistics, joined, statistics_of_file
@@ -185,13 +185,10 @@ def in_words(moments: GroupMoments) -> str:
     ]
     lines = [("group", "rows", "weight")]
     lines += [(name, *each) for name, each in zip(cut or [""] * len(whole), figures, strict=True)]
-    widths = [max(terminal_width(line[i]) for line in lines) for i in range(3)]
     text: list[str] = []
-    for above, (name, rows, weight) in zip(["", *whole], lines, strict=True):
-        if cut is None:
-            text += wrapped(above, _WIDTH, "  ")
-        padded = name + " " * (widths[0] - terminal_width(name))
-        text.append(f"{padded}  {rows:>{widths[1]}}  {weight:>{widths[2]}}")
+    for above, line in zip(["", *whole], aligned(lines), strict=True):
+        text += [] if cut else wrapped(above, _WIDTH, "  ")
+        text.append(line)
     n_rows = int(moments.counts.sum())
     counted, features = count(n_rows, "row"), count(moments.n_features, "feature")
     intake = f"; {moments.intake}" if str(moments.intake) else ""

@@ -5,7 +5,7 @@ East Asian wide characters take two columns and combining marks none, so `len` i
 
 import os
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from textwrap import wrap
 from typing import Literal, TextIO
 
@@ -58,6 +58,25 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
         # A line ended inside a wide character, and takes one column more than it should.
         lines = wrap(spread, width - 1, subsequent_indent=indent)
     return [line.replace(_SECOND_HALF, "").replace(_BOUND, " ") for line in lines]
+
+
+def aligned(lines: Sequence[Sequence[str]], left: Container[int] = (0,)) -> list[str]:
+    """Rows of cells as lines: the columns `left` to the left, figures to the right.
+
+    Examples
+    --------
+    >>> aligned([("group", "rows"), ("a", "12")])
+    ['group  rows', 'a        12']
+    """
+    widths = [max(map(terminal_width, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(
+            cell + blank if index in left else blank + cell
+            for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
+            for blank in [" " * (width - terminal_width(cell))]
+        ).rstrip()
+        for cells in lines
+    ]
 
 
 def cut_names(names: Sequence[str], width: int) -> list[str] | None:
