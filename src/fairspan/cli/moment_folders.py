@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fairspan.auditing.results import group_name
 from fairspan.cli.terminal import complain
@@ -33,47 +33,35 @@ _FIRST_BYTES = 64
 _MOST_NAMED = 5
 
 
-class FileState(NamedTuple):
-    """What distinguishes a file from another of the same name.
+# Size in bytes, time of the last change in nanoseconds, and hash of the first and last 64 KiB: what
+# distinguishes a file from another of the same name.
+FileState = tuple[int, int, str]
 
-    Attributes
-    ----------
-    size : int
-        Bytes.
-    modified : int
-        Nanoseconds since 1970.
-    ends : str
-        Hash of the first and the last 64 KiB.
-    """
 
-    size: int
-    modified: int
-    ends: str
+def file_state(path: Path) -> FileState:
+    """Read it from the file."""
+    with path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        ends = hashlib.sha256(file.read(_HASHED_BYTES))
+        if status.st_size > _HASHED_BYTES:
+            file.seek(max(status.st_size - _HASHED_BYTES, _HASHED_BYTES))
+            ends.update(file.read(_HASHED_BYTES))
+    return status.st_size, status.st_mtime_ns, ends.hexdigest()
 
-    @classmethod
-    def of(cls, path: Path) -> "FileState":
-        """Read it from the file."""
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            ends = hashlib.sha256(file.read(_HASHED_BYTES))
-            if status.st_size > _HASHED_BYTES:
-                file.seek(max(status.st_size - _HASHED_BYTES, _HASHED_BYTES))
-                ends.update(file.read(_HASHED_BYTES))
-        return cls(status.st_size, status.st_mtime_ns, ends.hexdigest())
 
-    def check(self, path: Path) -> None:
-        """Make sure that a file is what it was before it was read; raises InvalidInput."""
-        try:
-            status = path.stat()
-            now = (status.st_size, status.st_mtime_ns)
-        except OSError:  # there is none
-            now = (-1, -1)
-        if now != (self.size, self.modified):
-            raise InvalidInput(
-                f"{path} changed while it was being read",
-                "Allowed: files that stay as they are until all of them have been read",
-                "Wait until nothing writes to them, then start over",
-            )
+def _check_unchanged(path: Path, state: FileState) -> None:
+    """Make sure that a file is what it was before it was read; raises InvalidInput."""
+    try:
+        status = path.stat()
+        is_same = (status.st_size, status.st_mtime_ns) == state[:2]
+    except OSError:  # there is none
+        is_same = False
+    if not is_same:
+        raise InvalidInput(
+            f"{path} changed while it was being read",
+            "Allowed: files that stay as they are until all of them have been read",
+            "Wait until nothing writes to them, then start over",
+        )
 
 
 @dataclass(frozen=True)
@@ -108,7 +96,7 @@ class Manifest:
             if PARTS.kind.encode() not in file.read(_FIRST_BYTES):
                 return None
         stored = read_document(path, PARTS)
-        parts = {name: FileState(*state) for name, state in stored["parts"].items()}
+        parts = {name: tuple(state) for name, state in stored["parts"].items()}
         return cls(folder, stored["options"], parts)
 
     def file_of(self, part: str) -> Path:
@@ -192,7 +180,7 @@ class RowsIntoFolder(FileRows):
             "format": [choice for part in table.parts[:1] for choice in part.choices],
         }
         paths = dict.fromkeys(part.path for part in table.parts)
-        states = {path.relative_to(table.path).as_posix(): FileState.of(path) for path in paths}
+        states = {path.relative_to(table.path).as_posix(): file_state(path) for path in paths}
         manifest = Manifest(folder, options, states)
         manifest.check_folder()
         return cls(table, chosen, rows.jobs, manifest=manifest, has_labels=label is not None)
@@ -225,7 +213,7 @@ class RowsIntoFolder(FileRows):
         except FairspanError:
             # A file that is being written to breaks in many ways, all for one reason.
             for name, rows in waiting.items():
-                self.manifest.parts[name].check(rows.table.path)
+                _check_unchanged(rows.table.path, self.manifest.parts[name])
             raise
 
     def _total(
@@ -246,7 +234,7 @@ class RowsIntoFolder(FileRows):
                 total = merged_in_order(fold, (total, found))
             counts += [(group.label, group.count) for group in found.groups]
             if rows is not None:
-                state.check(rows.table.path)
+                _check_unchanged(rows.table.path, state)
                 self.manifest.write()
                 write_whole(file, to_bytes(found))
         warn_of_tiny_groups(counts, "-o NAME.moments with --min-group-size leaves such groups out.")

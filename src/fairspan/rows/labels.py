@@ -85,8 +85,9 @@ class Labels:
                 "Convert them, for example with astype(str)",
             )
         if array.ndim == 1:
-            code = _of_integers if array.dtype.kind in "iub" else _of_values
-            return cls(len(array), lambda start, stop: code(array[start:stop]))
+            if array.dtype.kind in "iub":
+                return cls(len(array), lambda start, stop: _of_integers(array[start:stop]))
+            return cls(len(array), lambda start, stop: CodedLabels.of(array[start:stop].tolist()))
         return _crossed([cls.of_array(column) for column in array.T])
 
     @classmethod
@@ -105,10 +106,6 @@ def _crossed(columns: Sequence[Labels]) -> Labels:
         lambda start, stop: CodedLabels.crossed([each.between(start, stop) for each in columns]),
         tuple(name for each in columns for name in each.names),
     )
-
-
-def _of_values(array: AnyArray) -> CodedLabels:
-    return CodedLabels.of(array.tolist())
 
 
 def _of_integers(array: AnyArray) -> CodedLabels:

@@ -119,8 +119,6 @@ def _status_before(final: Path) -> os.stat_result | None:
         return None
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "It is a folder", str(final))
-    if stat.S_ISLNK(status.st_mode):
-        return None
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "It is not an ordinary file", str(final))
     return status

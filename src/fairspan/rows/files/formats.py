@@ -247,7 +247,8 @@ def open_folder(folder: Path, form: CsvFormat | None = None) -> TableFile:
             f"The folder {folder} holds "
             + (f"files of several kinds: {', '.join(kinds)}" if kinds else "no file of rows"),
             "Allowed: Parquet files, or CSV files, or Arrow files, at least one",
-            "Check the path, or sort the files into folders",
+            "Check the path, or sort the files into folders; moments of parts are merged with "
+            "fairspan merge",
         )
     tables = [
         open_file(file, kinds[0], constants, form)
