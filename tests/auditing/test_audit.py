@@ -44,14 +44,23 @@ def test_errors_are_those_of_the_models_own_reconstruction(name):
         assert group.error.value == pytest.approx(expected[group.group], rel=1e-9)
 
 
-def test_several_models_side_by_side_with_plain_pca_added():
-    names = [model.name for model in audit(FITTED, X, GROUPS).models]
-    assert names == [*FITTED, "PCA center=global", "PCA center=none"]
-    two, three = (FairPCA(d).fit(X, sensitive_features=GROUPS) for d in (2, 3))
-    names = [model.name for model in audit({"two": two, "three": three}, X, GROUPS).models]
-    assert names == ["two", "three", "PCA d=2", "PCA d=3"]
-    total = FairPCA(2, criterion="total_error").fit(X, sensitive_features=GROUPS)
-    assert [model.name for model in audit(total, X, GROUPS).models] == ["PCA"]
+def fitted(**settings):
+    return FairPCA(**{"n_components": 2, **settings}).fit(X, sensitive_features=GROUPS)
+
+
+@pytest.mark.parametrize(
+    ("models", "names"),
+    [
+        (FITTED, [*FITTED, "PCA center=global", "PCA center=none"]),
+        ({"2": fitted(), "3": fitted(n_components=3)}, ["2", "3", "PCA d=2", "PCA d=3"]),
+        ({"a": fitted(scale=True), "b": fitted()}, ["a", "b", "PCA scaled", "PCA unscaled"]),
+        (fitted(criterion="total_error"), ["PCA"]),
+        (FITTED["fair"].components_, ["array"]),
+        (FITTED["fair"].subspace_, ["minimax_loss"]),
+    ],
+)
+def test_plain_pca_is_added_where_a_model_carries_moments_and_named_by_what_differs(models, names):
+    assert [model.name for model in audit(models, X, GROUPS).models] == names
 
 
 def test_added_pca_is_scikit_learns():
@@ -61,13 +70,6 @@ def test_added_pca_is_scikit_learns():
     expected = reconstruction_errors(PCA(2).fit(X))
     for group in plain.groups:
         assert group.error.value == pytest.approx(expected[group.group], rel=1e-9)
-
-
-@pytest.mark.parametrize("kind", ["array", "subspace"])
-def test_no_pca_is_added_where_no_model_carries_moments(kind):
-    fair = FITTED["fair"]
-    model = fair.components_ if kind == "array" else fair.subspace_
-    assert len(audit(model, X, GROUPS).models) == 1
 
 
 def test_figures_against_numpy():
@@ -104,7 +106,7 @@ def test_group_centre_is_judged_about_each_groups_own_mean():
 
 
 def test_scaled_model_is_judged_in_scaled_units():
-    fair = FairPCA(2, scale=True).fit(X, sensitive_features=GROUPS)
+    fair = fitted(scale=True)
     mine, plain = audit(fair, X, GROUPS).models
     assert [group.error.value for group in mine.groups] == pytest.approx(
         fair.group_errors_.tolist()
@@ -187,62 +189,45 @@ def test_any_number_of_groups():
     assert model.disparity.value == pytest.approx(max(values) - min(values))
 
 
-class TestBadInput:
-    def test_unknown_group(self):
-        with pytest.raises(UnknownGroup, match=r"'c'.*'a', 'b'"):
-            audit(FITTED["fair"], X, np.where(GROUPS == "a", "a", "c"))
+def broken_rows():
+    broken = X.copy()
+    broken[7, 3] = np.nan
+    return broken
 
-    def test_labels_of_another_type(self):
-        with pytest.raises(UnknownGroup, match="fitted on the groups 'a', 'b'"):
-            audit(FITTED["fair"], X, np.repeat([1, 2], 75))
 
-    @pytest.mark.parametrize(
-        ("arguments", "said"),
-        [({}, "neither"), ({"X": X, "moments": GroupMoments.from_rows(X, GROUPS)}, "both")],
-    )
-    def test_neither_or_both_of_rows_and_moments(self, arguments, said):
-        with pytest.raises(InvalidInput, match=said):
-            audit(FITTED["fair"], **arguments)
+BLOCKS_OF_ONE_GROUP = [GroupMoments.from_rows(X[g == GROUPS], GROUPS[g == GROUPS]) for g in "ab"]
+FAIR, SKLEARN = FITTED["fair"], FITTED["pca"]
 
-    def test_rows_without_groups(self):
-        with pytest.raises(InvalidInput, match="sensitive_features is missing"):
-            audit(FITTED["pca"], X)
 
-    @pytest.mark.parametrize("model", [PCA(2), FairPCA(2), object(), None, "pca"])
-    def test_not_a_fitted_model(self, model):
-        with pytest.raises(InvalidType, match="Allowed: fitted models"):
-            audit(model, X, GROUPS)
-
-    def test_no_models(self):
-        with pytest.raises(InvalidInput, match="empty mapping"):
-            audit({}, X, GROUPS)
-
-    def test_array_that_is_not_orthonormal(self):
-        with pytest.raises(InvalidInput, match="orthonormal"):
-            audit(np.ones((2, 5)), X, GROUPS)
-
-    def test_models_of_different_features(self):
-        with pytest.raises(InvalidInput, match="different features"):
-            audit({"one": FITTED["pca"], "two": np.eye(3)[:1]}, X, GROUPS)
-
-    def test_rows_of_another_width(self):
-        with pytest.raises(InvalidInput, match="4 features"):
-            audit(FITTED["fair"], X[:, :4], GROUPS)
-
-    def test_nan_in_held_out_rows(self):
-        broken = X.copy()
-        broken[7, 3] = np.nan
-        with pytest.raises(InvalidInput, match=r"row 8 \(index 7\), column 4 \(index 3\)"):
-            audit(FITTED["fair"], broken, GROUPS)
-
-    def test_moments_of_another_kind(self):
-        with pytest.raises(InvalidType, match="moments is a dict"):
-            audit(FITTED["fair"], moments={})
-
-    def test_a_group_in_a_single_block_has_no_jackknife(self):
-        blocks = [GroupMoments.from_rows(X[g == GROUPS], GROUPS[g == GROUPS]) for g in "ab"]
-        with pytest.raises(InvalidInput, match="only one of the 2 blocks"):
-            audit(FITTED["fair"], moments=blocks)
+@pytest.mark.parametrize(
+    ("arguments", "named", "error", "said"),
+    [
+        ((FAIR, X, np.where(GROUPS == "a", "a", "c")), {}, UnknownGroup, r"'c'.*'a', 'b'"),
+        ((FAIR, X, np.repeat([1, 2], 75)), {}, UnknownGroup, "fitted on the groups 'a', 'b'"),
+        ((FAIR,), {}, InvalidInput, "neither"),
+        ((FAIR, X), {"moments": GroupMoments.from_rows(X, GROUPS)}, InvalidInput, "both"),
+        ((SKLEARN, X), {}, InvalidInput, "sensitive_features is missing"),
+        *(
+            ((model, X, GROUPS), {}, InvalidType, "Allowed: fitted models")
+            for model in (PCA(2), FairPCA(2), object(), None, "pca")
+        ),
+        (({}, X, GROUPS), {}, InvalidInput, "empty mapping"),
+        ((np.ones((2, 5)), X, GROUPS), {}, InvalidInput, "orthonormal"),
+        (({"1": SKLEARN, "2": np.eye(3)[:1]}, X, GROUPS), {}, InvalidInput, "different features"),
+        ((FAIR, X[:, :4], GROUPS), {}, InvalidInput, "4 features"),
+        (
+            (FAIR, broken_rows(), GROUPS),
+            {},
+            InvalidInput,
+            r"row 8 \(index 7\), column 4 \(index 3\)",
+        ),
+        ((FAIR,), {"moments": {}}, InvalidType, "moments is a dict"),
+        ((FAIR,), {"moments": BLOCKS_OF_ONE_GROUP}, InvalidInput, "only one of the 2 blocks"),
+    ],
+)
+def test_what_cannot_be_audited_is_told(arguments, named, error, said):
+    with pytest.raises(error, match=said):
+        audit(*arguments, **named)
 
 
 def test_loaded_model_gives_the_same_audit(tmp_path):
@@ -266,9 +251,3 @@ def test_pca_about_each_groups_own_mean_is_not_ordinary_pca():
     mine, plain = audit(within, X, GROUPS).models
     assert (mine.name, plain.name, mine.baseline) == ("total_error", "PCA", "PCA")
     assert mine.total_error < plain.total_error
-
-
-def test_ordinary_pcas_are_told_apart_by_what_differs_between_them():
-    scaled = FairPCA(2, scale=True).fit(X, sensitive_features=GROUPS)
-    names = [model.name for model in audit({"a": scaled, "b": FITTED["fair"]}, X, GROUPS).models]
-    assert [name for name in names if name.startswith("PCA")] == ["PCA scaled", "PCA unscaled"]

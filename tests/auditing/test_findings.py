@@ -25,6 +25,47 @@ def finding(code, *arguments, **named):
     return next(f for f in audit(*arguments, **named).findings if f.code == code)
 
 
+def fitted(rows=X, groups=GROUPS, d=1, **settings):
+    return FairPCA(d, **settings).fit(rows, sensitive_features=groups)
+
+
+FEW = (np.vstack([WIDE, NARROW[:3]]), np.repeat(["wide", "few"], [200, 3]))
+BOTH = {"fair": fitted(), "sklearn": PCA(1).fit(X)}
+CENTRES = {"global": fitted(), "group": fitted(center="group")}
+MOMENTS = GroupMoments.from_rows(X, GROUPS)
+BLOCKS = [GroupMoments.from_rows(X[i::5], GROUPS[i::5]) for i in range(5)]
+SMALL = {n: np.repeat(["wide", "small"], [300 - n, n]) for n in (14, 15)}
+
+
+@pytest.mark.parametrize(
+    ("code", "is_there", "arguments", "named"),
+    [
+        ("FS101", False, (PCA(4).fit(FEW[0]), *FEW), {}),  # with all dimensions
+        ("FS101", True, ({"all": PCA(4).fit(FEW[0]), "two": PCA(2).fit(FEW[0])}, *FEW), {}),
+        ("FS103", False, (PCA(1).fit(X), X, GROUPS), {}),
+        ("FS103", False, (PCA(1).fit(X), X, SMALL[15]), {}),
+        ("FS103", True, (PCA(1).fit(X), X, SMALL[14]), {}),
+        ("FS106", True, (PCA(1).fit(X),), {"moments": MOMENTS}),
+        ("FS106", False, (PCA(1).fit(X),), {"moments": BLOCKS}),
+        ("FS107", True, (fitted(), WIDE, ["wide"] * 200), {}),
+        ("FS107", False, (fitted(), X, GROUPS), {}),
+        ("FS203", True, (BOTH, X, GROUPS), {}),
+        ("FS203", False, (BOTH, X[::2], GROUPS[::2]), {}),
+        ("FS203", False, (BOTH, X + 1, GROUPS), {}),
+        ("FS204", False, (fitted(d=2), X, GROUPS), {}),
+        ("FS301", True, (CENTRES, X, GROUPS), {}),
+        ("FS301", False, (CENTRES["group"], X, GROUPS), {}),
+    ],
+)
+def test_a_finding_comes_where_it_must_and_nowhere_else(code, is_there, arguments, named):
+    found = [each for each in audit(*arguments, **named).findings if each.code == code]
+    assert bool(found) == is_there
+    groups = {"FS101": ("few",), "FS103": ("small",), "FS107": ("narrow",)}
+    assert all(each.groups == groups.get(code, ()) for each in found)
+    if found and code == "FS203":
+        assert "fair, sklearn, PCA" in found[0].message
+
+
 def test_a_group_with_too_few_rows_for_d_fits_itself():
     rows, labels = np.vstack([WIDE, NARROW[:3]]), np.repeat(["wide", "few"], [200, 3])
     assert finding("FS101", PCA(3).fit(rows), rows, labels).groups == ("few",)
@@ -43,12 +84,6 @@ def test_few_rows_are_fewer_than_twenty_for_each_of_d_and_one(d):
 
     limit = 20 * (d + 1)
     assert [few(n) for n in (2, limit - 1, limit, limit + 1)] == [True, True, False, False]
-
-
-def test_with_all_dimensions_no_rows_are_too_few():
-    rows, labels = np.vstack([WIDE, NARROW[:3]]), np.repeat(["wide", "few"], [200, 3])
-    assert "FS101" not in codes(PCA(4).fit(rows), rows, labels)
-    assert "FS101" in codes({"all": PCA(4).fit(rows), "two": PCA(2).fit(rows)}, rows, labels)
 
 
 def loss_by_chance(eigenvalues, d, n, n_draws=100):
@@ -87,13 +122,6 @@ def test_a_group_of_one_row_is_a_finding_without_interval():
     assert not result.models[0].disparity.has_interval
 
 
-def test_a_group_below_five_percent():
-    assert "FS103" not in codes(PCA(1).fit(X), X, GROUPS)
-    labels = np.repeat(["wide", "small"], [286, 14])
-    assert finding("FS103", PCA(1).fit(X), X, labels).groups == ("small",)
-    assert "FS103" not in codes(PCA(1).fit(X), X, np.repeat(["wide", "small"], [285, 15]))
-
-
 @pytest.mark.long
 def test_many_groups_are_not_all_named():
     labels = np.arange(len(X)) // 10
@@ -116,19 +144,6 @@ def test_one_group_has_nothing_to_compare():
     assert not {"FS201", "FS202", "FS205"} & set(found)
 
 
-def test_moments_have_no_intervals_and_blocks_do():
-    moments = GroupMoments.from_rows(X, GROUPS)
-    assert "FS106" in codes(PCA(1).fit(X), moments=moments)
-    blocks = [GroupMoments.from_rows(X[i::5], GROUPS[i::5]) for i in range(5)]
-    assert "FS106" not in codes(PCA(1).fit(X), moments=blocks)
-
-
-def test_a_group_that_is_not_here():
-    fair = FairPCA(1).fit(X, sensitive_features=GROUPS)
-    assert finding("FS107", fair, WIDE, ["wide"] * 200).groups == ("narrow",)
-    assert "FS107" not in codes(fair, X, GROUPS)
-
-
 def test_an_interval_that_contains_zero_and_one_that_does_not():
     same = RNG.standard_normal((200, 4))
     labels = np.repeat(["a", "b"], 100)
@@ -136,21 +151,6 @@ def test_an_interval_that_contains_zero_and_one_that_does_not():
     found = finding("FS202", np.eye(4)[1:2], X, GROUPS)
     assert found.groups == ("wide", "narrow")
     assert "FS202" not in codes(np.eye(4)[:1], same, labels)
-
-
-def test_fitted_on_the_audited_rows():
-    models = {"fair": FairPCA(1).fit(X, sensitive_features=GROUPS), "sklearn": PCA(1).fit(X)}
-    assert "fair, sklearn, PCA" in finding("FS203", models, X, GROUPS).message
-    assert "FS203" not in codes(models, X[::2], GROUPS[::2])
-    assert "FS203" not in codes(models, X + 1, GROUPS)
-
-
-def test_a_certificate_that_is_open():
-    fair = FairPCA(2, tol=0.0).fit(X, sensitive_features=GROUPS)
-    open_gap = fair.solution_.status != "optimal"
-    assert open_gap == ("FS204" in codes(fair, X, GROUPS))
-    proven = FairPCA(2).fit(X, sensitive_features=GROUPS)
-    assert "FS204" not in codes(proven, X, GROUPS)
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
@@ -192,7 +192,7 @@ def test_no_percentage_of_an_error_that_is_only_rounding():
 
 
 def test_who_pays_for_repair_by_rows_and_share():
-    fair = FairPCA(1).fit(X, sensitive_features=GROUPS)
+    fair = fitted()
     mine, plain = audit(fair, X, GROUPS).models
     fallen = [
         after.group
@@ -208,17 +208,8 @@ def test_who_pays_for_repair_by_rows_and_share():
     assert "FS303" not in codes(PCA(1).fit(X), X, GROUPS)
 
 
-def test_models_about_different_centres_are_not_compared():
-    models = {
-        "global": FairPCA(1).fit(X, sensitive_features=GROUPS),
-        "group": FairPCA(1, center="group").fit(X, sensitive_features=GROUPS),
-    }
-    assert "FS301" in codes(models, X, GROUPS)
-    assert "FS301" not in codes(models["group"], X, GROUPS)
-
-
 def test_what_repair_costs():
-    fair = FairPCA(1).fit(X, sensitive_features=GROUPS)
+    fair = fitted()
     mine, plain = audit(fair, X, GROUPS).models
     message = finding("FS302", fair, X, GROUPS).message
     cost = mine.total_error / plain.total_error - 1

@@ -31,6 +31,10 @@ class Estimate:
         """Whether the interval contains zero; False without an interval."""
         return self.low is not None and self.high is not None and self.low <= 0 <= self.high
 
+    def cut_at_zero(self) -> "Estimate":
+        """With a low end that is not below zero, as of an error."""
+        return Estimate(self.value, max(self.low or 0.0, 0.0), self.high)
+
     @classmethod
     def around(
         cls,
@@ -54,16 +58,14 @@ def error_estimates(
 
     The lower end is cut at zero, below which no error lies.
     """
-    estimates = []
-    for error, standard_error, count in zip(
-        errors.tolist(), standard_errors.tolist(), counts.tolist(), strict=True
-    ):
-        estimate = Estimate(error)
-        if count > 1:
-            estimate = Estimate.around(error, standard_error, count - 1, level=level)
-            estimate = Estimate(error, max(estimate.low or 0.0, 0.0), estimate.high)
-        estimates.append(estimate)
-    return estimates
+    return [
+        Estimate.around(error, standard_error, n - 1, level=level).cut_at_zero()
+        if n > 1
+        else Estimate(error)
+        for error, standard_error, n in zip(
+            errors.tolist(), standard_errors.tolist(), counts.tolist(), strict=True
+        )
+    ]
 
 
 def widest_pair(errors: FloatArray) -> tuple[int, int]:

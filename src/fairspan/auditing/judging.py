@@ -234,10 +234,10 @@ def _jackknifed(
     level: float,
 ) -> tuple[list[Estimate], Estimate]:
     without = errors_without_each(blocks, pooled, each.subspace)
-    errors = []
-    for value, column in zip(figures.errors.tolist(), without.T, strict=True):
-        estimate = jackknife(value, column.tolist(), level=level)
-        errors.append(Estimate(value, max(estimate.low or 0.0, 0.0), estimate.high))
+    errors = [
+        jackknife(value, column.tolist(), level=level).cut_at_zero()
+        for value, column in zip(figures.errors.tolist(), without.T, strict=True)
+    ]
     low, high = widest_pair(figures.errors)
     pairs = pooled.n_groups * (pooled.n_groups - 1) // 2
     difference = signed_disparity(figures.errors)

@@ -19,7 +19,6 @@ _ABOUT = {
     "none": "errors about the origin",
 }
 
-
 # The column of intervals.
 _INTERVAL = 4
 
@@ -66,19 +65,9 @@ class Columns:
         )
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """How a table is made narrower: shorter names, and the interval on its own line."""
-
-    longest_name: int
-    interval_below: bool
-
-
-# From the best to the narrowest: intervals get lines of their own before names are cut very short.
-_LAYOUTS = [
-    *(_Layout(longest, below) for below, longest in product((False, True), (32, 18, 15))),
-    *(_Layout(11, below) for below in (False, True)),
-]
+# How a table is made narrower: whether intervals have lines of their own, and the longest name.
+# Intervals get lines of their own before names are cut very short.
+_LAYOUTS = [*product((False, True), (32, 18, 15)), (False, 11), (True, 11)]
 # Losses that differ by less than this share are the same.
 _ALIKE = 1e-6
 # Of each column of figures, by its heading.
@@ -101,9 +90,9 @@ def table_of(
     its own line; names that would look the same when cut stand above their figures.
     """
     decimals, columns = decimals_in(models), Columns.of(models, level)
-    for layout in _LAYOUTS:
-        parts = [_lines_of(model, layout, decimals, columns) for model in models]
-        headings = _in_columns(columns.headings, layout, columns)
+    for below, longest in _LAYOUTS:
+        parts = [_lines_of(model, longest, decimals, columns, below=below) for model in models]
+        headings = _without_interval(columns.headings) if below else columns.headings
         rows = [headings, *(line.cells for lines in parts for line in lines)]
         widths = [max(map(terminal_width, column)) for column in zip(*rows, strict=True)]
         if sum(widths) + len(widths) - 1 <= width:
@@ -205,25 +194,27 @@ class _Line:
         lines.append(_laid_out(self.cells, widths, columns, own))
         if self.below:
             # It ends where the figure ends to which it belongs.
-            before = _INTERVAL
-            lines.append(self.below.rjust(sum(widths[:before]) + before - 1))
+            lines.append(self.below.rjust(sum(widths[:_INTERVAL]) + _INTERVAL - 1))
         return lines
 
 
 def _lines_of(
-    model: ModelAudit, layout: _Layout, decimals: Decimals, columns: Columns
+    model: ModelAudit, longest_name: int, decimals: Decimals, columns: Columns, *, below: bool
 ) -> list[_Line]:
     whole = [group_name(group.group) for group in model.groups]
-    cut = cut_names(whole, layout.longest_name)
+    cut, worst = cut_names(whole, longest_name), _worst(model, columns)
+    names = [("", f"  {name}") for name in whole] if cut is None else [(name, "") for name in cut]
     figures = [figures_of(model, group, decimals, columns) for group in model.groups]
-    worst = _worst(model, columns)
-    lines = []
-    for index, each in enumerate(figures):
-        name, above = ("", f"  {whole[index]}") if cut is None else (cut[index], "")
-        lines.append(_line(name, above, each, layout, columns, index in worst))
     if len(model.groups) > 1:
-        cells = disparity_of(model, decimals, columns)
-        lines.append(_line("disparity", "", cells, layout, columns))
+        names.append(("disparity", ""))
+        figures.append(disparity_of(model, decimals, columns))
+    lines = []
+    for i, ((name, above), own) in enumerate(zip(names, figures, strict=True)):
+        cells = (f"  {name}", *own)
+        ends = cells[_INTERVAL]
+        under = f"{percent(columns.level)}: {ends}" if below and ends != "-" else ""
+        shown = _without_interval(cells) if below else cells
+        lines.append(_Line(above, shown, under, i in worst))
     return lines
 
 
@@ -237,25 +228,8 @@ def _worst(model: ModelAudit, columns: Columns) -> set[int]:
     return found if len(found) < len(losses) else set()
 
 
-def _line(
-    name: str,
-    above: str,
-    figures: Sequence[str],
-    layout: _Layout,
-    columns: Columns,
-    is_worst: bool = False,
-) -> _Line:
-    cells = (f"  {name}", *figures)
-    ends = cells[_INTERVAL]
-    has_below = layout.interval_below and ends != "-"
-    below = f"{percent(columns.level)}: {ends}" if has_below else ""
-    return _Line(above, _in_columns(cells, layout, columns), below, is_worst)
-
-
-def _in_columns(cells: Sequence[str], layout: _Layout, columns: Columns) -> tuple[str, ...]:
-    if layout.interval_below:
-        return (*cells[:_INTERVAL], *cells[_INTERVAL + 1 :])
-    return tuple(cells)
+def _without_interval(cells: Sequence[str]) -> tuple[str, ...]:
+    return (*cells[:_INTERVAL], *cells[_INTERVAL + 1 :])
 
 
 def _laid_out(

@@ -28,7 +28,6 @@ from fairspan.report.facts.origin import origin_of_call
 from fairspan.report.outputs import refuse_overwriting
 from fairspan.rows.fingerprint import fingerprint_of, of_bytes
 from fairspan.rows.group_limit import GroupLimit
-from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import rows_beside
 from fairspan.storage import check_name, write_whole
 
@@ -153,7 +152,13 @@ def write_report(
     fingerprint: str | None
     rows = None
     if moments is None:
-        rows = _opened(X, sensitive_features, labels, sample_weight)
+        if X is None:
+            raise InvalidInput(
+                "write_report received neither X nor moments",
+                "Allowed: rows (X and sensitive_features), or moments in their place",
+                "Pass X and sensitive_features to get intervals",
+            )
+        rows = rows_beside(X, sensitive_features, {"labels": labels}, sample_weight)
         check_size(rows.n_features, settings)
         moments = accumulate(rows, limit, has_labels=labels is not None)
         fingerprint = fingerprint_of(rows)
@@ -266,16 +271,6 @@ def check_can_write(path: str | os.PathLike[str], X: Any = None) -> None:
     is_file = isinstance(X, str | os.PathLike) and Path(X).exists()
     refuse_overwriting(Path(path), *([Path(X)] if is_file else []))
     check_name(path, "a page is", ".html", ".htm")
-
-
-def _opened(X: Any, sensitive_features: Any, labels: Any, sample_weight: Any) -> Rows:
-    if X is None:
-        raise InvalidInput(
-            "write_report received neither X nor moments",
-            "Allowed: rows (X and sensitive_features), or moments in their place",
-            "Pass X and sensitive_features to get intervals",
-        )
-    return rows_beside(X, sensitive_features, {"labels": labels}, sample_weight)
 
 
 def _check_moments(
