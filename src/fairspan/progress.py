@@ -102,7 +102,7 @@ def eigenproblem_solved() -> None:
 
 
 def is_shown() -> bool:
-    """Whether stages are shown, so that an estimate of their length is worth its while."""
+    """Whether stages are shown, so that their length has to be estimated."""
     return _OPEN.get() is not None
 
 

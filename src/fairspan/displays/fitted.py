@@ -21,6 +21,7 @@ from fairspan.errors import (
     InvalidType,
     kind_of,
 )
+from fairspan.estimator.fair_pca import FairPCA
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.of_rows import Moments, is_moments, moments_of
 from fairspan.problem.posing import criterion_of
@@ -43,10 +44,9 @@ def moments_of_fit(estimator: Any, purpose: str) -> Any:
     InvalidType
         Something else, or a FairPCA that is not fitted.
     """
-    moments = getattr(estimator, "moments_", None)
-    if is_moments(moments):
+    unfitted = isinstance(estimator, FairPCA)
+    if unfitted and is_moments(moments := getattr(estimator, "moments_", None)):
         return moments
-    unfitted = hasattr(estimator, "fit_moments")
     raise InvalidType(
         f"{purpose} received a FairPCA that has not been fitted"
         if unfitted
