@@ -100,7 +100,9 @@ def errors_without_each(
         origins = pooled.means[columns] if point is None else point
         weights[index, columns] = block.weights
         scatters[index, columns] = _residual_traces(block.scatters, subspace)
-        means[index, columns] = _residuals(block.means - origins, subspace)
+        moved = block.means - origins
+        moved = moved if subspace.scale is None else moved / subspace.scale
+        means[index, columns] = subspace.projector.residuals(moved)
     left = weights.sum(axis=0) - weights
     if (left <= 0).any():
         label = pooled.labels[int(np.argmax((left <= 0).any(axis=0)))]
@@ -116,11 +118,6 @@ def errors_without_each(
     if point is None:  # about the mean of the rows that are left
         errors -= np.einsum("bgp,bgp->bg", between, between) / left**2
     return np.asarray(errors)
-
-
-def _residuals(rows: FloatArray, subspace: FairSubspace) -> FloatArray:
-    scaled = rows if subspace.scale is None else rows / subspace.scale
-    return subspace.projector.residuals(scaled)
 
 
 def _residual_traces(scatters: FloatArray, subspace: FairSubspace) -> FloatArray:

@@ -160,7 +160,10 @@ def read_model(name: str, model: Any, n_features: int | None = None) -> Audited:
     """A model under audit, by this name."""
     read, shown = read_as_it_is(model, n_features), printable(name)
     if isinstance(read.does, RowModel):
-        stand_in = _stand_in(read.does)
+        # It has the features, units and dimension of the model.
+        axes = np.eye(read.does.dimension, read.does.n_features)
+        names = read.does.feature_names
+        stand_in = FairSubspace(axes, None, read.does.scale, feature_names=names)
         return Audited(shown, stand_in, None, read.n_fitted, False, None, read.does, False)
     provenance = read.does.provenance
     if provenance is None:
@@ -169,12 +172,6 @@ def read_model(name: str, model: Any, n_features: int | None = None) -> Audited:
     return Audited(
         shown, read.does, _moments_of(read), sum(provenance.counts), _is_ordinary(read.does)
     )
-
-
-def _stand_in(model: RowModel) -> FairSubspace:
-    """A subspace of a nonlinear model's features, units and dimension."""
-    axes = np.eye(model.dimension, model.n_features)
-    return FairSubspace(axes, None, model.scale, feature_names=model.feature_names)
 
 
 def _moments_of(read: ReadModel) -> Moments | None:

@@ -17,11 +17,10 @@ from fairspan.drawing.by_group import VarianceKeptPicture
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.loadings import LoadingsPicture
 from fairspan.errors import Incompatible, InvalidParameter
-from fairspan.metrics import GroupFigures, group_figures
+from fairspan.metrics import group_figures
 from fairspan.problem.parameters import check_count
 from fairspan.rows.groups import printable
 from fairspan.trade_off import frontier_to_look_at
-from fairspan.typing import FloatArray
 
 
 class VarianceKeptDisplay(VarianceKeptPicture):
@@ -72,19 +71,16 @@ class VarianceKeptDisplay(VarianceKeptPicture):
             moments = moments_for(estimator, rows)
         plain = group_figures(plain_of_fit(estimator), moments)
         fair = group_figures(estimator.subspace_, moments)
+        with np.errstate(invalid="ignore"):  # 0 / 0: a group without variance
+            best = 1.0 - plain.best_errors / plain.total_variances
         return cls(
             groups=names_of(moments.labels),
             plain=plain.captured_ratios,
             fair=fair.captured_ratios,
-            best=_best_ratios(plain),
+            best=best,
             n_components=estimator.subspace_.dimension,
             name=criterion_name(estimator),
         )
-
-
-def _best_ratios(figures: GroupFigures) -> FloatArray:
-    with np.errstate(invalid="ignore"):  # 0 / 0: a group without variance
-        return 1.0 - figures.best_errors / figures.total_variances
 
 
 class FrontierDisplay(FrontierPicture):

@@ -13,7 +13,6 @@ from fairspan.drawing.error_curves import ErrorCurvePicture
 from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.layout import grid
 from fairspan.drawing.losses import ExpectedLossPicture, GroupLossPicture
-from fairspan.drawing.picture import Display
 from fairspan.formatting.names import called, spoken
 from fairspan.formatting.numbers import interval, number, percent
 from fairspan.report.page.inline_figures import Drawn, Point, draw
@@ -205,14 +204,6 @@ def of_frontier(facts: Facts) -> Drawn:
         caption += " An arrow points to an answer outside the picture, whose errors are beside it."
     points: list[list[Point]] = [[(0, *point["errors"])] for point in steps["points"]]
     return draw(picture, "f", caption, alternative, points, steps["start"], is_narrow=True)
-
-
-def of_displays(displays: Sequence[tuple[str, Display]]) -> list[Drawn]:
-    """Pictures that were requested by name, or made elsewhere."""
-    return [
-        draw(display, f"x{i}", f"{spoken(name)}.", spoken(name), keeps_title=True)
-        for i, (name, display) in enumerate(displays)
-    ]
 
 
 def _through(frontier: FloatArray, answers: FloatArray) -> FloatArray:

@@ -120,7 +120,10 @@ def draw(
         panels = picture.axes_ if isinstance(picture, Picture) else (axes,)
         for line in (line for panel in panels for line in panel.lines):
             line.set_markevery(-(-np.size(line.get_xdata()) // _MOST_MARKERS))
-        _lay_out_once(figure)
+        # Placed now, as writing the figure would do so twice, and draw it twice.
+        if (engine := figure.get_layout_engine()) is not None:
+            engine.execute(figure)
+            figure.set_layout_engine(None)
         svg = inline_svg(figure, key, alternative)
     # Where the points lie, once the layout is known.
     height = figure.get_figheight() * _POINTS_PER_INCH
@@ -164,14 +167,6 @@ def inline_svg(figure: Figure, key: str, alternative: str) -> str:
     told = f'<svg style="--width:{width}" role="img" aria-label="{escape(alternative)}" '
     opening = _OWN_SIZE.sub("", opening).replace("<svg ", told, 1)
     return opening + _TAG.sub(lambda tag: _in_page(tag[0], key), rest).strip()
-
-
-def _lay_out_once(figure: Figure) -> None:
-    """Place everything now: writing the figure would do so twice, and draw it twice."""
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
-        figure.set_layout_engine(None)
 
 
 def _in_page(tag: str, key: str) -> str:

@@ -19,7 +19,7 @@ from fairspan.formatting import numbers
 from fairspan.formatting.names import called, parts, settings, spoken
 from fairspan.formatting.numbers import count
 from fairspan.report.page import figures, tables
-from fairspan.report.page.inline_figures import Drawn
+from fairspan.report.page.inline_figures import Drawn, draw
 from fairspan.report.page.lookups import (
     ALIKE,
     Facts,
@@ -68,7 +68,9 @@ def page_of(facts: Facts, displays: Sequence[tuple[str, Display]] = ()) -> str:
     """
     facts = with_short_names(facts)
     environment = _environment()
-    style, script = (_source(name) for name in ("page.css", "page.js"))
+    style, script = (
+        (_TEMPLATES / name).read_text(encoding="utf-8").strip() for name in ("page.css", "page.js")
+    )
     along_frontier = facts["steps"]["walk"] == "frontier"
     by_dimension = figures.of_dimensions(facts, with_marks=not along_frontier)
     walked = figures.of_frontier(facts) if along_frontier else by_dimension
@@ -85,7 +87,10 @@ def page_of(facts: Facts, displays: Sequence[tuple[str, Display]] = ()) -> str:
         expected_figure=_expected_figure(facts) if estimated else None,
         walk_figure=walked,
         dimension_figure=by_dimension if along_frontier else None,
-        displays=figures.of_displays(displays),
+        displays=[
+            draw(each, f"x{i}", f"{spoken(name)}.", spoken(name), keeps_title=True)
+            for i, (name, each) in enumerate(displays)
+        ],
         given_models=list(map(tables.of_given_model, (facts["given"] or {}).get("models", ()))),
         walk=walk,
         downloads=_rounded({key: facts[key] for key in facts if key not in _NOT_DOWNLOADED}),
@@ -191,10 +196,6 @@ def json_for_script(value: Any) -> Markup:
     for char, escape in _ESCAPED.items():
         text = text.replace(char, escape)
     return Markup(text)
-
-
-def _source(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8").strip()
 
 
 def _hash(text: str) -> str:
