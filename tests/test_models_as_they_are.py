@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.cluster import FeatureAgglomeration
-from sklearn.decomposition import NMF, PCA, FastICA, KernelPCA, TruncatedSVD
+from sklearn.decomposition import NMF, PCA, FastICA, IncrementalPCA, KernelPCA, TruncatedSVD
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -243,3 +243,35 @@ def test_a_projection_onto_one_dimension_needs_no_rows():
 def test_ordinary_pca_stands_beside_a_pipeline_in_the_same_units(scaler, names):
     model = make_pipeline(scaler, fs.FairPCA(2)).fit(X, fairpca__sensitive_features=GROUPS)
     assert [each.name for each in fs.audit({"it": model}, X, GROUPS).models] == names
+
+
+TABLE = random_rows(21, n=50, p=4)
+BASIS = np.linalg.qr(np.random.default_rng(5).standard_normal((4, 2)))[0].T
+
+
+@pytest.mark.parametrize("model", [PCA(2), IncrementalPCA(2), TruncatedSVD(2, random_state=0)])
+def test_scikit_learn_models_project_as_they_do_themselves(model):
+    model.fit(TABLE.X)
+    subspace = fs.FairSubspace.of(model)
+    np.testing.assert_allclose(subspace.transform(TABLE.X), model.transform(TABLE.X), atol=1e-10)
+
+
+def test_other_models_are_refused():
+    with pytest.raises(InvalidType, match="The PCA has not been fitted"):
+        fs.FairSubspace.of(PCA(2))
+    with pytest.raises(InvalidType, match="The FairPCA has not been fitted"):
+        fs.FairSubspace.of(fs.FairPCA(2))
+    with pytest.raises(InvalidType, match="The model is of type set"):
+        fs.FairSubspace.of({"model"})
+    with pytest.raises(InvalidInput, match="not orthonormal"):
+        fs.FairSubspace.of(2 * BASIS)
+    with pytest.raises(InvalidInput, match="1 <= d <= p"):
+        fs.FairSubspace.of(np.ones(4))
+
+
+def test_models_that_are_subspaces_are_taken_as_they_are():
+    bare = fs.FairSubspace(BASIS, np.zeros(4))
+    assert fs.FairSubspace.of(bare) is bare
+    estimator = fs.FairPCA(1).fit(TABLE.X, sensitive_features=TABLE.labels)
+    assert fs.FairSubspace.of(estimator) is estimator.subspace_
+    np.testing.assert_array_equal(fs.FairSubspace.of(BASIS).components, BASIS)
