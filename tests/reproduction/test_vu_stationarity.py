@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fairspan.problem.criteria import ErrorGap, RobustErrorGap
-from fairspan.solvers.published.retractions import horizontal
-from fairspan.solvers.published.riemannian import _PaperScores
+from fairspan.solvers.published.riemannian import _PaperScores, horizontal
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import problem_of, random_basis, random_moments, robust_problem, slope_by_differences
 from reproduction.vu.stationarity import lipschitz_constant, stationarity

@@ -1,13 +1,22 @@
-"""Objective of components, and whether a restriction allows them, computed without a solver."""
+"""Objective of components, and whether a restriction allows them, computed without a solver.
+
+Of nested components each step is computed again as well.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from fairspan.certificates.claims import of_figures
 from fairspan.certificates.optimality import judged
 from fairspan.certificates.proof import Proof
 from fairspan.certificates.solution import Judged
+from fairspan.problem.nesting import left_beside
 from fairspan.problem.oblique import Encoding
 from fairspan.problem.posed import Posed, Restricted
 from fairspan.projector import Projector
+from fairspan.provenance import Provenance
 from fairspan.typing import FloatArray
 
 # Components lie in the directions that a restriction leaves up to this rounding.
@@ -110,3 +119,31 @@ def _within(restricted: Restricted, basis: FloatArray) -> FloatArray:
             f"The components leave the directions that the restriction allows by {outside:.1e}."
         )
     return np.asarray(inside)
+
+
+def of_steps(posed: Posed, basis: FloatArray, made: Provenance) -> Iterator[str]:
+    """Objective, bound and status of each step.
+
+    Parameters
+    ----------
+    posed : Posed
+    basis : (p, d) array
+        The components, in the coordinates of the problem.
+    made : Provenance
+    """
+    single = posed.at(1)
+    for index, step in enumerate(made.steps):
+        left = left_beside(single, basis[:, :index])
+        column = basis[:, [index]]
+        if left.directions is not None:
+            column = left.directions.T @ column
+        found = judged(left.problem, column, Proof(np.array(step.own.weights)), made.tol)
+        found = found.shifted(left.shift)
+        claimed = replace(
+            made,
+            objective=step.own.objective,
+            lower_bound=step.own.lower_bound,
+            status=step.own.status,
+        )
+        for message in of_figures(found, claimed, has_bound=True):
+            yield f"Component {index + 1}, beside those before it: {message}"

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from fairspan.certificates import claims, nested_claims
+from fairspan.certificates import claims
 from fairspan.certificates.claims import proof_of, settings_of
-from fairspan.certificates.judging_components import Fails, judged_components
+from fairspan.certificates.judging_components import Fails, judged_components, of_steps
 from fairspan.certificates.solution import Judged
 from fairspan.errors import FairspanError, running_out_told
 from fairspan.moments.center import Center
@@ -206,7 +206,7 @@ class _Checks:
         if posed.coordinates is not None:
             basis = np.linalg.qr(posed.coordinates.frame.reduced(basis))[0]
         if has_bound:
-            yield from nested_claims.of_steps(posed, basis, made)
+            yield from of_steps(posed, basis, made)
         for d in range(1, len(made.steps)):
             first = self.subspace.first(d)
             alone = replace(first, provenance=replace(made.of_first(d), steps=()))

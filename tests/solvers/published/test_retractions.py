@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairspan.solvers.published.retractions import (
+from fairspan.solvers.published.riemannian import (
     RETRACTIONS,
     horizontal,
     polar_retraction,

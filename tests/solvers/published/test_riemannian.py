@@ -8,10 +8,10 @@ from fairspan.errors import InvalidParameter, InvalidType
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import ErrorGap, MinimaxLoss, RobustErrorGap
 from fairspan.problem.problem import Problem
-from fairspan.solvers.published.retractions import horizontal
 from fairspan.solvers.published.riemannian import (
     RiemannianSubgradient,
     _PaperScores,
+    horizontal,
 )
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import (

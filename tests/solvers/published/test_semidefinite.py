@@ -139,7 +139,7 @@ def test_all_dimensions_and_rows_that_do_not_vary():
 
 def test_what_it_takes():
     solver = Semidefinite()
-    matrices = random_moments(np.random.default_rng(0), 3, 4)
+    matrices = random_moments(np.random.default_rng(0), 2, 4)
     for criterion in (TotalError(), MinimaxLoss(), ErrorGap(), RobustErrorGap(1.0, 0.0)):
         assert solver.objection(problem_of(matrices, 2, criterion)) is None
     for criterion in (EqualError(), NashWelfare(), RobustErrorGap()):

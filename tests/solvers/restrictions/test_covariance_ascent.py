@@ -11,7 +11,7 @@ from fairspan.certificates.proof import CovarianceTraceProof
 from fairspan.errors import Incompatible
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.problem import CovariancesWithin
-from fairspan.solvers.restrictions.covariance_ascent import ascended, scalar_multiplier
+from fairspan.solvers.restrictions.covariances import ascended, scalar_multiplier
 from problems import problem_of
 from real_data import load
 

@@ -14,8 +14,7 @@ from fairspan.errors import Incompatible
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.problem import CovariancesWithin
 from fairspan.problem.restrictions import CovarianceParity, MeanParity
-from fairspan.solvers.restrictions.covariance_ascent import ascended, best_within
-from fairspan.solvers.restrictions.covariances import program
+from fairspan.solvers.restrictions.covariances import ascended, best_within, program
 from problems import problem_of
 from real_data import load
 

@@ -18,8 +18,7 @@ from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem, is_within
 from fairspan.problem.restrictions import Restriction
 from fairspan.solvers.protocol import Solver
-from fairspan.solvers.restrictions.covariance_ascent import best_within, scalar_multiplier
-from fairspan.solvers.restrictions.covariances import program
+from fairspan.solvers.restrictions.covariances import best_within, program, scalar_multiplier
 from fairspan.solvers.two_groups.root_search import Reached, RootSearch
 from fairspan.typing import FloatArray
 
