@@ -129,7 +129,7 @@ def test_interval_of_a_nonnegative_error_is_cut_at_zero():
 def test_jackknife_over_blocks_equals_refitting_without_each(center):
     from dataclasses import replace
 
-    from fairspan.subspace import FairSubspace
+    from fairspan import FairSubspace
 
     X, groups = rows(8, [120, 90], p=5)
     X += 100

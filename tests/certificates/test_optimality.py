@@ -7,24 +7,26 @@ import pytest
 
 from bank import INTEGRALITY_GAP, TIE, TWO_LINES
 from by_hand import projector_distance
-from fairspan import FairPCA, verify
-from fairspan.certificates.optimality import by_pooled_variance, certified, goal, judged
-from fairspan.certificates.proof import Proof
-from fairspan.errors import Incompatible
-from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import (
+from fairspan import (
+    BoundarySearch,
     Disparity,
     EqualError,
     ErrorGap,
+    FairPCA,
     LeastVariance,
+    MeanParity,
     MinimaxError,
     MinimaxLoss,
     NashWelfare,
     RobustErrorGap,
     TotalError,
+    verify,
 )
-from fairspan.problem.restrictions import MeanParity
-from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+from fairspan.certificates.optimality import by_pooled_variance, goal, judged
+from fairspan.certificates.proof import Proof
+from fairspan.errors import Incompatible
+from fairspan.extending import certified
+from fairspan.moments.operators import DenseSecondMoments
 from problems import RELATIVE, independent_value, problem_of, random_basis, random_moments
 
 EVEN = np.array([0.5, 0.5])

@@ -5,16 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fairspan.certificates.proof import (
-    CovariancesProof,
-    LinesProof,
-    MeansProof,
-    Proof,
-    positive_part,
-)
-from fairspan.certificates.supporting_polygon import least_beyond_lines
-from fairspan.problem.criteria import (
+from fairspan import (
+    BoundarySearch,
     Disparity,
+    DualNewton,
     EqualError,
     ErrorGap,
     LeastVariance,
@@ -24,10 +18,16 @@ from fairspan.problem.criteria import (
     RobustErrorGap,
     TotalError,
 )
+from fairspan.certificates.proof import (
+    CovariancesProof,
+    LinesProof,
+    MeansProof,
+    Proof,
+    positive_part,
+)
+from fairspan.certificates.supporting_polygon import least_beyond_lines
 from fairspan.problem.problem import CovariancesWithin, MeansWithin
-from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.restrictions.parity import LimitedMeans
-from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import MINIMAX, RELATIVE, independent_value, problem_of, random_basis, random_moments
 from sweeps import part_of
 

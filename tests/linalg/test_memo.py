@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fairspan import MinimaxError, MinimaxLoss
 from fairspan.errors import InvalidInput
+from fairspan.extending import Problem
 from fairspan.linalg import SolvedMixtures, Spectrum, leading_subspace
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import MinimaxError, MinimaxLoss
-from fairspan.problem.problem import Problem
 
 
 @pytest.mark.parametrize("values", [[5.0, 4, 3, 2, 1], [3.0, 2, 2, 2, 1], [1.0, 1, 1, 1, 1]])

@@ -8,7 +8,6 @@ import pytest
 
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
-from fairspan.moments.held_rows.row_span import CentredRows, RowSpan
 from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.moments.of_rows import THIN_BEYOND, moments_of
 from fairspan.rows.registry import rows_of
@@ -56,42 +55,6 @@ def test_a_column_of_equal_numbers_has_no_variance():
     moments = thin(X, WIDE.labels, WIDE.weights)
     assert moments.standard_deviations[3] == 0
     assert (np.delete(moments.standard_deviations, 3) > 0).all()
-
-
-@pytest.mark.parametrize("rank", [None, 3, 1])
-@pytest.mark.parametrize("units", [1.0, 1e6])
-def test_coordinates_keep_lengths_and_angles(units, rank):
-    X = np.random.default_rng(1).standard_normal((8, 40))
-    X = X if rank is None else X[:, :rank] @ X[:rank]
-    X[:, 2] *= units
-    span = RowSpan.of(CentredRows(X, np.zeros(40)))
-    assert span.rank == (rank or 8)
-    size = np.linalg.norm(X, 2)
-    np.testing.assert_allclose(
-        span.coordinates @ span.coordinates.T, X @ X.T, rtol=0, atol=1e-13 * size**2
-    )
-    basis = span.lifted(np.eye(span.rank))
-    np.testing.assert_allclose(basis.T @ basis, np.eye(span.rank), atol=1e-7)
-    np.testing.assert_allclose(span.coordinates @ basis.T, X, atol=1e-7)
-    np.testing.assert_allclose(span.reduced(basis), np.eye(span.rank), atol=1e-7)
-    outside = span.outside(np.random.default_rng(2).standard_normal((40, 3)))
-    np.testing.assert_allclose(X @ outside, 0, atol=1e-12 * size)
-
-
-def test_rows_in_blocks_of_columns(monkeypatch):
-    monkeypatch.setattr("fairspan.moments.held_rows.row_span._FEWEST_COLUMNS", 7)
-    monkeypatch.setattr("fairspan.moments.held_rows.row_span._BLOCK_NUMBERS", 1)
-    rng = np.random.default_rng(3)
-    X, center, scale = rng.standard_normal((6, 31)), rng.standard_normal(31), rng.uniform(1, 2, 31)
-    present = np.array([0, 2, 5])
-    rows = CentredRows(X, center, scale, present)
-    known = (X[present] - center) / scale
-    assert rows.n_rows == 3
-    np.testing.assert_allclose(np.tril(rows.gram()), np.tril(known @ known.T), rtol=1e-13)
-    columns = rng.standard_normal((31, 2))
-    np.testing.assert_allclose(rows.times(columns), known @ columns, rtol=1e-12)
-    mixing = rng.standard_normal((3, 2))
-    np.testing.assert_allclose(rows.transposed_times(mixing), known.T @ mixing, rtol=1e-12)
 
 
 @pytest.mark.usefixtures("few_features_are_many")

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from fairspan import FairPCA, GroupMoments
+from fairspan import FairPCA, GroupMoments, LeastVariance, MinimaxError, MinimaxLoss, TotalError
 from fairspan.errors import InvalidInput
-from fairspan.problem.criteria import LeastVariance, MinimaxError, MinimaxLoss, TotalError
 from problems import (
     MINIMAX,
     RELATIVE,

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from fairspan import MinimaxError
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import MinimaxError
 from fairspan.solvers.two_groups.contact import Face
 from fairspan.solvers.two_groups.frontier import points_at
 from problems import problem_of

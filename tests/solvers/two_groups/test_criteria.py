@@ -5,21 +5,22 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fairspan import FairPCA, GroupMoments
-from fairspan.errors import Incompatible
-from fairspan.linalg import leading_subspace
-from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import (
+from fairspan import (
+    BoundarySearch,
     Disparity,
+    DualNewton,
     EqualError,
     ErrorGap,
+    FairPCA,
+    GroupMoments,
     MinimaxLoss,
     RobustErrorGap,
     TotalError,
 )
-from fairspan.problem.problem import Problem
-from fairspan.solvers.many_groups.dual_newton import DualNewton
-from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+from fairspan.errors import Incompatible
+from fairspan.extending import Problem
+from fairspan.linalg import leading_subspace
+from fairspan.moments.operators import DenseSecondMoments
 from problems import errors_of, independent_value, problem_of, random_basis, random_moments
 from real_data import TWO_GROUPS, load, load_faces
 from sweeps import part_of

@@ -2,8 +2,7 @@
 
 import pytest
 
-from fairspan import FairPCA, GroupMoments
-from fairspan.problem.criteria import MinimaxLoss, NashWelfare, RobustErrorGap
+from fairspan import FairPCA, GroupMoments, MinimaxLoss, NashWelfare, RobustErrorGap
 from real_data import load
 
 # Measured counts.

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from fairspan import FairPCA
-from fairspan.problem.criteria import ErrorGap, RobustErrorGap
-from fairspan.solvers.many_groups.dual_newton import DualNewton
+from fairspan import DualNewton, ErrorGap, FairPCA, RobustErrorGap
 from fairspan.solvers.two_groups.branch_and_bound import clipped_to_positive
 from problems import problem_of
 
