@@ -202,7 +202,7 @@ def test_the_gap_alone_starts_where_its_weights_do_not_cancel(n_uncounted):
     nothing = np.zeros((len(gap.offsets), n_uncounted))
     gap = replace(gap, coefficients=np.hstack([gap.coefficients, nothing]))
     search = PiecewiseSearch(problem, gap, 1e-9)
-    search.relaxation.run(0.0, 0.0, 20)
+    search.relaxation.run(0.0)
     # At weights that cancel the bound would stay at zero.
     assert search.lower > 0
 

@@ -19,7 +19,7 @@ from fairspan.typing import FloatArray
 # optimum again count twice.
 _PATIENCE = 8
 # Of so many groups a descent takes long, and its end tells nearly all.
-_MANY_GROUPS, LITTLE_PATIENCE = 20, 2
+_MANY_GROUPS, _LITTLE_PATIENCE = 20, 2
 # How many random subspaces in the span of the relaxed solution are tried.
 _STARTS = 12
 # Further starts: so many, this far apart, of so many that are drawn, with so many numbers in all.
@@ -151,15 +151,10 @@ class Search:
         self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
 
 
-def patience_of(problem: Problem) -> int:
-    """How many descents may bring nothing."""
-    return _PATIENCE if problem.n_groups <= _MANY_GROUPS else LITTLE_PATIENCE
-
-
-def descend_from_each(
-    search: Search, starts: Iterable[FloatArray], patience: int = _PATIENCE
-) -> None:
+def descend_from_each(search: Search, starts: Iterable[FloatArray]) -> None:
     """Descend from one start after another until the gap is closed, or several brought nothing."""
+    few = search.problem.n_groups <= _MANY_GROUPS
+    patience = _PATIENCE if few else _LITTLE_PATIENCE
     in_vain = 0
     for start in starts:
         if search.closed or in_vain >= patience:

@@ -26,7 +26,6 @@ from fairspan.solvers.exact_rank.rounding import (
     affine_scores,
     descend_from_each,
     further_starts,
-    patience_of,
     scores_of,
     starts_around,
 )
@@ -166,7 +165,7 @@ class PiecewiseSearch(Search):
             self.descend_from(soft.whole)
         first = self.problem.pooled_optimum.vectors
         around = starts_around(self.relaxation.projector, self.problem.n_components, first)
-        descend_from_each(self, around, patience_of(self.problem))
+        descend_from_each(self, around)
         pieces = self.pieces
         for further in further_starts(
             self.problem, lambda errors: pieces.blocks.largest(pieces.at(errors)).sum(axis=1)

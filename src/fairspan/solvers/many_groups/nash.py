@@ -17,7 +17,6 @@ from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, reduced_keepin
 from fairspan.solvers.exact_rank.rounding import (
     Search,
     descend_from_each,
-    patience_of,
     scores_of,
     starts_around,
 )
@@ -55,7 +54,7 @@ class NashSearch(Search):
             return
         self.projector = self._relaxed()
         around = starts_around(self.projector, self.problem.n_components)
-        descend_from_each(self, around, patience_of(self.problem))
+        descend_from_each(self, around)
 
     def _start(self) -> FloatArray:
         """Leading eigenvectors of all groups on equal terms, so that none starts with nothing.

@@ -35,8 +35,6 @@ class Relaxation:
     Parameters
     ----------
     dual : Dual
-    start : (m,) array, optional
-        Multipliers to begin with; even if left out.
 
     Attributes
     ----------
@@ -52,11 +50,11 @@ class Relaxation:
         Where Newton's method was last, and the shares there.
     """
 
-    def __init__(self, dual: Dual, start: FloatArray | None = None) -> None:
+    def __init__(self, dual: Dual) -> None:
         self.dual, self.n_failures = dual, 0
         self.lower, self.upper = -np.inf, np.inf
         self.trace: list[TracePoint] = []
-        model = self._at(_even(dual) if start is None else start)
+        model = self._at(_even(dual))
         self.settled, self.multipliers = (model, model.hard), model.center.multipliers
         self.nearest = self.relaxed = model.atom(model.hard)
         self.take(_point(model))
@@ -86,27 +84,24 @@ class Relaxation:
         if value < self.upper:
             self.upper, self.relaxed = value, atom
 
-    def run(self, tolerance: float, least_rise: float = -np.inf, steps: int = _MOST_STEPS) -> None:
+    def run(self, tolerance: float) -> None:
         """Climb until the gap is closed, or the model promises nothing more.
 
         Parameters
         ----------
         tolerance : float
             The gap to reach, absolute.
-        least_rise : float
-            What a step must promise.
-        steps : int
         """
         model, shares = self.settled
         factor, dual, damping = model.curvature_factor(shares), self.dual, 0.0
         size = dual.pieces.size(model.atom(shares).errors)
         polished = np.inf
-        for _ in range(steps):
+        for _ in range(_MOST_STEPS):
             found, shares, promise = model.best(factor, damping)
             if model.has_block:
                 self._consider(model.atom(shares))
             nothing = _NOTHING * size
-            if self.gap <= tolerance or promise <= least_rise:
+            if self.gap <= tolerance:
                 return
             if promise <= nothing:
                 # The bound is there, and so is the solution once its gap shrinks no more.
