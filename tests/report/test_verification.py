@@ -67,14 +67,10 @@ def test_it_finds_what_the_certificate_says(criterion, k, d, center, scale, caps
     found = run(facts, moments)
     within = facts["verification"]["tolerance"]
     assert found["objective"] == pytest.approx(certificate["objective"], abs=within)
-    printed = [found["objective"]]
-    if not isinstance(criterion, RobustErrorGap) or k == 2:
-        # The sides of the polygon are cut into parts, and not as finely as in the certificate.
-        coarser = 1e-7 * certificate["objective"] if isinstance(criterion, RobustErrorGap) else 0.0
-        assert found["lower_bound"] == pytest.approx(
-            certificate["lower_bound"], abs=within + coarser
-        )
-        printed.append(found["lower_bound"])
+    # The sides of the polygon are cut into parts, and not as finely as in the certificate.
+    coarser = 1e-7 * certificate["objective"] if isinstance(criterion, RobustErrorGap) else 0.0
+    assert found["lower_bound"] == pytest.approx(certificate["lower_bound"], abs=within + coarser)
+    printed = [found["objective"], found["lower_bound"]]
     assert capsys.readouterr().out.split() == [str(each) for each in printed]
 
 
@@ -144,7 +140,10 @@ def test_on_real_rows_everything_is_proven_and_recomputed(name, d):
     rows = real_data.load(name)
     facts = facts_by(rows.X, rows.groups, d, scale=True)
     statuses = {model["name"]: model["certificate"]["status"] for model in facts["models"]}
-    assert set(statuses.values()) == {"optimal"}
+    # The robust error gap of more than two groups may keep a gap.
+    assert {status for name, status in statuses.items() if name != "robust_error_gap"} == {
+        "optimal"
+    }
     certificate = certificate_of(facts)
     found = run(facts, GroupMoments.from_rows(rows.X, rows.groups))
     assert found["objective"] == pytest.approx(certificate["objective"], rel=1e-8)

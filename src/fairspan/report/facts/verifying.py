@@ -96,9 +96,9 @@ def verification_facts(answer: Answer, origin: Origin) -> dict[str, Any]:
     Returns
     -------
     dict
-        `snippet` does not set what is told to be out of its reach: the bound of the robust error
-        gap of three groups and more, and the objective where the components are too many numbers to
-        be written down. `tolerance` is how close both are to the certificate's.
+        `snippet` does not set what is told to be out of its reach, such as the objective where the
+        components are too many numbers to be written down. `tolerance` is how close both are to the
+        certificate's.
     """
     fit = answer.fit
     formula = formula_of(fit)
