@@ -1,11 +1,14 @@
 """A package of somebody else, tests/plugin: its parts work wherever built-in ones do."""
 
+import copy
 import json
+import pickle
 import re
 import sqlite3
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -20,6 +23,7 @@ from somebody_elses_parts.weight_grid import WeightGrid
 import fairspan as fs
 from fairspan import BoundarySearch, FairPCA, GroupMoments, MinimaxError, MinimaxLoss, cli
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
+from fairspan.extending import Pieces
 from fairspan.registry import names_of
 from fairspan.solvers.choose import Auto
 from problems import problem_of, random_moments
@@ -251,6 +255,37 @@ def test_parameters_of_its_parts_are_parameters_of_the_estimator():
     assert fair.get_params()["restriction__count"] == 3
     fair.set_params(restriction__count=4, solver__n_weights=51)
     assert (fair.restriction, fair.solver) == (FirstFeatures(4), WeightGrid(51))
+
+
+@dataclass(frozen=True, slots=True)
+class DoubledError:
+    """With the required members alone, and slots."""
+
+    factor: float = 2.0
+    name: ClassVar[str] = "doubled_error"
+
+    def check(self, labels):
+        """Accept any groups."""
+
+    def value(self, errors, problem):
+        return self.pieces(problem).value(errors)
+
+    def pieces(self, problem):
+        return Pieces(self.factor * np.eye(problem.n_groups), np.zeros(problem.n_groups))
+
+
+@pytest.mark.parametrize("criterion", [DoubledError(3.0), LargestShareLost()], ids=str)
+def test_what_a_part_does_not_say_is_the_default(criterion):
+    """The object that was passed stays as it is, and a fit can be pickled and copied."""
+    fair = FairPCA(2, criterion=criterion).fit_moments(MOMENTS)
+    assert fair.criterion is criterion
+    assert type(fair.criterion) is type(criterion)
+    assert fs.verify(fair, MOMENTS).holds
+    for again in (pickle.loads(pickle.dumps(fair)), copy.deepcopy(fair)):
+        np.testing.assert_array_equal(again.components_, fair.components_)
+    if isinstance(criterion, DoubledError):
+        plain = FairPCA(2, criterion="minimax_error").fit_moments(MOMENTS)
+        assert fair.solution_.objective == pytest.approx(3 * plain.solution_.objective)
 
 
 @pytest.mark.parametrize("center", ["global", "group", "none"])

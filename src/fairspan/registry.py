@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from operator import attrgetter
+from types import new_class
 from typing import Any
 
 from fairspan.errors import InvalidParameter, InvalidType, kind_of, nearest
@@ -60,6 +61,8 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "variance_kept": "fairspan.displays:VarianceKeptDisplay.from_estimator",
     },
 }
+
+_DERIVED: dict[tuple[type, type], type] = {}
 
 
 @dataclass(frozen=True)
@@ -159,8 +162,7 @@ def object_of(
         Neither a name nor an object that conforms.
     """
     if not isinstance(given, str | Foreign):
-        _check_conforms(kind, given, protocol)
-        return given
+        return _conforming(kind, given, protocol)
     factory = factory_of(kind, given)
     parameters = parameters or {}
     known = list(inspect.signature(factory).parameters) if parameters else []
@@ -171,18 +173,53 @@ def object_of(
             f"Allowed: {', '.join(known)}" if known else "It has no parameters",
             f"Leave this parameter out or choose another {kind}",
         )
-    made = factory(*arguments, **parameters)
-    _check_conforms(kind, made, protocol)
-    return made
+    return _conforming(kind, factory(*arguments, **parameters), protocol)
 
 
-def _check_conforms(kind: str, value: object, protocol: type) -> None:
-    members = [name for name in vars(protocol) if not name.startswith("_")]
+def _conforming(kind: str, value: object, protocol: type) -> Any:
+    """The object, with the defaults of its base class where it does not inherit from it.
+
+    Raises
+    ------
+    InvalidType
+        It lacks what is required of its kind.
+    """
+    # Where some members are required, the others have defaults.
+    required: frozenset[str] = getattr(protocol, "__abstractmethods__", frozenset())
+    members = [name for name in required or vars(protocol) if not name.startswith("_")]
+    members.sort(key=list(vars(protocol)).index)
     missing = [name for name in members if not hasattr(value, name)]
-    if not missing and not isinstance(value, type):
-        return
-    lacking = "" if len(missing) in (0, len(members)) else f", which lacks {', '.join(missing)}"
-    raise InvalidType(f"{kind} is {kind_of(value)}{lacking}", _allowed(kind), _remedy(kind))
+    if missing or isinstance(value, type):
+        lacking = "" if len(missing) in (0, len(members)) else f", which lacks {', '.join(missing)}"
+        raise InvalidType(f"{kind} is {kind_of(value)}{lacking}", _allowed(kind), _remedy(kind))
+    return with_defaults(value, protocol) if required else value
+
+
+def with_defaults(value: object, protocol: type) -> Any:
+    """The object, or a copy whose class inherits from the protocol as well, and from that last."""
+    own = type(value)
+    return value if protocol in own.__mro__ else _rebuilt(own, protocol, _state(own, value))
+
+
+def _state(own: type, value: object) -> dict[str, Any]:
+    slots = [name for each in own.__mro__ for name in vars(each).get("__slots__", ())]
+    names = (*slots, *getattr(value, "__dict__", {}))
+    return {name: getattr(value, name) for name in names}
+
+
+def _rebuilt(own: type, protocol: type, state: Mapping[str, Any]) -> Any:
+    """An object of the derived class, which pickle cannot find by its name."""
+    if (own, protocol) not in _DERIVED:
+        # Of the same name, which messages and saved models hold.
+        names = {name: getattr(own, name) for name in ("__module__", "__qualname__", "__doc__")}
+        names["__reduce__"] = lambda made: (_rebuilt, (own, protocol, _state(own, made)))
+        _DERIVED[own, protocol] = new_class(
+            own.__name__, (own, protocol), {}, lambda namespace: namespace.update(names)
+        )
+    made: Any = object.__new__(_DERIVED[own, protocol])
+    for name, value in state.items():
+        object.__setattr__(made, name, value)
+    return made
 
 
 def _allowed(kind: str) -> str:

@@ -18,7 +18,6 @@ from fairspan.problem.criteria import (
     NashWelfare,
     RobustErrorGap,
     TotalError,
-    declares,
 )
 from fairspan.solvers.choose import Auto, check_accepted
 from fairspan.solvers.many_groups.dual_newton import DualNewton
@@ -94,7 +93,7 @@ def nested():
     for parameters in accepted():
         _, entry, criterion, _ = parameters.values
         # A single component is nested in nothing.
-        if entry.n_components > 1 and declares(criterion, "can_be_nested"):
+        if entry.n_components > 1 and criterion.can_be_nested:
             yield parameters
 
 

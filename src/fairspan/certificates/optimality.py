@@ -24,7 +24,6 @@ from fairspan.certificates.proof import Proof
 from fairspan.certificates.solution import Judged, Solution, Status, TracePoint
 from fairspan.linalg import rounding_of_basis, rounding_of_errors, with_positive_signs
 from fairspan.linalg.graded import graded_eigh
-from fairspan.problem.criteria import declares
 from fairspan.problem.problem import Problem, is_within
 from fairspan.problem.proof_formulas import proof_formula_of
 from fairspan.soft_projection import softened
@@ -77,7 +76,7 @@ def judged(
     if lower_bound is None:
         gap, lowered = proof.gap(problem, basis, errors)
         unsure = gap
-        if problem.fixed is None and declares(problem.criterion, "is_never_negative"):
+        if problem.fixed is None and problem.criterion.is_never_negative:
             gap, unsure = min(gap, objective), min(gap, objective + own)
     else:
         gap, lowered = objective - lower_bound, own
@@ -156,7 +155,6 @@ def certified(
     proof = proof if isinstance(proof, Proof) else Proof(proof)
     basis = by_pooled_variance(problem, basis)
     found = judged(problem, basis, proof, tol, lower_bound)
-    holds = getattr(problem.criterion, "theorem_3_2_holds", None)
     return Solution(
         components=np.ascontiguousarray(softened(basis).T),
         objective=found.objective,
@@ -168,7 +166,7 @@ def certified(
         trace=tuple(trace),
         solver=solver,
         violation=found.violation,
-        theorem_3_2=None if holds is None else holds(problem),
+        theorem_3_2=problem.criterion.theorem_3_2_holds(problem),
         proof=proof,
         resolution=found.resolution,
         scale=found.scale,
@@ -218,7 +216,7 @@ def by_pooled_variance(problem: Problem, basis: FloatArray) -> FloatArray:
 
 
 def _wants_equal(problem: Problem) -> bool:
-    return problem.n_groups > 1 and declares(problem.criterion, "wants_equal_errors")
+    return problem.n_groups > 1 and problem.criterion.wants_equal_errors
 
 
 def _roundings(problem: Problem, basis: FloatArray) -> FloatArray:
@@ -239,7 +237,7 @@ def _best_roundings(problem: Problem) -> FloatArray:
     whole, pieces = problem.unrestricted, problem.pieces
     if whole is None or pieces is None or not pieces.offsets.any():
         return np.zeros(problem.n_groups)
-    if declares(problem.criterion, "counts_kept_variance"):
+    if problem.criterion.counts_kept_variance:
         return np.zeros(problem.n_groups)  # variances are subtracted, and no errors
     known = _ROUNDINGS_OF_BEST.get(whole)
     if known is None:
@@ -251,7 +249,7 @@ def _best_roundings(problem: Problem) -> FloatArray:
 def _scale(problem: Problem, errors: FloatArray, weights: FloatArray) -> float:
     """The size of the objective; under a restriction, of the part that can still be chosen."""
     whole = proof_formula_of(problem.criterion).scale(errors + problem.left_out, weights, problem)
-    if problem.fixed is None or declares(problem.criterion, "counts_kept_variance"):
+    if problem.fixed is None or problem.criterion.counts_kept_variance:
         return whole
     return min(whole, _largest_inner(problem, errors))
 
@@ -276,7 +274,7 @@ def _size(problem: Problem, errors: FloatArray, resolution: float) -> float:
     So what is zero by structure, as where d dimensions hold all rows, is optimal, but not where a
     column of large numbers makes the variance of all others rounding. 1 for logarithms.
     """
-    if declares(problem.criterion, "is_logarithmic"):
+    if problem.criterion.is_logarithmic:
         return 1.0
     largest = _largest_inner(problem, errors)
     if largest > resolution:

@@ -12,7 +12,6 @@ import numpy as np
 from fairspan.certificates.supporting_polygon import least_beyond_lines
 from fairspan.linalg import eigh, eigvalsh, smallest_sum
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import declares
 from fairspan.problem.problem import CovariancesWithin, Limit, MeansWithin, Problem, is_within
 from fairspan.problem.proof_formulas import proof_formula_of
 from fairspan.typing import FloatArray
@@ -86,7 +85,7 @@ class LinesProof(Proof):
 
     def fits(self, problem: Problem) -> bool:
         """Of the robust error gap of two groups."""
-        return declares(problem.criterion, "has_concave_scores") and problem.n_groups == 2
+        return problem.criterion.has_concave_scores and problem.n_groups == 2
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """The value less the least that the polygon allows; all room for rounding is in it."""

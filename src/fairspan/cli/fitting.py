@@ -15,7 +15,6 @@ from fairspan.errors import CorruptFile, UnknownGroup
 from fairspan.estimator.fit import Fit, fit_subspace
 from fairspan.formatting.names import spoken
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.criteria import declares
 from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.rows.groups import Label, listed, spelled
 from fairspan.solvers.choose import solver_of
@@ -34,7 +33,8 @@ def fair_models(
     criterion_of(asked.criterion, **asked.parameters)
     hide = restriction_of(asked.restriction, **asked.of_restriction)
     solver = solver_of(asked.solver, **asked.of_solver)
-    if declares(hide, "needs_labels") and table.source is not None and not table.has_labels:
+    needs_labels = hide is not None and hide.needs_labels
+    if needs_labels and table.source is not None and not table.has_labels:
         raise click.UsageError(f"{hide!r} holds in classes of y: name its column, --label COL.")
     dimension = table.check_dimension(n_components)
     moments = table.moments

@@ -12,7 +12,6 @@ from fairspan.formatting.names import settings, spoken
 from fairspan.formatting.numbers import count, decimals_of, figure, in_ascii, interval, percent
 from fairspan.formatting.plain import plain
 from fairspan.formatting.terminal_text import Role, aligned, cut_names, width_of, wrapped
-from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import used_parameters
 from fairspan.rows.groups import printable
 
@@ -88,7 +87,7 @@ def certificate_in_words(fit: "Fit") -> str:
     if made is not None and made.restriction is not None:
         criterion += f" with {printable(made.restriction)}"
     steps = in_ascii(count(solution.n_eigenproblems, "eigenproblem"))
-    among = " with equal errors" if declares(fit.problem.criterion, "wants_equal_errors") else ""
+    among = " with equal errors" if fit.problem.criterion.wants_equal_errors else ""
     subspace = f"subspace of {in_ascii(count(d, 'dimension'))}{among}"
     sentences = [
         f"Certificate: {criterion}{values and f' ({values})'} is {solution.objective:.6g};"

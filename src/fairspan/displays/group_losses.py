@@ -17,7 +17,6 @@ from fairspan.displays.fitted import (
 )
 from fairspan.drawing.losses import GroupLossPicture
 from fairspan.errors import InvalidInput
-from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import check_flag
 from fairspan.problem.posing import criterion_of
 from fairspan.rows.protocol import Rows
@@ -86,7 +85,7 @@ class GroupLossDisplay(GroupLossPicture):
         solution, provenance = estimator.solution_, estimator.subspace_.provenance
         criterion = criterion_of(estimator.criterion)
         is_own = provenance.criterion == criterion.name
-        bounds_losses = is_own and declares(criterion, "is_largest_loss")
+        bounds_losses = is_own and criterion.is_largest_loss
         plain = plain_figures(estimator)
         return cls(
             groups=names_of(moments.labels),

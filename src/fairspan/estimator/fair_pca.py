@@ -15,7 +15,6 @@ from fairspan.estimator.fit import Fit, check_dimension, fit_subspace
 from fairspan.estimator.projecting import ProjectsRows, set_features, take_features
 from fairspan.moments.center import check_center
 from fairspan.moments.of_rows import Moments, accumulate, is_moments, moments_of, not_moments
-from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import check_choice, check_flag, field_values
 from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.problem.problem import signed_disparity
@@ -437,7 +436,7 @@ class FairPCA(
             It is needed and missing.
         """
         hide = restriction_of(self.restriction)
-        if not declares(hide, "needs_labels") or not _has_groups(X, sensitive_features):
+        if hide is None or not hide.needs_labels or not _has_groups(X, sensitive_features):
             return None
         if y is None:
             raise InvalidInput(
@@ -520,7 +519,7 @@ class FairPCA(
 def _part(owner: str, value: Any) -> Any:
     """The object of a parameter, made from its name if need be; else the value."""
     try:
-        return _PARTS[owner](value) if owner in _PARTS else value
+        return _PARTS[owner](value) if owner in _PARTS and isinstance(value, str) else value
     except FairspanError:  # parameters are only checked when fitting
         return value
 

@@ -17,7 +17,7 @@ from fairspan.linalg.threads import threads_for
 from fairspan.moments.center import Center
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
-from fairspan.problem.criteria import Criterion, declares
+from fairspan.problem.criteria import Criterion
 from fairspan.problem.nesting import check_nested
 from fairspan.problem.posing import (
     criterion_of,
@@ -251,7 +251,7 @@ def _check_without_matrices(n_components: object, restriction: Restriction | Non
     Incompatible
     """
     whole = isinstance(n_components, numbers.Integral)
-    if whole and (restriction is None or declares(restriction, "forbids_few")):
+    if whole and (restriction is None or restriction.forbids_few):
         return
     wanted = f"n_components={n_components!r}, a share," if not whole else f"{restriction!r}"
     raise Incompatible(
@@ -387,7 +387,7 @@ def _with_reason(
     column = None if settings.divisor is not None else largest_column(moments, settings.center)
     if column is not None:
         return replace(solution, reason=column)
-    if getattr(problem.criterion, "is_logarithmic", False):
+    if problem.criterion.is_logarithmic:
         reason = "a group keeps so little of its variance that the logarithm is uncertain"
         return replace(solution, reason=reason)
     variance = float((problem.second_moments.traces / problem.divisors).max())

@@ -18,15 +18,13 @@ from fairspan.linalg import Complement
 from fairspan.moments.deflation import DeflatedSparse, deflated
 from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
 from fairspan.moments.operators import SecondMoments
-from fairspan.problem.criteria import Criterion, declares
+from fairspan.problem.criteria import Criterion
 from fairspan.problem.posed import Restricted
 from fairspan.problem.posing import criterion_of
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.registry import names_of
 from fairspan.typing import FloatArray
-
-_DECLARED = "can_be_nested"
 
 
 def check_nested(
@@ -39,14 +37,14 @@ def check_nested(
     Incompatible
         The criterion or the restriction does not say so of itself, or a soft projection is allowed.
     """
-    if not declares(criterion, _DECLARED):
-        able = [name for name in names_of("criterion") if declares(criterion_of(name), _DECLARED)]
+    if not criterion.can_be_nested:
+        able = [name for name in names_of("criterion") if criterion_of(name).can_be_nested]
         raise Incompatible(
             f"nested=True was requested with {criterion!r}",
             f"Allowed: the criteria {', '.join(map(repr, able))}, with default settings",
             "Use one of these, or nested=False",
         )
-    if restriction is not None and not declares(restriction, _DECLARED):
+    if restriction is not None and not restriction.can_be_nested:
         raise Incompatible(
             f"nested=True was requested with {restriction!r}",
             "Allowed: restrictions that leave the same directions for every number of "

@@ -108,9 +108,7 @@ def used_parameters(problem: "Problem") -> dict[str, Any]:
     flag that is not set is left out.
     """
     values: dict[str, Any] = {}
-    settled = getattr(problem.criterion, "settled", None)
-    criterion = problem.criterion if settled is None else settled(problem)
-    for name, value in field_values(criterion).items():
+    for name, value in field_values(problem.criterion.settled(problem)).items():
         if name == "protected":
             values[name] = _shown(value)
         elif isinstance(value, Mapping):

@@ -14,7 +14,6 @@ from fairspan.moments.deflation import DeflatedSparse
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import declares
 from fairspan.problem.mean_free_directions import (
     check_enough_left,
     mean_differences,
@@ -109,7 +108,7 @@ class Posed:
             return Restricted(full, full, None)
         if not full.has_matrices:
             return self._of_sparse_rows(full)
-        if declares(hide, "oblique"):
+        if hide.oblique:
             return self._of_moved_rows(full)
         means, problem, shift = self.means, full, 0.0
         beside, directions, to_coordinates, within = self._parted(hide, n_components)
@@ -118,7 +117,7 @@ class Posed:
         else:
             limit = hide.limit(means @ directions, within)
             outside, rounding = self._outside(full, beside)
-            moves = getattr(full.criterion, "moves_with_errors", None)
+            moves = full.criterion.moves_with_errors
             common = 0.0 if moves is None else float(outside.min())
             shift = 0.0 if moves is None else moves * common
             moved = full.dense.offset_rounding
@@ -156,7 +155,7 @@ class Posed:
         hide = self.restriction
         if hide is None:
             return self.problem.n_features
-        if declares(hide, "oblique"):
+        if hide.oblique:
             return self._encoding.rank
         return hide.most_components(self.means, self.covariances)
 
@@ -169,9 +168,9 @@ class Posed:
         """The problem in the features, beside the few directions that are forbidden."""
         forbidden = self._forbidden(full.n_components)
         outside = full.second_moments.captured_variances(forbidden)
-        if declares(full.criterion, "counts_kept_variance"):
+        if full.criterion.counts_kept_variance:
             outside = np.zeros(full.n_groups)
-        moves = getattr(full.criterion, "moves_with_errors", None)
+        moves = full.criterion.moves_with_errors
         common = 0.0 if moves is None else float(outside.min())
         rows = cast(SparseSecondMoments, full.second_moments)
         problem = replace(
@@ -200,7 +199,7 @@ class Posed:
         products with those few alone.
         """
         p = self.means.shape[1]
-        if declares(hide, "forbids_few"):
+        if hide.forbids_few:
             forbidden = self._forbidden(n_components)
             if forbidden.shape[1] <= p // _FEW_OF:
                 complement = Complement.of(forbidden)
@@ -247,7 +246,7 @@ class Posed:
 
     def _outside(self, full: Problem, beside: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Each group's errors beside the directions left, and by how much these may be rounded."""
-        if declares(full.criterion, "counts_kept_variance"):
+        if full.criterion.counts_kept_variance:
             nothing = np.zeros(full.n_groups)
             return nothing, nothing
         within = np.array([np.vdot(beside, each @ beside) for each in self.scatters])

@@ -11,13 +11,13 @@ from fairspan.moments.center import Center
 from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
-from fairspan.problem.criteria import Criterion, declares
+from fairspan.problem.criteria import Criterion
 from fairspan.problem.mean_free_directions import (
     mean_free_directions,
 )
 from fairspan.problem.posed import Posed
 from fairspan.problem.problem import Problem
-from fairspan.problem.restrictions import Restriction
+from fairspan.problem.restrictions import CovarianceParity, Restriction
 from fairspan.registry import object_of
 from fairspan.rows.groups import listed
 from fairspan.typing import FloatArray
@@ -69,7 +69,7 @@ def pose(
     varying = deviations[deviations > 0]
     inside: GroupMeans = scaled
     # Coordinates of few rows turn the features, which a restriction may treat differently.
-    turns = restriction is None or declares(restriction, "follows_rotations")
+    turns = restriction is None or restriction.follows_rotations
     thin = scaled.in_coordinates(n_components, center, nested=nested) if turns else None
     if thin is None:
         inside = scaled if scaled.matrix_free else scaled.matrices()
@@ -90,7 +90,7 @@ def pose(
         _check_center(restriction, center)
     within, means = restriction, inside.means
     if restriction is not None:
-        means = means_of(restriction, inside)
+        means = restriction.means_of(inside)
     if restriction is not None and thin is not None:
         within = _in_coordinates(restriction, thin)
     offsets = np.zeros_like(inside.means) if point is None else inside.means - point
@@ -134,18 +134,12 @@ def largest_column(moments: Moments, center: Center) -> str | None:
 
 
 def _check_center(restriction: Restriction, center: Center) -> None:
-    if center != "global" and declares(restriction, "oblique"):
+    if center != "global" and restriction.oblique:
         raise Incompatible(
             f"{restriction!r} was requested with center={center!r}",
             "Allowed: center='global': rows are moved about the mean of all of them",
             "Use center='global', or an orthogonal restriction",
         )
-
-
-def means_of(restriction: Restriction, moments: GroupMeans) -> FloatArray:
-    """The means for a restriction: those of the groups, or those that it requires, (m, p)."""
-    asked: Any = getattr(restriction, "means_of", None)
-    return moments.means if asked is None else np.asarray(asked(moments))
 
 
 def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restriction:
@@ -161,10 +155,10 @@ def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restrict
         how many.
     """
     # A restriction that counts no directions means the same in all coordinates.
-    if not declares(restriction, "is_exact") or declares(restriction, "oblique"):
+    if not restriction.is_exact or restriction.oblique:
         return restriction
     moments, n_features = within.frame.moments, within.frame.n_features
-    means = means_of(restriction, moments)
+    means = restriction.means_of(moments)
     free = mean_free_directions(means, moments.second_moments("group"), 1)
     most = n_features - moments.n_features + free.shape[1]
     least = int(within.asked) if isinstance(within.asked, numbers.Integral) else 1
@@ -175,9 +169,9 @@ def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restrict
             f"differ along {n_features - most} direction(s)",
             "Choose fewer components, or leave the restriction out",
         )
-    if not hasattr(restriction, "n_directions") or moments.n_groups == 1:
+    if not restriction.counts_directions or moments.n_groups == 1:
         return restriction
-    wanted = restriction.n_directions
+    wanted = cast(CovarianceParity, restriction).n_directions
     if wanted is None or not least <= wanted <= most:
         varying = within.frame.n_known
         raise Incompatible(

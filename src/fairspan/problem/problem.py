@@ -14,6 +14,7 @@ from fairspan.linalg import LeadingSubspace, eigvalsh
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.pieces import Pieces
+from fairspan.registry import with_defaults
 from fairspan.rows.groups import Label
 from fairspan.typing import FloatArray
 
@@ -80,6 +81,8 @@ class Problem:
     least_column_variance: float | None = None
 
     def __post_init__(self) -> None:
+        # Of another package, it need not inherit from the protocol.
+        object.__setattr__(self, "criterion", with_defaults(self.criterion, Criterion))
         check_n_components(self.n_components, self.second_moments.n_features)
         self.criterion.check(self.labels)
 
@@ -135,8 +138,7 @@ class Problem:
     @cached_property
     def divisors(self) -> FloatArray:
         """What the criterion divides each group's error by; ones if it does not, shape (k,)."""
-        divisors = getattr(self.criterion, "divisors", None)
-        return np.ones(self.n_groups) if divisors is None else np.asarray(divisors(self))
+        return self.criterion.divisors(self)
 
     @cached_property
     def total_variance(self) -> float:

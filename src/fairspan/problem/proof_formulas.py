@@ -90,4 +90,4 @@ class PiecewiseProof:
 
 def proof_formula_of(criterion: Any) -> ProofFormula:
     """That of a criterion; where it has none of its own, what its pieces give."""
-    return criterion if hasattr(criterion, "proving_weights") else PiecewiseProof(criterion)
+    return criterion if criterion.proves_itself else PiecewiseProof(criterion)

@@ -25,7 +25,7 @@ from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True)
-class Auto:
+class Auto(Solver):
     """The first solver that is exact for the problem.
 
     For one and two groups the boundary search, and so for linear criteria of any number; otherwise
@@ -72,7 +72,7 @@ def check_accepted(solver: Solver, problem: Problem) -> None:
     Incompatible
     """
     criterion = problem.criterion
-    if not hasattr(criterion, "proving_weights") and problem.pieces is None:
+    if not criterion.proves_itself and problem.pieces is None:
         raise Incompatible(
             f"The criterion {criterion.name!r} has neither pieces nor a formula of its own that "
             "proves a lower bound",

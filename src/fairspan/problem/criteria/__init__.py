@@ -6,7 +6,7 @@ l_g = e_g - e*_g >= 0 its excess loss. q_g is its share of the rows. All errors 
 of the features.
 """
 
-from fairspan.problem.criteria.criterion import Criterion, declares
+from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
 from fairspan.problem.criteria.largest_of_groups import LeastVariance, MinimaxError, MinimaxLoss
 from fairspan.problem.criteria.nash_welfare import NashWelfare
@@ -23,5 +23,4 @@ __all__ = [
     "NashWelfare",
     "RobustErrorGap",
     "TotalError",
-    "declares",
 ]

@@ -1,8 +1,12 @@
-"""The protocol of criteria, whose members make checks of the type unnecessary."""
+"""The base class of criteria, whose members make checks of the type unnecessary."""
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+import numpy as np
 
 from fairspan.problem.pieces import Pieces
+from fairspan.problem.verification_formulas import OF_PIECES, Formula
 from fairspan.rows.groups import Label
 from fairspan.typing import FloatArray
 
@@ -13,72 +17,118 @@ if TYPE_CHECKING:
 class Criterion(Protocol):
     """A function of the groups' errors, to be minimised.
 
-    A criterion may also declare its ``sentence``, its goal in plain words; and its
-    ``formula`` with ``formula_parameters(problem)``, by which a report lets a reader compute it.
+    Four members are required. The others say what solvers and reports need to know; an object that
+    has the required ones alone is taken with the defaults.
+
+    Attributes
+    ----------
+    wants_equal_errors : bool
+        Whether the errors of all groups must be equal.
+    is_logarithmic : bool
+        Whether its unit is that of a logarithm.
+    measures_losses : bool
+        Whether its pieces hold the groups' own optima.
+    has_concave_scores : bool
+        Whether it is the largest of concave functions of the errors.
+    is_largest_of_groups : bool
+        Whether it is the largest of one affine function of each group's error.
+    counts_kept_variance : bool
+        Whether errors where nothing can be kept do not matter to it.
+    is_never_negative : bool
+    is_gap : bool
+        Whether it is an error gap, plain or robust.
+    proves_itself : bool
+        Whether it is a :class:`fairspan.problem.proof_formulas.ProofFormula` too; otherwise its
+        pieces prove its bound.
     """
 
+    wants_equal_errors: ClassVar[bool] = False
+    is_logarithmic: ClassVar[bool] = False
+    measures_losses: ClassVar[bool] = False
+    has_concave_scores: ClassVar[bool] = False
+    is_largest_of_groups: ClassVar[bool] = False
+    counts_kept_variance: ClassVar[bool] = False
+    is_never_negative: ClassVar[bool] = False
+    is_gap: ClassVar[bool] = False
+    proves_itself: ClassVar[bool] = False
+
     @property
+    @abstractmethod
     def name(self) -> str:
         """The name by which it can be requested."""
 
+    @abstractmethod
     def check(self, labels: list[Label]) -> None:
         """Raise Incompatible or UnknownGroup if it is not defined for these groups."""
 
+    @abstractmethod
     def value(self, errors: FloatArray, problem: "Problem") -> float:
         """Evaluate at the (k,) errors of a subspace."""
 
+    @abstractmethod
     def pieces(self, problem: "Problem") -> Pieces | None:
         """The same as a sum of maxima of affine functions; None if this is not possible."""
 
+    @property
+    def sentence(self) -> str:
+        """Its goal in plain words."""
+        return "The package of this criterion describes what it minimises."
 
-def declares(criterion: object, what: str) -> bool:
-    """Whether a criterion says of itself what a solver needs to know.
+    @property
+    def formula(self) -> Formula:
+        """How a reader of the report computes it, with `formula_parameters`."""
+        return OF_PIECES
 
-    Parameters
-    ----------
-    criterion : Criterion
-    what : str
-        "wants_equal_errors": the errors of all groups must be equal; "is_logarithmic": its unit is
-        that of a logarithm; "measures_losses": its pieces hold the groups' own optima;
-        "has_concave_scores": it is the largest of concave functions of the errors;
-        "is_largest_of_groups": it is the largest of one affine function of each group's error;
-        "is_largest_loss": it is the largest loss itself; "is_relative": its unit is that of a
-        share; "counts_kept_variance": errors where nothing can be kept do not matter to it;
-        "can_be_nested": its components may be chosen one after the other, each beside those before
-        it, and weights of the groups prove what each of these steps claims.
+    @property
+    def is_relative(self) -> bool:
+        """Whether its unit is that of a share."""
+        return False
 
-    Returns
-    -------
-    bool
-        False for a criterion that does not say.
+    @property
+    def is_largest_loss(self) -> bool:
+        """Whether it is the largest loss itself."""
+        return False
 
-    Examples
-    --------
-    >>> from fairspan.problem.criteria import EqualError, TotalError
-    >>> declares(EqualError(), "wants_equal_errors"), declares(TotalError(), "is_logarithmic")
-    (True, False)
-    """
-    return bool(getattr(criterion, what, False))
+    @property
+    def can_be_nested(self) -> bool:
+        """Whether components may be chosen one after the other, each beside those before it.
+
+        Weights of the groups then prove what each of these steps claims.
+        """
+        return False
+
+    @property
+    def moves_with_errors(self) -> float | None:
+        """By how much the value rises if all errors rise by one; None if not always by the same."""
+        return None
+
+    def divisors(self, problem: "Problem") -> FloatArray:
+        """What each group's error is divided by, shape (k,)."""
+        return np.ones(problem.n_groups)
+
+    def settled(self, problem: "Problem") -> Self:
+        """The same, with everything named that was left to be chosen."""
+        return self
+
+    def formula_parameters(self, problem: "Problem") -> dict[str, Any]:
+        """What the formula needs beside errors, by name."""
+        return {}
+
+    def theorem_3_2_holds(self, problem: "Problem") -> bool | None:
+        """Whether that theorem of Vu et al. (2022) applies; None where it says nothing."""
+        return None
 
 
-class OfErrors:
+class OfErrors(Criterion):
     """What most criteria have in common: defined for any groups, in the units of the errors."""
 
     is_never_negative: ClassVar[bool] = True
-
-    if TYPE_CHECKING:  # what each criterion has of its own
-
-        def value(self, errors: FloatArray, problem: "Problem") -> float:
-            """Evaluate at the (k,) errors of a subspace."""
+    proves_itself: ClassVar[bool] = True
 
     @property
     def moves_with_errors(self) -> float | None:
         """By how much the value rises if all errors rise by one; None if not always by the same."""
         return 1.0
-
-    def formula_parameters(self, problem: "Problem") -> dict[str, Any]:
-        """None."""
-        return {}
 
     def check(self, labels: list[Label]) -> None:
         """Accept any groups."""

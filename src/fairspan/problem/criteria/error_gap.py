@@ -61,6 +61,7 @@ class ErrorGap(OfErrors):
 
     penalty: float = 0.5
     name: ClassVar[str] = "error_gap"
+    is_gap: ClassVar[bool] = True
     sentence: ClassVar[str] = (
         "This criterion minimises the error over all rows, plus a penalty for the largest "
         "difference in error between two groups."
@@ -159,6 +160,7 @@ class RobustErrorGap(OfErrors):
     penalty: float = 0.5
     radius: float | Mapping[Label, float] = 0.15
     name: ClassVar[str] = "robust_error_gap"
+    is_gap: ClassVar[bool] = True
     has_concave_scores: ClassVar[bool] = True
     sentence: ClassVar[str] = "The same as the error gap, for the worst distribution near the rows."
     formula: ClassVar[Formula] = Formula(

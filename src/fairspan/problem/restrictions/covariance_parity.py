@@ -17,7 +17,7 @@ from fairspan.problem.parameters import (
     check_number,
 )
 from fairspan.problem.problem import CovariancesWithin, Limit
-from fairspan.problem.restrictions.restriction import check_tolerated
+from fairspan.problem.restrictions.restriction import Restriction, check_tolerated
 from fairspan.rows.groups import Label
 from fairspan.typing import FloatArray
 
@@ -28,7 +28,7 @@ _NO_DIFFERENCE = 1e-12
 
 
 @dataclass(frozen=True)
-class CovarianceParity:
+class CovarianceParity(Restriction):
     """Require equal means and nearly equal covariances of two groups' projected rows.
 
     Let Q be the directions that exact :class:`MeanParity` allows. With `n_directions`, V lies in
@@ -76,6 +76,7 @@ class CovarianceParity:
     tolerance: float | None = None
     name: ClassVar[str] = "covariance_parity"
     follows_rotations: ClassVar[bool] = True
+    counts_directions: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.n_directions is not None:

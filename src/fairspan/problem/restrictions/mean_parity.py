@@ -21,13 +21,13 @@ from fairspan.problem.parameters import (
     check_number,
 )
 from fairspan.problem.problem import Limit, MeansWithin
-from fairspan.problem.restrictions.restriction import check_tolerated
+from fairspan.problem.restrictions.restriction import Restriction, check_tolerated
 from fairspan.rows.groups import Label, plain_labels
 from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True, repr=False)
-class MeanParity:
+class MeanParity(Restriction):
     """Require equal, or nearly equal, means of the groups' projected rows.
 
     Exactly (tolerance 0): V'(m_g - m) = 0 for every group, m any mean of the m_g. V lies in the

@@ -14,7 +14,7 @@ from fairspan.formatting.names import settings as spelled_settings
 from fairspan.formatting.names import spoken
 from fairspan.moments.center import Center, check_center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.criteria import Criterion, declares
+from fairspan.problem.criteria import Criterion
 from fairspan.problem.parameters import check_count, check_flag, field_values
 from fairspan.problem.posing import criterion_of
 from fairspan.progress import track
@@ -228,9 +228,7 @@ def names_of(criteria: Sequence[Criterion]) -> list[str]:
     >>> names_of([MinimaxLoss(relative=True)])
     ['relative_minimax_loss']
     """
-    names = [
-        f"relative_{each.name}" if declares(each, "is_relative") else each.name for each in criteria
-    ]
+    names = [f"relative_{each.name}" if each.is_relative else each.name for each in criteria]
     return [
         name
         if names.count(name) == 1

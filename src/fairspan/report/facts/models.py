@@ -11,13 +11,11 @@ from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
 from fairspan.estimator.fit import Fit
 from fairspan.moments.folds import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import used_parameters
 from fairspan.report.facts.answers import MANY_GROUPS, PCA, SLOW, Answer, Answers
 from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
 
-_OF_ANOTHER_PACKAGE = "The package of this criterion describes what it minimises."
 # Of more groups, criteria that take their time are not fitted again without each part of the rows.
 _FEW_GROUPS = 2
 _NOT_REFITTED = (
@@ -147,8 +145,8 @@ def certificate_facts(fit: Fit) -> dict[str, Any]:
         "weights": solution.weights.tolist(),
         "violation": solution.violation,
         "theorem_3_2": solution.theorem_3_2,
-        "wants_equal_errors": declares(problem.criterion, "wants_equal_errors"),
-        "bounds_largest_loss": declares(problem.criterion, "is_largest_loss"),
+        "wants_equal_errors": problem.criterion.wants_equal_errors,
+        "bounds_largest_loss": problem.criterion.is_largest_loss,
         "total_variance": problem.total_variance,
     }
 
@@ -162,7 +160,7 @@ def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[s
         "name": answer.name,
         "criterion": answer.criterion.name,
         "parameters": used_parameters(answer.fit.problem),
-        "asks": getattr(answer.criterion, "sentence", _OF_ANOTHER_PACKAGE),
+        "asks": answer.criterion.sentence,
         "is_main": answer.is_main,
         "is_plain_pca": model.is_plain_pca,
         "n_components": model.n_components,

@@ -13,7 +13,6 @@ import numpy as np
 
 from fairspan.certificates.proof import LinesProof, Proof
 from fairspan.estimator.fit import Fit
-from fairspan.problem.criteria import declares
 from fairspan.problem.proof_formulas import PiecewiseProof, proof_formula_of
 from fairspan.problem.verification_formulas import OF_PIECES, Formula
 from fairspan.report.facts.answers import Answer
@@ -127,7 +126,7 @@ def _tolerance(fit: Fit) -> float:
     """What rounding does to the certificate and to plain formulas, and a share of the objective."""
     solution, problem = fit.solution, fit.problem
     traces, p = problem.second_moments.traces, problem.second_moments.n_features
-    if declares(problem.criterion, "is_logarithmic"):
+    if problem.criterion.is_logarithmic:
         plain = _ROUNDING * p * float(1 + np.mean(traces / (traces - fit.errors)))
     else:
         weights = np.abs(proving_weights(fit))
@@ -153,7 +152,7 @@ def _words(fit: Fit, formula: Formula, *, has_objective: bool) -> list[str]:
     rest = f"the sum of all eigenvalues but the {largest}"
     bound = "no bound is known"
     if math.isfinite(solution.lower_bound):
-        is_equal = declares(fit.problem.criterion, "wants_equal_errors")
+        is_equal = fit.problem.criterion.wants_equal_errors
         among = " with equal errors" if is_equal else ""
         bound = f"no subspace of as many dimensions{among} is below {solution.lower_bound:.6g}"
     words = [
@@ -173,7 +172,7 @@ def _words(fit: Fit, formula: Formula, *, has_objective: bool) -> list[str]:
 
 def formula_of(fit: Fit) -> Formula:
     """How the criterion of a fit is computed, and its bound from the proof that was found."""
-    formula: Formula = getattr(fit.problem.criterion, "formula", OF_PIECES)
+    formula = fit.problem.criterion.formula
     proof = fit.solution.proof
     if proof is None or type(proof) is Proof:
         return formula
@@ -274,10 +273,7 @@ def _components(fit: Fit, components: FloatArray | None) -> list[str]:
 def _parameters(fit: Fit) -> list[str]:
     """Lines that set the criterion's parameters, and what its formula needs beside them."""
     problem, criterion = fit.problem, fit.problem.criterion
-    formula: Formula = getattr(criterion, "formula", OF_PIECES)
-    # A formula of another package may have no parameters.
-    parameters_of = getattr(criterion, "formula_parameters", None)
-    values: dict[str, Any] = {} if parameters_of is None else parameters_of(problem)
+    formula, values = criterion.formula, criterion.formula_parameters(problem)
     if formula is OF_PIECES:
         pieces, multipliers = PiecewiseProof(criterion).multipliers(fit.solution.weights, problem)
         values = {"slopes": pieces.coefficients, "offsets": pieces.offsets}

@@ -8,7 +8,6 @@ import numpy as np
 from fairspan.certificates.optimality import goal
 from fairspan.certificates.solution import TracePoint
 from fairspan.linalg import eigh
-from fairspan.problem.criteria import declares
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.descent import LocalOptimum, descend
@@ -44,7 +43,7 @@ def scores_of(problem: Problem) -> Scores:
     criterion: Any = problem.criterion
     traces = problem.second_moments.traces
     floor = np.zeros(len(traces))
-    if declares(criterion, "has_concave_scores"):
+    if criterion.has_concave_scores:
         # At an error of zero the slope is infinite; just beyond it is finite and says the same.
         floor = _LEAST_ERROR * np.where(traces > 0, traces, max(float(traces.max()), 1.0))
     return Scores(

@@ -16,7 +16,7 @@ import numpy as np
 
 from fairspan.certificates.optimality import certified
 from fairspan.certificates.solution import Solution
-from fairspan.problem.criteria import ErrorGap, declares
+from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.descent import LocalOptimum
@@ -33,10 +33,11 @@ from fairspan.solvers.many_groups.dual import Dual
 from fairspan.solvers.many_groups.nash import NashSearch
 from fairspan.solvers.many_groups.newton import Relaxation
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace, pays
+from fairspan.solvers.protocol import Solver
 
 
 @dataclass(frozen=True)
-class DualNewton:
+class DualNewton(Solver):
     """Solver for every criterion but equal error and any number of groups, with a proven gap.
 
     Notes
@@ -63,7 +64,7 @@ class DualNewton:
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
-        if declares(problem.criterion, "wants_equal_errors"):
+        if problem.criterion.wants_equal_errors:
             return "equal errors are made for one or two groups alone, by 'boundary'"
         return None
 
@@ -95,7 +96,7 @@ class DualNewton:
         """Find it by eigenproblems of whole matrices, and not in a subspace that grows."""
         if problem.pieces is not None:
             search: PiecewiseSearch | NashSearch = PiecewiseSearch(problem, problem.pieces, tol)
-        elif declares(problem.criterion, "is_logarithmic"):
+        elif problem.criterion.is_logarithmic:
             search = NashSearch(problem, tol)
         else:
             return solve_robust(problem, tol, self.name)

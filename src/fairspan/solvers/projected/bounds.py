@@ -12,7 +12,6 @@ import numpy as np
 from fairspan.certificates.solution import Solution
 from fairspan.certificates.supporting_polygon import least_beyond_lines
 from fairspan.linalg import cholesky_ceiling, frobenius_ceiling, leading_subspace
-from fairspan.problem.criteria import declares
 from fairspan.problem.problem import Problem
 from fairspan.soft_projection import is_soft, retained
 from fairspan.solvers.projected.grown_space import ROUNDING, GrownSpace, MixtureWithin
@@ -50,7 +49,7 @@ class SubspaceBounds:
         self.of_whole = 0.0
         self._of_groups = np.full(problem.n_groups, np.inf)
         # The groups' own optima, where the bound rests on them and can be proven.
-        losses = declares(problem.criterion, "measures_losses") and problem.unrestricted is None
+        losses = problem.criterion.measures_losses and problem.unrestricted is None
         alone = np.diag(1 / problem.divisors)
         self.groups = list(alone) if losses and problem.has_matrices else []
 
@@ -172,13 +171,13 @@ def fall_of_bound(problem: Problem, space: GrownSpace, solution: Solution) -> fl
     """By how much the bound falls, at most, per unit that W lacks of an eigenvalue sum."""
     criterion, weight = problem.criterion, float(solution.weights.sum())
     tiny = float(np.finfo(np.float64).tiny)
-    if declares(criterion, "is_logarithmic"):
+    if criterion.is_logarithmic:
         # Its bound falls with the logarithm of the sum.
         return 1 / max(space.mixture(solution.weights).top_sum(problem.n_components), tiny)
-    if declares(criterion, "wants_equal_errors") and weight > 0:
+    if criterion.wants_equal_errors and weight > 0:
         # Its bound is that of the mixture divided by the weight of the total error.
         return 1 / weight
-    if declares(criterion, "has_concave_scores") and problem.n_groups == 2:
+    if criterion.has_concave_scores and problem.n_groups == 2:
         errors = space.second_moments.residual_variances(coordinates_of(solution))
         least = max(ROUNDING * float(problem.second_moments.traces.max()), tiny)
         slopes = problem.robust.gradients(np.maximum(errors, least), problem)

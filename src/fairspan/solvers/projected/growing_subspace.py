@@ -21,7 +21,6 @@ from fairspan.certificates.optimality import certified
 from fairspan.certificates.solution import Solution, Status
 from fairspan.errors import Incompatible
 from fairspan.linalg import IterativeSubspace, LeadingSubspace, with_positive_signs
-from fairspan.problem.criteria import declares
 from fairspan.problem.problem import Problem
 from fairspan.solvers.projected.bounds import (
     GOOD_ENOUGH,
@@ -81,7 +80,7 @@ def pays(problem: Problem, tol: float) -> bool:
     share = _UP_TO_SHARE_OF_MANY if p >= _MANY_FEATURES else _PROJECTED_UP_TO_SHARE
     many = p >= _PROJECTED_FROM_FEATURES and d <= share * p
     # With more groups the answer to the robust error gap is not made of leading eigenvectors.
-    holds = not (declares(problem.criterion, "has_concave_scores") and problem.n_groups > 2)
+    holds = not (problem.criterion.has_concave_scores and problem.n_groups > 2)
     # Operators that are no matrices come with a subspace around them.
     return many and problem.has_matrices and not precise and holds and not _is_flat(problem)
 
@@ -95,13 +94,12 @@ def _is_flat(problem: Problem) -> bool:
 
 
 @dataclass(frozen=True)
-class GrowingSubspace:
+class GrowingSubspace(Solver):
     """A solver of small problems, for large ones.
 
     Attributes
     ----------
     solver : Solver
-        Where it has a method `solve_dense`, which uses no subspace, that is called.
     """
 
     solver: Solver
@@ -130,7 +128,7 @@ class GrowingSubspace:
             return growth.run(_ROUNDS_OF_MATRICES)
         except (NoSmallSubspace, Incompatible):
             # That nothing is compatible within W says nothing of all dimensions.
-            solution = growth.solve_dense(problem, tol, random_state)
+            solution = growth.solver.solve_dense(problem, tol, random_state)
         n_eigenproblems = growth.n_eigenproblems + solution.n_eigenproblems
         return replace(solution, n_eigenproblems=n_eigenproblems)
 
@@ -144,7 +142,6 @@ class _Growth:
 
     def __init__(self, problem: Problem, solver: Solver, tol: float, random_state: Any) -> None:
         self.problem, self.solver = problem, solver
-        self.solve_dense = getattr(solver, "solve_dense", solver.solve)
         self.tol, self.random_state = tol, random_state
         self.second = cast(SoughtMoments, problem.second_moments)
         # Each group's second moment as the criterion counts it, and its variance.
@@ -167,7 +164,7 @@ class _Growth:
         """
         wider = self._first_space()
         # Branch and bound takes dozens of steps, and what it finds first is not in all dimensions.
-        loose = declares(self.problem.criterion, "has_concave_scores")
+        loose = self.problem.criterion.has_concave_scores
         n_open, matrices = 0, self.problem.has_matrices
         for _ in range(n_rounds):
             space = wider
@@ -235,7 +232,7 @@ class _Growth:
         else:
             columns = [each.vectors for each in problem.group_optima]
             columns.append(problem.pooled_optimum.vectors)
-        if declares(problem.criterion, "wants_equal_errors"):
+        if problem.criterion.wants_equal_errors:
             # Whether errors can be equal shows where each group differs most from the others.
             for alone in np.eye(k)[: 1 if k == 2 else k]:
                 apart = alone - (1 - alone) / max(k - 1, 1)
@@ -276,16 +273,16 @@ class _Growth:
 
     def _within(self, space: GrownSpace, tol: float) -> Solution:
         criterion = self.problem.criterion
-        settled = criterion.settled(self.problem) if hasattr(criterion, "settled") else criterion
+        settled = criterion.settled(self.problem)
         inside = replace(self.problem, second_moments=space.second_moments, criterion=settled)
         for alone in np.eye(inside.n_groups) if self.bounds.groups else ():
             known = space.mixture(alone).leading
             own = LeadingSubspace.of(known.eigenvalues, known.vectors, inside.n_components, 0.0)
             inside.dense.solved.remember(alone, own)
         try:
-            solution = self.solve_dense(inside, tol, self.random_state)
+            solution = self.solver.solve_dense(inside, tol, self.random_state)
         except Incompatible as error:
-            if not declares(criterion, "wants_equal_errors"):
+            if not criterion.wants_equal_errors:
                 raise
             raise Incompatible(
                 error.args[0],
@@ -316,7 +313,7 @@ class _Growth:
         robust error gap's own slopes.
         """
         problem = self.problem
-        if not declares(problem.criterion, "has_concave_scores") or problem.n_groups == 2:
+        if not problem.criterion.has_concave_scores or problem.n_groups == 2:
             return solution.weights[None]
         errors = space.second_moments.residual_variances(coordinates_of(solution))
         scores = problem.robust.scores(errors, problem)
@@ -337,7 +334,7 @@ class _Growth:
         gap = self.tol * solution.scale
         share = _SHARE if self.problem.has_matrices else _SHARE_ESTIMATED
         least = self.least
-        if declares(self.problem.criterion, "is_logarithmic"):
+        if self.problem.criterion.is_logarithmic:
             # Its weights are the inverse of variances; others may be those of a group without any.
             least = ROUNDING * float(solution.weights @ self.second.traces)
         return max(share * gap / fall_of_bound(self.problem, space, solution), least)

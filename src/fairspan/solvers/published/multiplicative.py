@@ -11,12 +11,12 @@ import numpy as np
 
 from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.solution import Solution, TracePoint
-from fairspan.problem.criteria import declares
 from fairspan.problem.parameters import check_count, check_number
 from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis
 from fairspan.solvers.exact_rank.rounding import best_rounding
 from fairspan.solvers.many_groups.dual import Dual
+from fairspan.solvers.protocol import Solver
 from fairspan.typing import FloatArray
 
 # A step is positive; one that is smaller than this changes no weight.
@@ -24,7 +24,7 @@ _SMALLEST_STEP = 1e-12
 
 
 @dataclass(frozen=True)
-class MultiplicativeWeights:
+class MultiplicativeWeights(Solver):
     """Samadi et al. (2018), Algorithms 2 and 3, for minimax loss, minimax error, least variance.
 
     Parameters
@@ -78,7 +78,7 @@ class MultiplicativeWeights:
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
-        if not declares(problem.criterion, "is_largest_of_groups"):
+        if not problem.criterion.is_largest_of_groups:
             return "it takes 'minimax_loss', 'minimax_error' and 'least_variance' only"
         return "it takes two groups or more" if problem.n_groups < 2 else None
 
@@ -125,7 +125,7 @@ class _Rounds:
         self.problem, self.dual = problem, Dual(problem, pieces)
         traces = problem.second_moments.traces
         # Losses and errors are between zero and these; what is negative varies by the variance.
-        never_negative = declares(problem.criterion, "is_never_negative")
+        never_negative = problem.criterion.is_never_negative
         self.most = pieces.references(traces) if never_negative else pieces.coefficients @ traces
         self.log_weights, self.errors, self.projectors = np.zeros(k), np.zeros(k), np.zeros((p, p))
         self.least, self.upper, self.lower = np.inf, np.inf, -np.inf

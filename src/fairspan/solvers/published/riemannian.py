@@ -27,12 +27,13 @@ from fairspan.problem.problem import Problem
 from fairspan.progress import track
 from fairspan.random_state import generator_of
 from fairspan.solvers.many_groups.dual_newton import DualNewton
+from fairspan.solvers.protocol import Solver
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True)
-class RiemannianSubgradient:
+class RiemannianSubgradient(Solver):
     """Vu et al. (2022), Algorithm 1, for the error gap and the robust error gap.
 
     Parameters
@@ -84,7 +85,7 @@ class RiemannianSubgradient:
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
-        if not hasattr(problem.criterion, "robust"):
+        if not problem.criterion.is_gap:
             return "it takes 'error_gap' and 'robust_error_gap' only"
         return "it takes two groups or more" if problem.n_groups < 2 else None
 

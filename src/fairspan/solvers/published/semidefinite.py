@@ -21,6 +21,7 @@ from fairspan.solvers.conic import from_triangle, solve_conic, to_triangle
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis
 from fairspan.solvers.exact_rank.rounding import best_rounding
 from fairspan.solvers.many_groups.dual import Dual
+from fairspan.solvers.protocol import Solver
 from fairspan.typing import FloatArray
 
 # The time grows with the sixth power: 0.1 s for 20 features, 1 s for 40, 7 s for 60.
@@ -38,7 +39,7 @@ _WHOLE = 1e-8
 
 
 @dataclass(frozen=True)
-class Semidefinite:
+class Semidefinite(Solver):
     """Samadi et al. (2018), Algorithm 1, for every criterion made of maxima of affine functions.
 
     Takes up to 100 features.

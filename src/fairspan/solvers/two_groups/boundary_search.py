@@ -22,17 +22,17 @@ from fairspan.certificates.proof import LinesProof
 from fairspan.certificates.solution import Solution, Status, TracePoint
 from fairspan.errors import Incompatible
 from fairspan.linalg import graded_eigh, leading_subspace, smallest_sum
-from fairspan.problem.criteria import declares
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace, pays
+from fairspan.solvers.protocol import Solver
 from fairspan.solvers.two_groups.branch_and_bound import BranchAndBound
 from fairspan.solvers.two_groups.root_search import Reached, RootSearch
 from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True)
-class BoundarySearch:
+class BoundarySearch(Solver):
     """Exact solver for one or two groups, for every criterion except Nash welfare.
 
     Notes
@@ -58,9 +58,9 @@ class BoundarySearch:
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
         # The pieces of losses take an eigenproblem for each group, so only others are looked at.
-        many = problem.n_groups > 2 and not declares(problem.criterion, "measures_losses")
+        many = problem.n_groups > 2 and not problem.criterion.measures_losses
         linear = many and problem.pieces is not None and problem.pieces.is_linear
-        nash = declares(problem.criterion, "is_logarithmic")
+        nash = problem.criterion.is_logarithmic
         if nash and problem.has_group_without_variance:
             return "a group without variance has no logarithm"
         if problem.n_groups == 1 or linear:
@@ -100,7 +100,7 @@ class BoundarySearch:
         if problem.n_groups == 1:
             # Ordinary PCA: every criterion grows with the error of the only group.
             return _linear(problem, problem.proportions, tol)
-        if declares(problem.criterion, "wants_equal_errors"):
+        if problem.criterion.wants_equal_errors:
             return solve_equal_errors(problem, tol, self.name)
         if problem.pieces is None:
             # Branch and bound on the angle of the weights.
