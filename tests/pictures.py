@@ -6,12 +6,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from fairspan.drawing.by_group import AuditPicture, VarianceKeptPicture
-from fairspan.drawing.disparity_path import DisparityPathPicture
+from fairspan.drawing.components import LoadingsPicture, ReducedRowsPicture
 from fairspan.drawing.error_curves import ErrorCurvePicture
-from fairspan.drawing.frontier import FrontierPicture
-from fairspan.drawing.loadings import LoadingsPicture
 from fairspan.drawing.losses import GroupLossPicture
-from fairspan.drawing.reduced_rows import ReducedRowsPicture
+from fairspan.drawing.trade_offs import DisparityPathPicture, FrontierPicture
 
 mpl.use("Agg")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairspan.certificates.optimality import by_pooled_variance
-from fairspan.drawing.frontier import FrontierPicture
+from fairspan.drawing.trade_offs import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.estimator.fit import Fit, fit_subspace
 from fairspan.formatting.html_table import html_table

@@ -8,10 +8,10 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from fairspan.drawing import layout
-from fairspan.drawing.frontier import FrontierPicture
+from fairspan.drawing.components import LoadingsPicture
 from fairspan.drawing.labels import FAIR, PLAIN, look, other_look
-from fairspan.drawing.loadings import LoadingsPicture
 from fairspan.drawing.losses import ExpectedLossPicture
+from fairspan.drawing.trade_offs import FrontierPicture
 from pictures import pictures_of
 
 

@@ -10,7 +10,7 @@ from fairspan.formatting.numbers import number
 from fairspan.moments.of_rows import accumulate
 from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import facts_of
-from fairspan.report.page import expected_tables, figures
+from fairspan.report.page import figures, tables
 from fairspan.report.page.figures import of_dimensions
 from fairspan.report.page.rendering import page_of, said
 from fairspan.rows.folds import Folds
@@ -70,7 +70,7 @@ def test_the_verdict_is_the_headline(made):
 def test_a_group_of_too_few_rows_is_faint_and_no_headline(made):
     few = model_of(made, "PCA")["groups"][2]
     assert (few["group"], few["state"], few["expected_loss"]) == ("few", "cannot tell", None)
-    table = expected_tables.of_expected_plain(made)
+    table = tables.of_expected_plain(made)
     assert table.faint == (2,)
     assert table.rows[2][3].below == "too few rows"
     assert "few" not in str(said("answers_on_new_rows", made)).split("<dt>Change")[0]
@@ -80,7 +80,7 @@ def test_a_group_of_too_few_rows_is_faint_and_no_headline(made):
 
 
 def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
-    table = expected_tables.of_expected_criteria(made)
+    table = tables.of_expected_criteria(made)
     for row, model in zip(table.rows, made["models"], strict=True):
         known = [each for each in model["groups"] if each["expected_loss"] is not None]
         harmed = [each for each in known if each["state"] == "harmed"]
@@ -93,7 +93,7 @@ def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
         assert row[4].value == min(each["variance_kept"] for each in model["groups"])
     X, groups = rows_with_few()
     of_two = facts_by(X[:400], groups[:400], 2, criteria=[])
-    table = expected_tables.of_expected_criteria(of_two)
+    table = tables.of_expected_criteria(of_two)
     for row, model in zip(table.rows, of_two["models"], strict=True):
         kept = [each["variance_kept"] for each in model["groups"]]
         assert [row[4].value, row[5].value] == kept
@@ -183,9 +183,9 @@ def test_of_several_groups_slow_criteria_say_why_they_have_no_estimates():
 
 def test_columns_of_words_are_told_from_columns_of_figures(made):
     for table in (
-        expected_tables.of_expected_plain(made),
-        expected_tables.of_changes(made),
-        expected_tables.of_expected_criteria(made),
+        tables.of_expected_plain(made),
+        tables.of_changes(made),
+        tables.of_expected_criteria(made),
     ):
         for column in table.columns:
             has_words = any(isinstance(cell.value, str) for cell in column.cells)

@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 from fairspan.formatting.numbers import number
 from fairspan.report.page import figures, tables
 from fairspan.report.page.rendering import said as sentence
-from fairspan.report.page.slider import slider_of
+from fairspan.report.page.rendering import slider_of
 from report_rows import facts_by, made_rows, model_of
 
 

@@ -5,8 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from fairspan.auditing.cross_fitting import CrossFitted
-from fairspan.auditing.quantities import QUANTITIES, Benchmark, measured_by
+from fairspan.auditing.cross_fitting import QUANTITIES, Benchmark, CrossFitted, measured_by
 from fairspan.auditing.row_statistics import RowFigures
 from fairspan.errors import InvalidInput
 from fairspan.metrics.reconstruction import reference_point

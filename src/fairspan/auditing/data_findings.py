@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairspan.auditing.finding import Finding
 from fairspan.auditing.models import Audited
-from fairspan.auditing.results import quoted
+from fairspan.auditing.results import Finding, quoted
 from fairspan.formatting.names import first_of
 from fairspan.formatting.numbers import count, in_ascii, share
 from fairspan.metrics.reconstruction import reference_point

@@ -15,9 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairspan.auditing.cross_fitting import CrossFitted
+from fairspan.auditing.cross_fitting import QUANTITIES, CrossFitted
 from fairspan.auditing.intervals import Estimate
-from fairspan.auditing.quantities import QUANTITIES
 from fairspan.auditing.row_statistics import RowFigures
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.random_state import generator_of

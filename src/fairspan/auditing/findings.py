@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from fairspan.auditing.expected_losses import UNSTABLE, are_heavy
-from fairspan.auditing.finding import Finding
 from fairspan.auditing.results import (
     ROUNDING,
     AuditedRows,
+    Finding,
     GroupAudit,
     ModelAudit,
     counts,

@@ -7,7 +7,7 @@ from io import BytesIO
 
 import numpy as np
 
-from fairspan.auditing.quantities import (
+from fairspan.auditing.cross_fitting import (
     QUANTITIES,
     Benchmark,
     Projection,

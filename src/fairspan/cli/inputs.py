@@ -10,9 +10,14 @@ import click
 
 from fairspan.auditing.audit import audit_moments, audit_rows
 from fairspan.auditing.audit_result import Audit
-from fairspan.auditing.by_dimension import chosen_dimensions, pca_by_dimension
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
-from fairspan.auditing.models import Audited, audited_pca, models_of
+from fairspan.auditing.models import (
+    Audited,
+    audited_pca,
+    chosen_dimensions,
+    models_of,
+    pca_by_dimension,
+)
 from fairspan.certificates.verification import Verification, verify
 from fairspan.cli.options import Reading
 from fairspan.cli.reading import check_numeric, opened

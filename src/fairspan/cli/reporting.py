@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from fairspan.auditing.views import finding_lines
+from fairspan.auditing.audit_result import finding_lines
 from fairspan.cli.fitting import with_labels
 from fairspan.cli.inputs import loaded, open_input
 from fairspan.cli.options import Reading
@@ -20,7 +20,7 @@ from fairspan.problem.posing import criterion_of
 from fairspan.registry import Foreign
 from fairspan.report.facts.answers import PCA, ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
-from fairspan.report.facts.given import read_models
+from fairspan.report.facts.models import read_models
 from fairspan.report.facts.origin import Origin, title_of, without_folders
 from fairspan.report.writing import check_can_write, with_displays, write_page
 from fairspan.rows.fingerprint import fingerprint_of, of_files

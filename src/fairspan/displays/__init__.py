@@ -4,14 +4,13 @@ Each has `from_estimator`, `plot(ax=None)`, which sets `ax_`, `axes_` and `figur
 the data that is drawn.
 """
 
-from fairspan.displays.curves import ErrorCurveDisplay
-from fairspan.displays.disparity_path import DisparityPathDisplay
+from fairspan.displays.curves import DisparityPathDisplay, ErrorCurveDisplay
 from fairspan.displays.fits import (
     FrontierDisplay,
+    GroupLossDisplay,
     LoadingsDisplay,
     VarianceKeptDisplay,
 )
-from fairspan.displays.group_losses import GroupLossDisplay
 from fairspan.displays.reduced_rows import ReducedRowsDisplay
 
 __all__ = [

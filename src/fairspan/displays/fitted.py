@@ -9,8 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from fairspan.auditing.audit import audit_rows
-from fairspan.auditing.by_dimension import name_at
-from fairspan.auditing.models import plain_pca, read_model
+from fairspan.auditing.models import name_at, plain_pca, read_model
 from fairspan.auditing.results import ModelAudit, group_name
 from fairspan.drawing.picture import NONE
 from fairspan.errors import (

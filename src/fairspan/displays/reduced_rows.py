@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.displays.fitted import moments_of_fit, names_of, rows_for
-from fairspan.drawing.reduced_rows import ReducedRowsPicture
+from fairspan.drawing.components import ReducedRowsPicture
 from fairspan.errors import Incompatible, InvalidInput
 from fairspan.moments.of_rows import moments_of
 from fairspan.problem.parameters import check_count

@@ -36,6 +36,22 @@ ON_ROWS: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}
 _BAND = 0.16
 # Beyond this many dimensions the marks in a panel are smaller.
 _MOST_MARKED = 12
+# Beyond this many groups each has a panel: its lines and bands are then still told apart.
+_MOST_TOGETHER = 2
+# Beside what is known, the panels' common axis shows so little of what is not.
+_BEYOND = 0.3
+_TITLES = {
+    "error": "Error of each group, by number of dimensions",
+    "loss": "Excess loss of each group, by number of dimensions",
+    "expected error": "Expected error of each group on new rows, by number of dimensions",
+    "expected loss": "Expected loss of each group on new rows, by number of dimensions",
+}
+_LABELS = {
+    "error": "reconstruction error",
+    "loss": "excess loss",
+    "expected error": "expected error",
+    "expected loss": "expected loss",
+}
 
 
 class ErrorLine(NamedTuple):
@@ -101,24 +117,6 @@ def draw_line(
             told = not unknown[~np.isnan(low)].any()
             axes.vlines(dimensions, low, high, color=colour if told else FAINT, linewidth=1.6)
         axes.fill_between(dimensions, low, high, color=colour, alpha=_BAND, linewidth=0)
-
-
-# Beyond this many groups each has a panel: its lines and bands are then still told apart.
-_MOST_TOGETHER = 2
-# Beside what is known, the panels' common axis shows so little of what is not.
-_BEYOND = 0.3
-_TITLES = {
-    "error": "Error of each group, by number of dimensions",
-    "loss": "Excess loss of each group, by number of dimensions",
-    "expected error": "Expected error of each group on new rows, by number of dimensions",
-    "expected loss": "Expected loss of each group on new rows, by number of dimensions",
-}
-_LABELS = {
-    "error": "reconstruction error",
-    "loss": "excess loss",
-    "expected error": "expected error",
-    "expected loss": "expected loss",
-}
 
 
 @dataclass(eq=False)

@@ -35,6 +35,8 @@ CANNOT_TELL = "cannot tell"
 _SPREAD = 0.66
 # Beside what is known the axis shows so many times its width of what is not.
 _BEYOND = 3.0
+# Inches of a row; share of it that each bar takes.
+_LOSS_ROW, _BAR = 0.46, 0.38
 
 
 @dataclass(eq=False)
@@ -192,10 +194,6 @@ def _mark(
         markeredgewidth=1 if is_filled else 2,
     )
     return mark
-
-
-# Inches of a row; share of it that each bar takes.
-_LOSS_ROW, _BAR = 0.46, 0.38
 
 
 @dataclass(eq=False)

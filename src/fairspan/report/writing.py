@@ -23,7 +23,7 @@ from fairspan.moments.of_rows import accumulate, holds_matrices, not_moments
 from fairspan.registry import Foreign, object_of
 from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
-from fairspan.report.facts.given import read_models
+from fairspan.report.facts.models import read_models
 from fairspan.report.facts.origin import origin_of_call
 from fairspan.report.outputs import refuse_overwriting
 from fairspan.rows.fingerprint import fingerprint_of, of_bytes

@@ -17,21 +17,24 @@ from fairspan.moments.folds import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.parameters import used_parameters
 from fairspan.report.facts.answers import Answers, ReportSettings, answers_of
-from fairspan.report.facts.dimensions import (
-    along_dimensions,
-    dimensions_facts,
-    expected_by_dimension,
-)
-from fairspan.report.facts.given import given_facts
 from fairspan.report.facts.models import (
     audit_of,
     findings_facts,
+    given_facts,
     models_facts,
     verdicts_facts,
 )
 from fairspan.report.facts.origin import Origin, provenance_facts
 from fairspan.report.facts.verifying import verification_facts
-from fairspan.report.facts.walks import along_found, along_frontier, spread_along, steps_facts
+from fairspan.report.facts.walks import (
+    along_dimensions,
+    along_found,
+    along_frontier,
+    dimensions_facts,
+    expected_by_dimension,
+    spread_along,
+    steps_facts,
+)
 from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
 from fairspan.trade_off import frontier_to_look_at

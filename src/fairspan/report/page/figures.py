@@ -10,13 +10,13 @@ import numpy as np
 
 from fairspan.drawing.by_group import AuditPicture
 from fairspan.drawing.error_curves import ErrorCurvePicture
-from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.layout import grid
 from fairspan.drawing.losses import ExpectedLossPicture, GroupLossPicture
+from fairspan.drawing.trade_offs import FrontierPicture
 from fairspan.formatting.names import called, spoken
 from fairspan.formatting.numbers import interval, number, percent
 from fairspan.report.page.inline_figures import Drawn, Point, draw
-from fairspan.report.page.lookups import Facts, has_estimates, main_of, plain_of
+from fairspan.report.page.parts import Facts, has_estimates, main_of, plain_of
 from fairspan.typing import FloatArray
 
 # Panels side by side that a telephone has room for.
