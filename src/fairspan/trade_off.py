@@ -19,8 +19,8 @@ from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.estimator.fit import Fit, fit_subspace
 from fairspan.formatting.html_table import html_table
 from fairspan.formatting.plain import data_frame
-from fairspan.linalg.threads import threads_of
-from fairspan.moments.center import Center
+from fairspan.linalg.machine import threads_of
+from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.moments.of_rows import is_moments, not_moments

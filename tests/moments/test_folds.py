@@ -9,13 +9,13 @@ from scipy.sparse import csr_array, random_array
 
 from fairspan import FileRows, GroupMoments
 from fairspan.errors import InvalidInput
-from fairspan.moments.folds import (
+from fairspan.moments.held_rows.sparse_moments import SparseMoments
+from fairspan.moments.of_rows import (
     fold_moments,
     sparse_folds,
 )
-from fairspan.moments.held_rows.sparse_moments import SparseMoments
+from fairspan.moments.running_group import GroupLimit
 from fairspan.rows.folds import Folds
-from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.registry import rows_of
 
 FOLDS = Folds(5, seed=2)

@@ -347,7 +347,7 @@ def test_sparse_tensors_and_things_that_are_no_arrays(torch):
 
 def test_only_sums_leave_the_device(torch, monkeypatch):
     """No block of rows is brought to the host, however many there are."""
-    from fairspan.moments.device import kernels
+    from fairspan.moments import device_kernels as kernels
 
     sizes = []
 

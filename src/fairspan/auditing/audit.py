@@ -13,10 +13,9 @@ from fairspan.auditing.models import Audited, models_of
 from fairspan.auditing.results import AuditedRows
 from fairspan.auditing.verdict import verdicts_of
 from fairspan.errors import InvalidInput, InvalidType, running_out_told
-from fairspan.moments.folds import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments, holds_matrices
-from fairspan.rows.group_limit import GroupLimit
+from fairspan.moments.of_rows import FoldMoments, Moments, holds_matrices
+from fairspan.moments.running_group import GroupLimit
 from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import rows_beside
 

@@ -10,11 +10,10 @@ from fairspan.auditing.models import Audited
 from fairspan.certificates.claims import settings_of
 from fairspan.errors import FairspanError, Incompatible
 from fairspan.estimator.fit import fit_subspace
-from fairspan.linalg.threads import in_threads
+from fairspan.linalg.machine import in_threads
 from fairspan.metrics.reconstruction import reference_point
-from fairspan.moments.center import Center
-from fairspan.moments.folds import FoldMoments
-from fairspan.moments.of_rows import Moments
+from fairspan.moments.group_means import Center
+from fairspan.moments.of_rows import FoldMoments, Moments
 from fairspan.moments.operators import SecondMoments
 from fairspan.progress import Stage
 from fairspan.projector import Projector

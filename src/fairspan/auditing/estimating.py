@@ -18,24 +18,26 @@ from fairspan.auditing.expected_losses import UNSTABLE, Expectations, instabilit
 from fairspan.auditing.models import Audited
 from fairspan.auditing.row_statistics import RowFigures, row_figures
 from fairspan.errors import Incompatible, InvalidParameter
-from fairspan.linalg.budget import bytes_of_moments, in_units
+from fairspan.linalg.machine import bytes_of_moments, in_units
 from fairspan.metrics import GroupFigures
 from fairspan.metrics.reconstruction import reference_point
-from fairspan.moments.folds import (
+from fairspan.moments.held_rows.frame import directions_beside
+from fairspan.moments.held_rows.thin_moments import ThinMoments
+from fairspan.moments.of_rows import (
     FEWEST_FOLDS,
+    MATRICES_UP_TO,
     FoldMoments,
+    Moments,
     SparseFolds,
     SummedFolds,
     affordable_folds,
     fold_moments,
+    moments_of,
     sparse_folds,
 )
-from fairspan.moments.held_rows.frame import directions_beside
-from fairspan.moments.held_rows.thin_moments import ThinMoments
-from fairspan.moments.of_rows import MATRICES_UP_TO, Moments, moments_of
+from fairspan.moments.running_group import GroupLimit
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.folds import Folds
-from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Labels
 from fairspan.rows.protocol import Rows
 from fairspan.rows.sparse import SparseRows

@@ -25,11 +25,10 @@ from fairspan.auditing.results import GroupAudit, ModelAudit
 from fairspan.auditing.row_statistics import RowFigures
 from fairspan.errors import Incompatible
 from fairspan.metrics import GroupFigures, group_figures
-from fairspan.moments.folds import FEWEST_FOLDS, FoldMoments, SummedFolds
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments
+from fairspan.moments.of_rows import FEWEST_FOLDS, FoldMoments, Moments, SummedFolds
+from fairspan.moments.running_group import GroupLimit
 from fairspan.problem.problem import signed_disparity
-from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
 from fairspan.typing import FloatArray
 

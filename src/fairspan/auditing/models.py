@@ -9,7 +9,7 @@ import numpy as np
 from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.estimator.fit import fit_subspace
 from fairspan.foreign_models import RowModel
-from fairspan.moments.center import Center
+from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, is_moments
 from fairspan.rows.groups import Label, listed, printable

@@ -17,7 +17,7 @@ from fairspan.certificates.claims import proof_of, settings_of
 from fairspan.certificates.judging_components import Fails, judged_components, of_steps
 from fairspan.certificates.solution import Judged
 from fairspan.errors import FairspanError, running_out_told
-from fairspan.moments.center import Center
+from fairspan.moments.group_means import Center
 from fairspan.moments.of_rows import Moments, holds_matrices, is_moments, moments_of
 from fairspan.problem.posed import Posed
 from fairspan.problem.posing import pose

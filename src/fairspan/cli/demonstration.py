@@ -20,9 +20,8 @@ from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import facts_of
 from fairspan.report.facts.origin import Origin, title_of
 from fairspan.report.writing import check_can_write, write_page
-from fairspan.rows.fingerprint import fingerprint_of
 from fairspan.rows.groups import spelled
-from fairspan.rows.registry import rows_of
+from fairspan.rows.registry import fingerprint_of, rows_of
 
 _N_COMPONENTS = 3
 # How a reader of the page gets the same moments.

@@ -24,13 +24,12 @@ from fairspan.cli.reading import check_numeric, opened
 from fairspan.errors import Incompatible, InvalidInput
 from fairspan.estimator.fit import check_dimension, dimension_keeping
 from fairspan.formatting.numbers import count, in_ascii, percent
-from fairspan.moments.folds import fold_moments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import accumulate
+from fairspan.moments.of_rows import accumulate, fold_moments
+from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
 from fairspan.registry import Foreign
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.folds import Folds
-from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.protocol import Rows, RowSource
 from fairspan.storage import is_archive
 from fairspan.subspace import FairSubspace

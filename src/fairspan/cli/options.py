@@ -23,7 +23,7 @@ from fairspan.cli.parameters import (
 from fairspan.registry import Foreign, names_of
 
 if TYPE_CHECKING:
-    from fairspan.rows.group_limit import GroupLimit
+    from fairspan.moments.running_group import GroupLimit
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -96,7 +96,7 @@ class Reading:
     @property
     def limit(self) -> "GroupLimit":
         """How many groups the rows may have, and how much memory their moments may take."""
-        from fairspan.rows.group_limit import GroupLimit
+        from fairspan.moments.running_group import GroupLimit
 
         return GroupLimit(self.max_groups, max_memory=self.max_memory)
 

@@ -23,9 +23,9 @@ from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.models import read_models
 from fairspan.report.facts.origin import Origin, title_of, without_folders
 from fairspan.report.writing import check_can_write, with_displays, write_page
-from fairspan.rows.fingerprint import fingerprint_of, of_files
 from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
+from fairspan.rows.registry import fingerprint_of, of_files
 
 # Options that choose neither rows nor columns.
 _OF_NO_ROWS = ("jobs", "max_memory", "unseen")

@@ -13,14 +13,14 @@ from fairspan.errors import FairspanError, InvalidInput, InvalidParameter, warn
 from fairspan.estimator.covariances import ModelsCovariances, check_orthogonal
 from fairspan.estimator.fit import Fit, check_dimension, fit_subspace
 from fairspan.estimator.projecting import ProjectsRows, set_features, take_features
-from fairspan.moments.center import check_center
+from fairspan.moments.group_means import check_center
 from fairspan.moments.of_rows import Moments, accumulate, is_moments, moments_of, not_moments
+from fairspan.moments.running_group import GroupLimit
 from fairspan.problem.parameters import check_choice, check_flag, field_values
 from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.problem.problem import signed_disparity
 from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.frames import columns_aside
-from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import is_opened, rows_beside

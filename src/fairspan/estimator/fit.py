@@ -13,8 +13,8 @@ from fairspan.certificates.solution import Solution, Status
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, running_out_told
 from fairspan.formatting.names import spoken
 from fairspan.linalg import with_positive_signs
-from fairspan.linalg.threads import threads_for
-from fairspan.moments.center import Center
+from fairspan.linalg.machine import threads_for
+from fairspan.moments.group_means import Center
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion

@@ -4,10 +4,10 @@ Everything in fairspan that needs eigenvectors asks here. Ties, rank deficiency 
 resolved here, so that the same matrix always gives an identical result.
 """
 
-from fairspan.linalg.complement import Complement
 from fairspan.linalg.dense import (
     TIE_TOLERANCE,
     LeadingSubspace,
+    SolvedMixtures,
     Spectrum,
     eigh,
     eigvalsh,
@@ -28,13 +28,11 @@ from fairspan.linalg.iterative import (
     leading_subspace_of,
     orthonormal_beside,
 )
-from fairspan.linalg.memo import SolvedMixtures
 from fairspan.linalg.sum_bounds import cholesky_ceiling, frobenius_ceiling, top_sum_bound
 
 __all__ = [
     "GUARD",
     "TIE_TOLERANCE",
-    "Complement",
     "IterativeSubspace",
     "LeadingSubspace",
     "SmallestSum",

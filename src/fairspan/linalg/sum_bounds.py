@@ -8,19 +8,27 @@ by |G|_F^2 / delta at most: a residual of 1e-5 proves ten digits.
 
 A residual cannot exclude that W misses an eigenvalue; beta does. It is proven by a Cholesky
 factorisation, or by the Frobenius norm that W leaves over, with room for what rounding may do.
+
+Such a factorisation also says whether a matrix may be the scatter of some rows.
 """
 
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import lapack
 
-from fairspan.linalg.threads import threads_of
+from fairspan.linalg.machine import threads_of
 from fairspan.typing import FloatArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
 # Multiples of the residual at which Young's inequality is tried where nothing lies between.
 _MULTIPLES = (0.1, 1.0, 10.0)
+# What rounding may add to the product of two columns, as a share of both their sizes.
+_ROUNDED = 1e-9
+# Deviations below this share of the mean are rounding of the rows, and below this number their
+# squares leave double precision.
+_UNSURE, _UNDERFLOW = 1e-12, 1.5e-154
 
 
 def frobenius_ceiling(
@@ -150,3 +158,33 @@ def top_sum_bound(
 
 def _largest(within: npt.NDArray[Any], beside: npt.NDArray[Any], d: int) -> float:
     return float(np.sort(np.concatenate([within, beside]))[::-1][:d].sum())
+
+
+def may_be_scatter(scatter: FloatArray, mean: FloatArray, weight: float) -> bool:
+    """Whether rows of this mean and weight may have this (p, p) scatter.
+
+    The scatter is divided by the size of each feature: what its own entry says, or what rounding of
+    the rows may hide there. A Cholesky factor of that then exists, or there are no such rows:
+    p^3 / 3 steps, less than a tenth of the eigenproblem that a fit solves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> may_be_scatter(np.array([[1.0, 1.0], [1.0, 1.0]]), np.zeros(2), 3.0)
+    True
+    >>> may_be_scatter(np.array([[1.0, 2.0], [2.0, 1.0]]), np.zeros(2), 3.0)
+    False
+    """
+    variances = np.diag(scatter)
+    if not (variances >= 0).all():
+        return False
+    unsure = np.sqrt(weight) * np.maximum(_UNSURE * np.abs(mean), _UNDERFLOW)
+    sizes = np.sqrt(variances) + unsure
+    with np.errstate(over="ignore"):
+        scaled = scatter / sizes[:, None]
+        scaled /= sizes
+    if np.abs(scaled).max(initial=0.0) > 1 + _ROUNDED:
+        return False
+    scaled[np.diag_indices_from(scaled)] += _ROUNDED * len(scaled)
+    info = lapack.dpotrf(scaled.T, lower=True, overwrite_a=True, clean=False)[1]
+    return bool(info == 0)

@@ -11,9 +11,9 @@ import numpy as np
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.of_rows import Moments, moments_of
+from fairspan.moments.running_group import GroupLimit
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.problem import Problem, signed_disparity
-from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.registry import rows_of
 from fairspan.subspace import FairSubspace

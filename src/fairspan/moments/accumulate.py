@@ -3,9 +3,8 @@
 from dataclasses import dataclass, replace
 
 from fairspan.errors import InvalidInput, running_out_told
-from fairspan.linalg.budget import bytes_of_moments, tell_if_long
-from fairspan.linalg.threads import threads_for
-from fairspan.moments.device.kernels import device_statistics
+from fairspan.linalg.machine import bytes_of_moments, tell_if_long, threads_for
+from fairspan.moments.device_kernels import device_statistics
 from fairspan.moments.group_statistics import (
     EVERY_ROW,
     GroupStatistics,
@@ -14,12 +13,11 @@ from fairspan.moments.group_statistics import (
     to_bytes,
 )
 from fairspan.moments.held_rows.sparse_group import sparse_groups
-from fairspan.moments.running_group import RunningMoments
+from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit, RunningMoments
 from fairspan.moments.uncentred import MOST_AT_ONCE, uncentred_groups
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.device import DeviceRows
 from fairspan.rows.folds import Folds
-from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import without_last_attribute
 from fairspan.rows.parallel import folded
 from fairspan.rows.protocol import KnownRows, Rows, RowSource

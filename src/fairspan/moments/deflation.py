@@ -1,7 +1,7 @@
 """Deflation: second moments P S_g P of what a few orthonormal directions V leave, P = I - VV'.
 
-Of matrices a compressed copy is made, in coordinates beside the directions; of rows that stay
-sparse the products are projected.
+Of matrices a compressed copy is made, in coordinates orthogonal to the directions, at the cost of
+those few: LAPACK's dormqr. Of rows that stay sparse the products are projected.
 """
 
 from dataclasses import dataclass, replace
@@ -9,14 +9,95 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from scipy.linalg import lapack, qr
 
-from fairspan.linalg import Complement, IterativeSubspace, LeadingSubspace, leading_subspace_of
+from fairspan.linalg import IterativeSubspace, LeadingSubspace, leading_subspace_of
 from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, IndexArray
 
+# Columns that LAPACK applies reflections to at once.
+_BLOCK = 64
 # Sums of products are rounded by this share of their terms.
 _ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Complement:
+    """Orthonormal basis Q of what is orthogonal to (p, r) directions, as r Householder reflections.
+
+    With them a (p, p) matrix is compressed by products with r columns, where a (p, p - r) basis
+    would take products with p - r.
+
+    Attributes
+    ----------
+    reflectors : (p, r) array
+    factors : (r,) array
+        As LAPACK's QR decomposition of the directions leaves them.
+    order : (p,) array of int or slice
+        Of the features, in the reflectors.
+    """
+
+    reflectors: FloatArray
+    factors: FloatArray
+    order: IndexArray | slice
+
+    @classmethod
+    def of(cls, directions: FloatArray, *, nearest_left_out: bool = False) -> "Complement":
+        """The complement of independent (p, r) directions, r < p.
+
+        Parameters
+        ----------
+        directions : (p, r) array
+        nearest_left_out : bool
+            Whether the coordinates are near the features that the directions are not near to. So a
+            column of large numbers, which a direction follows, does not drown all others.
+        """
+        p, r = directions.shape
+        order: IndexArray | slice = slice(None)
+        if nearest_left_out:
+            nearest = qr(directions.T, mode="economic", pivoting=True)[2][:r]
+            order = np.concatenate([nearest, np.setdiff1d(np.arange(p), nearest)])
+        reflectors, factors, *_ = lapack.dgeqrf(directions[order])
+        return cls(reflectors, factors, order)
+
+    @property
+    def basis(self) -> FloatArray:
+        """Q, shape (p, p - r)."""
+        p, r = self.reflectors.shape
+        basis = np.empty((p, p - r))
+        basis[self.order] = self._reflected(np.eye(p)[:, r:], "L", "N")
+        return basis
+
+    def coordinates(self, columns: FloatArray) -> FloatArray:
+        """Q'C of (p, n) columns C."""
+        return self._reflected(columns[self.order], "L", "T")[len(self.factors) :]
+
+    def compressed(self, matrices: FloatArray, factors: FloatArray) -> FloatArray:
+        """Q'MQ of each of (k, p, p) symmetric matrices times its factor, shape (k, p - r, p - r).
+
+        So matrices that are to be divided need not be copied.
+        """
+        k, (p, r) = len(matrices), self.reflectors.shape
+        found = np.empty((k, p - r, p - r))
+        for matrix, factor, own in zip(matrices, factors, found, strict=True):
+            # Transposed, as LAPACK reads columns: then it works in the memory of the product.
+            image = np.multiply(matrix[self.order][:, self.order], factor, order="C").T
+            image = self._reflected(image, "L", "T", overwrite=True)
+            own[:] = self._reflected(image, "R", "N", overwrite=True).T[r:, r:]
+        return found
+
+    def _reflected(
+        self, columns: FloatArray, side: str, transposed: str, *, overwrite: bool = False
+    ) -> FloatArray:
+        if not len(self.factors):
+            return columns
+        room = _BLOCK * max(columns.shape)
+        own = (self.reflectors, self.factors)
+        found: FloatArray = lapack.dormqr(
+            side, transposed, *own, columns, lwork=room, overwrite_c=overwrite
+        )[0]
+        return found
 
 
 def deflated(

@@ -1,12 +1,12 @@
-"""Weights, means and variances of groups, and what follows from them for every kind of moments."""
+"""Weights, means and variances of groups, and the centre about which errors are measured."""
 
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 
+from fairspan.errors import InvalidParameter
 from fairspan.formatting.html_table import Row, first_and_last, html_table
-from fairspan.moments.center import Center, check_center
 from fairspan.moments.group_statistics import Intake, check_sizes
 from fairspan.rows.groups import Label, plain_labels, printable, spelled
 from fairspan.typing import AnyArray, FloatArray, IntegerArray
@@ -16,10 +16,26 @@ if TYPE_CHECKING:
     from fairspan.moments.held_rows.frame import InCoordinates
     from fairspan.moments.operators import SecondMoments
 
+Center = Literal["global", "group", "none"]
 
 _HEADINGS = ("group", "rows", "weight", "share", "variance")
 # Groups in a table of a notebook.
 _MOST_GROUPS = 20
+
+
+def check_center(center: object) -> None:
+    """Make sure that a centre has one of the three names.
+
+    Raises
+    ------
+    InvalidParameter
+    """
+    if not isinstance(center, str) or center not in get_args(Center):
+        raise InvalidParameter(
+            f"center is {center!r}",
+            "Allowed: 'global', 'group' and 'none'",
+            "Use 'global' unless you reproduce a paper that centres each group",
+        )
 
 
 class GroupMeans(Protocol):

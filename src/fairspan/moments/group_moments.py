@@ -10,8 +10,7 @@ from scipy.linalg import blas
 
 from fairspan.errors import InvalidInput, running_out_told
 from fairspan.moments.accumulate import statistics_of
-from fairspan.moments.center import Center
-from fairspan.moments.group_means import GroupMeans
+from fairspan.moments.group_means import Center, GroupMeans
 from fairspan.moments.group_statistics import (
     EVERY_ROW,
     GroupStatistics,
@@ -23,7 +22,7 @@ from fairspan.moments.group_statistics import (
     to_bytes,
 )
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.rows.group_limit import GroupLimit
+from fairspan.moments.running_group import GroupLimit
 from fairspan.rows.groups import label_array, without_last_attribute
 from fairspan.rows.protocol import OnMissing
 from fairspan.rows.registry import rows_beside

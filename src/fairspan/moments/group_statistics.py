@@ -11,7 +11,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput
 from fairspan.formatting.numbers import position
-from fairspan.linalg.semidefinite import may_be_scatter
+from fairspan.linalg.sum_bounds import may_be_scatter
 from fairspan.rows.groups import (
     Label,
     kind_in_words,

@@ -1,20 +1,53 @@
-"""What a fit or an audit needs of rows: matrices, or the rows where these would get large."""
+"""Moments of rows, all together or of each fold for cross-fitting: one pass over the rows."""
 
-from typing import TypeGuard
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Protocol, TypeGuard
+
+import numpy as np
 
 from fairspan.errors import InvalidType, kind_of, running_out_told
-from fairspan.moments.accumulate import statistics_of
+from fairspan.linalg.machine import bytes_of_moments
+from fairspan.moments.accumulate import no_rows, statistics_by_fold, statistics_of
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.group_statistics import (
+    EVERY_ROW,
+    GroupStatistics,
+    Intake,
+    check_mergeable,
+    from_bytes,
+    joined,
+    to_bytes,
+)
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
 from fairspan.moments.held_rows.thin_moments import ThinMoments, thin_moments
+from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
 from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.folds import Folds
 from fairspan.rows.frames import FrameRows
-from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
-from fairspan.rows.protocol import Rows
+from fairspan.rows.labels import Labels
+from fairspan.rows.parallel import folded
+from fairspan.rows.protocol import Rows, RowSource
 from fairspan.rows.sparse import SparseRows
+from fairspan.typing import IndexArray
 
 Moments = GroupMoments | SparseMoments | ThinMoments
 """What a projection is fitted to and judged by."""
+
+# Beyond this many features k matrices cost more, in time and memory, than products with the rows
+# where these are sparse.
+MATRICES_UP_TO = 1500
+# Beyond this many features matrices cost more than a few hundredths of a second, and coordinates of
+# rows less than matrices, if the rows are no more than this share of the features: measured, half
+# as much for half as many rows as features, a twentieth for a tenth.
+THIN_BEYOND = 500
+_THIN_SHARE = 0.8
+# Numbers (2 GB) that the matrices of all groups in all folds may take.
+MOST_NUMBERS = 2**28
+# The fewest folds that a budget may leave: with fewer, too little is learnt from the others.
+FEWEST_FOLDS = 5
 
 
 def is_moments(value: object) -> bool:
@@ -34,16 +67,6 @@ def not_moments(value: object) -> InvalidType:
         "Allowed: a GroupMoments",
         "Make one with GroupMoments.from_rows or GroupMoments.load",
     )
-
-
-# Beyond this many features k matrices cost more, in time and memory, than products with the rows
-# where these are sparse.
-MATRICES_UP_TO = 1500
-# Beyond this many features matrices cost more than a few hundredths of a second, and coordinates of
-# rows less than matrices, if the rows are no more than this share of the features: measured, half
-# as much for half as many rows as features, a twentieth for a tenth.
-THIN_BEYOND = 500
-_THIN_SHARE = 0.8
 
 
 def accumulate(
@@ -111,3 +134,200 @@ def _is_thin(rows: ArrayRows | FrameRows) -> bool:
     """Whether all rows are to be taken, have groups, and are clearly fewer than their features."""
     few = rows.n_rows <= _THIN_SHARE * rows.n_features and rows.n_features > THIN_BEYOND
     return few and rows.on_missing == "error" and rows.labels is not None
+
+
+class FoldMoments(Protocol):
+    """Moments of all rows, and of all but those of one fold."""
+
+    @property
+    def n_folds(self) -> int:
+        """K, the number of folds that have rows."""
+
+    @property
+    def whole(self) -> Moments:
+        """Of all rows."""
+
+    def without(self, fold: int) -> Moments:
+        """Of all rows but those of a fold; groups that are in no other fold are missing."""
+
+
+@dataclass(frozen=True, eq=False)
+class SummedFolds:
+    """Moments of every part, from which those of the others are summed, so that nothing cancels.
+
+    Attributes
+    ----------
+    parts : tuple of K GroupMoments, or None for a fold without rows
+        Of the rows in each fold; a group may be missing in some.
+    intake : Intake
+        Rows that are in none of them.
+    """
+
+    parts: tuple[GroupMoments | None, ...]
+    intake: Intake = EVERY_ROW
+
+    @property
+    def n_folds(self) -> int:
+        """K, the number of folds that have rows."""
+        return sum(part is not None for part in self.parts)
+
+    @cached_property
+    def whole(self) -> GroupMoments:
+        """Of all rows."""
+        return replace(_sum(self._by_group), intake=self.intake)
+
+    def without(self, fold: int) -> GroupMoments:
+        """Of all rows but those of a fold; groups that are in no other fold are missing."""
+        return _sum([*self._by_group[:fold], *self._by_group[fold + 1 :]])
+
+    @cached_property
+    def _by_group(self) -> list[GroupStatistics | None]:
+        return [None if part is None else part.statistics for part in self.parts]
+
+
+@dataclass(frozen=True, eq=False)
+class SparseFolds:
+    """The same for sparse rows of many features, which are used instead of their moments.
+
+    Attributes
+    ----------
+    rows : SparseRows
+    grouped : SparseRows
+        The same without the clusters that their labels may have.
+    folds : (n,) array of int
+    whole : SparseMoments
+    """
+
+    rows: SparseRows
+    grouped: SparseRows
+    folds: IndexArray
+    whole: SparseMoments
+
+    @property
+    def n_folds(self) -> int:
+        """K, the number of folds that have rows."""
+        return len(np.unique(self.folds))
+
+    def without(self, fold: int) -> SparseMoments:
+        """Of all rows but those of a fold; groups that are in no other fold are missing."""
+        return SparseMoments.of_rows(self.grouped.at(np.flatnonzero(self.folds != fold)))
+
+
+def fold_moments(
+    rows: Rows, folds: Folds, limit: GroupLimit = USUAL_LIMIT, *, has_labels: bool = False
+) -> FoldMoments:
+    """Moments of each group in each fold: one pass over the rows, wherever they are.
+
+    Parameters
+    ----------
+    rows : RowSource or PartedRows
+        With labels; the last column of these is the cluster if `folds` says so.
+    folds : Folds
+    limit : GroupLimit
+        How many groups there may be.
+    has_labels : bool
+        Whether the last column of the labels, but for the cluster, is the class that a row has in
+        y.
+
+    Raises
+    ------
+    InvalidInput
+        Whatever the source finds wrong with its rows; no rows at all; too many groups.
+    """
+    limit, wanted = limit.over(rows), limit
+    if has_labels:  # a limit that was set is one of groups, not of their classes
+        limit = replace(limit, max_groups=None)
+    found = folded(rows, FoldMomentsFold(folds, replace(limit, in_parts=True)))
+    intake = EVERY_ROW if found is None else found[0].intake
+    if found is None or not any(part.groups for part in found):
+        raise no_rows(intake)
+    parts = tuple(
+        GroupMoments.of(replace(part, has_labels=has_labels)) if part.groups else None
+        for part in found
+    )
+    summed = SummedFolds(parts, intake)
+    counts = summed.whole.in_range().counts
+    replace(wanted, in_parts=False).check(len(counts), int(counts.sum()), rows.n_features)
+    return summed
+
+
+def sparse_folds(rows: SparseRows, folds: Folds, limit: GroupLimit = USUAL_LIMIT) -> SparseFolds:
+    """The same of sparse rows of many features, of which no matrices are made."""
+    rows = rows.complete()
+    assert rows.labels is not None
+    labels = folds.of_rows(rows.labels.between(0, rows.n_rows), 0)
+    of_groups = Labels(rows.n_rows, lambda start, stop: labels.groups[start:stop])
+    grouped = replace(rows, labels=of_groups)
+    return SparseFolds(
+        rows, grouped, labels.folds, SparseMoments.of_rows(grouped, limit).in_range()
+    )
+
+
+def affordable_folds(
+    n_folds: int, n_groups: int, n_features: int, max_memory: int | None = None
+) -> int | None:
+    """How many folds fit into the budget of memory: as many as requested, five, or none.
+
+    Parameters
+    ----------
+    n_folds, n_groups, n_features : int
+    max_memory : int, optional
+        Bytes that the matrices may take while they are made, where that was set.
+
+    Examples
+    --------
+    >>> affordable_folds(10, 2, 1000), affordable_folds(10, 20, 1500), affordable_folds(10, 2, 9000)
+    (10, 5, None)
+    """
+    for count in (n_folds, min(n_folds, FEWEST_FOLDS)):
+        within = max_memory is None or bytes_of_moments(count * n_groups, n_features) <= max_memory
+        if within and count * n_groups * n_features**2 <= MOST_NUMBERS:
+            return count
+    return None
+
+
+@dataclass(frozen=True)
+class FoldMomentsFold:
+    """The pass over rows that sums the moments of each group in each fold.
+
+    Attributes
+    ----------
+    folds : Folds
+    limit : GroupLimit
+        How many groups there may be.
+    """
+
+    folds: Folds
+    limit: GroupLimit
+
+    @running_out_told()
+    def over(self, rows: RowSource) -> list[GroupStatistics] | None:
+        """Moments of some rows, by fold; None if there are none."""
+        return statistics_by_fold(rows, self.limit, self.folds)
+
+    def merged(
+        self, left: list[GroupStatistics], right: list[GroupStatistics]
+    ) -> list[GroupStatistics]:
+        """Moments of both parts."""
+        return [one + other for one, other in zip(left, right, strict=True)]
+
+    def to_bytes(self, result: list[GroupStatistics]) -> bytes:
+        """Moments as bytes: the length of each part's, and then these."""
+        parts = list(map(to_bytes, result))
+        lengths = np.array([len(part) for part in parts], dtype="<i8")
+        return lengths.tobytes() + b"".join(parts)
+
+    def from_bytes(self, contents: bytes) -> list[GroupStatistics]:
+        """The moments again."""
+        size = 8 * self.folds.n_folds
+        ends = size + np.cumsum(np.frombuffer(contents[:size], dtype="<i8"))
+        return [from_bytes(contents[start:end]) for start, end in pairwise([size, *ends.tolist()])]
+
+
+def _sum(parts: Sequence[GroupStatistics | None]) -> GroupMoments:
+    """Moments of all parts, in one step: many sums of large matrices in turn take far longer."""
+    first, *others = (part for part in parts if part is not None)
+    for other in others:
+        check_mergeable(first, other)
+    groups = joined(group for part in (first, *others) for group in part.groups)
+    return GroupMoments.of(replace(first, groups=groups, intake=EVERY_ROW))

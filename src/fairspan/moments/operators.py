@@ -20,7 +20,7 @@ from fairspan.linalg import (
     leading_subspace_of,
     root_mean_squares,
 )
-from fairspan.linalg.threads import threads_of
+from fairspan.linalg.machine import threads_of
 from fairspan.soft_projection import softened
 from fairspan.typing import FloatArray
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from fairspan.errors import InvalidInput
-from fairspan.linalg.threads import FEW_FEATURES, in_threads, threads_for
+from fairspan.linalg.machine import FEW_FEATURES, in_threads, threads_for
 from fairspan.moments.group_statistics import OneGroup, joined
 from fairspan.moments.running_group import RunningGroup, mirrored
 from fairspan.rows.arrays import ArrayRows

@@ -14,8 +14,7 @@ from typing import cast
 import numpy as np
 
 from fairspan.errors import Incompatible
-from fairspan.linalg import Complement
-from fairspan.moments.deflation import DeflatedSparse, deflated
+from fairspan.moments.deflation import Complement, DeflatedSparse, deflated
 from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
 from fairspan.moments.operators import SecondMoments
 from fairspan.problem.criteria import Criterion

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from fairspan.errors import Incompatible
-from fairspan.linalg import Complement
-from fairspan.moments.deflation import DeflatedSparse
+from fairspan.moments.deflation import Complement, DeflatedSparse
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
 from fairspan.moments.operators import DenseSecondMoments

@@ -7,8 +7,7 @@ from typing import Any, cast
 import numpy as np
 
 from fairspan.errors import Incompatible, warn
-from fairspan.moments.center import Center
-from fairspan.moments.group_means import GroupMeans
+from fairspan.moments.group_means import Center, GroupMeans
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion

@@ -20,15 +20,14 @@ from fairspan.errors import (
 from fairspan.formatting.plain import plain
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate, holds_matrices, not_moments
+from fairspan.moments.running_group import GroupLimit
 from fairspan.registry import Foreign, object_of
 from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.models import read_models
 from fairspan.report.facts.origin import origin_of_call
 from fairspan.report.outputs import refuse_overwriting
-from fairspan.rows.fingerprint import fingerprint_of, of_bytes
-from fairspan.rows.group_limit import GroupLimit
-from fairspan.rows.registry import rows_beside
+from fairspan.rows.registry import fingerprint_of, of_bytes, rows_beside
 from fairspan.storage import check_name, write_whole
 
 _EXTRA, _PACKAGES = "report", ("jinja2", "matplotlib")

@@ -1,12 +1,14 @@
-"""The rows of any object, with what is known of them beside their groups.
+"""The rows of any object, with what is known of them beside their groups, and their SHA-256.
 
-That is their class in y, and the cluster they belong to. Both travel as further columns of the
-labels, the cluster last, so that every source reads them as it reads groups.
+What is known is their class in y, and the cluster they belong to. Both travel as further columns
+of the labels, the cluster last, so that every source reads them as it reads groups.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,9 @@ from fairspan.errors import InvalidInput, InvalidType
 from fairspan.registry import factory_of, names_of
 from fairspan.rows.arrays import Arrays, RowsInMemory
 from fairspan.rows.checks import check_columns, check_on_missing, check_width
-from fairspan.rows.files.file_rows import Files
+from fairspan.rows.files.file_rows import FileRows, Files
 from fairspan.rows.frames import frame_of
-from fairspan.rows.groups import CodedLabels, listed
+from fairspan.rows.groups import CodedLabels, listed, spelled
 from fairspan.rows.labels import Everyone, Labels, labels_of
 from fairspan.rows.protocol import (
     OnMissing,
@@ -232,3 +234,50 @@ def _are_names(groups: Any, columns: list[str]) -> bool:
     return isinstance(groups, list | tuple) and all(
         isinstance(each, str) and each in columns for each in groups
     )
+
+
+def fingerprint_of(rows: Rows) -> str | None:
+    """SHA-256 of the bytes of files, or of the numbers, groups and weights of other rows.
+
+    Of rows it is that of n, p and the SHA-256 of values, groups and weights, a line each. Values
+    and weights are little-endian float64, row by row; groups are text, a line each.
+
+    Returns
+    -------
+    str or None
+        None where the rows lie elsewhere, on a cluster.
+    """
+    if isinstance(rows, FileRows):
+        return of_files(rows.table.path, [part.path for part in rows.table.parts])
+    if not isinstance(rows, RowSource):
+        return None
+    values, groups, weights = hashlib.sha256(), hashlib.sha256(), hashlib.sha256()
+    n_rows = 0
+    for block in rows.blocks():
+        n_rows += len(block.values)
+        values.update(np.ascontiguousarray(block.values, dtype="<f8").data)
+        if block.labels is not None:
+            # Half of a pair of surrogates, which Python's text may hold, is no UTF-8.
+            texts = [
+                f"{spelled(label)}\n".encode(errors="surrogatepass")
+                for label in block.labels.distinct
+            ]
+            groups.update(b"".join(texts[code] for code in block.labels.codes.tolist()))
+        if block.weights is not None:
+            weights.update(np.ascontiguousarray(block.weights, dtype="<f8").data)
+    parts = [each.hexdigest() for each in (values, groups, weights)]
+    return of_bytes("\n".join([f"{n_rows} {rows.n_features}", *parts, ""]).encode())
+
+
+def of_files(path: Path, files: Sequence[Path]) -> str:
+    """SHA-256 of a file; of a folder, of the sorted names in it and the SHA-256 of each file."""
+    if path.is_file():
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    names = sorted({file.relative_to(path).as_posix() for file in files})
+    return of_bytes("".join(f"{of_files(path / name, ())}  {name}\n" for name in names).encode())
+
+
+def of_bytes(contents: bytes) -> str:
+    """SHA-256 of bytes as they are."""
+    return hashlib.sha256(contents).hexdigest()

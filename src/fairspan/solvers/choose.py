@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fairspan.certificates.solution import Solution
 from fairspan.errors import Incompatible
 from fairspan.linalg import with_positive_signs
-from fairspan.linalg.threads import threads_of
+from fairspan.linalg.machine import threads_of
 from fairspan.problem.posed import Posed, Restricted
 from fairspan.problem.problem import Problem
 from fairspan.projector import Projector

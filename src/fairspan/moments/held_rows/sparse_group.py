@@ -14,7 +14,7 @@ import scipy.sparse
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.group_statistics import Intake, OneGroup
-from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
+from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import Label, LabelCoder
 from fairspan.rows.sparse import Csr, SparseRows
 from fairspan.typing import FloatArray, IndexArray

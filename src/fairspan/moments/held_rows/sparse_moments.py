@@ -9,14 +9,14 @@ import numpy as np
 
 from fairspan.errors import running_out_told
 from fairspan.linalg import GUARD, IterativeSubspace, LeadingSubspace, leading_subspace_of
-from fairspan.linalg.budget import check_memory
+from fairspan.linalg.machine import check_memory
 from fairspan.moments.accumulate import no_rows
 from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.group_statistics import EVERY_ROW, GroupStatistics, Intake, check_sizes
 from fairspan.moments.held_rows.sparse_group import SparseGroup, sparse_groups
 from fairspan.moments.operators import CANCELLING
-from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
+from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import label_array
 from fairspan.rows.protocol import block_rows
 from fairspan.rows.sparse import SparseRows

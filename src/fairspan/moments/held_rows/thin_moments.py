@@ -7,15 +7,19 @@ from functools import cached_property
 import numpy as np
 
 from fairspan.moments.accumulate import statistics_of
-from fairspan.moments.center import Center
-from fairspan.moments.group_means import GroupMeans
+from fairspan.moments.group_means import Center, GroupMeans
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.group_statistics import EVERY_ROW, Intake
-from fairspan.moments.held_rows.frame import Frame, InCoordinates, directions_beside
-from fairspan.moments.held_rows.row_span import CentredRows, RowSpan
+from fairspan.moments.held_rows.frame import (
+    CentredRows,
+    Frame,
+    InCoordinates,
+    RowSpan,
+    directions_beside,
+)
 from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
 from fairspan.rows.checks import checked_values, converted
-from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import CodedLabels, Label, LabelCoder, label_array
 from fairspan.rows.registry import rows_of
 from fairspan.typing import AnyArray, FloatArray, IndexArray, IntegerArray

@@ -12,7 +12,7 @@ from fairspan.errors import Incompatible, InvalidInput, InvalidType, kind_of
 from fairspan.estimator.fit import Fit, fit_subspace
 from fairspan.formatting.names import settings as spelled_settings
 from fairspan.formatting.names import spoken
-from fairspan.moments.center import Center, check_center
+from fairspan.moments.group_means import Center, check_center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.parameters import check_count, check_flag, field_values

@@ -12,9 +12,9 @@ from fairspan.errors import InvalidInput, running_out_told
 from fairspan.estimator.fit import check_dimension, dimension_keeping
 from fairspan.formatting.numbers import percent
 from fairspan.formatting.plain import plain
-from fairspan.linalg.threads import threads_of
-from fairspan.moments.folds import FoldMoments
+from fairspan.linalg.machine import threads_of
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import FoldMoments
 from fairspan.problem.parameters import used_parameters
 from fairspan.report.facts.answers import Answers, ReportSettings, answers_of
 from fairspan.report.facts.models import (

@@ -12,8 +12,8 @@ from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
 from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
 from fairspan.estimator.fit import Fit
 from fairspan.formatting.names import spoken
-from fairspan.moments.folds import FoldMoments
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import FoldMoments
 from fairspan.problem.parameters import used_parameters
 from fairspan.problem.problem import check_n_components
 from fairspan.report.facts.answers import MANY_GROUPS, PCA, SLOW, Answer, Answers

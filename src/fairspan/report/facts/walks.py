@@ -14,8 +14,8 @@ from fairspan.auditing.models import chosen_dimensions, estimated_of, pca_by_dim
 from fairspan.certificates.solution import Solution
 from fairspan.errors import Incompatible
 from fairspan.formatting.numbers import count, in_ascii, share
-from fairspan.moments.folds import FoldMoments, SummedFolds
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import FoldMoments, SummedFolds
 from fairspan.problem.problem import Problem
 from fairspan.progress import track
 from fairspan.report.facts.answers import PCA, Answers

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from fairspan.moments.group_statistics import GroupStatistics, Intake, OneGroup
+from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
 from fairspan.rows.device import FEWEST_BLOCK_ROWS, DeviceRows, Place, on_host, spans
-from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import CodedLabels, Label, LabelCoder, side_by_side
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 

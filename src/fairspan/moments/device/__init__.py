@@ -1,1 +1,0 @@
-"""Moments of arrays on a device such as a GPU, computed there."""
