@@ -161,8 +161,7 @@ class Frontier:
                 "Choose one of the rows of errors",
             )
         basis = by_pooled_variance(self._pca.problem, self._points[i].basis)
-        columns = self._pca.in_features(basis)
-        components = np.ascontiguousarray(columns.T)
+        components = np.ascontiguousarray(self._pca.in_features(basis).T)
         return replace(self._pca.subspace, components=components, provenance=None)
 
     def frame(self) -> Any:
@@ -210,8 +209,7 @@ class Frontier:
         """
         # What is known of the moments serves every criterion.
         problem = replace(self._pca.problem, criterion=criterion_of(criterion))
-        solution = Auto().solve(problem, _TOLERANCE)
-        errors = problem.errors(solution.components.T)
+        errors = problem.errors(Auto().solve(problem, _TOLERANCE).components.T)
         slack = _ON_CURVE * problem.total_variance
         distance = distance_from(errors, self.errors)
         # Past an end, the error that is least there has risen again and the other one as well.

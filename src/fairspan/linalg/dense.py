@@ -175,8 +175,7 @@ def leading_subspace(
     if few and n_features >= _PARTIAL_FROM_FEATURES:
         # One eigenvalue beyond the cut shows whether the cut goes through a tie.
         values, vectors = _largest(matrix, n_components + 1)
-        size = float(np.abs(matrix).sum(axis=0).max())
-        tolerance = max(tie_tolerance, TIE_TOLERANCE * size)
+        tolerance = max(tie_tolerance, TIE_TOLERANCE * float(np.abs(matrix).sum(axis=0).max()))
         # On a near multiple of the identity LAPACK may return fewer than requested.
         if len(values) > n_components and not is_graded(float(values[0]), float(values[-1])):
             found = LeadingSubspace.of(values, vectors, n_components, tolerance)
@@ -312,8 +311,7 @@ class SolvedMixtures:
         known = self._known.get((key, n_components))
         if isinstance(known, LeadingSubspace) and known.gap > tie_tolerance:
             return known
-        is_small = self._matrices.shape[1] <= _SMALL
-        if is_small or (key, None) in self._known:
+        if self._matrices.shape[1] <= _SMALL or (key, None) in self._known:
             return self.spectrum(weights).leading(n_components, tie_tolerance)
         found = leading_subspace(self.mixture(weights), n_components, tie_tolerance)
         self.remember(weights, found)

@@ -156,8 +156,7 @@ def leading_subspace_of(
         if fresh.shape[1] == 0:
             break
         basis, images = np.hstack([basis, fresh]), np.hstack([images, operator(fresh)])
-    tie = max(tie_tolerance, TIE_TOLERANCE * size)
-    leading = LeadingSubspace.of(values, vectors, d, tie)
+    leading = LeadingSubspace.of(values, vectors, d, max(tie_tolerance, TIE_TOLERANCE * size))
     wanted = min(n_vectors or block, basis.shape[1])
     if wanted != block:
         vectors = basis @ coordinates[:, :wanted]

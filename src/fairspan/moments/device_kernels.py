@@ -17,7 +17,6 @@ from fairspan.rows.device import FEWEST_BLOCK_ROWS, DeviceRows, Place, on_host, 
 from fairspan.rows.groups import CodedLabels, Label, LabelCoder, side_by_side
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 
-Indices = IndexArray
 # Called with the number of groups and of rows before each group's rows are gathered.
 CheckGroups = Callable[[int, int], None]
 
@@ -99,7 +98,7 @@ def grouped_here(
     check : callable
         Raises where there are too many groups.
     """
-    kept: Indices | None = None
+    kept: IndexArray | None = None
     if missing is not None and missing.any():
         kept = np.flatnonzero(~missing)
         labels, weights = labels[kept], None if weights is None else weights[kept]

@@ -15,9 +15,9 @@ from fairspan.linalg.sum_bounds import may_be_scatter
 from fairspan.rows.groups import (
     Label,
     kind_in_words,
+    label_kind,
     listed,
     plain_labels,
-    same_kind,
     without_last_attribute,
 )
 from fairspan.storage import (
@@ -235,7 +235,7 @@ def check_mergeable(a: GroupStatistics, b: GroupStatistics) -> None:
         differences.append(f"The features differ: {_described(a)} against {_described(b)}{details}")
     if a.has_labels != b.has_labels:
         differences.append("One of them knows the class that each row has in y, the other does not")
-    elif a.groups and b.groups and not same_kind(a.labels, b.labels):
+    elif a.groups and b.groups and {*map(label_kind, a.labels)} != {*map(label_kind, b.labels)}:
         differences.append(
             f"The groups are of different types: {listed(a.labels)} against {listed(b.labels)} "
             f"({kind_in_words(a.labels)} against {kind_in_words(b.labels)})"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Protocol, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 
@@ -136,21 +136,6 @@ def _is_thin(rows: ArrayRows | FrameRows) -> bool:
     return few and rows.on_missing == "error" and rows.labels is not None
 
 
-class FoldMoments(Protocol):
-    """Moments of all rows, and of all but those of one fold."""
-
-    @property
-    def n_folds(self) -> int:
-        """K, the number of folds that have rows."""
-
-    @property
-    def whole(self) -> Moments:
-        """Of all rows."""
-
-    def without(self, fold: int) -> Moments:
-        """Of all rows but those of a fold; groups that are in no other fold are missing."""
-
-
 @dataclass(frozen=True, eq=False)
 class SummedFolds:
     """Moments of every part, from which those of the others are summed, so that nothing cancels.
@@ -211,6 +196,10 @@ class SparseFolds:
     def without(self, fold: int) -> SparseMoments:
         """Of all rows but those of a fold; groups that are in no other fold are missing."""
         return SparseMoments.of_rows(self.grouped.at(np.flatnonzero(self.folds != fold)))
+
+
+FoldMoments = SummedFolds | SparseFolds
+"""Moments of all rows, and of all but those of one fold."""
 
 
 def fold_moments(

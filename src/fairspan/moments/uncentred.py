@@ -107,8 +107,7 @@ def _groups_of(
         codes, n_folds = of_rows.folds * k + codes, folds.n_folds
     # With several folds more blocks are read at once, so that products have rows enough.
     size = min(block_rows(rows.n_features) * max(n_folds // 2, 1), stop - start)
-    room = np.empty((size, rows.n_features))
-    part = _Part(rows, start, stop, codes, k * n_folds, room)
+    part = _Part(rows, start, stop, codes, k * n_folds, np.empty((size, rows.n_features)))
     with np.errstate(over="ignore", invalid="ignore"):
         return [
             (code // k, part.group(code, coder.labels[code % k], each))

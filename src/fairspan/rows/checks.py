@@ -210,14 +210,13 @@ def check_shape(shape: tuple[int, ...]) -> None:
             "Reshape your data, for example with X.reshape(-1, 1) for a single feature",
         )
     for size, what in zip(shape, ("row(s)", "feature(s)"), strict=True):
-        if size > 0:
-            continue
-        raise InvalidInput(
-            # scikit-learn's wording, which its estimator checks look for
-            f"X is empty: {size} {what} (shape={shape}) while a minimum of 1 is required",
-            "Allowed: at least one row and one feature",
-            "Check the file or the filter that made this table",
-        )
+        if size <= 0:
+            raise InvalidInput(
+                # scikit-learn's wording, which its estimator checks look for
+                f"X is empty: {size} {what} (shape={shape}) while a minimum of 1 is required",
+                "Allowed: at least one row and one feature",
+                "Check the file or the filter that made this table",
+            )
 
 
 def check_columns(names: Sequence[Any], columns: Sequence[Any]) -> None:

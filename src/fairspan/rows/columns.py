@@ -419,7 +419,7 @@ def named_columns_only(sensitive_features: Any, sample_weight: Any, what: str) -
 
 
 class ReadInBatches(RowOpener):
-    """What files and streams have in common: rows that can only be read."""
+    """What files, streams and Spark's data frames have in common: rows that can only be read."""
 
     def transformed(self, X: Any, projection: Projection) -> Any:
         """Reduced rows have nowhere to go.
@@ -435,14 +435,14 @@ class ReadInBatches(RowOpener):
         )
 
     def scored(self, X: Any, score: object) -> Any:
-        """A number each would have nowhere to go."""
-        raise not_scored(X)
+        """Rows are too many, or have no order, to be given a number each.
 
-
-def not_scored(X: Any) -> InvalidType:
-    """What to raise where rows are too many, or have no order, to be given a number each."""
-    return InvalidType(
-        f"X is of type {type(X).__name__}, whose rows are read group by group only",
-        "Allowed: arrays, data frames and Dask collections",
-        "Read the rows into one of these, or let audit(model, X, ...) compare groups",
-    )
+        Raises
+        ------
+        InvalidType
+        """
+        raise InvalidType(
+            f"X is of type {type(X).__name__}, whose rows are read group by group only",
+            "Allowed: arrays, data frames and Dask collections",
+            "Read the rows into one of these, or let audit(model, X, ...) compare groups",
+        )

@@ -388,8 +388,7 @@ def _of_block(block: Any, function: Function, empty: Any, block_id: Any = None) 
     if len(block) == 0:
         return empty
     with error_context(f"partition {block_id[0]}"), threadpool_limits(1):
-        found = function(block).astype(empty.dtype, copy=False)
-        return found.reshape(-1, *empty.shape[1:])
+        return function(block).astype(empty.dtype, copy=False).reshape(-1, *empty.shape[1:])
 
 
 def _of_frame(

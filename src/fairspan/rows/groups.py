@@ -21,8 +21,12 @@ Label = Scalar | tuple[Scalar, ...]
 # How rows in which something is missing are left out, in Python and on the command line.
 LEAVING_OUT = 'on_missing="drop", --on-missing drop'
 ALLOWED_LABELS = "Allowed: text, numbers and truth values, one type for each attribute"
-_TYPE_NAMES: dict[type, str] = {str: "text", bool: "truth value", int: "whole number"}
-_TYPE_NAMES |= {float: "real number"}
+_TYPE_NAMES: dict[type, str] = {
+    str: "text",
+    bool: "truth value",
+    int: "whole number",
+    float: "real number",
+}
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
 
 
@@ -96,11 +100,6 @@ def listed(labels: Sequence[Label], most: int = 12) -> str:
     """
     shown = ", ".join(repr(label) for label in labels[:most])
     return shown if len(labels) <= most else f"{shown} and {len(labels) - most} more"
-
-
-def same_kind(left: Sequence[Label], right: Sequence[Label]) -> bool:
-    """Whether two sets of labels are of the same type and number of attributes."""
-    return {label_kind(label) for label in left} == {label_kind(label) for label in right}
 
 
 def kind_in_words(labels: Sequence[Label]) -> str:
@@ -321,7 +320,11 @@ class LabelCoder:
 
         check_kind(kind, label, row)
         if self._closed:
-            raise self._unknown(label, row())
+            raise UnknownGroup(
+                f"The rows hold the group {label!r} (first in {position('row', row())})",
+                f"Known groups are {listed(self.labels)}",
+                "Check the group column for misspelt or new values, or fit again with that group",
+            )
         if self._kind not in (None, kind):
             raise InvalidInput(
                 f"Group labels mix {spelled_kind(self._kind)} with {spelled_kind(kind)} "
@@ -331,13 +334,6 @@ class LabelCoder:
             )
         self._kind = kind
         return self._codes.setdefault(label, len(self._codes))
-
-    def _unknown(self, label: Label, row: int) -> UnknownGroup:
-        return UnknownGroup(
-            f"The rows hold the group {label!r} (first in {position('row', row)})",
-            f"Known groups are {listed(self.labels)}",
-            "Check the group column for misspelt or new values, or fit again with that group",
-        )
 
 
 def _present(labels: CodedLabels) -> BoolArray:
@@ -368,8 +364,7 @@ def side_by_side(codes: Codes) -> tuple[Codes, list[tuple[int, slice]]]:
     order = np.argsort(codes.astype(np.uint8) if len(sizes) <= 256 else codes, kind="stable")
     present = np.flatnonzero(sizes)
     ends = np.cumsum(sizes[present]).tolist()
-    places = map(slice, [0, *ends], ends)
-    return order, list(zip(present.tolist(), places, strict=False))
+    return order, list(zip(present.tolist(), map(slice, [0, *ends], ends), strict=False))
 
 
 def in_order(labels: CodedLabels) -> tuple[tuple[Any, ...], Codes]:

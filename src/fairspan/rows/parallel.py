@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import cache
 from multiprocessing import resource_tracker
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 from threadpoolctl import threadpool_limits
 
@@ -171,15 +171,9 @@ def prefetch(items: Iterable[Item]) -> Iterator[Item]:
     >>> list(prefetch([1, 2, 3]))
     [1, 2, 3]
     """
-    source = iter(items)
+    source, end = iter(items), cast("Item", object())
     with ThreadPoolExecutor(1) as thread:
-        fetched = thread.submit(_next, source)
-        while item := fetched.result():
-            fetched = thread.submit(_next, source)
-            yield item[0]
-
-
-def _next(source: Iterator[Item]) -> tuple[Item] | None:
-    for item in source:
-        return (item,)
-    return None
+        fetched = thread.submit(next, source, end)
+        while (item := fetched.result()) is not end:
+            fetched = thread.submit(next, source, end)
+            yield item

@@ -193,8 +193,7 @@ def rows_beside(
     columns = [values for values in known.values() if isinstance(values, str)]
     frame = frame_of(X)
     groups = [sensitive_features] if isinstance(sensitive_features, str) else sensitive_features
-    all_named = len(columns) == len(known)
-    if all_named and (frame is None or _are_names(groups, frame.columns)):
+    if len(columns) == len(known) and (frame is None or _are_names(groups, frame.columns)):
         return rows_of(X, [*groups, *columns], sample_weight, on_missing)
     table = X
     if frame is not None and columns:

@@ -18,11 +18,16 @@ from fairspan import errors
 from fairspan.errors import FairspanError, InvalidInput, InvalidType, MissingDependency
 from fairspan.rows.arrays import comes_from
 from fairspan.rows.checks import check_width
-from fairspan.rows.columns import ChosenColumns, RowsByColumns, named_columns_only, not_scored
+from fairspan.rows.columns import (
+    ChosenColumns,
+    ReadInBatches,
+    RowsByColumns,
+    named_columns_only,
+)
 from fairspan.rows.frames import ArrowStream
 from fairspan.rows.groups import listed
 from fairspan.rows.parallel import error_context, merged_in_order
-from fairspan.rows.protocol import Fold, OnMissing, Projection, Result, RowOpener
+from fairspan.rows.protocol import Fold, OnMissing, Projection, Result
 
 Batches = Iterator[Any]
 
@@ -70,7 +75,7 @@ class SparkRows(RowsByColumns):
         )
 
 
-class SparkFrames(RowOpener):
+class SparkFrames(ReadInBatches):
     """Spark data frames, whose groups and weights are columns of them."""
 
     def takes(self, X: Any) -> bool:
@@ -84,10 +89,6 @@ class SparkFrames(RowOpener):
         frame = _checked(X)
         named = named_columns_only(sensitive_features, sample_weight, "a Spark DataFrame")
         return SparkRows(frame, ChosenColumns.of(frame.columns, {}, on_missing=on_missing, **named))
-
-    def scored(self, X: Any, score: object) -> Any:
-        """A number each would have nowhere to go."""
-        raise not_scored(X)
 
     def transformed(self, X: Any, projection: Projection) -> Any:
         """The reduced rows as a Spark DataFrame, computed when Spark needs them.
@@ -355,5 +356,4 @@ def _raise_first(rows: list[Any]) -> None:
     failed = [row for row in rows if row["error"] is not None]
     if failed:
         name, *parts = json.loads(min(failed, key=lambda row: row["part"])["error"])
-        kind = getattr(errors, name, InvalidInput)
-        raise kind(*parts)
+        raise getattr(errors, name, InvalidInput)(*parts)

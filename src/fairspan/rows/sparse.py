@@ -104,8 +104,7 @@ class SparseMatrices(RowOpener):
             Another number of features, NaN or infinity.
         """
         matrix = _checked_matrix(X)
-        p = projection.encoder.shape[1]
-        check_width(matrix.shape[1], p, "features")
+        check_width(matrix.shape[1], projection.encoder.shape[1], "features")
         directions = projection.encoder.T
         if projection.scale is not None:
             directions = directions / projection.scale[:, None]

@@ -129,8 +129,7 @@ class RowSpan:
     @classmethod
     def of(cls, rows: CentredRows) -> "RowSpan":
         """Factor the rows."""
-        gram = rows.gram()
-        lower, pivots, rank, _ = lapack.dpstrf(gram, lower=1, overwrite_a=1)
+        lower, pivots, rank, _ = lapack.dpstrf(rows.gram(), lower=1, overwrite_a=1)
         sizes = np.diag(lower)[:rank] ** 2
         if rank and sizes[-1] < _ACCURATE * sizes[0]:
             lower, pivots, rank = _factored(rows)

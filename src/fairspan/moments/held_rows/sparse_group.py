@@ -111,8 +111,7 @@ class SparseGroup:
         scatter = np.zeros((p, p))
         for part, weights in zip(self.parts, self.part_weights, strict=True):
             half = part.multiply(np.sqrt(weights)[:, None]).tocsr()
-            product = half.T @ half
-            scatter += product.toarray()
+            scatter += (half.T @ half).toarray()
         scatter -= self.weight * np.outer(self.drift, self.drift)
         diagonal = np.maximum(np.diag(scatter), 0.0)  # a difference, which rounding may turn
         np.fill_diagonal(scatter, diagonal)
@@ -170,8 +169,7 @@ def sparse_groups(
 def _pilot(rows: Csr, weights: FloatArray, weight: float) -> FloatArray:
     """Mean of the stored values of each column that stores most of its cells; zero elsewhere."""
     p = rows.shape[1]
-    sizes = np.diff(rows.indptr)
-    cell_weights = np.repeat(weights, sizes)
+    cell_weights = np.repeat(weights, np.diff(rows.indptr))
     stored = np.bincount(rows.indices, cell_weights, minlength=p)
     mostly = stored > weight / 2
     if not mostly.any():

@@ -148,8 +148,7 @@ class SparseSecondMoments:
     @cached_property
     def _used(self) -> IndexArray:
         """Features that are not zero in every row, once moved to the point."""
-        moved = (self.variances != 0).any(axis=0) | (self.offsets != 0).any(axis=0)
-        return np.flatnonzero(moved)
+        return np.flatnonzero((self.variances != 0).any(axis=0) | (self.offsets != 0).any(axis=0))
 
     @cached_property
     def _narrow(self) -> "SparseSecondMoments":
@@ -279,6 +278,5 @@ class SparseMoments(GroupMeans):
         """The same as moments without rows: k p^2 numbers, which can be merged and saved."""
         check_memory(len(self.parts), self.n_features)
         scattered = [part.scattered() for part in self.parts]
-        statistics = GroupStatistics(scattered, self.n_features, None, self.intake)
-        whole = GroupMoments.of(statistics)
+        whole = GroupMoments.of(GroupStatistics(scattered, self.n_features, None, self.intake))
         return whole if self.scale is None else whole.divided_by(self.scale)

@@ -303,8 +303,7 @@ def encode_text(rows: FileRows) -> FileRows:
             many = f"{len(found[name]):,} different texts in {n_rows:,} rows"
             raise _identifiers(name, many, found)
     categories = tuple((name, tuple(sorted(texts))) for name, texts in found.items() if texts)
-    empty = tuple(name for name, texts in found.items() if not texts)
-    rows = without_features(rows, empty)
+    rows = without_features(rows, tuple(name for name, texts in found.items() if not texts))
     return replace(rows, chosen=replace(rows.chosen, encoding=Encoding(categories)))
 
 

@@ -87,7 +87,9 @@ def open_file(
                 "Leave them out",
             )
         schema, part_of = (
-            open_csv(path, form or CsvFormat()) if kind == "csv" else _OPENING[kind](path)
+            open_csv(path, form or CsvFormat())
+            if kind == "csv"
+            else (_open_parquet if kind == "parquet" else _open_arrow)(path)
         )
         constants = tuple(each for each in constants if each[0] not in schema.names)
         columns = (*schema.names, *(name for name, _ in constants))
@@ -184,12 +186,6 @@ def _open_arrow(path: Path) -> _Opened:
         schema = reader.schema
         n_rows = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
     return schema, lambda constants: (ArrowPart(path, constants, n_rows),)
-
-
-_OPENING: dict[str, Callable[[Path], _Opened]] = {
-    "parquet": _open_parquet,
-    "arrow": _open_arrow,
-}
 
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -313,8 +309,7 @@ def _check_alike(first: TableFile, other: TableFile) -> None:
         )
     for name in first.columns:
         left, right = (table.schema.field(name).type for table in (first, other))
-        kinds = {_kind_of_type(left), _kind_of_type(right)} - {"nothing"}
-        if len(kinds) > 1:
+        if len({_kind_of_type(left), _kind_of_type(right)} - {"nothing"}) > 1:
             raise InvalidInput(
                 f"{other.path} holds {right} in column {name!r}, but {first.path} holds {left}",
                 "Allowed: files whose columns hold the same kind of values",
