@@ -15,8 +15,8 @@ from fairspan.estimator.fit import Fit, fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import RobustErrorGap
 from fairspan.problem.restrictions import CovarianceParity, MeanParity
-from fairspan.solvers.published.multiplicative import MultiplicativeWeights
 from fairspan.solvers.published.riemannian import RiemannianSubgradient
+from fairspan.solvers.published.samadi_et_al import MultiplicativeWeights
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 
 Setting = dict[str, float]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fairspan.problem.problem import Problem
-from fairspan.solvers.many_groups.simplex_program import least_on_simplex
+from fairspan.solvers.programs import least_on_simplex
 from fairspan.solvers.published.riemannian import ROUNDING, horizontal
 from fairspan.typing import FloatArray
 

@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     from fairspan.report.writing import write_report
     from fairspan.rows.files.file_rows import FileRows
     from fairspan.solvers.many_groups.dual_newton import DualNewton
-    from fairspan.solvers.published.multiplicative import MultiplicativeWeights
     from fairspan.solvers.published.riemannian import RiemannianSubgradient
-    from fairspan.solvers.published.semidefinite import Semidefinite
+    from fairspan.solvers.published.samadi_et_al import MultiplicativeWeights, Semidefinite
     from fairspan.solvers.two_groups.boundary_search import BoundarySearch
     from fairspan.subspace import FairSubspace
     from fairspan.trade_off import Frontier, frontier
@@ -64,9 +63,9 @@ _HOMES = {
     "MeanParity": "fairspan.problem.restrictions",
     "BoundarySearch": "fairspan.solvers.two_groups.boundary_search",
     "DualNewton": "fairspan.solvers.many_groups.dual_newton",
-    "MultiplicativeWeights": "fairspan.solvers.published.multiplicative",
+    "MultiplicativeWeights": "fairspan.solvers.published.samadi_et_al",
     "RiemannianSubgradient": "fairspan.solvers.published.riemannian",
-    "Semidefinite": "fairspan.solvers.published.semidefinite",
+    "Semidefinite": "fairspan.solvers.published.samadi_et_al",
     "Solution": "fairspan.certificates.solution",
     "Status": "fairspan.certificates.solution",
     "Frontier": "fairspan.trade_off",

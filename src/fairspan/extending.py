@@ -7,7 +7,7 @@ takes the name of a built-in part, and in place of a file.
 """
 
 from fairspan.certificates.optimality import certified
-from fairspan.certificates.solution import TracePoint
+from fairspan.certificates.solution import Solver, TracePoint
 from fairspan.drawing.picture import Display
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.pieces import Pieces
@@ -17,7 +17,6 @@ from fairspan.progress import Stage
 from fairspan.rows.checks import row_block
 from fairspan.rows.groups import CodedLabels
 from fairspan.rows.protocol import RowBlock, RowSource, block_rows
-from fairspan.solvers.protocol import Solver
 
 __all__ = [
     "CodedLabels",

@@ -161,7 +161,7 @@ class Evidence:
     Attributes
     ----------
     kind : str
-        Which proof these are of; see :mod:`fairspan.certificates.claims`.
+        Which proof these are of; see :mod:`fairspan.certificates.proof`.
     arrays : dict of str to array
     """
 

@@ -38,8 +38,8 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "auto": "fairspan.solvers.choose:Auto",
         "boundary": "fairspan.solvers.two_groups.boundary_search:BoundarySearch",
         "dual_newton": "fairspan.solvers.many_groups.dual_newton:DualNewton",
-        "multiplicative": "fairspan.solvers.published.multiplicative:MultiplicativeWeights",
-        "semidefinite": "fairspan.solvers.published.semidefinite:Semidefinite",
+        "multiplicative": "fairspan.solvers.published.samadi_et_al:MultiplicativeWeights",
+        "semidefinite": "fairspan.solvers.published.samadi_et_al:Semidefinite",
         "riemannian": "fairspan.solvers.published.riemannian:RiemannianSubgradient",
     },
     "source": {

@@ -7,7 +7,7 @@ from typing import Protocol, cast
 import numpy as np
 
 from fairspan.auditing.models import Audited
-from fairspan.certificates.claims import settings_of
+from fairspan.certificates.proof import settings_of
 from fairspan.errors import FairspanError, Incompatible
 from fairspan.estimator.fit import fit_subspace
 from fairspan.linalg.machine import in_threads

@@ -4,16 +4,25 @@ A proof is data, kept with the solution and with a saved model, so that anybody 
 bound again from second moments alone.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fairspan.certificates.supporting_polygon import least_beyond_lines
+from fairspan.errors import InvalidParameter
 from fairspan.linalg import eigh, eigvalsh, smallest_sum
 from fairspan.moments.operators import DenseSecondMoments
+from fairspan.problem.criteria import Criterion
+from fairspan.problem.parameters import field_values
+from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.problem.problem import CovariancesWithin, Limit, MeansWithin, Problem, is_within
 from fairspan.problem.proof_formulas import proof_formula_of
+from fairspan.problem.restrictions import Restriction
+from fairspan.provenance import Evidence, Provenance
+from fairspan.registry import names_of
+from fairspan.rows.groups import plain_labels
 from fairspan.typing import FloatArray
 
 # How near the bound comes to the least value on the polygon of supporting lines.
@@ -252,3 +261,88 @@ def _excess_with(
     least = smallest_sum(stacked, weights, problem.n_components)
     inner = DenseSecondMoments(stacked).inner_errors(basis)
     return float(weights @ inner) - least.value, least.rounding
+
+
+_KINDS: dict[str, Any] = {
+    each.kind: each
+    for each in (Proof, LinesProof, MeansProof, CovariancesProof, CovarianceTraceProof)
+}
+# A mapping by group is stored as pairs, since names in JSON are text.
+_BY_GROUP = "by_group"
+
+
+def evidence_of(proof: Proof | None) -> Evidence | None:
+    """The numbers of a proof; None of a kind that is not known here."""
+    if proof is None or type(proof) is not _KINDS.get(proof.kind):
+        return None
+    return Evidence(proof.kind, {name: np.atleast_1d(each) for name, each in vars(proof).items()})
+
+
+def proof_of(evidence: Evidence) -> Proof:
+    """The proof that these are the numbers of.
+
+    Raises
+    ------
+    ValueError, TypeError
+        They are not those of a proof.
+    """
+    if evidence.kind not in _KINDS:
+        raise ValueError(f"{evidence.kind!r} is no kind of proof")
+    proof: Proof = _KINDS[evidence.kind](**evidence.arrays)
+    return proof
+
+
+def stored_settings(criterion: Criterion, restriction: Restriction | None) -> dict[str, Any]:
+    """The settings of criterion and restriction, ready for JSON."""
+    hide = None
+    if restriction is not None:
+        hide = {"name": restriction.name, **field_values(restriction)}
+    values = {name: _plain(value) for name, value in field_values(criterion).items()}
+    return {"criterion": values, "restriction": hide}
+
+
+def settings_of(made: Provenance) -> tuple[Criterion, Restriction | None]:
+    """Criterion and restriction of a model: its own names stand for parts of this library alone.
+
+    Raises
+    ------
+    ValueError, KeyError, TypeError, FairspanError
+        They are not those of a criterion or restriction.
+    """
+    values = {key: _restored(value) for key, value in made.settings["criterion"].items()}
+    criterion: Criterion = _part("criterion", made.criterion, values, made.parts)
+    hide = made.settings["restriction"]
+    if hide is None:
+        return criterion, None
+    values = {key: value for key, value in hide.items() if key != "name"}
+    return criterion, _part("restriction", hide["name"], values, made.parts)
+
+
+def _part(kind: str, name: str, values: dict[str, Any], parts: tuple[Any, ...]) -> Any:
+    """The part of this name with these settings, built in or one of the objects passed."""
+    made = criterion_of if kind == "criterion" else restriction_of
+    if name in names_of(kind):
+        return made(name, **values)
+    for part in parts:
+        if getattr(part, "name", None) == name:
+            return made(replace(part, **values) if values else part)
+    raise InvalidParameter(
+        f"The model was fitted with the {kind} {name!r} of another package",
+        f"Allowed: a {kind} of this library, or one that is passed as an object",
+        "Pass it where the model is loaded: FairSubspace.load(path, parts=[...]), or --part "
+        "package.module:Object on the command line",
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {_BY_GROUP: [[*plain_labels([key]), each] for key, each in value.items()]}
+    if isinstance(value, float | int | None):
+        return value
+    return plain_labels([value])[0]
+
+
+def _restored(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {plain_labels([key])[0]: each for key, each in value[_BY_GROUP]}
+    return plain_labels([value])[0] if isinstance(value, str | list) else value

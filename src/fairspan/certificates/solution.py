@@ -1,12 +1,14 @@
 """What every solver returns: a subspace, its value, and a bound that no subspace can beat."""
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from fairspan.certificates.proof import Proof
 from fairspan.formatting.html_table import html_table
+from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 
 
@@ -246,3 +248,28 @@ class Solution:
             rows.append(("groups' errors differ by", f"{self.violation:.1e}"))
         status = f"{self.status}: {self.message}."
         return html_table("Certificate", ("", "value"), [("", rows)], [status])
+
+
+class Solver(Protocol):
+    """A method that solves the problems it accepts, and certifies the solution."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name by which it can be requested."""
+
+    @abstractmethod
+    def objection(self, problem: Problem) -> str | None:
+        """Why it cannot take this problem; None if it can."""
+
+    @abstractmethod
+    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
+        """Find a subspace whose gap is at most `tol`, a share of the objective.
+
+        `random_state` is a seed, a numpy Generator or RandomState, or None, for solvers with
+        random starts.
+        """
+
+    def solve_dense(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
+        """The same with matrices of all features, and no smaller subspace inside."""
+        return self.solve(problem, tol, random_state)

@@ -13,8 +13,8 @@ from typing import Any, cast
 import numpy as np
 
 from fairspan.certificates import claims
-from fairspan.certificates.claims import proof_of, settings_of
-from fairspan.certificates.judging_components import Fails, judged_components, of_steps
+from fairspan.certificates.claims import Fails, judged_components, of_steps
+from fairspan.certificates.proof import proof_of, settings_of
 from fairspan.certificates.solution import Judged
 from fairspan.errors import FairspanError, running_out_told
 from fairspan.moments.group_means import Center

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.claims import evidence_of, stored_settings
+from fairspan.certificates.proof import evidence_of, stored_settings
 from fairspan.certificates.solution import Solution, Status
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, running_out_told
 from fairspan.formatting.names import spoken

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.certificates.solution import Solution
+from fairspan.certificates.solution import Solution, Solver
 from fairspan.errors import Incompatible
 from fairspan.linalg import with_positive_signs
 from fairspan.linalg.machine import threads_of
@@ -20,7 +20,6 @@ from fairspan.problem.posed import Posed, Restricted
 from fairspan.problem.problem import Problem
 from fairspan.projector import Projector
 from fairspan.registry import names_of, object_of
-from fairspan.solvers.protocol import Solver
 from fairspan.typing import FloatArray
 
 

@@ -13,13 +13,12 @@ import numpy as np
 
 from fairspan.certificates.optimality import certified
 from fairspan.certificates.proof import Proof
-from fairspan.certificates.solution import Solution, TracePoint
+from fairspan.certificates.solution import Solution, Solver, TracePoint
 from fairspan.linalg import eigh
 from fairspan.problem.nesting import left_beside
 from fairspan.problem.posed import Restricted
 from fairspan.problem.problem import Problem
 from fairspan.solvers.choose import Solved, Task, check_accepted, keeps, not_kept
-from fairspan.solvers.protocol import Solver
 from fairspan.typing import FloatArray
 
 # Two groups have no other component that is as good but with the same variances.

@@ -23,8 +23,7 @@ from fairspan.solvers.choose import Auto
 from fairspan.solvers.exact_rank.descent_model import Model
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, largest_rank, reduced
 from fairspan.solvers.many_groups.dual import Dual
-from fairspan.solvers.many_groups.dual_newton import DualNewton
-from fairspan.solvers.many_groups.nash import NashSearch
+from fairspan.solvers.many_groups.dual_newton import DualNewton, NashSearch
 from fairspan.solvers.many_groups.newton import Relaxation
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from fairspan.subspace import FairSubspace

@@ -11,10 +11,9 @@ from fairspan.problem.pieces import Blocks, Pieces, pairwise_weights
 from fairspan.problem.proof_formulas import PiecewiseProof
 from fairspan.solvers.choose import Auto
 from fairspan.solvers.many_groups.dual import Dual
-from fairspan.solvers.many_groups.dual_newton import PiecewiseSearch
-from fairspan.solvers.many_groups.newton import Relaxation
-from fairspan.solvers.many_groups.simplex_program import ModelProgram, least_on_simplex
-from fairspan.solvers.published.semidefinite import Semidefinite
+from fairspan.solvers.many_groups.newton import PiecewiseSearch, Relaxation
+from fairspan.solvers.programs import ModelProgram, least_on_simplex
+from fairspan.solvers.published.samadi_et_al import Semidefinite
 from problems import independent_value, problem_of, random_basis, random_moments, top_sum
 from sweeps import part_of
 

@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 
 from fairspan.problem.criteria import ErrorGap, MinimaxError, MinimaxLoss, NashWelfare
-from fairspan.solvers.exact_rank.descent import descend
-from fairspan.solvers.exact_rank.rounding import affine_scores, scores_of
-from fairspan.solvers.many_groups.dual import Dual
-from fairspan.solvers.many_groups.newton import Relaxation
-from fairspan.solvers.many_groups.simplex_program import ModelProgram
-from fairspan.solvers.many_groups.tied_eigenvalues import (
+from fairspan.solvers.exact_rank.descent import affine_scores, descend, scores_of
+from fairspan.solvers.many_groups.dual import (
+    Dual,
     SpectralModel,
     block_around,
     shares_summing_to,
 )
+from fairspan.solvers.many_groups.newton import Relaxation
+from fairspan.solvers.programs import ModelProgram
 from problems import problem_of, random_basis, random_moments
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from fairspan.errors import InvalidParameter, InvalidType
 from fairspan.problem.criteria import ErrorGap, LeastVariance, MinimaxError, MinimaxLoss
-from fairspan.solvers.published.multiplicative import MultiplicativeWeights
+from fairspan.solvers.published.samadi_et_al import MultiplicativeWeights
 from problems import (
     MINIMAX,
     bound_of,

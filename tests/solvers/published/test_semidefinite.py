@@ -17,9 +17,8 @@ from fairspan.problem.criteria import (
     RobustErrorGap,
     TotalError,
 )
-from fairspan.solvers.conic import ConicSolution
-from fairspan.solvers.published import semidefinite
-from fairspan.solvers.published.semidefinite import Semidefinite
+from fairspan.solvers.published import samadi_et_al
+from fairspan.solvers.published.samadi_et_al import Semidefinite
 from problems import problem_of, random_moments, solve, top_sum
 from sweeps import part_of
 
@@ -151,7 +150,7 @@ def test_what_it_takes():
 def test_bounds_hold_even_if_the_conic_solver_is_cut_short(monkeypatch):
     problem = random_problem(0, 2, MinimaxLoss(), allow_extra=True)
     optimum = solve(problem).objective
-    monkeypatch.setattr(semidefinite, "_INTERIOR_POINT", 0.5)
+    monkeypatch.setattr(samadi_et_al, "_INTERIOR_POINT", 0.5)
     solution = Semidefinite().solve(problem, 1e-6)
     assert solution.lower_bound < optimum < solution.objective
     assert solution.status == "open gap"
@@ -159,9 +158,8 @@ def test_bounds_hold_even_if_the_conic_solver_is_cut_short(monkeypatch):
 
 def test_a_failing_conic_solver_is_said_so(monkeypatch):
     def failing(quadratic, linear, constraints, right, sizes, tolerance):
-        nothing = np.full(len(linear), np.nan), np.full(len(right), np.nan)
-        return ConicSolution(*nothing, "NumericalError")
+        return np.full(len(linear), np.nan), np.full(len(right), np.nan), "NumericalError"
 
-    monkeypatch.setattr(semidefinite, "solve_conic", failing)
+    monkeypatch.setattr(samadi_et_al, "solve_conic", failing)
     with pytest.raises(Incompatible, match=r"Clarabel, which ended with NumericalError"):
         Semidefinite().solve(random_problem(0, 2, MinimaxLoss(), allow_extra=False), 1e-6)

@@ -3,8 +3,7 @@ import pytest
 
 from fairspan import MinimaxError
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.solvers.two_groups.contact import Face
-from fairspan.solvers.two_groups.frontier import points_at
+from fairspan.solvers.two_groups.frontier import Face, points_at
 from problems import problem_of
 
 

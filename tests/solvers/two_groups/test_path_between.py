@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from fairspan.solvers.two_groups.contact import PathBetween
+from fairspan.solvers.two_groups.root_search import PathBetween
 from problems import random_basis
 
 SIZES = pytest.mark.parametrize(("p", "d"), [(2, 1), (5, 2), (6, 5), (9, 4), (4, 4)])

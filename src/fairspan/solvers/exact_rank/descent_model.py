@@ -19,7 +19,7 @@ import numpy as np
 from fairspan.linalg import eigh, graded_eigh
 from fairspan.problem.pieces import ONE_BLOCK, Blocks
 from fairspan.problem.problem import Problem
-from fairspan.solvers.many_groups.simplex_program import least_on_simplex
+from fairspan.solvers.programs import least_on_simplex
 from fairspan.typing import FloatArray
 
 # Curvatures below this share of the largest are not divided by.

@@ -7,6 +7,12 @@ subspace, by descent. Their gap is reported; it is called optimal only if it is 
 
 The descent finds multipliers too, which balance the pieces at its subspace and prove a bound. The
 gap they leave is narrowed by the relaxation from below and by further descents from above.
+
+Nash welfare is the product of the captured variances. Its bound: for weights w > 0 the inequality
+of arithmetic and geometric means gives mean log c_g <= log(sum_g w_g c_g) - mean log w_g - log k,
+and sum_g w_g c_g <= t_d(sum_g w_g S_g). With w_g = 1 / c_g it is tight wherever the subspace leads
+its own mixture. If it does not, the relaxed problem is solved by the method of Frank and Wolfe,
+whose gap this bound is.
 """
 
 from dataclasses import dataclass
@@ -15,25 +21,33 @@ from typing import ClassVar
 import numpy as np
 
 from fairspan.certificates.optimality import certified
-from fairspan.certificates.solution import Solution
+from fairspan.certificates.solution import Solution, Solver
+from fairspan.errors import Incompatible
 from fairspan.problem.criteria import ErrorGap
-from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.solvers.exact_rank.descent import LocalOptimum
-from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, reduced
-from fairspan.solvers.exact_rank.rounding import (
+from fairspan.solvers.exact_rank.descent import (
+    LocalOptimum,
     Search,
-    affine_scores,
     descend_from_each,
-    further_starts,
     scores_of,
     starts_around,
 )
+from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, reduced_keeping
 from fairspan.solvers.many_groups.dual import Dual
-from fairspan.solvers.many_groups.nash import NashSearch
-from fairspan.solvers.many_groups.newton import Relaxation
+from fairspan.solvers.many_groups.newton import PiecewiseSearch, Relaxation
+from fairspan.solvers.programs import least_on_simplex
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace, pays
-from fairspan.solvers.protocol import Solver
+from fairspan.typing import FloatArray
+
+_ROUNDS = 200
+_NEWTON_STEPS = 30
+# Changes of a mean logarithm below this are rounding.
+_LEVEL = 1e-14
+# Below this share of a group's variance the logarithm is too steep to walk along.
+_NOTHING = 1e-6
+_SMALLEST = 2.0**-40
+# Of the robust error gap, beside the groups' own optima and the relaxed one.
+_RANDOM_STARTS = 2
 
 
 @dataclass(frozen=True)
@@ -104,125 +118,6 @@ class DualNewton(Solver):
         return search.solution(self.name)
 
 
-# The relaxation converges so fast that this share of the tolerance takes one step more.
-_AIM = 1e-3
-# How often the relaxation is solved anew for a gap that is smaller than was thought at first.
-_MOST_RUNS = 3
-# A few roundings of the errors in a piece.
-_LEAST = 1e-15
-# Of the robust error gap, beside the groups' own optima and the relaxed one.
-_RANDOM_STARTS = 2
-
-
-class PiecewiseSearch(Search):
-    """Upper and lower bounds of a sum of maxima of pieces.
-
-    Parameters
-    ----------
-    problem : Problem
-    pieces : Pieces
-    share : float
-        The gap to reach, as a share of the value.
-    """
-
-    def __init__(self, problem: Problem, pieces: Pieces, share: float) -> None:
-        super().__init__(problem, affine_scores(pieces), share)
-        self.pieces, self.dual = pieces, Dual(problem, pieces)
-        self.relaxation = Relaxation(self.dual)
-
-    @property
-    def lower(self) -> float:
-        """No subspace, and no relaxed one, has a smaller value."""
-        return self.relaxation.lower
-
-    @property
-    def n_eigenproblems(self) -> int:
-        """Of descents and relaxation together."""
-        return self.dual.n_eigenproblems + self.n_steps
-
-    @property
-    def tolerance(self) -> float:
-        """The gap to reach, absolute: a share of the best value, or a few roundings."""
-        best, nearest = self.best, self.relaxation.nearest
-        errors = nearest.errors if best is None else self.problem.errors(best.basis)
-        least = _LEAST * self.pieces.size(errors)
-        # What is lost in rounding may make a relaxed value seem lower than its bound.
-        value = max(min(self.upper, self.relaxation.upper), self.lower)
-        return max(self.share / 2 * abs(value), least)
-
-    def run(self) -> None:
-        """Relax; if no atom is the answer, descend from what that found, and from other starts."""
-        self._relax()
-        self._take_atom()
-        if self.closed:
-            # Where a soft projection met the bound first, the subspace can still be made precise.
-            if self.upper - self.lower > _AIM * self.tolerance:
-                assert self.best is not None
-                self.descend_from(self.best.basis)
-            return
-        # With two groups the relaxed solution itself, reduced, has d dimensions.
-        soft = self.soft_basis()
-        if not len(soft.shares):
-            self.descend_from(soft.whole)
-        first = self.problem.pooled_optimum.vectors
-        around = starts_around(self.relaxation.projector, self.problem.n_components, first)
-        descend_from_each(self, around)
-        pieces = self.pieces
-        for further in further_starts(
-            self.problem, lambda errors: pieces.blocks.largest(pieces.at(errors)).sum(axis=1)
-        ):
-            if self.closed:
-                return
-            self.descend_from(further)
-
-    def _relax(self) -> None:
-        """Close the gap of the relaxed problem; half of it leaves half for the descent."""
-        for _ in range(_MOST_RUNS):
-            # The value falls on the way, and with it the gap to reach.
-            goal = self.tolerance
-            if self.relaxation.gap > goal / 2:
-                self.relaxation.run(_AIM * goal)
-            if self.relaxation.gap <= self.tolerance / 2:
-                return
-
-    def improved(self, local: LocalOptimum) -> None:
-        """Take the bound of its multipliers."""
-        self.relaxation.take(self.dual.at(local.multipliers))
-
-    def _take_atom(self) -> None:
-        """Take the relaxation's best subspace, without a descent."""
-        relaxation, problem = self.relaxation, self.problem
-        basis = relaxation.nearest.basis
-        value = self.pieces.value(problem.errors(basis))
-        if value < self.upper:
-            multipliers = relaxation.multipliers
-            self.best = LocalOptimum(basis, value, self.dual.weights(multipliers), multipliers, 0)
-        self.note()
-
-    def soft_basis(self) -> SoftBasis:
-        """The relaxed solution at the least rank."""
-        soft = SoftBasis.of(self.relaxation.projector, self.problem.n_components)
-        return reduced(self.dual, soft)
-
-    def solution(self, solver: str) -> Solution:
-        """The best subspace, or with `allow_extra` a soft projection if that is better."""
-        assert self.best is not None
-        basis = self.best.basis
-        if self.problem.allow_extra and not self.closed:
-            soft = self.soft_basis()
-            value = self.dual.pieces.value(soft.errors(self.problem.second_moments))
-            basis = soft.basis if value < self.upper else basis
-        return certified(
-            self.problem,
-            basis,
-            self.dual.weights(self.relaxation.multipliers),
-            tol=self.share,
-            n_eigenproblems=self.n_eigenproblems,
-            trace=self.trace,
-            solver=solver,
-        )
-
-
 def solve_robust(problem: Problem, tol: float, solver: str) -> Solution:
     """The robust error gap of more than two groups: descents, and the error gap's dual as bound.
 
@@ -258,3 +153,136 @@ def solve_robust(problem: Problem, tol: float, solver: str) -> Solution:
         trace=search.trace,
         solver=solver,
     )
+
+
+class NashSearch(Search):
+    """Upper and lower bounds of minus the mean log of the captured variances."""
+
+    def __init__(self, problem: Problem, tol: float) -> None:
+        super().__init__(problem, scores_of(problem), tol)
+        self.weights = np.empty(0)
+        self.projector: FloatArray | None = None
+
+    def run(self) -> None:
+        """Descend; if the gap stays open, relax, and descend from there."""
+        if self.problem.has_group_without_variance:
+            where = "" if self.problem.unrestricted is None else " in the directions that are left"
+            raise Incompatible(
+                f"The criterion 'nash_welfare' received a group without variance{where}",
+                "It is the product of the groups' captured variances: all must have some",
+                "Leave that group out, or use 'minimax_loss'",
+            )
+        self.descend_from(self._start())
+        if self.closed:
+            return
+        self.projector = self._relaxed()
+        around = starts_around(self.projector, self.problem.n_components)
+        descend_from_each(self, around)
+
+    def _start(self) -> FloatArray:
+        """Leading eigenvectors of all groups on equal terms, so that none starts with nothing.
+
+        Where one does all the same, because groups vary along axes of their own, the logarithm has
+        no slope, and a subspace nearby is taken.
+        """
+        second, d = self.problem.second_moments, self.problem.n_components
+        basis = second.leading(1 / second.traces, d).vectors
+        self.n_steps += 1
+        if (second.captured_variances(basis) > _NOTHING * second.traces).all():
+            return basis
+        away = np.random.default_rng(0).standard_normal(basis.shape) / np.sqrt(len(basis))
+        return np.linalg.qr(basis + away)[0]
+
+    def solution(self, solver: str) -> Solution:
+        """The best subspace, or with `allow_extra` a soft projection if that is better."""
+        assert self.best is not None
+        basis = self.best.basis
+        if self.projector is not None and not self.closed:
+            soft = SoftBasis.of(self.projector, self.problem.n_components)
+            # At the least rank: exactly d for two groups.
+            soft = reduced_keeping(self.problem.second_moments, soft)
+            whole = not len(soft.shares)
+            if (self.problem.allow_extra or whole) and self.problem.value(soft.basis) < self.upper:
+                basis = soft.basis
+        return certified(
+            self.problem,
+            basis,
+            self.weights,
+            tol=self.share,
+            n_eigenproblems=self.n_eigenproblems,
+            trace=self.trace,
+            solver=solver,
+        )
+
+    def improved(self, local: LocalOptimum) -> None:
+        """Take the bound of its weights."""
+        leading = self.problem.second_moments.leading(local.weights, self.problem.n_components)
+        self._take_bound(local.weights, leading.top_eigenvalue_sum)
+
+    def _take_bound(self, weights: FloatArray, total: float) -> None:
+        self.n_steps += 1
+        bound = float(np.log(weights).mean() + np.log(len(weights)) - np.log(total))
+        if bound > self.lower:
+            self.proven, self.weights = bound, weights
+
+    def _relaxed(self) -> FloatArray:
+        """P of the relaxed problem, shape (p, p), by Frank and Wolfe's method.
+
+        It is the best mixture of projectors of the subspaces found on the way.
+        """
+        assert self.best is not None
+        second, k = self.problem.second_moments, self.problem.n_groups
+        bases, mixture = [self.best.basis], np.ones(1)
+        for _ in range(_ROUNDS):
+            values = np.array([second.captured_variances(each) for each in bases])
+            unused = np.zeros(len(bases) - len(mixture))
+            mixture = largest_product(values, np.append(mixture, unused))
+            captured = mixture @ values
+            weights = 1 / (k * captured)
+            leading = second.leading(weights, self.problem.n_components)
+            self._take_bound(weights, leading.top_eigenvalue_sum)
+            if float(-np.log(captured).mean()) - self.lower <= self.share / 2:
+                break
+            bases.append(leading.vectors)
+        stacked = np.hstack(
+            [np.sqrt(share) * each for share, each in zip(mixture, bases, strict=False)]
+        )
+        return np.asarray(stacked @ stacked.T)
+
+
+def largest_product(values: FloatArray, start: FloatArray) -> FloatArray:
+    """The mixture of atoms with the largest mean log of captured variances, by Newton's method.
+
+    Parameters
+    ----------
+    values : (J, k) array
+        Captured variances of each atom; positive somewhere for every group.
+    start : (J,) array
+        On the simplex, with every mixed variance positive.
+
+    Returns
+    -------
+    (J,) array
+        On the simplex.
+    """
+    mixture, k = start, values.shape[1]
+    for _ in range(_NEWTON_STEPS):
+        captured = mixture @ values
+        slope = -(values / captured).mean(axis=1)
+        factor = values / captured / np.sqrt(k)
+        linear = slope - factor @ (mixture @ factor)
+        step = least_on_simplex(factor, linear, start=mixture) - mixture
+        share = 1.0
+        while share > _SMALLEST:
+            moved = (mixture + share * step) @ values
+            # The value stops rising at half the digits; the step still finds the others.
+            if moved.min() > 0 and np.log(moved / captured).sum() >= -_LEVEL:
+                break
+            share /= 2
+        else:
+            break
+        mixture = mixture + share * step
+        # Where several mixtures are the best, steps between them go on.
+        if np.abs(step @ values / captured).max() < _LEVEL:
+            break
+    return mixture

@@ -5,7 +5,7 @@ are small matrices. Then the mixtures that its bound rests on are looked at in a
 their leading eigenvectors join W, and the problem is solved again, until W holds them. Errors stay
 those of the whole rows throughout.
 
-What W may lack is then bounded (:mod:`fairspan.solvers.projected.bounds`). Where the second
+What W may lack is then bounded (:mod:`fairspan.solvers.projected.grown_space`). Where the second
 moments are matrices the bound is proven, and where no small W will do, as with nearly flat spectra,
 the problem is soon solved without one. Where they are no matrices, it rests on eigenvectors found
 by iteration, which cannot exclude that a larger eigenvalue was missed, and a closed gap is called
@@ -18,19 +18,20 @@ from typing import Any, cast
 import numpy as np
 
 from fairspan.certificates.optimality import certified
-from fairspan.certificates.solution import Solution, Status
+from fairspan.certificates.solution import Solution, Solver, Status
 from fairspan.errors import Incompatible
 from fairspan.linalg import IterativeSubspace, LeadingSubspace, with_positive_signs
 from fairspan.problem.problem import Problem
-from fairspan.solvers.projected.bounds import (
+from fairspan.solvers.projected.grown_space import (
     GOOD_ENOUGH,
+    ROUNDING,
+    GrownSpace,
+    SoughtMoments,
     SubspaceBounds,
     coordinates_of,
     fall_of_bound,
     mixtures_of,
 )
-from fairspan.solvers.projected.grown_space import ROUNDING, GrownSpace, SoughtMoments
-from fairspan.solvers.protocol import Solver
 from fairspan.typing import FloatArray
 
 # After so many rounds LAPACK takes over, where it can; and where so many in a row left a gap open

@@ -21,13 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.certificates.optimality import certified
-from fairspan.certificates.solution import Solution, TracePoint
+from fairspan.certificates.solution import Solution, Solver, TracePoint
 from fairspan.problem.parameters import check_choice, check_count
 from fairspan.problem.problem import Problem
 from fairspan.progress import track
 from fairspan.random_state import generator_of
 from fairspan.solvers.many_groups.dual_newton import DualNewton
-from fairspan.solvers.protocol import Solver
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from fairspan.typing import FloatArray
 

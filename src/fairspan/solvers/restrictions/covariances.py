@@ -22,7 +22,7 @@ from scipy import sparse
 from fairspan.certificates.proof import positive_part
 from fairspan.errors import Incompatible
 from fairspan.linalg import eigh, eigvalsh, leading_subspace
-from fairspan.solvers.conic import from_triangle, solve_conic, to_triangle
+from fairspan.solvers.programs import from_triangle, solve_conic, to_triangle
 from fairspan.typing import FloatArray
 
 # The limit is met up to this share of ||D||; before the Newton steps, which square it, up to more.
@@ -260,7 +260,7 @@ def program(
         columns, lines = np.tril_indices(p)
         rows.append(sparse.diags(roots[lines] * roots[columns]))
         right.append((phi + limit) * identity)
-    found = solve_conic(
+    x, duals, _ = solve_conic(
         None,
         -to_triangle(scaled),
         sparse.vstack(rows),
@@ -269,9 +269,9 @@ def program(
         _ACCURACY,
     )
     start, multipliers = leading_subspace(scaled, n_components).vectors, np.zeros((2, p, p))
-    if np.isfinite(found.x).all():  # inaccurate multipliers prove a bound all the same
-        start = leading_subspace(from_triangle(found.x, p), n_components).vectors
-        duals = found.duals[1 + 2 * len(identity) :].reshape(2, -1)
-        multipliers = np.array([positive_part(from_triangle(each, p)) for each in duals])
+    if np.isfinite(x).all():  # inaccurate multipliers prove a bound all the same
+        start = leading_subspace(from_triangle(x, p), n_components).vectors
+        pair = duals[1 + 2 * len(identity) :].reshape(2, -1)
+        multipliers = np.array([positive_part(from_triangle(each, p)) for each in pair])
     # Of the program in units of ||S|| and ||D||.
     return axes @ multipliers @ axes.T * (size / spread), axes @ start

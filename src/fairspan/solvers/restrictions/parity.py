@@ -11,13 +11,12 @@ import numpy as np
 
 from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.proof import CovariancesProof, CovarianceTraceProof, MeansProof, Proof
-from fairspan.certificates.solution import Solution, TracePoint
+from fairspan.certificates.solution import Solution, Solver, TracePoint
 from fairspan.errors import Incompatible
 from fairspan.linalg import eigvalsh, leading_subspace
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem, is_within
 from fairspan.problem.restrictions import Restriction
-from fairspan.solvers.protocol import Solver
 from fairspan.solvers.restrictions.covariances import best_within, program, scalar_multiplier
 from fairspan.solvers.two_groups.root_search import Reached, RootSearch
 from fairspan.typing import FloatArray

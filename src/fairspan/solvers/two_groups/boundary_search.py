@@ -1,7 +1,7 @@
 """Exact solutions on the boundary of the two groups' trade-off.
 
 Every boundary point of conv W, W = {(c_1(V), c_2(V))}, is reached by a basis of rank exactly d (see
-:mod:`fairspan.solvers.two_groups.contact`), and all criteria here take their optimum there. So
+:mod:`fairspan.solvers.two_groups.frontier`), and all criteria here take their optimum there. So
 nothing is relaxed and no extra dimension is needed: one symmetric eigenproblem gives one boundary
 point together with its supporting line, and the search is over a single weight.
 
@@ -19,13 +19,12 @@ import numpy as np
 
 from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.proof import LinesProof
-from fairspan.certificates.solution import Solution, Status, TracePoint
+from fairspan.certificates.solution import Solution, Solver, Status, TracePoint
 from fairspan.errors import Incompatible
 from fairspan.linalg import graded_eigh, leading_subspace, smallest_sum
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace, pays
-from fairspan.solvers.protocol import Solver
 from fairspan.solvers.two_groups.branch_and_bound import BranchAndBound
 from fairspan.solvers.two_groups.root_search import Reached, RootSearch
 from fairspan.typing import FloatArray

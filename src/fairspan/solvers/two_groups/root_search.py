@@ -10,7 +10,7 @@ and f_1 falls. Two questions are answered so:
 
 Where eigenvalue d is tied at the root, the function jumps over zero. The subspaces on both sides
 are then optimal for the same mixture, and so is every subspace on the path between them
-(:mod:`fairspan.solvers.two_groups.contact`), on which the function is continuous.
+(:mod:`fairspan.solvers.two_groups.frontier`), on which the function is continuous.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ import scipy
 
 from fairspan.certificates.solution import TracePoint
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.solvers.two_groups.contact import Face, PathBetween
+from fairspan.solvers.two_groups.frontier import Face
 from fairspan.typing import FloatArray
 
 # Bisection alone would reach float64's resolution in 53 steps.
@@ -35,6 +35,8 @@ _ENOUGH = 0.1
 _SLOW = 0.8
 # A root within this share of the bracket from an end is passed by half its distance.
 _NEAR_AN_END, _PAST = 0.1, 1.5
+# Shares of a path nearer to each other than this are one.
+_LEAST_SHARE, _MOST_STEPS = 1e-17, 80
 
 
 class Reached(NamedTuple):
@@ -240,3 +242,53 @@ def _crossing(left: Contact, right: Contact) -> tuple[float, float] | None:
         return None
     t = (c - a) / turn
     return t, (1 - t) * a + t * b
+
+
+class PathBetween:
+    """The shortest path from one subspace to another: every quantity in between is met on the way.
+
+    Let V and W be orthonormal bases whose principal angles are theta_j (Bjoerck and Golub 1973).
+    With A the principal vectors of V and H the directions in which those of W lie, A cos(s theta) +
+    H sin(s theta) leads from V (s = 0) to W (s = 1). Where both are optimal for the same mixture,
+    the whole path lies in its tied eigenspace and is optimal as well.
+
+    Parameters
+    ----------
+    start, end : (p, d) arrays
+        Orthonormal columns.
+    """
+
+    def __init__(self, start: FloatArray, end: FloatArray) -> None:
+        left, cosines, right = np.linalg.svd(start.T @ end)
+        self._from = start @ left
+        towards = end @ right.T
+        beside = towards - self._from * cosines
+        # Twice, so that what is left of a small angle is orthogonal to all of the start.
+        beside -= start @ (start.T @ beside)
+        sines = np.linalg.norm(beside, axis=0)
+        self.angles = np.arctan2(sines, cosines)
+        self._beside = beside / np.where(sines > 0, sines, 1.0)
+
+    def at(self, share: float) -> FloatArray:
+        """The (p, d) basis at a share of the way."""
+        turned = share * self.angles
+        return np.asarray(self._from * np.cos(turned) + self._beside * np.sin(turned))
+
+    def where_zero(self, function: Callable[[FloatArray], float], enough: float) -> FloatArray:
+        """A basis at which a function is zero that has different signs at the ends.
+
+        Absolute values up to `enough` are taken as zero.
+        """
+        ends = {end: function(self.at(end)) for end in (0.0, 1.0)}
+
+        def value_at(share: float) -> float:
+            value = ends[share] if share in ends else function(self.at(share))
+            return 0.0 if abs(value) <= enough else value
+
+        if (ends[0.0] > 0) == (ends[1.0] > 0):  # rounding may turn the sign at an end
+            share = min(ends, key=lambda end: abs(ends[end]))
+        else:
+            share = scipy.optimize.brentq(
+                value_at, 0.0, 1.0, xtol=_LEAST_SHARE, maxiter=_MOST_STEPS, disp=False
+            )
+        return np.asarray(np.linalg.qr(self.at(share))[0])
