@@ -467,10 +467,8 @@ def _matched(
 ) -> IntegerArray:
     """Where each feature stands among the subspace's."""
     theirs, named = model.feature_names, features is not None and model.feature_names is not None
-    fits = model.n_features == n_features
-    if named:
-        fits = sorted(features or ()) == sorted(theirs or ())
-    if not fits:
+    same_names = sorted(features or ()) == sorted(theirs or ())
+    if not (same_names if named else model.n_features == n_features):
         shown = [f" ({listed(names or ())})" if named else "" for names in (theirs, features)]
         raise InvalidInput(
             f"The subspace is of {model.n_features} features{shown[0]}",

@@ -152,9 +152,8 @@ def smallest_sum(matrices: FloatArray, weights: FloatArray, n_leading: int) -> S
     >>> round(smallest_sum(one, np.ones(1), 1).value, 12)
     3.0
     """
-    p = matrices.shape[1]
     used = np.flatnonzero(weights)
-    if n_leading == p or len(used) == 0:
+    if n_leading == matrices.shape[1] or len(used) == 0:
         return SmallestSum(0.0, 0.0)
     matrices, weights = matrices[used], weights[used]
     mixture = np.tensordot(weights, matrices, axes=1)

@@ -63,8 +63,7 @@ class IterativeSubspace:
             vectors=_widened(leading.vectors, places, n_features),
             tied=_widened(leading.tied, places, n_features),
         )
-        vectors = _widened(self.vectors, places, n_features)
-        return IterativeSubspace(wide, vectors, self.uncertainty)
+        return replace(self, leading=wide, vectors=_widened(self.vectors, places, n_features))
 
 
 def _widened(columns: FloatArray, places: IndexArray, n_features: int) -> FloatArray:
@@ -214,6 +213,4 @@ def _sum_uncertainty(values: FloatArray, residuals: FloatArray, d: int) -> float
     """
     block = residuals.shape[1]
     distance = values[d - 1] - values[block] if len(values) > block else 0.0
-    if distance <= 0:
-        return np.inf
-    return float((residuals[:, :d] ** 2).sum() / distance)
+    return float((residuals[:, :d] ** 2).sum() / distance) if distance > 0 else np.inf

@@ -115,8 +115,9 @@ class MomentsFold:
             self.limit.check_memory(len(groups), rows.n_features)
             if not groups and not intake.n_dropped:
                 return None
-            scattered = [group.scattered() for group in groups]
-            return GroupStatistics(scattered, rows.n_features, None, intake)
+            return GroupStatistics(
+                [group.scattered() for group in groups], rows.n_features, None, intake
+            )
         if isinstance(rows, ArrayRows) and rows.is_plain:
             self._check_labels(rows)
         found = statistics_by_fold(rows, self.limit)

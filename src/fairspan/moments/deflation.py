@@ -172,8 +172,7 @@ class DeflatedSparse:
 
     def applied(self, basis: FloatArray) -> FloatArray:
         """P S_g P B of every group, shape (k, p, d)."""
-        images = self.whole.applied(self._projected(basis))
-        return np.array([self._projected(image) for image in images])
+        return np.array(list(map(self._projected, self.whole.applied(self._projected(basis)))))
 
     def leading(
         self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0

@@ -191,10 +191,8 @@ def _blocks(rows: DeviceRows, own: slice, part: OwnRows) -> Iterator[tuple[Any, 
     """The rows of a group among consecutive ones, with their weights, some at a time."""
     chunk = rows.array[own, :]
     for some in spans(part.count, rows.plan.block_rows(rows.n_features)):
-        if part.rows is None:
-            block = chunk[some, :]
-        else:
-            block = rows.place.xp.take(chunk, part.rows[some], axis=0)
+        index = None if part.rows is None else part.rows[some]
+        block = chunk[some, :] if index is None else rows.place.xp.take(chunk, index, axis=0)
         yield block, None if part.weights is None else part.weights[some]
 
 
@@ -256,8 +254,13 @@ class _Group:
     def finished(self, label: Label) -> OneGroup:
         """The group's moments, on the host."""
         lower = np.tril(on_host(self._scatter))
-        mean = on_host(self._pilot) + on_host(self._mean)
-        return OneGroup(label, self._count, self._weight, mean, lower + np.tril(lower, -1).T)
+        return OneGroup(
+            label,
+            self._count,
+            self._weight,
+            on_host(self._pilot) + on_host(self._mean),
+            lower + np.tril(lower, -1).T,
+        )
 
 
 def _outer(vector: Any) -> Any:

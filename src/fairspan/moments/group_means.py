@@ -157,8 +157,9 @@ class GroupMeans(Protocol):
             for label, count in zip(self.labels, self.counts.tolist(), strict=True)
         )
         intake = f" ({self.intake})" if str(self.intake) else ""
-        kind = type(self).__name__
-        return f"<{kind} of {self.n_features} features, rows by group: {sizes}{intake}>"
+        return (
+            f"<{type(self).__name__} of {self.n_features} features, rows by group: {sizes}{intake}>"
+        )
 
     def _repr_html_(self) -> str:
         """Rows, weight and variance of each group; the variance is about the group's own mean."""

@@ -145,8 +145,10 @@ class GroupMoments(GroupMeans):
     def of(cls, statistics: GroupStatistics) -> "GroupMoments":
         """Put the statistics of groups side by side; there may be no group."""
         if statistics.has_labels:
-            by_label = cls.of(replace(statistics, has_labels=False))
-            return replace(cls.of(statistics.without_labels()), by_label=by_label)
+            return replace(
+                cls.of(statistics.without_labels()),
+                by_label=cls.of(replace(statistics, has_labels=False)),
+            )
         groups, p = statistics.groups, statistics.n_features
         k = len(groups)
         return cls(

@@ -125,8 +125,11 @@ class GroupStatistics:
 
     def __add__(self, other: "GroupStatistics") -> "GroupStatistics":
         check_mergeable(self, other)
-        groups = joined([*self.groups, *other.groups])
-        return replace(self, groups=groups, intake=self.intake + other.intake)
+        return replace(
+            self,
+            groups=joined([*self.groups, *other.groups]),
+            intake=self.intake + other.intake,
+        )
 
     def in_order_of(self, names: tuple[str, ...] | None) -> "GroupStatistics":
         """The same moments with the features in this order, if they are the same ones."""
@@ -142,10 +145,13 @@ class GroupStatistics:
 
     def without_labels(self) -> "GroupStatistics":
         """The moments of each group, whatever class its rows have in y."""
-        groups = joined(
-            replace(pair, label=without_last_attribute(pair.label)) for pair in self.groups
+        return replace(
+            self,
+            groups=joined(
+                replace(pair, label=without_last_attribute(pair.label)) for pair in self.groups
+            ),
+            has_labels=False,
         )
-        return replace(self, groups=groups, has_labels=False)
 
 
 def joined(groups: Iterable[OneGroup]) -> list[OneGroup]:
@@ -207,9 +213,8 @@ def check_sizes(
     if wrong.any():
         first = int(np.argmax(wrong))
         name = position("column", first) if names is None else f"column {names[first]!r}"
-        size = "whose squares overflow float64"
-        if np.isfinite(sizes[first]):
-            size = f"of about {sizes[first]:.0e}"
+        is_finite = np.isfinite(sizes[first])
+        size = f"of about {sizes[first]:.0e}" if is_finite else "whose squares overflow float64"
         raise InvalidInput(
             f"X has numbers {size} in {name}",
             f"Allowed: zero, and numbers from {_SMALLEST:.0e} to {_LARGEST:.0e}, whose fourth "
@@ -315,12 +320,19 @@ def unpacked(contents: Contents, name: str) -> GroupStatistics:
             count, weight = int(arrays["counts"][index]), float(arrays["weights"][index])
             mean, scatter = arrays["means"][index], _square(arrays["triangles"][index], p)
             if not may_be_scatter(scatter, mean, weight):
-                found = "is not positive semidefinite"
-                raise NotAllowed(f"triangles[{index}]", found, "the scatter of some rows")
+                raise NotAllowed(
+                    f"triangles[{index}]",
+                    "is not positive semidefinite",
+                    "the scatter of some rows",
+                )
             groups.append(OneGroup(label, count, weight, mean, scatter))
-        intake = Intake(header["n_dropped"])
-        known = None if names is None else tuple(names)
-        return GroupStatistics(groups, p, known, intake, has_labels)
+        return GroupStatistics(
+            groups,
+            p,
+            None if names is None else tuple(names),
+            Intake(header["n_dropped"]),
+            has_labels,
+        )
     except ValueError as error:
         raise MOMENTS.refusal(name, error) from error
 

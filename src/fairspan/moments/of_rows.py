@@ -93,8 +93,9 @@ def accumulate(
     InvalidInput
         As :func:`fairspan.moments.accumulate.statistics_of`.
     """
-    before = None if onto is None else onto.statistics
-    return GroupMoments.of(statistics_of(rows, limit, before, has_labels=has_labels)).in_range()
+    return GroupMoments.of(
+        statistics_of(rows, limit, None if onto is None else onto.statistics, has_labels=has_labels)
+    ).in_range()
 
 
 @running_out_told()

@@ -148,8 +148,7 @@ class _Part:
         for values, codes in self._blocks():
             for code, index in self._places(codes):
                 # By position, which is twice as fast as by a mask; and without a check of these.
-                room = self.room[: len(index)]
-                own = np.take(values, index, axis=0, out=room, mode="clip")
+                own = np.take(values, index, axis=0, out=self.room[: len(index)], mode="clip")
                 if pilot is not None:
                     own -= pilot
                 each[code].add(own)

@@ -84,10 +84,9 @@ class PartitionReader:
                     f"Allowed: rows of {self.n_features} features",
                     "Correct the chunks of the array, or the function that makes its blocks",
                 )
-            own = self._labels(labels, n_rows, partition)
             return ArrayRows(
                 partition,
-                labels=own,
+                labels=self._labels(labels, n_rows, partition),
                 weights=weights,
                 on_missing=self.on_missing,
                 first_position=0 if self.starts is None else self.starts[number],
@@ -102,12 +101,14 @@ class PartitionReader:
             )
         if chosen.weight is not None:
             weights = weights_of_column(frame[chosen.weight])
-        if chosen.groups:
-            own = Labels.of_columns(frame, chosen.groups)
-        else:
-            own = self._labels(labels, n_rows, partition)
-        features = _columns_of(frame, chosen.features)
-        return FrameRows(features, labels=own, weights=weights, on_missing=self.on_missing)
+        return FrameRows(
+            _columns_of(frame, chosen.features),
+            labels=Labels.of_columns(frame, chosen.groups)
+            if chosen.groups
+            else self._labels(labels, n_rows, partition),
+            weights=weights,
+            on_missing=self.on_missing,
+        )
 
     def _labels(self, labels: Any, n_rows: int, partition: Any) -> Labels:
         if self.everyone is not None:
@@ -264,10 +265,9 @@ class DaskCollections(RowOpener):
             labels = _labels_by_partition(sensitive_features, partitions, sizes)
         if sample_weight is not None and (chosen is None or chosen.weight is None):
             weights = _weights_by_partition(sample_weight, partitions, sizes)
-        n_rows = None if sizes is None else sum(sizes)
         # The name of a Dask array is no name of a column.
         names = names_of(getattr(sensitive_features, "_meta", sensitive_features))
-        return DaskRows(X, reader, labels, weights, n_rows, names)
+        return DaskRows(X, reader, labels, weights, None if sizes is None else sum(sizes), names)
 
     def transformed(self, X: Any, projection: Projection) -> Any:
         """Rows of a Dask collection reduced lazily, partition by partition, as the same kind.

@@ -257,10 +257,8 @@ class DeviceArrays(RowOpener):
         p = projection.encoder.shape[1]
         check_width(rows.shape[1], p, "features")
         mean, scale = _mean_and_scale(projection)
-        point, basis = (
-            place.constant(mean),
-            place.constant((projection.encoder / scale).T.copy()),
-        )
+        point = place.constant(mean)
+        basis = place.constant((projection.encoder / scale).T.copy())
         return _mapped(
             rows, place, p, lambda block: place.xp.matmul(place.minus(block, point), basis)
         )

@@ -103,10 +103,11 @@ class DataFrames(RowOpener):
         check_apart(names, *weight)
         features = frame.drop([*names, *weight])
         check_shape(features.shape)
-        if names:
-            labels = Labels.of_columns(frame, names)
-        else:
-            labels = labels_of(sensitive_features, len(frame), X)
+        labels = (
+            Labels.of_columns(frame, names)
+            if names
+            else labels_of(sensitive_features, len(frame), X)
+        )
         if weight:
             weights = checked_weights(weights_of_column(frame[weight[0]]), len(frame))
         else:

@@ -127,9 +127,7 @@ def plain_label(value: Any) -> Any:
 
 def label_kind(label: Any) -> tuple[type, ...]:
     """The type of a label, and those of its attributes where it has several."""
-    if type(label) is tuple:
-        return (tuple, *map(type, label))
-    return (type(label),)
+    return (tuple, *map(type, label)) if type(label) is tuple else (type(label),)
 
 
 def check_kind(kind: tuple[type, ...], label: Any, row: Callable[[], int]) -> None:
@@ -160,8 +158,10 @@ def is_missing(label: Any) -> bool:
 
 def has_nan(label: Label) -> bool:
     """Whether a label, or one of its attributes, is NaN."""
-    parts = label if isinstance(label, tuple) else (label,)
-    return any(isinstance(part, float) and math.isnan(part) for part in parts)
+    return any(
+        isinstance(part, float) and math.isnan(part)
+        for part in (label if isinstance(label, tuple) else (label,))
+    )
 
 
 def spelled_kind(kind: tuple[type, ...]) -> str:

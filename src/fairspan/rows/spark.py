@@ -69,10 +69,12 @@ class SparkRows(RowsByColumns):
             A feature that holds no numbers, before any job starts; whatever is wrong with the rows.
         """
         _check_numeric(self.frame, self.chosen.features)
-        read = _numbered(self.frame, self.chosen.read)
-        return _merged_there(
-            _mapped(read, partial(_read_partition, fold, self.chosen), _OUTCOME), fold
+        outcomes = _mapped(
+            _numbered(self.frame, self.chosen.read),
+            partial(_read_partition, fold, self.chosen),
+            _OUTCOME,
         )
+        return _merged_there(outcomes, fold)
 
 
 class SparkFrames(ReadInBatches):

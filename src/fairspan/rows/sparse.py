@@ -59,9 +59,7 @@ class SparseRows(RowsInMemory):
         missing = self.labels.between(0, self.n_rows).missing
         row_numbers = np.repeat(np.arange(self.n_rows), np.diff(self.matrix.indptr))
         missing[row_numbers[np.isnan(self.matrix.data)]] = True
-        if not missing.any():
-            return self
-        return self.at(np.flatnonzero(~missing))
+        return self.at(np.flatnonzero(~missing)) if missing.any() else self
 
     def at(self, index: IndexArray) -> "SparseRows":
         """Some of the rows, by their positions."""

@@ -234,7 +234,6 @@ class SparseMoments(GroupMeans):
         if not groups:
             raise no_rows(intake)
         parts = sorted(groups, key=lambda part: part.label)
-        weights = [part.weight for part in parts]
         with np.errstate(over="ignore", invalid="ignore"):
             means = np.array([part.mean for part in parts])
             variances = np.array([part.variances for part in parts])
@@ -242,7 +241,7 @@ class SparseMoments(GroupMeans):
         return cls(
             label_array([part.label for part in parts]),
             np.array([part.count for part in parts], dtype=np.int64),
-            np.array(weights),
+            np.array([part.weight for part in parts]),
             means,
             variances,
             intake,
@@ -277,6 +276,6 @@ class SparseMoments(GroupMeans):
     def matrices(self) -> GroupMoments:
         """The same as moments without rows: k p^2 numbers, which can be merged and saved."""
         check_memory(len(self.parts), self.n_features)
-        scattered = [part.scattered() for part in self.parts]
-        whole = GroupMoments.of(GroupStatistics(scattered, self.n_features, None, self.intake))
+        groups = [part.scattered() for part in self.parts]
+        whole = GroupMoments.of(GroupStatistics(groups, self.n_features, None, self.intake))
         return whole if self.scale is None else whole.divided_by(self.scale)

@@ -110,9 +110,8 @@ class ThinMoments(GroupMeans):
             Whether components are chosen one after the other.
         """
         point, p = self.center_point(center), self.n_features
-        beside = np.empty((p, 0))
-        if center == "none":
-            beside = directions_beside(self.span, self.mean[:, None])
+        is_apart = center == "none"  # the origin, which may lie outside the span
+        beside = directions_beside(self.span, self.mean[:, None]) if is_apart else np.empty((p, 0))
         n_known = self.span.rank + beside.shape[1]
         whole = isinstance(n_components, numbers.Integral)
         n_inside = min(int(n_components), max(n_known, 1)) if whole else max(n_known, 1)
@@ -142,8 +141,7 @@ class ThinMoments(GroupMeans):
         """
         directions = basis if point is None else np.column_stack([basis, point - self.mean])
         beside = directions_beside(self.span, directions)
-        n_known = self.span.rank + beside.shape[1]
-        frame = self.framed(beside, max(n_components - n_known, 0))
+        frame = self.framed(beside, max(n_components - self.span.rank - beside.shape[1], 0))
         return frame.moments, frame.point(point, self.mean), frame.reduced(basis)
 
     def framed(self, beside: FloatArray, n_padding: int) -> Frame:
