@@ -81,13 +81,14 @@ def judged(
     else:
         gap, lowered = objective - lower_bound, own
         unsure = gap
-    if _wants_equal(problem):
+    violation = 0.0
+    if problem.n_groups > 1 and problem.criterion.wants_equal_errors:
+        violation = float(np.ptp(errors))
         # Errors are equal up to rounding, which weights that nearly cancel make much of.
         weights = formula.proving_weights(proof.weights, problem)
         own += float(np.abs(problem.proportions - weights / weights.sum()) @ roundings)
     resolution = own + lowered
     scale = _scale(problem, errors, proof.weights)
-    violation = float(np.ptp(errors)) if _wants_equal(problem) else 0.0
     size = _size(problem, errors, resolution)
     # Both are to hold: the bound is met, and so is the constraint.
     # Beside a bound that is known to be zero, the value itself is uncertain.
@@ -215,10 +216,6 @@ def by_pooled_variance(problem: Problem, basis: FloatArray) -> FloatArray:
     return with_positive_signs(np.hstack([rotated, basis[:, ~full]]))
 
 
-def _wants_equal(problem: Problem) -> bool:
-    return problem.n_groups > 1 and problem.criterion.wants_equal_errors
-
-
 def _roundings(problem: Problem, basis: FloatArray) -> FloatArray:
     """By how much rounding may have moved each group's error, shape (k,)."""
     second = problem.dense
@@ -235,10 +232,10 @@ def _roundings(problem: Problem, basis: FloatArray) -> FloatArray:
 def _best_roundings(problem: Problem) -> FloatArray:
     """By how much the errors may be off that a restricted problem subtracts, shape (k,)."""
     whole, pieces = problem.unrestricted, problem.pieces
-    if whole is None or pieces is None or not pieces.offsets.any():
+    subtracts = pieces is not None and pieces.offsets.any()
+    # Where kept variance counts, variances are subtracted, and no errors.
+    if whole is None or not subtracts or problem.criterion.counts_kept_variance:
         return np.zeros(problem.n_groups)
-    if problem.criterion.counts_kept_variance:
-        return np.zeros(problem.n_groups)  # variances are subtracted, and no errors
     known = _ROUNDINGS_OF_BEST.get(whole)
     if known is None:
         own = [_roundings(whole, best.vectors)[g] for g, best in enumerate(whole.group_optima)]

@@ -1,9 +1,10 @@
 """What proves a lower bound: weights of the groups, and whatever else a criterion needs.
 
-A proof is data, kept with the solution and with a saved model, so that anybody can compute the
-bound again from second moments alone.
+A proof is data, kept with the solution and with a saved model, beside the settings of criterion and
+restriction, so that anybody can compute the bound again from second moments alone.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.parameters import field_values
 from fairspan.problem.posing import criterion_of, restriction_of
-from fairspan.problem.problem import CovariancesWithin, Limit, MeansWithin, Problem, is_within
+from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem, is_within
 from fairspan.problem.proof_formulas import proof_formula_of
 from fairspan.problem.restrictions import Restriction
 from fairspan.provenance import Evidence, Provenance
@@ -124,7 +125,39 @@ class LinesProof(Proof):
 
 
 @dataclass(frozen=True, eq=False)
-class MeansProof(Proof):
+class _LimitProof(Proof):
+    """Multipliers of a restriction's limit, whose matrix joins the mixture of the bound."""
+
+    limits: ClassVar[type] = CovariancesWithin
+
+    def fits(self, problem: Problem) -> bool:
+        """Where what it is a multiplier of is limited."""
+        return isinstance(problem.limit, self.limits)
+
+    @abstractmethod
+    def mixed(self, limit: Any, basis: FloatArray) -> tuple[FloatArray, float, float]:
+        """The matrix, its weight, and what the multipliers leave of the limit at a basis."""
+
+    def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
+        """The excess for the mixture, and what the multipliers leave of the limit."""
+        limit, second = problem.limit, problem.dense
+        assert limit is not None
+        matrix, weight, left = self.mixed(limit, basis)
+        # tr(U'MU) - L(M) of M = sum_g q_g S_g - weight times the matrix, and its rounding.
+        scale = float(np.abs(matrix).max()) or 1.0
+        stacked = np.concatenate([second.matrices, matrix[None] / scale])
+        weights = np.append(problem.proportions, -weight * scale)
+        least = smallest_sum(stacked, weights, problem.n_components)
+        inner = DenseSecondMoments(stacked).inner_errors(basis)
+        excess, rounding = float(weights @ inner) - least.value, least.rounding
+        # Multipliers make much of the rounding by which a subspace exceeds a limit: it makes the
+        # total error smaller than that of any subspace strictly within the limit.
+        beyond = max(-left, 0.0) if is_within(limit, basis) else 0.0
+        return excess + rounding + left, rounding + beyond
+
+
+@dataclass(frozen=True, eq=False)
+class MeansProof(_LimitProof):
     """The multiplier of a limit on the distance of two means.
 
     For mu >= 0 and M = sum_g q_g S_g - mu ff', every subspace within the limit delta has a total
@@ -138,25 +171,18 @@ class MeansProof(Proof):
 
     multiplier: float | FloatArray
     kind: ClassVar[str] = "means"
+    limits: ClassVar[type] = MeansWithin
 
-    def fits(self, problem: Problem) -> bool:
-        """Where the distance of the means is limited."""
-        return isinstance(problem.limit, MeansWithin)
-
-    def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
-        """The excess for the mixture, and the multiplier times what is left of the limit."""
-        limit = problem.limit
-        assert isinstance(limit, MeansWithin)
+    def mixed(self, limit: MeansWithin, basis: FloatArray) -> tuple[FloatArray, float, float]:
+        """ff' and mu."""
         multiplier = max(float(np.ravel(self.multiplier)[0]), 0.0)
-        outer = np.outer(limit.difference, limit.difference)
-        excess, rounding = _excess_with(problem, basis, outer, multiplier)
         reached = float(np.sum((limit.difference @ basis) ** 2))
         left = multiplier * (limit.tolerance**2 - reached)
-        return excess + rounding + left, rounding + _beyond(limit, basis, left)
+        return np.outer(limit.difference, limit.difference), multiplier, left
 
 
 @dataclass(frozen=True, eq=False)
-class CovariancesProof(Proof):
+class CovariancesProof(_LimitProof):
     """The multipliers of a limit on the difference of two covariances.
 
     With phi the least number for which phi I + D and phi I - D are M_1^2 and M_2^2, a subspace
@@ -172,10 +198,6 @@ class CovariancesProof(Proof):
     multipliers: FloatArray
     kind: ClassVar[str] = "covariances"
 
-    def fits(self, problem: Problem) -> bool:
-        """Where the difference of the covariances is limited."""
-        return isinstance(problem.limit, CovariancesWithin)
-
     def lifted(self, directions: FloatArray) -> "Proof":
         """With multipliers in the features."""
         return replace(self, multipliers=directions @ self.multipliers @ directions.T)
@@ -184,10 +206,8 @@ class CovariancesProof(Proof):
         """With multipliers in the coordinates of the directions."""
         return replace(self, multipliers=directions.T @ self.multipliers @ directions)
 
-    def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
-        """The excess for the mixture, and what the multipliers leave of the limit."""
-        limit = problem.limit
-        assert isinstance(limit, CovariancesWithin)
+    def mixed(self, limit: CovariancesWithin, basis: FloatArray) -> tuple[FloatArray, float, float]:
+        """sum_i M_i Z_i M_i."""
         mixed, most = np.zeros_like(limit.difference), 0.0
         for sign, given in zip((1.0, -1.0), self.multipliers, strict=True):
             values, vectors = eigh(sign * limit.difference)
@@ -196,13 +216,11 @@ class CovariancesProof(Proof):
             multiplier = positive_part(given)
             mixed += root @ multiplier @ root
             most += (shift + limit.tolerance) * float(np.trace(multiplier))
-        excess, rounding = _excess_with(problem, basis, mixed, 1.0)
-        left = most - float(np.vdot(basis, mixed @ basis))
-        return excess + rounding + left, rounding + _beyond(limit, basis, left)
+        return mixed, 1.0, most - float(np.vdot(basis, mixed @ basis))
 
 
 @dataclass(frozen=True, eq=False)
-class CovarianceTraceProof(Proof):
+class CovarianceTraceProof(_LimitProof):
     """One number as the multiplier of a limit on the difference of two covariances.
 
     A subspace within the limit tau has |tr(V'DV)| <= d tau, so tr(V'SV) is at most
@@ -217,50 +235,21 @@ class CovarianceTraceProof(Proof):
     multiplier: float | FloatArray
     kind: ClassVar[str] = "covariance_trace"
 
-    def fits(self, problem: Problem) -> bool:
-        """Where the difference of the covariances is limited."""
-        return isinstance(problem.limit, CovariancesWithin)
-
-    def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
-        """The excess for the mixture, and what the multiplier leaves of the limit."""
-        limit = problem.limit
-        assert isinstance(limit, CovariancesWithin)
+    def mixed(self, limit: CovariancesWithin, basis: FloatArray) -> tuple[FloatArray, float, float]:
+        """D and nu."""
         multiplier = float(np.ravel(self.multiplier)[0])
         # Errors are never below zero; what is shifted by phi I has the same excess.
         least = min(float(eigvalsh(limit.difference)[0]), 0.0)
         shifted = limit.difference - least * np.eye(len(limit.difference))
-        excess, rounding = _excess_with(problem, basis, shifted, multiplier)
         apart = float(np.vdot(basis, limit.difference @ basis))
-        left = abs(multiplier) * problem.n_components * limit.tolerance - multiplier * apart
-        return excess + rounding + left, rounding + _beyond(limit, basis, left)
+        left = abs(multiplier) * basis.shape[1] * limit.tolerance - multiplier * apart
+        return shifted, multiplier, left
 
 
 def positive_part(matrix: FloatArray) -> FloatArray:
     """A symmetric matrix without its negative eigenvalues."""
     values, vectors = eigh((matrix + matrix.T) / 2)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
-
-
-def _beyond(limit: Limit, basis: FloatArray, left: float) -> float:
-    """What multipliers make of the rounding by which a subspace exceeds a limit.
-
-    It makes the total error smaller than that of any subspace strictly within the limit.
-    """
-    return max(-left, 0.0) if is_within(limit, basis) else 0.0
-
-
-def _excess_with(
-    problem: Problem, basis: FloatArray, matrix: FloatArray, weight: float
-) -> tuple[float, float]:
-    """tr(U'MU) - L(M) of M = sum_g q_g S_g - weight times a matrix, and its rounding."""
-    second = problem.dense
-    size = float(np.abs(matrix).max())
-    scale = size if size > 0 else 1.0
-    stacked = np.concatenate([second.matrices, matrix[None] / scale])
-    weights = np.append(problem.proportions, -weight * scale)
-    least = smallest_sum(stacked, weights, problem.n_components)
-    inner = DenseSecondMoments(stacked).inner_errors(basis)
-    return float(weights @ inner) - least.value, least.rounding
 
 
 _KINDS: dict[str, Any] = {

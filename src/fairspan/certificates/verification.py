@@ -138,9 +138,8 @@ def _moments_of(
     made = subspace.provenance
     if groups is None and made is not None and len(made.groups) == 1:
         groups = Everyone(str(made.groups[0]))
-    moments: Moments
     if is_moments(given):
-        moments = given
+        moments: Moments = given
     else:
         rows = rows_beside(given, groups, {"labels": labels}, weight)
         moments = moments_of(rows, has_labels=labels is not None)
@@ -173,8 +172,8 @@ class _Checks:
         if made is None or not made.settings:
             raise Fails("The model does not say what it minimises: nothing can be verified.")
         self._check_same_features(made.groups)
-        failures = [*claims.of_estimator(self.model, self.subspace, made)]
-        failures += [
+        failures = [
+            *claims.of_estimator(self.model, self.subspace, made),
             *claims.of_components(self.subspace),
             *claims.of_data(self.subspace, self.moments, made),
         ]

@@ -231,10 +231,6 @@ class SpectralModel:
 
     def curvature_factor(self, shares: FloatArray) -> FloatArray:
         """F with FF' minus the dual's second derivative at these shares, shape (m, s)."""
-        return np.asarray(self.dual.coefficients @ self.group_factor(shares))
-
-    def group_factor(self, shares: FloatArray) -> FloatArray:
-        """F with FF' the second derivative of t_d in the groups' weights, shape (k, s)."""
         low, high = self.block
         values, vectors = self.center.values, self.center.vectors
         k, r = len(self._images), high - low
@@ -251,7 +247,9 @@ class SpectralModel:
             parts.append(across[:, :low, :r] @ (turn * np.sqrt(1 - share)))
             parts.append((turn * np.sqrt(share)).T @ across[:, low:, r:])
         flat = np.hstack([part.reshape(k, -1) for part in parts])
-        return np.asarray(np.sqrt(2) * flat)
+        # Of the second derivative of t_d in the groups' weights, (k, s).
+        of_groups = np.sqrt(2) * flat
+        return np.asarray(self.dual.coefficients @ of_groups)
 
     def best(self, factor: FloatArray, damping: float) -> tuple[FloatArray, FloatArray, float]:
         """Where the model is largest, the shares there, and by how much it exceeds the center.

@@ -31,7 +31,7 @@ _ROUNDING = 1e-12
 
 def tolerant_solver(
     problem: Problem, restriction: Restriction | None, solver: Solver
-) -> "LimitedMeans | LimitedCovariances | RelaxedCovariances":
+) -> "LimitedMeans | LimitedCovariances":
     """What solves a restriction with a tolerance.
 
     Parameters
@@ -47,18 +47,17 @@ def tolerant_solver(
     Incompatible
         Another solver was requested.
     """
-    able: LimitedMeans | LimitedCovariances | RelaxedCovariances = LimitedMeans()
-    by_name = LimitedMeans.name
-    if isinstance(problem.limit, CovariancesWithin):
-        by_name = RelaxedCovariances.name
-        able = RelaxedCovariances() if solver.name == by_name else LimitedCovariances()
+    of_means = not isinstance(problem.limit, CovariancesWithin)
+    by_name = LimitedMeans.name if of_means else "semidefinite"
     if solver.name not in ("auto", by_name):
         raise Incompatible(
             f"The solver {solver.name!r} does not support {restriction!r}",
             f"Allowed with this tolerance: 'auto' and {by_name!r}",
             "Use solver='auto', or a restriction without tolerance",
         )
-    return able
+    if of_means:
+        return LimitedMeans()
+    return LimitedCovariances(by_name) if solver.name == by_name else LimitedCovariances()
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,12 +135,18 @@ class LimitedMeans:
 class LimitedCovariances:
     """max tr(V'SV) subject to ||V'DV|| <= tau, D = C_1 - C_2, in directions of equal means.
 
-    Where ordinary PCA meets the limit, it is the optimum. Otherwise a multiplier that is a number
-    gives the bound, and ascents a subspace that meets the limit. The bound is one of a relaxation,
-    so the gap may stay open, and the solution then says so.
+    Where ordinary PCA meets the limit, it is the optimum. Otherwise a multiplier gives the bound,
+    and ascents a subspace that meets the limit. The bound is one of a relaxation, so the gap may
+    stay open, and the solution then says so.
+
+    Attributes
+    ----------
+    name : {"augmented_lagrangian", "semidefinite"}
+        With a multiplier that is a number; or, of few features, with those of a semidefinite
+        program (Olfat and Aswani 2019), whose bound is closer.
     """
 
-    name: ClassVar[str] = "augmented_lagrangian"
+    name: str = "augmented_lagrangian"
 
     def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
         """Find a subspace and a bound; `weights` of the solution are those of its objective.
@@ -149,45 +154,32 @@ class LimitedCovariances:
         Raises
         ------
         Incompatible
-            No subspace meets the limit.
+            No subspace meets the limit, or there are too many features for the program.
         """
-        limit, pooled = _reachable_limit(problem), problem.pooled_matrix
-        basis = problem.pooled_optimum.vectors
-        proof: Proof = CovarianceTraceProof(problem.proportions, 0.0)
+        limit, pooled, q = _reachable_limit(problem), problem.pooled_matrix, problem.proportions
+        basis, by_program = problem.pooled_optimum.vectors, self.name == "semidefinite"
+        proof: Proof = CovarianceTraceProof(q, 0.0)
+        if by_program:
+            proof = CovariancesProof(q, np.zeros((2, *pooled.shape)))
         if not is_within(limit, basis):
             d, apart, most = problem.n_components, limit.difference, limit.tolerance
-            nu = scalar_multiplier(pooled, apart, d, most)
-            start = leading_subspace(pooled - nu * apart, d).vectors
+            if by_program:
+                multipliers, start = program(pooled, apart, d, most)
+                proof = CovariancesProof(q, multipliers)
+            else:
+                nu = scalar_multiplier(pooled, apart, d, most)
+                start = leading_subspace(pooled - nu * apart, d).vectors
+                proof = CovarianceTraceProof(q, nu)
             basis = best_within(pooled, apart, most, [basis, start])
-            proof = CovarianceTraceProof(problem.proportions, nu)
-        return _certified(problem, basis, proof, tol, self.name)
-
-
-@dataclass(frozen=True, eq=False)
-class RelaxedCovariances:
-    """The same with a bound that is closer: a semidefinite program (Olfat and Aswani 2019).
-
-    The solver "semidefinite", of few features.
-    """
-
-    name: ClassVar[str] = "semidefinite"
-
-    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
-        """Find a subspace and a bound; `weights` of the solution are those of its objective.
-
-        Raises
-        ------
-        Incompatible
-            No subspace meets the limit, or there are too many features.
-        """
-        limit, pooled = _reachable_limit(problem), problem.pooled_matrix
-        basis, multipliers = problem.pooled_optimum.vectors, np.zeros((2, *pooled.shape))
-        if not is_within(limit, basis):
-            settings = limit.difference, problem.n_components, limit.tolerance
-            multipliers, start = program(pooled, *settings)
-            basis = best_within(pooled, limit.difference, limit.tolerance, [basis, start])
-        proof = CovariancesProof(problem.proportions, multipliers)
-        return _certified(problem, basis, proof, tol, self.name)
+        return certified(
+            problem,
+            basis,
+            proof,
+            tol=tol,
+            n_eigenproblems=1,
+            trace=[TracePoint(1, -np.inf, problem.value(basis))],
+            solver=self.name,
+        )
 
 
 def _reachable_limit(problem: Problem) -> CovariancesWithin:
@@ -211,10 +203,3 @@ def _reachable_limit(problem: Problem) -> CovariancesWithin:
             "Choose a larger tolerance, or fewer components",
         )
     return limit
-
-
-def _certified(
-    problem: Problem, basis: FloatArray, proof: Proof, tol: float, name: str
-) -> Solution:
-    trace = [TracePoint(1, -np.inf, problem.value(basis))]
-    return certified(problem, basis, proof, tol=tol, n_eigenproblems=1, trace=trace, solver=name)

@@ -66,9 +66,7 @@ class BoundarySearch(Solver):
             return None
         if problem.n_groups > 2:
             return "it takes one or two groups, except for 'total_error'"
-        if nash:
-            return "the logarithm needs a search beyond one segment of weights"
-        return None
+        return "the logarithm needs a search beyond one segment of weights" if nash else None
 
     def solve(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
         """Find the optimum.
@@ -100,7 +98,7 @@ class BoundarySearch(Solver):
             # Ordinary PCA: every criterion grows with the error of the only group.
             return _linear(problem, problem.proportions, tol)
         if problem.criterion.wants_equal_errors:
-            return solve_equal_errors(problem, tol, self.name)
+            return solve_equal_errors(problem, tol)
         if problem.pieces is None:
             # Branch and bound on the angle of the weights.
             search = BranchAndBound(problem, tol)
@@ -154,15 +152,7 @@ def _largest_of_two(problem: Problem, pieces: Pieces, tol: float) -> Solution:
         right = search.contact(1.0)
         if search.excess(right.values) < 0:
             search.close(left, right)
-    return certified(
-        problem,
-        search.basis,
-        search.weights,
-        tol=tol,
-        n_eigenproblems=search.n_eigenproblems,
-        trace=search.trace,
-        solver=BoundarySearch.name,
-    )
+    return _certified(problem, search, search.basis, search.weights, tol)
 
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -178,7 +168,7 @@ _LITTLE_LARGER = 4.0
 _MERITS = (Status.OPEN_GAP, Status.UNRESOLVED, Status.OPTIMAL)
 
 
-def solve_equal_errors(problem: Problem, tol: float, solver: str) -> Solution:
+def solve_equal_errors(problem: Problem, tol: float) -> Solution:
     """Find the optimum.
 
     Raises
@@ -214,17 +204,15 @@ def solve_equal_errors(problem: Problem, tol: float, solver: str) -> Solution:
         if right.values[1] < -left.goal:
             search.close(left, right)
     if not len(search.basis):
-        return _at_the_border(problem, search, gap, tol, solver)
-    return _certified(problem, search, search.basis, search.weights, tol, solver)
+        return _at_the_border(problem, search, gap, tol)
+    return _certified(problem, search, search.basis, search.weights, tol)
 
 
-def _at_the_border(
-    problem: Problem, search: RootSearch, gap: FloatArray, tol: float, solver: str
-) -> Solution:
+def _at_the_border(problem: Problem, search: RootSearch, gap: FloatArray, tol: float) -> Solution:
     """Where the least gap is zero; otherwise it is too large, and equal errors out of reach."""
     basis = _least_gap(problem, gap)
     found = [
-        _certified(problem, search, basis, problem.proportions + multiplier * gap, tol, solver)
+        _certified(problem, search, basis, problem.proportions + multiplier * gap, tol)
         for multiplier in _MULTIPLIERS
     ]
     most = _LITTLE_LARGER * min(each.gap for each in found)
@@ -256,7 +244,6 @@ def _certified(
     basis: FloatArray,
     weights: FloatArray,
     tol: float,
-    solver: str,
 ) -> Solution:
     return certified(
         problem,
@@ -265,7 +252,7 @@ def _certified(
         tol=tol,
         n_eigenproblems=search.n_eigenproblems,
         trace=search.trace,
-        solver=solver,
+        solver=BoundarySearch.name,
     )
 
 
