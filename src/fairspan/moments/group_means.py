@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 Center = Literal["global", "group", "none"]
 
-_HEADINGS = ("group", "rows", "weight", "share", "variance")
 # Groups in a table of a notebook.
 _MOST_GROUPS = 20
 
@@ -185,7 +184,7 @@ class GroupMeans(Protocol):
         intake = f"; {self.intake}" if str(self.intake) else ""
         return html_table(
             caption + intake,
-            _HEADINGS,
+            ("group", "rows", "weight", "share", "variance"),
             [("", first_and_last(rows, _MOST_GROUPS, "groups"))],
             ["variance: of all features together, about the mean of the group"],
         )

@@ -252,9 +252,8 @@ class DeviceArrays(RowOpener):
         InvalidInput
             Another number of features, NaN or infinity.
         """
-        place = Place.of(X)
+        place, p = Place.of(X), projection.encoder.shape[1]
         rows = checked_array(X, place)
-        p = projection.encoder.shape[1]
         check_width(rows.shape[1], p, "features")
         mean, scale = _mean_and_scale(projection)
         point = place.constant(mean)

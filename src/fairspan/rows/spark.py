@@ -121,10 +121,14 @@ class SparkFrames(ReadInBatches):
         read = _numbered(frame, [*chosen.features, *carried])
         from pyspark.sql.types import DoubleType, StructField, StructType
 
-        names = projection.component_names
-        fields = [StructField(name, DoubleType(), nullable=False) for name in names]
-        schema = StructType(fields + [frame.schema[name] for name in carried])
-        return _mapped(read, reduced, schema)
+        fields = [
+            *(
+                StructField(name, DoubleType(), nullable=False)
+                for name in projection.component_names
+            ),
+            *(frame.schema[name] for name in carried),
+        ]
+        return _mapped(read, reduced, StructType(fields))
 
 
 def _read_partition(fold: Fold[Any], chosen: ChosenColumns, batches: Batches) -> Batches:

@@ -327,9 +327,8 @@ class Tally:
         scores = self.scores[usable, : counts.max()]
         adjusted = scores - split_effects(scores)
         least, most = np.nanmin(adjusted), np.nanmax(adjusted)
-        rewards = np.zeros(len(usable))
-        if most > least:
-            rewards = (np.nanmean(adjusted, axis=1) - least) / (most - least)
+        # Where all scores are the same, so are all rewards: zero.
+        rewards = (np.nanmean(adjusted, axis=1) - least) / ((most - least) or 1.0)
         return int(usable[np.argmax(upper_bounds(rewards, counts[usable]))])
 
     def mean_scores(self) -> FloatArray:

@@ -289,11 +289,6 @@ class InCoordinates:
     nested: bool = False
 
     @property
-    def n_left(self) -> int:
-        """Directions without variance that the frame leaves out."""
-        return self.frame.n_features - self.frame.n_known - self.frame.n_padding
-
-    @property
     def n_components(self) -> int | float:
         """d' in the coordinates, or the share."""
         if self.nested or not isinstance(self.asked, numbers.Integral):
@@ -318,7 +313,9 @@ class InCoordinates:
         if isinstance(self.asked, numbers.Integral):
             n_more = int(self.asked) - n_components
         else:
-            n_more = self.n_left if n_components > max(self.frame.n_known, 1) else 0
+            # Directions without variance that the frame leaves out, if all are asked for.
+            n_left = self.frame.n_features - self.frame.n_known - self.frame.n_padding
+            n_more = n_left if n_components > max(self.frame.n_known, 1) else 0
         return with_positive_signs(self.frame.lifted(basis, n_more))
 
 

@@ -208,12 +208,10 @@ _START_BYTES, _DIGITS = 1 << 16, 2
 
 def estimated_rows(parts: Sequence[FilePart]) -> int | None:
     """About how many rows there are, by the length of first lines; None if this is not known."""
-    total = 0.0
-    for part in parts:
-        n_rows = _rows_by_lines(part.path) if part.n_rows is None else part.n_rows
-        if n_rows is None:
-            return None
-        total += n_rows
+    counts = [_rows_by_lines(part.path) if part.n_rows is None else part.n_rows for part in parts]
+    if None in counts:
+        return None
+    total = float(sum(filter(None, counts)))
     return int(round(total, _DIGITS - len(str(int(total)))))
 
 
