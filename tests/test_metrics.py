@@ -1,9 +1,21 @@
+"""Metrics of any subspace, and subspaces that are written for other programs."""
+
+import duckdb
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
 
+import fairspan as fs
+from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit, metrics
-from fairspan.errors import InvalidInput
+from fairspan.errors import (
+    FairspanError,
+    Incompatible,
+    InvalidInput,
+    InvalidParameter,
+    MissingDependency,
+)
 
 RNG = np.random.default_rng(1)
 X = RNG.standard_normal((120, 6)) * [4, 3, 2, 1, 1, 1] + 10
@@ -71,3 +83,82 @@ def test_features_in_another_order_are_refused():
     turned = GroupMoments.from_rows(frame[list("zyxwvu")], GROUPS)
     with pytest.raises(InvalidInput, match=r"'z', 'y'.*in this order"):
         audit(fair, moments=turned)
+
+
+ROWS = random_rows(9, n=60, p=4)
+# Names that a query has to quote, and numbers far from the origin.
+NAMES = ['say "hi"', "select", "größe; DROP TABLE data; --", "a b\nc"]
+FRAME = pd.DataFrame(ROWS.X * [1, 1e-3, 50, 1] + [1e6, 0, -3, 0.1], columns=NAMES)
+SETTINGS = {
+    "plain": {},
+    "scaled": {"scale": True},
+    "whitened": {"whiten": True, "scale": True},
+    "uncentred": {"center": "none"},
+    "oblique": {"restriction": fs.MeanParity(oblique=True), "criterion": "total_error"},
+}
+FITS = {
+    name: fs.FairPCA(2, **settings).fit(FRAME, sensitive_features=ROWS.labels)
+    for name, settings in SETTINGS.items()
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_the_graph_is_transform(name, tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    fair, path = FITS[name], tmp_path / "fair.onnx"
+    fair.subspace_.to_onnx(path)
+    session = runtime.InferenceSession(path)
+    (made,) = session.run(None, {"X": FRAME.to_numpy()})
+    np.testing.assert_allclose(made, fair.transform(FRAME), rtol=1e-9, atol=1e-9)
+    assert session.get_modelmeta().custom_metadata_map["features"].split("\n")[:2] == NAMES[:2]
+    fair.subspace_.to_onnx(path, dtype="float32")
+    (single,) = runtime.InferenceSession(path).run(None, {"X": FRAME.to_numpy(np.float32)})
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, fair.transform(FRAME.astype(np.float32)), rtol=1e-5)
+
+
+def test_the_reference_evaluator_agrees(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    reference = pytest.importorskip("onnx.reference")
+    fair = FITS["whitened"]
+    fair.subspace_.to_onnx(tmp_path / "fair.onnx")
+    model = onnx.load(tmp_path / "fair.onnx")
+    # No newer than its operators need, so that older runtimes read it too.
+    assert model.ir_version == onnx.helper.find_min_ir_version_for(model.opset_import)
+    graph = reference.ReferenceEvaluator(str(tmp_path / "fair.onnx"))
+    (made,) = graph.run(None, {"X": FRAME.to_numpy()})
+    np.testing.assert_allclose(made, fair.transform(FRAME), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_the_query_is_transform(name):
+    fair = FITS[name]
+    database = duckdb.connect()
+    database.register("data", FRAME)
+    made = database.sql(fair.subspace_.to_sql()).df()
+    assert list(made.columns) == list(fair.subspace_.component_names)
+    np.testing.assert_allclose(made.to_numpy(), fair.transform(FRAME), rtol=1e-9, atol=1e-9)
+
+
+def test_a_query_of_whole_numbers_truth_values_and_another_table():
+    whole = pd.DataFrame({"n": ROWS.X[:, 0].round().astype(int), "yes": ROWS.X[:, 1] > 0})
+    fair = fs.FairPCA(1).fit(whole, sensitive_features=ROWS.labels)
+    database = duckdb.connect()
+    database.register('my "table"', whole)
+    made = database.sql(fair.subspace_.to_sql('my "table"')).df()
+    np.testing.assert_allclose(made.to_numpy(), fair.transform(whole), atol=1e-12)
+
+
+def test_what_cannot_be_exported_is_refused(tmp_path, monkeypatch):
+    unnamed = fs.FairSubspace.of(fs.FairPCA(1).fit(ROWS.X, sensitive_features=ROWS.labels))
+    with pytest.raises(Incompatible, match="no names"):
+        unnamed.to_sql()
+    with pytest.raises(InvalidParameter, match="NUL"):
+        FITS["plain"].subspace_.to_sql("a\0b")
+    with pytest.raises(InvalidParameter, match="dtype is 'float16'"):
+        unnamed.to_onnx(tmp_path / "a.onnx", dtype="float16")
+    monkeypatch.setitem(__import__("sys").modules, "onnx", None)
+    with pytest.raises(MissingDependency, match=r"fairspan\[onnx\]"):
+        unnamed.to_onnx(tmp_path / "a.onnx")
+    assert issubclass(MissingDependency, FairspanError)
+    assert not list(tmp_path.iterdir())

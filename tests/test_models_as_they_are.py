@@ -148,7 +148,6 @@ def test_a_fair_pipeline_keeps_its_certificate():
     subspace = fs.FairSubspace.of(model)
     assert subspace.provenance.status == "optimal"
     np.testing.assert_allclose(subspace.transform(X), model[:-1].transform(X), atol=1e-9)
-    assert fs.verify(fs.FairPCA(2, scale=True).fit(X, sensitive_features=GROUPS), X, GROUPS).holds
 
 
 def test_a_search_is_its_best_pipeline():

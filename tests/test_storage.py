@@ -191,10 +191,3 @@ def test_a_folder_that_does_not_exist_is_not_made(tmp_path):
     with pytest.raises(FileNotFoundError):
         write_archive(tmp_path / "none" / "out", "thing", {}, ARRAYS)
     assert contents(tmp_path) == []
-
-
-def test_a_folder_in_the_place_of_the_file(tmp_path):
-    (tmp_path / "out").mkdir()
-    with pytest.raises(OSError, match="out"):
-        write_archive(tmp_path / "out", "thing", {}, ARRAYS)
-    assert contents(tmp_path) == ["out"]

@@ -325,6 +325,8 @@ def test_vertices_that_are_not_there(i):
     curve = curve_of(random_matrices(1), 1)
     with pytest.raises(InvalidParameter, match="Allowed: a whole number from 0 to"):
         curve.subspace(i)
+    last, same = curve.subspace(-1), curve.subspace(len(curve.errors) - 1)
+    np.testing.assert_array_equal(last.components, same.components)
 
 
 def test_a_criterion_that_no_subspace_answers_is_placed_nowhere():
@@ -373,11 +375,3 @@ def test_a_picture_is_fine_however_short_the_frontier_is():
     assert fine.largest_height <= 1e-4 * extent
     alone = curve_of(small, 1, tol=1e-6)
     assert distances_to(alone.errors, fine.errors).max() <= 1e-3 * extent
-
-
-def test_vertices_are_counted_from_the_end_as_well():
-    curve = curve_of(random_matrices(1), 1)
-    m = len(curve.errors)
-    np.testing.assert_array_equal(curve.subspace(-m).components, curve.subspace(0).components)
-    with pytest.raises(InvalidParameter):
-        curve.subspace(-m - 1)

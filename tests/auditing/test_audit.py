@@ -63,15 +63,6 @@ def test_plain_pca_is_added_where_a_model_carries_moments_and_named_by_what_diff
     assert [model.name for model in audit(models, X, GROUPS).models] == names
 
 
-def test_added_pca_is_scikit_learns():
-    result = audit(FairPCA(2).fit(X, sensitive_features=GROUPS), X, GROUPS)
-    plain = result.models[1]
-    assert plain.name == "PCA"
-    expected = reconstruction_errors(PCA(2).fit(X))
-    for group in plain.groups:
-        assert group.error.value == pytest.approx(expected[group.group], rel=1e-9)
-
-
 def test_figures_against_numpy():
     fair = FITTED["fair"]
     model = audit(fair, X, GROUPS).models[0]

@@ -165,18 +165,6 @@ def test_rows_of_one_person_count_as_one():
     check(beside, "array", expected)
 
 
-def test_clusters_may_be_a_column_of_a_file(tmp_path):
-    X, groups, rng = made(200)
-    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(12)])
-    frame = frame.assign(g=groups, who=[f"p{i // 2}" for i in range(200)])
-    frame.to_csv(tmp_path / "rows.csv", index=False)
-    basis = np.linalg.qr(rng.normal(size=(12, 3)))[0]
-    model = fs.FairSubspace(basis.T, X.mean(axis=0), None, "global")
-    there = fs.audit({"m": model}, tmp_path / "rows.csv", "g", clusters="who").frame()
-    here = fs.audit({"m": model}, frame, "g", clusters="who").frame()
-    np.testing.assert_allclose(there[COLUMNS].astype(float), here[COLUMNS].astype(float), rtol=1e-8)
-
-
 def test_blocks_of_moments_stand_for_folds():
     X, groups, rng = made(1_000)
     parts = np.array_split(np.arange(1_000), 8)

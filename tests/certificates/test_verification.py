@@ -365,11 +365,6 @@ def test_weights_that_were_changed_prove_nothing(weights):
     assert verify(changed, X, LABELS).holds is False
 
 
-def test_without_a_proof_nothing_is_optimal():
-    bare = replace(fitted().subspace_, evidence=None)
-    assert_fails(bare, X, LABELS, because="its lower bound cannot be checked")
-
-
 def test_components_that_were_changed():
     model = fitted()
     own = model.subspace_

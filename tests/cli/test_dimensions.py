@@ -1,11 +1,15 @@
-"""One meaning of a share: every group keeps it, on the command line as in Python."""
+"""Numbers and shares of dimensions on the command line, and all of them at once."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fairspan as fs
+from fairspan.datasets import tumours_by_diagnosis
 
 CASES = [
     ((), {}),
@@ -74,3 +78,60 @@ def test_an_audit_takes_as_many_as_pca_needs(run, table, features, data):
         if min(kept) >= 0.8:
             break
     assert facts["models"][0]["n_components"] == d
+
+
+def test_each_dimension_is_that_of_an_audit(run, data):
+    found = run("audit", data, "--group", "age", "--by-dimension", "--json").facts
+    dimensions = sorted({each["n_components"] for each in found["by_dimension"]})
+    assert dimensions == [1, 2, 3, 4]  # of five features
+    for d in (1, 3):
+        alone = run("audit", data, "--group", "age", "-d", d, "--json").facts["models"][0]
+        ours = [each for each in found["by_dimension"] if each["n_components"] == d]
+        for here, there in zip(ours, alone["groups"], strict=True):
+            assert here["group"] == there["group"]
+            assert here["state"] == there["expected"]["state"]
+            for name, end in (("", "value"), ("_low", "low"), ("_high", "high")):
+                told = here[f"expected_loss{name}"]
+                assert told == pytest.approx(there["expected"]["loss"][end], rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.long
+def test_a_dimension_that_moves_with_the_folds_moves_no_other(run, data, table):
+    """Of few rows a best subspace is poorly known, and its error is averaged over several folds."""
+    rows = table.drop(columns="sex").iloc[:70]
+    rows.to_csv(data, index=False)
+    alone = {
+        d: run("audit", data, "--group", "age", "-d", d, "--json").facts["models"][0]["groups"]
+        for d in (1, 2, 3, 4)
+    }
+    moving = [
+        d for d, each in alone.items() if max(g["expected"]["instability"] for g in each) > 0.1
+    ]
+    assert 0 < len(moving) < 4
+    found = run("audit", data, "--group", "age", "--by-dimension", "--json").facts
+    for d, groups in alone.items():
+        ours = [each for each in found["by_dimension"] if each["n_components"] == d]
+        for here, there in zip(ours, groups, strict=True):
+            known = there["expected"]["loss"]["value"]
+            assert here["expected_loss"] == pytest.approx(known, rel=1e-6, abs=1e-9)
+
+
+def test_the_page_of_the_docs_shows_what_is_printed(run, tmp_path):
+    patients = tumours_by_diagnosis()
+    frame = pd.DataFrame(patients.X, columns=patients.feature_names)
+    frame["tumour"] = patients.sensitive_features
+    frame.to_csv(tmp_path / "patients.csv", index=False)
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    command = re.search(r"^fairspan (audit .*--by-dimension)$", page, re.M)[1]
+    words = [each.replace("patients.csv", f"{tmp_path}/patients.csv") for each in command.split()]
+    shown = re.search(r"```text\n( d  group.*?)```", page, re.S)[1]
+    assert shown in run(*words).out
+
+
+def test_long_names_of_groups_leave_room_for_the_figures(run, table, tmp_path):
+    names = {"old": "o" * 60, "young": "y" * 60}
+    table.assign(age=table["age"].map(names)).to_csv(tmp_path / "long.csv", index=False)
+    words = ("audit", tmp_path / "long.csv", "--group", "age", "--exclude", "sex", "--by-dimension")
+    lines = run(*words).out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("oooo" in line for line in lines)

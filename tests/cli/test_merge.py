@@ -43,16 +43,6 @@ def test_sites_that_exchange_moments_alone_fit_what_the_pooled_rows_give(run, si
     assert projector_distance(*bases) <= 1e-7
 
 
-def test_the_facts(run, sites, tmp_path):
-    files, pooled = sites
-    facts = run("merge", *files, "-o", tmp_path / "all", "--json").facts
-    assert facts["n_rows"] == len(pooled)
-    assert facts["files"] == list(map(str, files))
-    assert {each["group"]: each["n"] for each in facts["groups"]} == dict(
-        pooled["sex"].value_counts()
-    )
-
-
 def test_one_file_stays_what_it_is(run, sites, tmp_path):
     (file, *_), _ = sites
     assert run("merge", file, "-o", tmp_path / "copy").status == 0

@@ -1,6 +1,9 @@
 """Making moments on the command line: what is written, printed and refused."""
 
+import re
+
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import fairspan as fs
@@ -125,3 +128,71 @@ def test_groups_with_long_names_fit_a_terminal_and_differ(run, table, features, 
     rows = [line.strip() for line in shown.splitlines()[1:]]
     assert len(set(rows)) >= 3
     assert sum(line.endswith(f"{80e12 / 7:,.10g}") for line in rows) == 3
+
+
+@pytest.fixture
+def command(folder, tmp_path):
+    return [
+        "moments",
+        folder,
+        "--group",
+        "sex",
+        "--features",
+        "[xyz]",
+        "-o",
+        tmp_path / "m.moments",
+    ]
+
+
+@pytest.mark.parametrize("jobs", [[], pytest.param(["--jobs", 2], marks=pytest.mark.long)], ids=str)
+def test_nan_is_named_by_file_row_group_and_column(run, frame, tmp_path, jobs):
+    frame.loc[200 + 9 * 20 + 3, "y"] = np.nan
+    write_folder(tmp_path / "rows", frame, 3, 20)
+    command = ["moments", tmp_path / "rows", "--group", "sex", "--features", "[xyz]", *jobs]
+    result = run(*command, "-o", tmp_path / "m.moments")
+    assert (result.status, result.out) == (2, "")
+    where = f"{tmp_path / 'rows' / '01.parquet'}, row group 9"
+    assert f"{where}: X contains NaN, first in row 4 (index 3), column 'y'" in result.err
+    assert not (tmp_path / "m.moments").exists()
+    result = run(*command, "-o", tmp_path / "n.moments", "--on-missing", "drop")
+    assert "599 rows, 3 features; 1 row with missing values left out" in result.out
+    kept = frame["y"].notna()
+    expected = moments_by_hand(frame[COLUMNS][kept], frame["sex"][kept])
+    assert_moments(fs.GroupMoments.load(tmp_path / "n.moments"), expected)
+
+
+def test_a_damaged_page_in_the_middle_of_a_file(run, command, folder, tmp_path):
+    path = folder / "01.parquet"
+    content = bytearray(path.read_bytes())
+    middle = pq.ParquetFile(path).metadata.row_group(1).column(1).data_page_offset
+    content[middle : middle + 200] = b"\xff" * 200
+    path.write_bytes(content)
+    result = run(*command)
+    assert (result.status, result.out) == (2, "")
+    assert re.search(rf"{re.escape(str(path))}.* cannot be read", result.err)
+    assert not (tmp_path / "m.moments").exists()
+
+
+def assert_same_figures(ours, expected):
+    for model, other in zip(ours["models"], expected["models"], strict=True):
+        for group, same in zip(model["groups"], other["groups"], strict=True):
+            for name in ("value", "low", "high"):
+                np.testing.assert_allclose(group["error"][name], same["error"][name], rtol=1e-9)
+            assert (group["group"], group["n"]) == (same["group"], same["n"])
+    assert ours["rows"] == expected["rows"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", ["fit", "audit"])
+def test_two_processes_give_the_same_figures(run, folder, tmp_path, command):
+    out = ["-o", tmp_path / "model"] if command == "fit" else []
+    arguments = (command, folder, "--group", "sex", "--weight", "w", "-d", 2, *out, "--json")
+    assert_same_figures(run(*arguments, "--jobs", 2).facts, run(*arguments).facts)
+
+
+def test_weights_are_those_of_the_column(run, folder, frame):
+    facts = run("audit", folder, "--group", "sex", "--weight", "w", "-d", 2, "--json").facts
+    expected = moments_by_hand(frame[[*COLUMNS, "age"]], frame["sex"], frame["w"])
+    total = sum(weight for _, weight, *_ in expected.values())
+    for group in facts["models"][0]["groups"]:
+        np.testing.assert_allclose(group["proportion"], expected[group["group"]][1] / total)

@@ -1,14 +1,20 @@
-"""fairspan report: the page, its facts, and what is refused."""
+"""fairspan report: the page, its facts, its names, and what is refused."""
 
+import ast
 import hashlib
+import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fairspan as fs
-from report_rows import column, model_of
+from fairspan.cli.reporting import shell_text
+from report_rows import made_rows, model_of
 
 # Of few features all criteria are solved soon.
 FEW = ("--features", "pay_*", "--features", "height", "-d", 1)
@@ -110,18 +116,6 @@ def test_moments_stand_in_for_rows(run, table, features, tmp_path):
 
 
 @pytest.mark.long
-def test_dropped_rows_are_told(run, table, tmp_path):
-    path = tmp_path / "rows.csv"
-    table["height"] = table["height"].where(table.index % 12 > 0)
-    table.drop(columns="sex").to_csv(path, index=False)
-    command = ("report", path, "--group", "age", *FEW, "--on-missing", "drop", "--json")
-    whole = run(*command).facts
-    assert whole["data"]["n_dropped"] == 20
-    assert whole["data"]["n_rows"] == 220
-    assert np.isfinite(column(whole["models"][0], "error")).all()
-
-
-@pytest.mark.long
 def test_facts_alone_need_neither_jinja2_nor_matplotlib(installed, data):
     code = (
         "import sys; sys.modules['jinja2'] = sys.modules['matplotlib'] = None\n"
@@ -164,3 +158,52 @@ def test_saved_models_are_judged_by_held_out_rows(run, data, model, table, tmp_p
     refused = run("report", data, "--group", "age", "--test", data, "--json")
     assert refused.status == 2
     assert "--model" in refused.err
+
+
+BREAKING = "group\nimport os; os.abort()\n#"
+
+
+@pytest.fixture
+def odd(tmp_path):
+    X, groups = made_rows(2, 3)
+    path = tmp_path / "rows\nimport os; os.abort()\n\x1b[31m\u202e.csv"
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], BREAKING: groups}).to_csv(
+        path, index=False
+    )
+    return path
+
+
+def test_no_name_becomes_a_line_of_the_program_that_verifies(run, odd):
+    snippet = run("report", odd, "--group", BREAKING, "-d", 1, "--json").facts["verification"][
+        "snippet"
+    ]
+    names = {node.id for node in ast.walk(ast.parse(snippet)) if isinstance(node, ast.Name)}
+    assert "os" not in names
+    assert "abort" in next(line for line in snippet.splitlines() if line.startswith("# fairspan"))
+
+
+@pytest.mark.long
+def test_the_command_is_one_printable_line_that_a_shell_reads_as_it_was_typed(run, odd, tmp_path):
+    page = tmp_path / os.fsdecode(b"page \xff.html")
+    typed = ("report", str(odd), "--group", BREAKING, "-d", "1", "-o", str(page))
+    result = run(*typed)
+    assert result.status == 0, result.err
+    assert all(line.isprintable() for line in result.out.splitlines())
+    told = run(*typed, "--json").facts["made"]["command"]
+    assert told.isprintable()
+    words = subprocess.run(
+        ["bash", "-c", f"printf '%s\\0' {told}"], capture_output=True, check=True
+    ).stdout.split(b"\0")[:-1]
+    # Paths by their names: a page says nothing of the machine that made it.
+    named = [os.path.basename(word) if word.startswith("/") else word for word in typed]  # noqa: PTH119
+    assert words == [os.fsencode(word) for word in ("fairspan", *named, "--json")]
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no bash")
+@pytest.mark.parametrize("word", ["", "a b", "it's", "\\'\n", "\x01f", "\u2028", "\t$x`y`", "é\n"])
+def test_any_word_comes_back_from_the_shell(word):
+    found = subprocess.run(
+        ["bash", "-c", f"printf %s {shell_text([word])}"], capture_output=True, check=True
+    )
+    assert found.stdout == word.encode()

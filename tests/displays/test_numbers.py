@@ -302,20 +302,6 @@ def test_an_axis_of_shares_is_where_the_shares_are():
     assert 0.99 <= high <= 1.02
 
 
-def test_a_single_row_far_from_all_others_does_not_shrink_them():
-    far = X.copy()
-    far[0] = 1e4 * (1 + np.abs(far[0]))
-    display = ReducedRowsDisplay.from_estimator(FAIR, far, GROUPS)
-    usual = ReducedRowsDisplay.from_estimator(FAIR, X, GROUPS)
-    assert np.ptp(display.points) > 1e3
-    picture = display.plot()
-    assert np.ptp(picture.ax_.get_xlim()) <= 10 * np.ptp(usual.points)
-    said = [text.get_text() for text in picture.figure_.findobj(Text)]
-    assert any("1 row lies outside the picture." in " ".join(text.split()) for text in said)
-    said = [text.get_text() for text in usual.plot().figure_.findobj(Text)]
-    assert not any("outside the picture" in text for text in said)
-
-
 def test_long_names_of_groups_are_written_in_full_in_two_lines():
     name = "people of the male sex as recorded in the census of 1994"
     named = np.where(GROUPS == "a", name, "women")

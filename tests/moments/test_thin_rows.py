@@ -1,15 +1,18 @@
-"""Moments of rows that are fewer than their features: what they tell without matrices."""
+"""Moments of rows that are sparse or fewer than their features, without matrices."""
 
 import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
+from fairspan.errors import InvalidInput, InvalidType
+from fairspan.moments.held_rows.sparse_moments import SparseMoments
 from fairspan.moments.held_rows.thin_moments import ThinMoments
-from fairspan.moments.of_rows import THIN_BEYOND, moments_of
+from fairspan.moments.of_rows import THIN_BEYOND, accumulate, moments_of
 from fairspan.rows.registry import rows_of
 
 WIDE = random_rows(0, n=9, p=30)
@@ -100,3 +103,214 @@ def test_which_rows_stay(monkeypatch):
     assert isinstance(moments_of(rows_of(X, labels)), ThinMoments)
     assert isinstance(moments_of(rows_of(X[:, :11], labels)), GroupMoments)
     assert isinstance(moments_of(rows_of(X, labels, None, "drop")), GroupMoments)
+
+
+KINDS = [
+    scipy.sparse.csr_matrix,
+    scipy.sparse.csc_matrix,
+    scipy.sparse.coo_matrix,
+    scipy.sparse.csr_array,
+    scipy.sparse.csc_array,
+    scipy.sparse.coo_array,
+    scipy.sparse.lil_array,
+]
+
+
+def thin_rows(seed=0, n=300, p=12, share=0.05, groups=("a", "b", "c"), filled=()):
+    """Correlated rows of which few cells are not zero, save for columns that are filled."""
+    rng = np.random.default_rng(seed)
+    rows = random_rows(seed, n, p, groups, offset=1.0)
+    kept = rng.random((n, p)) < share
+    kept[:, list(filled)] = True
+    return np.where(kept, rows.X, 0.0), rows.labels, rows.weights
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("share", [0.02, 0.06, 0.5, 1.0])
+def test_every_kind_and_density(kind, share, weighted):
+    X, labels, weights = thin_rows(share=share)
+    weights = weights if weighted else None
+    moments = GroupMoments.from_rows(kind(X), labels, weights)
+    assert_moments(moments, moments_by_hand(X, labels, weights))
+
+
+@pytest.mark.parametrize("offset", [1.0, 1e6, -1e8])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("share", [0.4, 0.9, 1.0])
+def test_columns_that_are_mostly_stored_may_have_a_large_offset(offset, weighted, share):
+    rng = np.random.default_rng(3)
+    X, labels, weights = thin_rows(n=400, p=60, share=0.01)
+    X[:, 7] = np.where(rng.random(400) < share, offset + X[:, 7], 0.0)
+    X[:, 30] = offset + 0.5 * np.arange(400) % 7
+    weights = weights if weighted else None
+    moments = GroupMoments.from_rows(scipy.sparse.csr_array(X), labels, weights)
+    by_hand = moments_by_hand(X, labels, weights)
+    assert_moments(moments, by_hand)
+    # In each column's own units, so that large ones do not hide the others.
+    for g, (_, weight, mean, scatter) in enumerate(by_hand.values()):
+        unit = np.sqrt(np.diag(scatter)) + 1e-12 * np.abs(mean) * np.sqrt(weight) + 1e-100
+        error = np.abs(moments.scatters[g] - scatter) / np.outer(unit, unit)
+        assert error.max() <= 1e-7
+
+
+def test_duplicates_add_up_and_stored_zeros_count_as_zeros_and_nothing_is_changed():
+    rows, columns = np.array([0, 0, 1, 2, 3, 3]), np.array([1, 1, 0, 2, 2, 2])
+    numbers = np.array([1.0, 2.0, 0.0, 4.0, 5.0, -5.0])
+    X = scipy.sparse.coo_array((numbers, (rows, columns)), shape=(4, 50))
+    moments = GroupMoments.from_rows(X, list("aabb"))
+    assert_moments(moments, moments_by_hand(X.toarray(), list("aabb")))
+    csr = scipy.sparse.csr_array((numbers, columns, [0, 2, 3, 4, 6]), shape=(4, 50))
+    before = csr.data.copy(), csr.indices.copy(), csr.indptr.copy()
+    assert_moments(GroupMoments.from_rows(csr, list("aabb")), moments)
+    for array, copy in zip((csr.data, csr.indices, csr.indptr), before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint16, bool, np.float32])
+def test_every_type_of_number(dtype):
+    X, labels, _ = thin_rows(share=0.06)
+    X = np.abs(10 * X).astype(dtype)
+    moments = GroupMoments.from_rows(scipy.sparse.csr_array(X), labels)
+    assert_moments(moments, moments_by_hand(X, labels))
+
+
+def test_groups_of_one_row_of_nothing_but_zeros_and_constant_columns():
+    X = np.zeros((8, 30))
+    X[1, 3] = 7.0
+    X[4:, 5] = 0.1
+    labels = list("abccdddd")
+    for share in (1, 30):  # few stored cells, and more
+        wide = np.hstack([X, np.zeros((8, 30 * share))])
+        moments = GroupMoments.from_rows(scipy.sparse.csr_array(wide), labels)
+        assert_moments(moments, moments_by_hand(wide, labels))
+        assert (moments.scatters == 0).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_row_far_away_that_weighs_nearly_nothing_makes_no_variance_negative(seed):
+    """The other cells are all the same, so that the variance is a difference of equal numbers."""
+    X = np.zeros((40, 30))
+    X[:39, 0], X[39, 0] = 0.3, 1e17
+    weights = np.append(np.random.default_rng(seed).uniform(0.1, 3, 39), 1e-80)
+    moments = GroupMoments.from_rows(scipy.sparse.csr_array(X), ["a"] * 40, weights)
+    assert 0 <= moments.standard_deviations[0] <= 1e-7
+
+
+def test_rows_of_weight_zero_are_absent():
+    X, labels, weights = thin_rows()
+    weights[labels == "b"] = 0
+    weights[::5] = 0
+    for make in (accumulate, lambda rows: SparseMoments.of_rows(rows).matrices()):
+        moments = make(rows_of(scipy.sparse.csr_array(X), labels, weights))
+        assert_moments(moments, moments_by_hand(X, labels, weights))
+
+
+@pytest.mark.parametrize("what", ["NaN", "infinity"])
+def test_missing_cells_are_named_by_row_and_column(what):
+    X, labels, _ = thin_rows()
+    X[17, 5] = np.nan if what == "NaN" else -np.inf
+    for kind in (scipy.sparse.csr_array, scipy.sparse.csc_array):
+        with pytest.raises(
+            InvalidInput, match=rf"{what}, first in row 18 \(index 17\), column 6 \(index 5\)"
+        ):
+            GroupMoments.from_rows(kind(X), labels)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5])
+def test_rows_with_missing_cells_or_groups_can_be_dropped(share):
+    X, labels, weights = thin_rows(share=share)
+    X[[17, 30], 5] = np.nan
+    labels = labels.astype(object)
+    labels[[30, 31]] = None
+    kept = np.setdiff1d(np.arange(300), [17, 30, 31])
+    rows = rows_of(scipy.sparse.csr_array(X), labels, weights, "drop")
+    expected = moments_by_hand(X[kept], labels[kept], weights[kept])
+    for moments in (accumulate(rows), SparseMoments.of_rows(rows).matrices()):
+        assert_moments(moments, expected)
+        assert moments.intake.n_dropped == 3
+    X[3, 3] = np.inf
+    with pytest.raises(
+        InvalidInput, match=r"infinity, first in row 4 \(index 3\), column 4 \(index 3\)"
+    ):
+        rows_of(scipy.sparse.csr_array(X), labels, weights, "drop")
+
+
+@pytest.mark.parametrize(
+    ("X", "kind", "message"),
+    [
+        (scipy.sparse.csr_array((0, 3)), InvalidInput, "0 row"),
+        (scipy.sparse.csr_array((3, 0)), InvalidInput, "0 feature"),
+        (scipy.sparse.csr_array(np.eye(3) * 1j), InvalidInput, "complex"),
+        pytest.param(
+            scipy.sparse.coo_array(np.arange(3.0)),
+            InvalidInput,
+            "1 dimension",
+            marks=pytest.mark.skipif(
+                len(scipy.sparse.coo_array(np.arange(3.0)).shape) == 2,
+                reason="older scipy makes a single row of it",
+            ),
+        ),
+        (scipy.sparse.csr_array(np.eye(4)), InvalidInput, "lengths differ"),
+        (scipy.sparse.csr_array(np.eye(3) * 1e200), InvalidInput, "Divide the column"),
+    ],
+)
+def test_what_cannot_be_used(X, kind, message):
+    with pytest.raises(kind, match=message):
+        GroupMoments.from_rows(X, list("aab"))
+
+
+def test_names_of_columns_cannot_be_labels():
+    with pytest.raises(InvalidInput, match="X has no column names"):
+        GroupMoments.from_rows(scipy.sparse.csr_array(np.eye(3)), "sex")
+    with pytest.raises(InvalidType, match="dates"):
+        GroupMoments.from_rows(scipy.sparse.csr_array(np.eye(3)), np.zeros(3, "M8[s]"))
+
+
+@pytest.mark.parametrize("center", ["global", "group", "none"])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_the_operator_is_that_of_the_matrices(center, scaled):
+    X, labels, weights = thin_rows(share=0.06, filled=(1,))
+    X[:, 1] += 50
+    sparse = SparseMoments.of_rows(rows_of(scipy.sparse.csr_array(X), labels, weights))
+    dense = GroupMoments.from_rows(X, labels, weights)
+    assert relative_error(sparse.standard_deviations, dense.standard_deviations) <= 1e-12
+    assert relative_error(sparse.mean, dense.mean) <= 1e-12
+    assert relative_error(sparse.scatters, dense.scatters) <= 1e-9
+    if scaled:
+        sparse, dense = (each.divided_by(dense.standard_deviations) for each in (sparse, dense))
+        assert_moments(sparse.matrices(), dense)
+    mine = sparse.operator_about(sparse.center_point(center))
+    theirs = dense.operator_about(dense.center_point(center))
+    rng = np.random.default_rng(5)
+    basis = np.linalg.qr(rng.standard_normal((X.shape[1], 3)))[0]
+    for what in ("captured_variances", "residual_variances", "compressed", "applied"):
+        assert relative_error(getattr(mine, what)(basis), getattr(theirs, what)(basis)) <= 1e-9
+    assert relative_error(mine.traces, theirs.traces) <= 1e-12
+    for mixture in ([1, 0, 0], [0.2, 0.5, 0.3], [1, -1, 0.5]):
+        found, known = (each.leading(np.array(mixture), 3) for each in (mine, theirs))
+        assert relative_error(found.eigenvalues, known.eigenvalues) <= 1e-12
+        assert relative_error(np.abs(found.vectors), np.abs(known.vectors)) <= 1e-7
+
+
+def test_residuals_are_accurate_where_little_is_lost():
+    X, labels, _ = thin_rows(share=0.05)
+    X[:, 0] *= 1e8
+    basis = np.eye(12)[:, :1]
+    sparse = SparseMoments.of_rows(rows_of(scipy.sparse.csr_array(X), labels))
+    lost = sparse.operator_about(sparse.mean).residual_variances(basis)
+    rest = GroupMoments.from_rows(X[:, 1:], labels)
+    expected = rest.operator_about(rest.mean).traces
+    assert relative_error(lost, expected) <= 1e-12
+
+
+def test_dividing_twice_is_dividing_by_the_product():
+    rng = np.random.default_rng(8)
+    X = np.where(rng.random((60, 7)) < 0.4, rng.standard_normal((60, 7)), 0.0)
+    labels = np.arange(60) % 2
+    first, second = rng.uniform(0.5, 3, (2, 7))
+    rows = rows_of(scipy.sparse.csr_array(X), labels)
+    twice = SparseMoments.of_rows(rows).divided_by(first).divided_by(second)
+    by_hand = GroupMoments.from_rows(X / (first * second), labels)
+    np.testing.assert_allclose(twice.means, by_hand.means, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(twice.scatters, by_hand.scatters, rtol=1e-10, atol=1e-14)

@@ -1,4 +1,4 @@
-"""The audit page as a file: well-formed, self-contained, the same bytes every time."""
+"""The audit page: well-formed, self-contained, the same bytes, and what the facts say."""
 
 import base64
 import hashlib
@@ -9,11 +9,15 @@ import subprocess
 import sys
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from audit_pages import HOSTILE, PAGES, SHOWN, hostile_pair, twelve_groups, two_groups
-from fairspan.report.page.rendering import page_of
+from fairspan.formatting.names import called
+from fairspan.formatting.numbers import change, decimals_of, number, relative
+from fairspan.report.page.rendering import page_of, said
 from page_tree import tree_of
+from report_rows import facts_by, made_rows
 
 # Whatever the names hold, nothing else comes to be.
 ALLOWED = {
@@ -208,3 +212,335 @@ def test_page_stays_small_with_many_groups_steps_and_features():
     # Of which 50 000 are the figures that it gives as JSON.
     assert len(page.encode()) < 450_000
     assert page.count("a feature with a name 7<") >= 2
+
+
+def copy_of(made):
+    return json.loads(json.dumps(made()[0]))
+
+
+def tables_of(page):
+    return {next(table.all("caption")).text: table for table in tree_of(page).all("table")}
+
+
+def cells_of(table):
+    return [
+        [cell.text for cell in row.all("th", "td")] for row in next(table.all("tbody")).all("tr")
+    ]
+
+
+OF_CRITERIA = "Ordinary PCA and each fair criterion"
+
+
+def named(group):
+    return f"'<bdi>{group}</bdi>'"
+
+
+@PAGES
+def test_table_of_pca_shows_the_facts_with_the_decimals_of_each_column(made):
+    facts, page = made()
+    plain = facts["models"][0]
+    table = tables_of(page)[f"PCA with {facts['settings']['n_components']}\u00a0dimensions"]
+    errors, best, losses = (
+        decimals_of([group[what] for group in plain["groups"]] + [total])
+        for what, total in (
+            ("error", plain["total_error"]),
+            ("best_error", None),
+            ("excess_loss", None),
+        )
+    )
+    for row, group in zip(cells_of(table), plain["groups"], strict=True):
+        low, high = (number(group[end], errors) for end in ("error_low", "error_high"))
+        assert row[1] == f"{number(group['error'], errors)}{low} to\u00a0{high}"
+        assert row[2:4] == [number(group["best_error"], best), number(group["excess_loss"], losses)]
+        assert row[4] == relative(group["excess_loss"] / group["best_error"])
+        assert row[5].split() == [f"{100 * group['variance_kept']:.1f}", "%"]
+        for text, what in zip(row[2:4], ("best_error", "excess_loss"), strict=True):
+            assert float(text) == pytest.approx(group[what], rel=0.005)
+    (total,) = next(table.all("tfoot")).all("tr")
+    assert [cell.text for cell in total.all("th", "td")][:2] == [
+        "all rows",
+        number(plain["total_error"], errors),
+    ]
+
+
+@PAGES
+def test_table_of_criteria_has_every_model_and_what_it_asks(made):
+    facts, page = made()
+    table = tables_of(page)[OF_CRITERIA]
+    head = next(table.all("thead")).text
+    if made is two_groups:
+        names = [group["group"] for group in facts["models"][0]["groups"]]
+        assert all(head.count(name) == 2 for name in names), "error and loss of each"
+    else:
+        assert "largest loss" in head
+    decimals = decimals_of(model["total_error"] for model in facts["models"])
+    for row, model in zip(cells_of(table), facts["models"], strict=True):
+        assert row[0].replace(" ", "_").lower().startswith(model["name"].split(" (")[0].lower())
+        assert model["asks"] in row[0]
+        told = change(model["total_change"]) + number(model["total_error"], decimals)
+        assert row[-2] == told
+        assert (row[-1] == "proven") == (model["certificate"]["status"] == "optimal")
+    for each in facts["unavailable"]:
+        assert each["why"] in tree_of(page).text
+
+
+def test_an_answer_is_called_proven_where_it_is_and_nowhere_else():
+    facts = copy_of(two_groups)
+    facts["models"][1]["certificate"]["status"] = "open gap"
+    told = [row[-1] for row in cells_of(tables_of(page_of(facts))[OF_CRITERIA])]
+    assert [each == "proven" for each in told] == [
+        model["certificate"]["status"] == "optimal" for model in facts["models"]
+    ]
+    assert told[1] == "open gap"
+    assert "proven" in told
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("n_alike", [1, 2, 5])
+def test_groups_that_share_the_largest_loss_are_told_alike_everywhere(n_alike):
+    facts = copy_of(twelve_groups)
+    main = next(model for model in facts["models"] if model["is_main"])
+    point = facts["steps"]["points"][facts["steps"]["start"]]
+    for i, group in enumerate(main["groups"]):
+        # As a fit leaves them: the last of those that share it is ahead by rounding.
+        loss = 7.0 + 1e-9 * i if i < n_alike else 1.0
+        group["excess_loss"] = point["losses"][i] = loss
+    main["largest_loss"] = max(group["excess_loss"] for group in main["groups"])
+    page, first = page_of(facts), called(main["groups"][0]["group"])
+    whose = first if n_alike == 1 else f"{first} and {n_alike - 1} more"
+    rows = cells_of(tables_of(page)[OF_CRITERIA])
+    assert [row[2] for row in rows][facts["models"].index(main)] == whose
+    assert f"largest loss 7, of {whose};" in tree_of(page).text
+    told = f"{n_alike}\u00a0groups alike" if n_alike > 1 else f"'{first}'"
+    assert f"for {told}" in re.sub("<[^>]*>", "", str(said("answers", facts)))
+
+
+@PAGES
+def test_sorting_values_are_those_of_the_facts(made):
+    facts, page = made()
+    (rows,) = (
+        [row.all("th", "td") for row in next(table.all("tbody")).all("tr")]
+        for caption, table in tables_of(page).items()
+        if caption == "The groups"
+    )
+    values = [[cell.attributes["data-value"] for cell in row] for row in rows]
+    for told, group in zip(values, facts["data"]["groups"], strict=True):
+        assert told[0] == group["group"]
+        known = [group["n"], group["proportion"], group["total_variance"]]
+        assert list(map(float, told[1:])) == known
+
+
+@PAGES
+def test_findings_stand_with_code_message_and_remedy_and_warnings_first(made):
+    facts, page = made()
+    main = next(model["name"] for model in facts["models"] if model["is_main"])
+    lists = [
+        list(each.all("li"))
+        for each in tree_of(page).all("ol")
+        if each.attributes.get("class") == "findings"
+    ]
+    # Those about criteria that were only compared stand apart.
+    about_answer = tree_of(page).with_id("findings").children
+    answer = " ".join(each.text for each in about_answer if not isinstance(each, str))
+    others = answer.partition("What was found about the other criteria")[2]
+    for found in facts["findings"]:
+        text = answer if found["model"] in (None, "PCA", main) else others
+        assert all(found[part] in text for part in ("code", "message", "remedy"))
+    for entries in lists:
+        severities = [each.attributes["class"] for each in entries]
+        assert severities == sorted(severities, reverse=True)
+
+
+def test_summary_says_whose_loss_rises():
+    facts, _ = two_groups()
+    plain, main = (facts["models"][i]["groups"] for i in (0, 1))
+    assert facts["models"][1]["is_main"]
+    (payer,) = (g for g in (0, 1) if main[g]["excess_loss"] > plain[g]["excess_loss"])
+    before, after = (number(groups[payer]["excess_loss"]) for groups in (plain, main))
+    told = f"The loss of {named(main[payer]['group'])} rises from {before} to {after}."
+    assert told in said("summary", facts)
+
+
+@PAGES
+def test_page_tells_how_it_was_made_and_how_to_verify_it(made):
+    facts, page = made()
+    text = tree_of(page).text
+    told = facts["made"]
+    for part in (told["input_sha256"], told["command"], told["numpy"], told["scikit-learn"]):
+        assert part in text
+    assert facts["verification"]["snippet"] in text
+    assert all(each in text for each in facts["verification"]["words"])
+
+
+def test_marks_of_the_walk_lie_on_the_drawn_frontier():
+    facts, page = two_groups()
+    tree = tree_of(page)
+    steps = json.loads(next(tree.all("script")).text)["steps"]
+    marks = np.array([step["marks"][0] for step in steps])
+    errors = np.array([point["errors"] for point in facts["steps"]["points"]])
+    # Where a mark is depends linearly on the errors, downwards for the second group.
+    for axis, sign in ((0, 1), (1, -1)):
+        slope, offset = np.polyfit(errors[:, axis], marks[:, axis], 1)
+        assert slope * sign > 0
+        assert slope * errors[:, axis] + offset == pytest.approx(marks[:, axis], abs=0.1)
+    section = tree.with_id("walk")
+    # The frontier is the longest line of the first figure.
+    svg = next(section.all("svg"))
+    drawn = max((_points(path) for path in svg.all("path")), key=len)
+    distances = np.linalg.norm(marks[:, None] - drawn, axis=2).min(axis=1)
+    assert np.median(distances) < 1
+    (first,) = (each for each in svg.all("circle"))
+    start = facts["steps"]["start"]
+    assert [float(first.attributes[each]) for each in ("cx", "cy")] == marks[start].tolist()
+
+
+@pytest.mark.long
+def test_no_answer_is_drawn_below_the_frontier():
+    facts = copy_of(two_groups)
+    errors = facts["frontier"]["errors"]
+    # As coarse as can be: its ends alone.
+    facts["frontier"]["errors"] = [errors[0], errors[-1]]
+    tree = tree_of(page_of(facts))
+    steps = json.loads(next(tree.all("script")).text)["steps"]
+    svg = next(tree.with_id("walk").all("svg"))
+    corners = np.vstack([_points(path) for path in svg.all("path")])
+    for key in ("plain", "start"):
+        mark = np.array(steps[facts["steps"][key]]["marks"][0])
+        assert np.abs(corners - mark).max(axis=1).min() < 0.1
+
+
+@pytest.mark.long
+def test_every_answer_is_drawn_inside_what_can_be_reached():
+    # Ends of the region alone: answers still lie inside what is drawn of it.
+    facts = copy_of(two_groups)
+    curve = facts["frontier"]
+    curve["region"] = curve["region"][:: max(1, len(curve["region"]) // 3)]
+    tree = tree_of(page_of(facts))
+    steps = json.loads(next(tree.all("script")).text)["steps"]
+    svg = next(tree.with_id("walk").all("svg"))
+    fills = [path for path in svg.all("path") if "var(--faint)" in path.attributes.get("style", "")]
+    # The other one is its mark in the legend.
+    region = max(
+        (_points(path) for path in fills if "fill: var(--faint)" in path.attributes["style"]),
+        key=len,
+    )
+    sides = np.roll(region, -1, axis=0) - region
+    for step in steps:
+        to_mark = np.array(step["marks"][0]) - region
+        turns = sides[:, 0] * to_mark[:, 1] - sides[:, 1] * to_mark[:, 0]
+        lengths = np.maximum(np.linalg.norm(sides, axis=1), 1e-9)
+        # On the same side of every side, to the rounding of places.
+        assert min((turns / lengths).max(), (-turns / lengths).max()) < 0.2
+
+
+def _points(path):
+    numbers = re.findall(r"[ML] (-?[\d.]+) (-?[\d.]+)", path.attributes["d"])
+    return np.array(numbers, dtype=float).reshape(-1, 2)
+
+
+@pytest.mark.long
+def test_every_group_has_a_mark_in_its_own_panel():
+    facts, page = twelve_groups()
+    steps = json.loads(next(tree_of(page).all("script")).text)["steps"]
+    marks = np.array([step["marks"] for step in steps])
+    assert marks.shape == (len(facts["steps"]["points"]), 12, 2)
+    losses = np.array([point["losses"] for point in facts["steps"]["points"]])
+    for g in range(12):
+        slope, offset = np.polyfit(losses[:, g], marks[:, g, 1], 1)
+        assert slope < 0
+        assert slope * losses[:, g] + offset == pytest.approx(marks[:, g, 1], abs=0.1)
+    assert len({tuple(place) for place in marks[0]}) == 12
+
+
+@pytest.mark.long
+def test_without_intervals_none_is_shown():
+    facts = copy_of(two_groups)
+    facts["data"]["has_intervals"] = False
+    for model in facts["models"]:
+        model["disparity"] |= {"low": None, "high": None}
+        for group in model["groups"]:
+            group |= {"error_low": None, "error_high": None, "expected_loss": None}
+    facts["verdict"] = None
+    facts["models"][0]["why_no_estimates"] = "there are moments alone"
+    page = page_of(facts)
+    assert "interval" not in tree_of(page).with_id("pca").text
+    assert "chance" not in page.split("<main>")[1].split('id="findings"')[0]
+
+
+@pytest.mark.long
+def test_dimensions_without_a_fair_answer_are_left_out_of_the_curve():
+    facts = copy_of(two_groups)
+    fair = facts["by_dimension"]["fair"]
+    for name in ("errors", "losses", "status"):
+        fair[name][0] = None
+    label = next(
+        svg.attributes["aria-label"]
+        for svg in tree_of(page_of(facts)).all("svg")
+        if "at d = 1" in svg.attributes["aria-label"]
+    )
+    assert "and none at d = 1;" in label
+
+
+@pytest.mark.long
+def test_what_is_not_proven_is_not_called_proven():
+    facts = copy_of(two_groups)
+    proof = facts["models"][1]["certificate"]
+    proof |= {"status": "open gap", "gap": 0.25}
+    assert said("proof", facts).startswith("Not proven")
+    assert "0.25" in said("proof", facts)
+    assert "Proven" not in tree_of(page_of(facts)).with_id("summary").text
+    proof |= {"lower_bound": None, "gap": None}
+    assert "no bound" in said("proof", facts)
+    assert "Not proven" in tree_of(page_of(facts)).with_id("summary").text
+
+
+@pytest.mark.long
+def test_names_of_ten_thousand_letters_leave_the_page_small_and_the_facts_whole():
+    X, labels = made_rows(2, 4)
+    names = {"group 00": "a" * 10_000, "group 01": "b" * 10_000}
+    facts = facts_by(X, [names[label] for label in labels], 2)
+    assert [each["group"] for each in facts["data"]["groups"]] == sorted(names.values())
+    page = page_of(facts)
+    assert len(page) < 400_000
+    assert max(map(len, re.findall("a+|b+", tree_of(page).text))) <= 100
+
+
+@pytest.mark.long
+def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to_be_asked_for():
+    X, labels = made_rows(18, 4, n=8)
+    facts = facts_by(X, labels, 2)
+    slow = {"equal_error", "error_gap", "robust_error_gap"}
+    assert {each["name"] for each in facts["unavailable"]} == {"disparity", *slow}
+    page = page_of(facts)
+    assert len(page) < 400_000
+    captions = [each.text for each in tree_of(page).all("figcaption")]
+    assert all("the 12 of 18 groups that lose most" in each for each in captions), captions
+    # Their tables hold every group, in a box that scrolls.
+    boxes = [
+        each
+        for each in tree_of(page).all("div")
+        if "long" in each.attributes.get("class", "").split()
+    ]
+    assert len(boxes) >= 3
+    assert all(f"group {g:02d}" in box.text for box in boxes for g in range(18))
+    chosen = facts_by(X, labels, 2, criteria=["error_gap"])
+    assert [each["name"] for each in chosen["models"]] == ["PCA", "minimax_loss", "error_gap"]
+
+
+def test_a_page_of_so_few_rows_that_nothing_can_be_expected():
+    rng = np.random.default_rng(0)
+    facts = facts_by(rng.normal(size=(6, 4)), [*"aaabbb"], 2)
+    page = tree_of(page_of(facts))
+    assert facts["verdict"]["kind"] == "cannot tell"
+    assert facts["verdict"]["sentence"] in " ".join(page.with_id("summary").text.split())
+
+
+def test_a_page_of_groups_that_are_alike():
+    X, _ = made_rows(2, 4)
+    facts = facts_by(np.vstack([X, X]), np.repeat(["a", "b"], len(X)), 2, criteria=[])
+    text = tree_of(page_of(facts)).text
+    assert "of equal size." in text
+    assert "reconstructs every group with an error of" in text
+    facts["models"] = facts["models"][:1]
+    facts["models"][0]["is_main"] = True
+    assert said("criteria", facts) == "No fair criterion was requested."

@@ -1,16 +1,22 @@
 """What the page's sentences claim is no more than what was looked at and proven."""
 
 import copy
+import json
 import re
 
+import matplotlib
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from sklearn.decomposition import PCA
 
+import fairspan as fs
+from audit_pages import two_groups
 from fairspan.formatting.numbers import number
 from fairspan.report.page import figures, tables
+from fairspan.report.page.inline_figures import inline_svg
+from fairspan.report.page.rendering import page_of, slider_of
 from fairspan.report.page.rendering import said as sentence
-from fairspan.report.page.rendering import slider_of
 from report_rows import facts_by, made_rows, model_of
 
 
@@ -102,15 +108,6 @@ def test_proven_is_claimed_to_the_tolerance_at_most(of_minimax_loss, gap, claime
     assert _text(sentence("proof", facts)).endswith(f"by more than {claimed}.")
 
 
-def test_an_open_gap_is_never_called_proven(of_equal_error):
-    facts = copy.deepcopy(of_equal_error)
-    model_of(facts, "equal_error")["certificate"] |= {"status": "open gap", "gap": 0.5}
-    assert _text(sentence("proof", facts)).startswith(
-        "Not proven: a projection to 2 dimensions with"
-    )
-    assert "Not proven" in sentence("answers", facts)
-
-
 def _text(markup):
     return str(markup).replace("\xa0", " ")
 
@@ -184,3 +181,38 @@ def test_pca_by_dimension_knows_no_groups_and_is_judged_about_their_own_centre(c
             rows = X[labels == g] - mean
             left = ((rows - rows @ axes.T @ axes) ** 2).sum(axis=1).mean()
             assert error == pytest.approx(left, rel=1e-8, abs=1e-9)
+
+
+# What a matplotlibrc in somebody's folder may hold: the mark of the slider would stand elsewhere
+# than its curve, or the page could not be made at all.
+STYLES = {
+    "cut to size": {"savefig.bbox": "tight", "axes.grid": True, "lines.marker": "x"},
+    "formulas": {"text.usetex": True},
+    "numbers": {"axes.formatter.use_mathtext": True, "axes.formatter.limits": (-1, 1)},
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("style", STYLES)
+def test_the_reader_s_own_style_changes_no_byte(style):
+    facts, page = two_groups()
+    with matplotlib.rc_context(STYLES[style]):
+        before = dict(matplotlib.rcParams)
+        assert page_of(facts) == page
+        assert dict(matplotlib.rcParams) == before
+
+
+def test_words_for_those_who_do_not_see_a_figure_are_not_made_shorter():
+    told = "of font-family: serif; xlink:href x"
+    assert f' aria-label="{told}" ' in inline_svg(Figure(), "k", told)
+
+
+@pytest.mark.long
+def test_half_a_pair_of_surrogates_in_a_group_s_name_is_shown_as_a_question_mark(tmp_path):
+    X, labels = made_rows(2, 3)
+    labels = labels.astype(object)
+    labels[labels == "group 00"] = "\ud800 one"
+    facts = fs.write_report(tmp_path / "page.html", X, labels, n_components=1, criteria=[])
+    assert {group["group"] for group in facts["data"]["groups"]} == {"? one", "group 01"}
+    assert "\\ud800" not in json.dumps(facts)
+    assert "? one" in (tmp_path / "page.html").read_text(encoding="utf-8")

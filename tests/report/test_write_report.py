@@ -242,11 +242,6 @@ def test_the_file_that_is_read_is_never_replaced(frame, tmp_path):
     assert path.read_bytes() == before
 
 
-def test_facts_are_ready_for_json(tmp_path, undrawn):
-    facts = fs.write_report(tmp_path / "page.html", X, LABELS, **FEW)
-    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
-
-
 @pytest.mark.parametrize(
     ("shape", "settings", "said"),
     [((4, 1001), {}, "1001 features"), ((4, 3), {"n_components": 9}, "n_components is 9")],

@@ -1,16 +1,33 @@
-"""The tables of the RFPCA experiments, beside the printed ones."""
+"""The tables, figures and methods of the RFPCA experiments, beside the printed ones."""
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from fairspan import GroupMoments, RobustErrorGap
+from fairspan.estimator.fit import fit_subspace
 from real_data import FOLDER, path_of
 from reproduction.comparison import printed_table
 from reproduction.experiment import Effort, Setting
 from reproduction.store import Store
-from reproduction.vu import outcomes, tables
-from reproduction.vu.data_sets import DATA_SETS
+from reproduction.vu import methods, outcomes, tables
+from reproduction.vu.data_sets import DATA_SETS, data_set_of
+from reproduction.vu.dimensions import curves_of, mean_curves
+from reproduction.vu.methods import Method
+from reproduction.vu.pareto import PARETO, compared, frontier_of, least_error, points_of
+from reproduction.vu.plans import CERTIFIED, PAPERS, plan_of
+from reproduction.vu.protocol import errors_of
+from reproduction.vu.radius import RADIUS, performance
 from reproduction.vu.reasons import explained, reason_for
+from reproduction.vu.repeats import (
+    Repeat,
+    chosen_setting,
+    figures_of,
+    folded,
+    one_repeat,
+)
+from reproduction.vu.toy import FIGURE_1, directions, toy_rows
 
 _QUICK = ("ecoli", "parkinsons", "wine_quality")
 
@@ -130,3 +147,202 @@ def test_reasons(data_set, figure, method, values, printed, own, reason):
 def test_starts_are_a_reason_where_the_optimum_is_elsewhere(optimum, reason):
     method = "RFPCA paper's algorithm"
     assert reason_for("magic", "ARE", method, [7.2, 7.3], 5.0, (), optimum) == reason
+
+
+def quick_setting():
+    return Setting(FOLDER, Effort.QUICK, 0, lambda what, done, total: None, Store())
+
+
+def two_groups(seed=0, p=6):
+    generator = np.random.default_rng(seed)
+    groups = np.repeat(["a", "b"], [120, 80])
+    X = generator.standard_normal((200, p)) * np.where(
+        (groups == "a")[:, None], np.linspace(3, 0.5, p), np.linspace(0.5, 2, p)
+    )
+    return X, groups
+
+
+def test_the_direction_turns_from_pca_to_equal_errors():
+    found = directions(toy_rows((200, 100), np.random.default_rng(0)))
+    by_name = {each.method: each for each in found if each.penalty is None}
+    turned = [each for each in found if each.penalty is not None]
+    assert by_name["equal errors"].errors[0] == pytest.approx(by_name["equal errors"].errors[1])
+    assert turned[0].degrees == pytest.approx(by_name["PCA"].degrees, abs=3)
+    assert turned[-1].degrees == pytest.approx(by_name["equal errors"].degrees, abs=1)
+    # The paper's claim that heavy penalties give the fair PCA of Samadi et al. does not hold.
+    assert by_name["FairPCA"].degrees - by_name["equal errors"].degrees > 0.3
+    gaps = [abs(each.errors[0] - each.errors[1]) for each in turned]
+    assert gaps[0] > 2.5
+    assert gaps[-1] < 0.1
+
+
+def test_a_radius_changes_what_is_learnt():
+    generator = np.random.default_rng(0)
+    train, test = toy_rows((200, 100), generator), toy_rows((800, 400), generator)
+    figures = performance(train, test, [0.0, 3.0, 10.0])
+    assert [len(each) for each in figures] == [2, 2, 2]
+    assert figures[0][1] < figures[1][1] < figures[2][1]  # ARE rises with the radius of one group
+
+
+def test_no_method_lies_below_the_frontier():
+    X, groups = two_groups()
+    chosen = compared(Effort.QUICK)
+    points = points_of(X, groups, chosen, seed=0)
+    curve = frontier_of(points)
+    assert (np.diff(curve[:, 1]) <= 1e-9).all()  # less gap costs error
+    above = [error - least_error(points, gap) for _, _, gap, error in points]
+    # Up to the certificates: 1e-9 of a total variance of about twenty.
+    assert min(above) > -1e-7
+    # The frontier's own points and certified ones without a radius lie on it.
+    on_curve = [a for a, point in zip(above, points, strict=True) if point[0] == "exact frontier"]
+    assert max(on_curve) < 1e-7
+    assert max(above) > 1e-3
+
+
+def test_components_reduce_errors_to_nothing():
+    X, groups = two_groups(p=4)
+    curves = curves_of(X, groups, (Method("PCA", None, methods.pca),), seed=0)
+    assert set(curves) == {"training", "test"}
+    table = np.array(curves["training"]["PCA"])
+    assert table.shape == (3, 4)
+    assert (np.diff(table[:, 3]) < 0).all()
+    np.testing.assert_allclose(table[:, 2], np.abs(table[:, 0] - table[:, 1]))
+    twice = mean_curves([curves, {part: {"PCA": [[0.0] * 4] * 3} for part in curves}])
+    np.testing.assert_allclose(twice["training"]["PCA"], table / 2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("experiment", [FIGURE_1, RADIUS], ids=lambda each: each.name)
+def test_toys_run_and_draw(experiment):
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    result = experiment.run(quick_setting())
+    result.draw(figure)
+    assert figure.axes
+    assert len(result.rows) >= 11
+
+
+@pytest.mark.long
+def test_the_trade_off_runs_and_draws():
+    path_of("biodeg.parquet")
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    result = PARETO.run(quick_setting())
+    above = [row[result.columns.index("above frontier")] for row in result.rows]
+    assert min(above) > -1e-6
+    result.draw(figure)
+    assert figure.axes[0].get_title() == "biodeg, Figure 5"
+
+
+def rows_of_two_groups(seed, p=6, n=(90, 60)):
+    generator = np.random.default_rng(seed)
+    spread = generator.uniform(0.3, 3, size=(2, p))
+    rows = [generator.standard_normal((m, p)) * s for m, s in zip(n, spread, strict=True)]
+    return np.concatenate(rows), np.repeat(["a", "b"], n)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("penalty", [0.5, 2.5])
+def test_the_certified_answer_is_never_above_the_papers(seed, penalty):
+    X, groups = rows_of_two_groups(seed)
+    moments = GroupMoments.from_rows(X, groups)
+    setting = {"radius": 0.15, "penalty": penalty}
+    exact = methods.certified_rfpca(moments, 3, setting, 0)
+    theirs = methods.papers_rfpca(3, 200)(moments, 3, setting, 0)
+    slack = 1e-6 * exact.problem.total_variance
+    assert exact.solution.objective <= theirs.solution.objective + slack
+    assert exact.solution.gap <= slack
+
+
+def test_their_objectives_are_the_robust_error_gap():
+    X, groups = rows_of_two_groups(0)
+    moments = GroupMoments.from_rows(X, groups)
+    fit = methods.certified_rfpca(moments, 3, {"radius": 0.1, "penalty": 1.5}, 0)
+    criterion = RobustErrorGap(1.5, 0.1)
+    assert fit.solution.objective == pytest.approx(criterion.value(fit.errors, fit.problem))
+
+
+def test_parity_is_kept():
+    X, groups = rows_of_two_groups(3)
+    X[groups == "a"] += np.linspace(0, 1, X.shape[1])
+    moments = GroupMoments.from_rows(X - X.mean(axis=0), groups)
+    difference = moments.means[0] - moments.means[1]
+    exact = methods.mean_parity(moments, 3, {}, 0).subspace.components
+    assert np.linalg.norm(exact @ difference) < 1e-9
+    tolerant = methods.mean_parity(moments, 3, {"tolerance": 0.3}, 0).subspace.components
+    assert np.linalg.norm(tolerant @ difference) == pytest.approx(0.3, rel=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.0001])
+def test_variances_differ_by_no_more_than_the_limit(share):
+    X, groups = rows_of_two_groups(5, p=5)
+    moments = GroupMoments.from_rows(X - X.mean(axis=0), groups)
+    first, second = moments.second_moments("group")
+    limited = methods.limited_covariances(moments, 2, {"share": share}, 0).subspace.components
+    closest = methods.closest_covariances(moments, 2, {}, 0).subspace.components
+
+    def differences(components):
+        return np.abs(np.linalg.eigvalsh(components @ (first - second) @ components.T)).max()
+
+    difference = moments.means[0] - moments.means[1]
+    assert np.linalg.norm(limited @ difference) < 1e-8
+    largest = np.abs(np.linalg.eigvalsh(first - second)).max()
+    assert differences(limited) <= max(share * largest, 1.1 * differences(closest)) * (1 + 1e-6)
+    pooled = np.tensordot(moments.proportions, moments.second_moments("none"), axes=1)
+    kept = [np.trace(each @ pooled @ each.T) for each in (limited, closest)]
+    assert kept[0] >= kept[1] * (1 - 1e-6)
+
+
+def test_fair_pca_is_about_each_groups_own_mean():
+    X, groups = rows_of_two_groups(2)
+    moments = GroupMoments.from_rows(X, groups)
+    shifted = GroupMoments.from_rows(X + 5 * (groups == "a")[:, None], groups)
+    fits = [methods.exact_fair_pca(each, 2, {}, 0) for each in (moments, shifted)]
+    projectors = [fit.subspace.components.T @ fit.subspace.components for fit in fits]
+    np.testing.assert_allclose(projectors[0], projectors[1], atol=1e-6)
+
+
+@pytest.mark.unverified
+def test_the_setting_of_least_gap_and_error_is_chosen():
+    train = toy_rows((80, 40), np.random.default_rng(0))
+    folds = folded(train, 3, seed=0)
+    one = Method("axis", None, _axis, ({"axis": 0.0}, {"axis": 1.0}))
+    errors = [errors_of(np.eye(2)[[axis]], part) for axis in (0, 1) for _, part in folds]
+    sums = [each.gap + each.error for each in errors]
+    best = int(np.mean(sums[3:]) < np.mean(sums[:3]))
+    assert chosen_setting(one, folds, 0) == {"axis": float(best)}
+
+
+def _axis(moments, d, setting, seed):
+    fit = fit_subspace(moments, 1, criterion="total_error", center="none")
+    components = np.eye(moments.n_features)[[int(setting["axis"])]]
+    object.__setattr__(fit.subspace, "components", components)
+    return fit
+
+
+def test_a_repeat_follows_judges_and_leaves_out():
+    X, groups = rows_of_two_groups(1, n=(150, 100))
+    certified = Method("exact", None, methods.certified_rfpca, methods.grid((0.1,), (0.0, 2.0)))
+    follower = Method("theirs", None, methods.papers_rfpca(2, 100), follows="exact")
+    small = Method("small", None, methods.pca, most_features=5)
+    outcomes = one_repeat(X, groups, (certified, follower, small), Repeat(seed=0, leakage=True))
+    assert outcomes["small"] == {"left_out": "6 features, over 5"}
+    assert outcomes["theirs"]["setting"] == outcomes["exact"]["setting"]
+    assert 0 <= outcomes["exact"]["leakage"] <= 1
+    # The errors of 75 and 175 rows, of six features of which three are kept.
+    assert outcomes["exact"]["train"]["error"] < outcomes["exact"]["test"]["error"]
+    assert (
+        figures_of([outcomes] * 2, "exact", "test", "gap") == [outcomes["exact"]["test"]["gap"]] * 2
+    )
+    assert figures_of([outcomes], "small", "test", "gap") == []
+    assert figures_of([outcomes], "never run", "test", "gap") == []
+
+
+def test_the_plans_are_the_papers():
+    normal, full = plan_of(Effort.NORMAL), plan_of(Effort.FULL)
+    assert len(DATA_SETS) == 15
+    assert normal.n_repeats == full.n_repeats == 10
+    certified = next(m for m in full.methods(DATA_SETS[0], 0) if m.name == CERTIFIED.name)
+    theirs = next(m for m in full.methods(DATA_SETS[0], 0) if m.name == PAPERS.name)
+    assert len(certified.settings) == len(theirs.settings) == 18
+    assert theirs.follows is None
+    assert data_set_of("lfw").n_folds == 2
+    assert data_set_of("biodeg").n_folds == 3

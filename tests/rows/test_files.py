@@ -1,5 +1,6 @@
-"""Rows of files, against what was written into them."""
+"""Rows of CSV and other files and of folders, against what was written into them."""
 
+import csv
 import subprocess
 import sys
 
@@ -8,10 +9,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pyarrow import parquet
 
-from fairspan import FileRows
-from fairspan.errors import InvalidInput
+from fairspan import FileRows, GroupMoments
+from fairspan.errors import FairspanWarning, InvalidInput
 from fairspan.moments.of_rows import accumulate
 from rows.file_rows import labels_of, rows_of_text, values_of
 
@@ -165,3 +168,295 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     n_rows, most = map(int, done.stdout.split())
     assert n_rows == 400_000
     assert most < 40e6
+
+
+def write(folder, name, **columns):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame = pd.DataFrame(columns)
+    if path.suffix == ".csv":
+        frame.to_csv(path, index=False)
+    elif path.suffix == ".feather":
+        frame.to_feather(path)
+    else:
+        frame.to_parquet(path, index=False)
+    return path
+
+
+def test_sub_folders_name_columns_of_whole_numbers_or_text(tmp_path):
+    write(tmp_path, "year=2023/sex=f/a.parquet", x=[1.0, 2.0])
+    write(tmp_path, "year=2024/sex=m/b.parquet", x=[3.0])
+    rows = FileRows.open(tmp_path, groups=["sex"])
+    assert rows.feature_names == ("x", "year")
+    assert values_of(rows).tolist() == [[1, 2023], [2, 2023], [3, 2024]]
+    assert labels_of(rows) == ["f", "f", "m"]
+    assert GroupMoments.from_rows(tmp_path, ["sex", "year"]).labels == [("f", 2023), ("m", 2024)]
+
+
+def test_what_only_looks_like_a_number_is_text(tmp_path):
+    write(tmp_path, "zip=01/a.parquet", x=[1.0])
+    write(tmp_path, "zip=1/b.parquet", x=[2.0])
+    assert labels_of(FileRows.open(tmp_path, groups=["zip"])) == ["01", "1"]
+
+
+def test_names_are_unquoted_and_no_value_is_a_missing_label(tmp_path):
+    write(tmp_path, "g=a%20b/a.parquet", x=[1.0, 5.0])
+    write(tmp_path, "g=__HIVE_DEFAULT_PARTITION__/b.parquet", x=[2.0])
+    with pytest.raises(
+        InvalidInput, match=r"b\.parquet, row group 0: .*row 1 \(index 0\) is missing"
+    ):
+        GroupMoments.from_rows(tmp_path, "g")
+    moments = GroupMoments.from_rows(tmp_path, "g", on_missing="drop")
+    assert moments.labels == ["a b"]
+    assert moments.intake.n_dropped == 1
+
+
+@pytest.mark.parametrize("ending", ["csv", "feather", "parquet"])
+def test_folders_of_each_kind(tmp_path, ending):
+    write(tmp_path, f"part=0/1.{ending}", x=[1.5, 2.0], g=["a", "b"])
+    write(tmp_path, f"part=1/2.{ending}", x=[3.0], g=["b"])
+    write(tmp_path, f"_notes/3.{ending}", y=[3.0])
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / ".hidden.parquet").write_bytes(b"none of ours")
+    rows = FileRows.open(tmp_path, groups=["g"])
+    assert values_of(rows).tolist() == [[1.5, 0], [2, 0], [3, 1]]
+    assert labels_of(rows) == ["a", "b", "b"]
+
+
+def test_a_column_in_the_file_comes_before_the_name_of_its_folder(tmp_path):
+    write(tmp_path, "g=a/1.parquet", x=[1.0], g=["own"])
+    assert labels_of(FileRows.open(tmp_path, groups=["g"])) == ["own"]
+
+
+def test_files_of_other_depth_or_kind_or_none(tmp_path):
+    with pytest.raises(InvalidInput, match="holds no file of rows"):
+        FileRows.open(tmp_path)
+    write(tmp_path, "g=a/1.parquet", x=[1.0])
+    write(tmp_path, "2.parquet", x=[1.0])
+    with pytest.raises(InvalidInput, match=r"lies under 'g', but .*2\.parquet under"):
+        FileRows.open(tmp_path)
+    (tmp_path / "2.parquet").unlink()
+    write(tmp_path, "2.csv", x=[1.0])
+    with pytest.raises(InvalidInput, match="files of several kinds: csv, parquet"):
+        FileRows.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"x": [1.0], "g": ["a"]}, "it lacks 'y'"),
+        ({"x": [1.0], "y": [2.0], "z": [2.0], "g": ["a"]}, "it has 'z' besides"),
+        ({"x": [1.0], "y": ["text"], "g": ["a"]}, "text|string in column 'y', but"),
+        ({"x": [1.0], "y": [True], "g": ["a"]}, "bool in column 'y', but"),
+    ],
+)
+def test_one_file_of_another_schema_is_named(tmp_path, other, message):
+    write(tmp_path, "1.parquet", x=[1.0], y=[2.0], g=["a"])
+    write(tmp_path, "2.parquet", **other)
+    with pytest.raises(InvalidInput, match=message) as caught:
+        FileRows.open(tmp_path, groups=["g"])
+    assert str(tmp_path / "2.parquet") in str(caught.value)
+
+
+def test_columns_in_another_order_and_of_another_width_are_the_same(tmp_path):
+    write(tmp_path, "1.parquet", x=np.array([1, 2], np.int8), y=[0.5, 1], g=["a", "b"])
+    write(tmp_path, "2.parquet", g=["b"], y=np.array([2], np.float32), x=[3.0])
+    assert values_of(FileRows.open(tmp_path, groups=["g"])).tolist() == [[1, 0.5], [2, 1], [3, 2]]
+
+
+@pytest.mark.parametrize("name", ["--5", "9223372036854775808", "-", "9" * 30])
+def test_folders_of_what_is_no_number_or_too_large_a_one_are_text(tmp_path, name):
+    write(tmp_path, f"g={name}/a.parquet", x=[1.0])
+    write(tmp_path, "g=1/b.parquet", x=[2.0])
+    assert sorted(labels_of(FileRows.open(tmp_path, groups=["g"]))) == sorted([name, "1"])
+
+
+def test_no_value_among_numbers_is_missing(tmp_path):
+    write(tmp_path, "year=__HIVE_DEFAULT_PARTITION__/a.parquet", x=[1.0, 5.0], g=["a", "b"])
+    write(tmp_path, "year=2024/b.parquet", x=[2.0, 4.0], g=["a", "b"])
+    by_year = GroupMoments.from_rows(
+        FileRows.open(tmp_path, ["year"], ["x"], on_missing="drop"), None
+    )
+    assert (by_year.labels, by_year.intake.n_dropped) == ([2024], 2)
+    as_feature = GroupMoments.from_rows(tmp_path, "g", on_missing="drop")
+    assert as_feature.means.tolist() == [[2.0, 2024.0], [4.0, 2024.0]]
+    assert as_feature.intake.n_dropped == 2
+    with pytest.raises(InvalidInput, match=r"NaN, first in row 1 \(index 0\), column 'year'"):
+        GroupMoments.from_rows(tmp_path, "g")
+
+
+def test_a_file_in_which_nothing_is_known_of_a_column(tmp_path):
+    write(tmp_path, "a.parquet", x=[None, None], g=["a", "b"])
+    write(tmp_path, "b.parquet", x=[2.0, 4.0], g=["a", "b"])
+    moments = GroupMoments.from_rows(tmp_path, "g", on_missing="drop")
+    assert moments.means.tolist() == [[2.0], [4.0]]
+    assert moments.intake.n_dropped == 2
+    with pytest.raises(
+        InvalidInput, match=r"a\.parquet, row group 0: .*NaN, first in row 1 \(index 0\)"
+    ):
+        GroupMoments.from_rows(tmp_path, "g")
+
+
+def test_labels_of_another_type_in_one_file_are_named(tmp_path):
+    write(tmp_path, "1.parquet", x=[1.0], g=[1])
+    write(tmp_path, "2.parquet", x=[1.0], g=[1.0])
+    with pytest.raises(InvalidInput, match=r"2\.parquet, row group 0: The groups are of different"):
+        GroupMoments.from_rows(tmp_path, "g")
+
+
+def test_files_that_are_passed_over_are_named(tmp_path):
+    write(tmp_path, "1.parquet", x=[1.0], g=["a"])
+    write(tmp_path, "2.parquet", x=[1.0], g=["b"]).rename(tmp_path / "2")
+    with pytest.warns(FairspanWarning, match="skipped: '2'"):
+        FileRows.open(tmp_path, groups=["g"])
+
+
+def test_names_of_folders_and_a_column_of_another_kind_are_refused(tmp_path):
+    write(tmp_path, "g=a/1.parquet", x=[1.0])
+    write(tmp_path, "g=b/2.parquet", x=[1.0], g=[2.5])
+    with pytest.raises(InvalidInput, match=r"holds double in column 'g', but .* holds string"):
+        FileRows.open(tmp_path, groups=["g"])
+
+
+@settings(
+    derandomize=True,
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],  # the file is written anew
+)
+@given(
+    st.integers(1, 4).flatmap(
+        lambda p: st.lists(
+            st.lists(
+                st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53),
+                min_size=p,
+                max_size=p,
+            ),
+            min_size=1,
+            max_size=8,
+        )
+    ),
+    st.sampled_from([",", ";", "\t", "|"]),
+)
+def test_numbers_in_csv_are_read_exactly(path, table, delimiter):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow([f"x{i}" for i in range(len(table[0]))])
+        writer.writerows([repr(number) for number in row] for row in table)
+    np.testing.assert_array_equal(values_of(FileRows.open(path)), np.array(table, dtype=float))
+
+
+@pytest.mark.parametrize(
+    ("late", "expected"), [("0.5", 0.5), ("-3e-7", -3e-7), ("7", 7.0), ("1e300", 1e300)]
+)
+def test_fractions_after_a_megabyte_of_whole_numbers(path, late, expected):
+    n = 150_000
+    rows = rows_of_text(path, "x,y\n" + "123,4567\n" * n + f"1,{late}\n")
+    assert path.stat().st_size > 1 << 20
+    values = values_of(rows)
+    assert values.shape == (n + 1, 2)
+    assert values[-1].tolist() == [1.0, expected]
+    assert np.unique(values[:-1], axis=0).tolist() == [[123.0, 4567.0]]
+
+
+def test_text_after_a_megabyte_of_numbers_is_an_error(path):
+    rows = rows_of_text(path, "x,y\n" + "123,4567\n" * 150_000 + "1,many\n")
+    with pytest.raises(InvalidInput, match="'many' in row 150001 of the column 'y'"):
+        values_of(rows)
+
+
+def test_a_megabyte_of_missing_cells_is_an_error_that_names_the_first(path):
+    rows = rows_of_text(path, "x,y\n" + "123,\n" * 250_000 + "1,0.5\n")
+    with pytest.raises(InvalidInput, match=r"NaN, first in row 1 \(index 0\), column 'y'"):
+        values_of(rows)
+
+
+@pytest.mark.parametrize("written", ["", "NA", "NaN", "null", "nan", "N/A"])
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_missing_cells_and_labels(path, written, quote):
+    text = f"x,g\n1,a\n2,{quote}{written}{quote}\n"
+    with pytest.raises(InvalidInput, match=r"label in row 2 \(index 1\) is missing"):
+        accumulate(rows_of_text(path, text, groups=["g"]))
+    text = f"x,g\n1,a\n{written},b\n"
+    with pytest.raises(InvalidInput, match=r"NaN, first in row 2 \(index 1\), column 'x'"):
+        accumulate(rows_of_text(path, text, groups=["g"]))
+
+
+@pytest.mark.parametrize(
+    ("header", "delimiter"),
+    [
+        ("x;y;g", ";"),
+        ("x|y|g", "|"),
+        ("x\ty\tg", "\t"),
+        ('"x, net";y;g', ";"),
+        ('"x; net; of tax","y; net; or gross, rather",g', ","),
+        ("x, net;y, gross;z;g", ";"),
+        ("\ufeffx;y;g", ";"),
+    ],
+)
+def test_the_delimiter_is_found_in_the_header(path, header, delimiter):
+    names = next(csv.reader([header.removeprefix("\ufeff")], delimiter=delimiter))
+    numbers = [float(i) for i in range(len(names) - 1)]
+    line = delimiter.join([*map(str, numbers), "a"])
+    rows = rows_of_text(path, f"{header}\n{line}\n", groups=["g"])
+    assert rows.feature_names == tuple(names[:-1])
+    assert values_of(rows).tolist() == [numbers]
+
+
+def test_the_ending_tsv_outweighs_commas_in_names(tmp_path):
+    rows = rows_of_text(tmp_path / "t.tsv", "a,b,c,d\te\n1\t2\n")
+    assert rows.feature_names == ("a,b,c,d", "e")
+
+
+def test_a_single_column(path):
+    rows = rows_of_text(path, "x\n1\n2\n")
+    assert (rows.feature_names, values_of(rows).tolist()) == (("x",), [[1.0], [2.0]])
+
+
+@pytest.mark.parametrize("text", ["x,g\r\n1,a\r\n2,b\r\n", "\nx,g\n1,a\n2,b", "x,g\n1,a\n\n2,b\n"])
+def test_line_ends_and_empty_lines(path, text):
+    rows = rows_of_text(path, text, groups=["g"])
+    assert (values_of(rows).tolist(), labels_of(rows)) == ([[1.0], [2.0]], ["a", "b"])
+
+
+def test_line_breaks_within_quotes_wherever_blocks_meet(path):
+    label = 'a "long"\nlabel, of two lines' + "!" * 50
+    quoted = '"' + label.replace('"', '""') + '"'
+    n = 40_000
+    rows = rows_of_text(path, "x,g\n" + "".join(f"{i},{quoted}\n" for i in range(n)), groups=["g"])
+    assert path.stat().st_size > 3 << 20
+    np.testing.assert_array_equal(values_of(rows)[:, 0], np.arange(n))
+    assert set(labels_of(rows)) == {label}
+
+
+def test_labels_are_text_unless_a_feature_has_the_same_column(path):
+    rows = rows_of_text(path, "x,g\n1,01\n0.5,1\n2,1.0\n", groups=["g"])
+    assert labels_of(rows) == ["01", "1", "1.0"]
+    rows = rows_of_text(path, "x,g\n1,2\n0.5,3\n", groups=["g"]).selected(("x", "g"))
+    assert values_of(rows).tolist() == [[1.0, 2.0], [0.5, 3.0]]
+    assert labels_of(rows) == [2, 3]
+    assert {type(label) for label in labels_of(rows)} == {float}
+
+
+def test_labels_that_look_like_numbers_in_the_first_megabyte_only(path):
+    lines = ["x,g", *["0.5,1"] * 300_000, "0.5,x"]
+    rows = rows_of_text(path, "\n".join(lines) + "\n", groups=["g"])
+    assert set(labels_of(rows)) == {"1", "x"}
+
+
+def test_a_column_without_a_name_is_left_out_with_a_warning(path):
+    with pytest.warns(FairspanWarning, match="without a name is left out"):
+        rows = rows_of_text(path, ",x,g\n0,1,a\n1,2,b\n", groups=["g"])
+    assert rows.feature_names == ("x",)
+
+
+def test_several_group_columns_make_tuples(path):
+    rows = rows_of_text(path, "x,g,h\n1,a,1\n2,b,2\n", groups=["h", "g"])
+    assert labels_of(rows) == [("1", "a"), ("2", "b")]
+
+
+def test_identifiers_that_double_precision_would_round_are_told(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(f"id,y,g\n{2**53 + 1},1,a\n{2**53 + 3},2,a\n7,3,b\n")
+    with pytest.warns(FairspanWarning, match="'id', so some that differ become the same"):
+        GroupMoments.from_rows(path, "g")

@@ -1,4 +1,6 @@
-"""One contract: the same rows and labels give the same moments, whatever holds them."""
+"""One contract: the same rows and labels give the same moments, groups and folds."""
+
+import math
 
 import numpy as np
 import pandas as pd
@@ -9,8 +11,11 @@ import scipy.sparse
 
 from by_hand import assert_moments, moments_by_hand
 from fairspan import GroupMoments
-from fairspan.errors import FairspanWarning, InvalidInput
-from fairspan.extending import RowSource
+from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, UnknownGroup
+from fairspan.extending import CodedLabels, RowSource
+from fairspan.moments.of_rows import accumulate
+from fairspan.rows.folds import Folds
+from fairspan.rows.groups import LabelCoder
 from fairspan.rows.registry import rows_of
 
 RNG = np.random.default_rng(12)
@@ -337,3 +342,92 @@ def test_a_column_is_not_both_group_and_weight(tmp_path):
     for table in (frame, tmp_path / "rows.csv"):
         with pytest.raises(InvalidInput, match="'g' is named as a group and as the weight"):
             GroupMoments.from_rows(table, "g", "g")
+
+
+def test_codes_stay_the_same_over_blocks_and_new_groups_come_last():
+    coder = LabelCoder()
+    assert coder.encode(CodedLabels.of(["b", "a"])).tolist() == [0, 1]
+    assert coder.encode(CodedLabels.of(["c", "a", "b"])).tolist() == [2, 1, 0]
+    assert coder.encode(CodedLabels.of([])).tolist() == []
+    assert coder.labels == ["b", "a", "c"]
+
+
+def test_another_type_in_a_later_block_names_the_row_of_the_table():
+    coder = LabelCoder()
+    coder.encode(CodedLabels.of(["a", "b"]))
+    with pytest.raises(
+        InvalidInput, match=r"mix text with whole number \(row 102 \(index 101\): 1\)"
+    ):
+        coder.encode(CodedLabels.of(["a", 1]), first_row=100)
+
+
+@pytest.mark.parametrize("missing", [None, math.nan, np.float64("nan"), np.datetime64("NaT")])
+@pytest.mark.parametrize("others", [["a"], [0.5], [("a", 1)]])
+def test_missing_labels_name_the_row(missing, others):
+    labels = [*others, missing, *others]
+    with pytest.raises(InvalidInput, match=r"label in row 9 \(index 8\) is missing"):
+        LabelCoder().encode(CodedLabels.of(labels), first_row=7)
+
+
+def test_a_closed_coder_codes_by_position_and_names_unknown_groups():
+    coder = LabelCoder(["x", "a"])
+    assert coder.encode(CodedLabels.of(["a", "x", "a"])).tolist() == [1, 0, 1]
+    with pytest.raises(UnknownGroup, match=r"'c' \(first in row 13 \(index 12\)\).*'x', 'a'"):
+        coder.encode(CodedLabels.of(["a", "a", "c"]), first_row=10)
+    with pytest.raises(UnknownGroup, match=r"the group 1 \(first in row 1 \(index 0\)\)"):
+        coder.encode(CodedLabels.of([1]))
+    assert coder.labels == ["x", "a"]
+
+
+def test_whole_numbers_stay_whole_beside_a_missing_one():
+    frame = pl.DataFrame({"x": [1.0, 2.0, 3.0], "g": [1, None, 2]})
+    found = accumulate(rows_of(frame, "g", None, "drop"))
+    assert found.labels == [1, 2]
+    assert [type(label) for label in found.labels] == [int, int]
+
+
+def test_of_every_ten_consecutive_rows_one_is_in_each_fold():
+    folds = Folds(10, seed=3).of_positions(0, 5_000).reshape(-1, 10)
+    assert (np.sort(folds, axis=1) == np.arange(10)).all()
+    # Not always in the same order, so that nothing periodic in the rows can follow the folds.
+    assert len(np.unique(folds[:, 0])) == 10
+    counts = np.bincount(folds[:, 0], minlength=10)
+    assert counts.min() > 0.5 * counts.mean()
+
+
+def test_folds_depend_on_position_and_seed_alone():
+    whole = Folds(7, seed=1).of_positions(0, 1_000)
+    parts = [Folds(7, seed=1).of_positions(start, 250) for start in range(0, 1_000, 250)]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    assert (Folds(7, seed=2).of_positions(0, 1_000) != whole).mean() > 0.5
+
+
+def test_all_rows_of_a_cluster_are_in_one_fold():
+    rng = np.random.default_rng(0)
+    people = rng.integers(0, 400, 3_000)
+    labels = [("a" if person % 2 else "b", f"person {person}") for person in people]
+    found = Folds(10, seed=0, by_cluster=True).of_rows(CodedLabels.of(labels), 0)
+    assert found.groups.to_list() == [label for label, _ in labels]
+    for person in np.unique(people):
+        assert len(np.unique(found.folds[people == person])) == 1
+    sizes = np.bincount(found.folds, minlength=10)
+    assert sizes.min() > 0.4 * sizes.mean()
+
+
+def test_intersections_keep_their_labels_beside_a_cluster():
+    labels = CodedLabels.of([("a", "x", 1), ("b", "x", 2)])
+    found = Folds(2, by_cluster=True).of_rows(labels, 0)
+    assert found.groups.to_list() == [("a", "x"), ("b", "x")]
+    assert found.clusters.to_list() == [1, 2]
+
+
+def test_a_missing_cluster_is_refused():
+    labels = CodedLabels.of([("a", "one"), ("a", None)])
+    with pytest.raises(InvalidInput, match=r"cluster of row 7 \(index 6\) is missing"):
+        Folds(5, by_cluster=True).of_rows(labels, 5)
+
+
+@pytest.mark.parametrize("folds", [1, 0, -3, 2.5, "ten", True])
+def test_other_numbers_of_folds_are_refused(folds):
+    with pytest.raises(InvalidParameter, match="Allowed: a whole number of at least 2"):
+        Folds(folds)

@@ -232,15 +232,6 @@ def test_a_soft_projection_through_the_estimator(tmp_path):
     np.testing.assert_array_equal(loaded.transform(X), soft.transform(X))
 
 
-def test_nash_welfare_of_two_groups_needs_no_extra_dimension():
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        problem = problem_of(random_moments(rng, 2, 5), 2, NashWelfare())
-        solution = DualNewton().solve(problem, 1e-9)
-        assert solution.status == "optimal"
-        assert solution.components.shape == (2, 5)
-
-
 def test_nash_welfare_relaxed_has_its_rank_and_value():
     problem = problem_of(INTEGRALITY_GAP.matrices, 1, NashWelfare())
     search = NashSearch(replace(problem, allow_extra=True), 1e-9)

@@ -1,4 +1,4 @@
-"""The descent of Vu et al.: its direction, its two forms, and never below a proven bound."""
+"""The descent of Vu et al. and its retractions, never below a proven bound."""
 
 import numpy as np
 import pytest
@@ -9,9 +9,12 @@ from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import ErrorGap, MinimaxLoss, RobustErrorGap
 from fairspan.problem.problem import Problem
 from fairspan.solvers.published.riemannian import (
+    RETRACTIONS,
     RiemannianSubgradient,
     _PaperScores,
     horizontal,
+    polar_retraction,
+    qr_retraction,
 )
 from fairspan.solvers.two_groups.boundary_search import BoundarySearch
 from problems import (
@@ -207,3 +210,70 @@ def test_all_dimensions_kept():
     problem = problem_of(matrices, 3, RobustErrorGap())
     solution = RiemannianSubgradient(max_iter=5, n_starts=2).solve(problem, 1e-9)
     assert solution.objective == pytest.approx(problem.value(np.eye(3)), abs=1e-9)
+
+
+each_retraction = pytest.mark.parametrize("name", list(RETRACTIONS))
+each_shape = pytest.mark.parametrize(("p", "d"), [(2, 1), (7, 3), (5, 5), (30, 12)])
+
+
+def tangent(rng, basis, horizontal_only=False):
+    """X with V'X antisymmetric, V'X = 0 if it is to turn the subspace only."""
+    step = horizontal(basis, rng.standard_normal(basis.shape))
+    if horizontal_only:
+        return step
+    turn = rng.standard_normal((basis.shape[1],) * 2)
+    return step + basis @ (turn - turn.T)
+
+
+@each_shape
+@each_retraction
+def test_columns_are_orthonormal_even_after_a_long_step(name, p, d):
+    rng = np.random.default_rng(p)
+    basis = random_basis(rng, p, d)
+    for length in (1e-8, 1.0, 1e8):
+        moved = RETRACTIONS[name](basis, length * tangent(rng, basis, horizontal_only=True))
+        np.testing.assert_allclose(moved.T @ moved, np.eye(d), atol=1e-12)
+
+
+@each_shape
+@each_retraction
+def test_agrees_with_the_step_to_first_order(name, p, d):
+    rng = np.random.default_rng(p)
+    basis = random_basis(rng, p, d)
+    step = tangent(rng, basis)
+    lengths = np.array([1e-2, 1e-3, 1e-4])
+    misses = [
+        np.linalg.norm(RETRACTIONS[name](basis, t * step) - basis - t * step) for t in lengths
+    ]
+    # A miss of order t^2 shrinks a hundredfold with every tenth.
+    assert (np.array(misses[:-1]) > 80 * np.array(misses[1:])).all() or max(misses) < 1e-12
+
+
+@each_shape
+def test_both_span_the_moved_columns(p, d):
+    rng = np.random.default_rng(p)
+    basis = random_basis(rng, p, d)
+    step = tangent(rng, basis, horizontal_only=True)
+    by_qr, by_polar = qr_retraction(basis, step), polar_retraction(basis, step)
+    np.testing.assert_allclose(by_qr @ by_qr.T, by_polar @ by_polar.T, atol=1e-12)
+    moved = basis + step
+    np.testing.assert_allclose(by_qr @ (by_qr.T @ moved), moved, atol=1e-12)
+
+
+def test_qr_is_the_factor_with_a_positive_diagonal():
+    rng = np.random.default_rng(1)
+    basis = random_basis(rng, 6, 3)
+    step = tangent(rng, basis)
+    triangle = qr_retraction(basis, step).T @ (basis + step)
+    np.testing.assert_allclose(np.tril(triangle, -1), 0, atol=1e-13)
+    assert (np.diag(triangle) > 0).all()
+
+
+@each_retraction
+def test_a_stack_is_its_members_one_by_one(name):
+    rng = np.random.default_rng(3)
+    bases = np.array([random_basis(rng, 5, 2) for _ in range(4)])
+    steps = np.array([tangent(rng, basis) for basis in bases])
+    together = RETRACTIONS[name](bases, steps)
+    alone = [RETRACTIONS[name](basis, step) for basis, step in zip(bases, steps, strict=True)]
+    np.testing.assert_array_equal(together, alone)
