@@ -7,8 +7,7 @@ import pytest
 
 from fairspan.errors import CorruptFile
 from fairspan.storage import is_archive, read_archive, replacing, write_archive
-from fairspan.storage.rules import Fields, Listed, Mapped, Maybe, Numbers, Text
-from fairspan.storage.schema import Schema
+from fairspan.storage.schema import Fields, Listed, Mapped, Maybe, Numbers, Schema, Text
 
 ARRAYS = {
     "ints": np.arange(6, dtype=np.int64),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput
-from fairspan.formatting.html_table import Row, first_and_last, html_table
+from fairspan.formatting.results import Row, first_and_last, html_table
 from fairspan.projector import Projector
 from fairspan.rows.groups import Label, plain_labels, printable, spelled
 from fairspan.storage import SUBSPACE, NotAllowed, read_archive, write_archive

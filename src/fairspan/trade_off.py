@@ -17,8 +17,7 @@ from fairspan.certificates.optimality import by_pooled_variance
 from fairspan.drawing.trade_offs import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.estimator.fit import Fit, fit_subspace
-from fairspan.formatting.html_table import html_table
-from fairspan.formatting.plain import data_frame
+from fairspan.formatting.results import data_frame, html_table
 from fairspan.linalg.machine import threads_of
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments

@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer
 import fairspan as fs
 from cli.by_hand import assert_agrees, plain_pca_by_hand
 from fairspan import GroupMoments
-from fairspan.cli.demonstration import demo_facts, demo_screen
+from fairspan.cli.reporting import demo_facts, demo_screen
 from fairspan.datasets import tumours_by_diagnosis
 
 REPORT = all(map(importlib.util.find_spec, ("jinja2", "matplotlib")))
@@ -80,7 +80,7 @@ def test_the_demo_fits_one_screen_and_ends_by_naming_the_page_that_it_wrote(run,
 def test_the_page_goes_where_it_is_told_to_and_holds_the_same_figures(run, monkeypatch, tmp_path):
     shown = {}
     monkeypatch.setattr(
-        "fairspan.cli.demonstration.write_page",
+        "fairspan.cli.reporting.write_page",
         lambda page, facts: (shown.update(facts), page.write_text("page")),
     )
     facts = run("demo", "-o", "other.html", "--json").facts
@@ -118,7 +118,7 @@ def test_a_page_that_has_no_place_to_go_to_is_refused_before_anything_is_shown(r
 
 @pytest.mark.parametrize("columns", [80, 60])
 def test_the_screen_is_as_wide_as_the_terminal(monkeypatch, columns):
-    for module in ("demonstration", "output"):
+    for module in ("reporting", "output"):
         monkeypatch.setattr(f"fairspan.cli.{module}.width_of", lambda stream: columns)
     *lines, step = demo_screen(*demo_facts()).splitlines()
     assert step == NEXT_STEP

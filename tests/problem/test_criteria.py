@@ -19,10 +19,10 @@ from fairspan import (
     TotalError,
 )
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType, UnknownGroup
-from fairspan.problem.mean_free_directions import mean_differences, mean_free_directions
+from fairspan.problem.parity import mean_differences, mean_free_directions
+from fairspan.problem.pieces import PiecewiseProof
 from fairspan.problem.posing import criterion_of, largest_column, pose
 from fairspan.problem.problem import MeansWithin, check_n_components, is_within, signed_disparity
-from fairspan.problem.proof_formulas import PiecewiseProof
 from fairspan.registry import names_of
 from problems import problem_of, random_moments
 

@@ -22,8 +22,7 @@ from fairspan.auditing.verdict import Verdict, changes_of
 from fairspan.drawing.by_group import AuditPicture, AuditQuantity
 from fairspan.drawing.losses import ExpectedLossPicture
 from fairspan.errors import InvalidInput
-from fairspan.formatting.html_table import Row, html_table
-from fairspan.formatting.plain import data_frame
+from fairspan.formatting.results import Row, data_frame, html_table
 from fairspan.formatting.terminal_text import Paint, plain, wrapped
 from fairspan.problem.parameters import check_choice
 from fairspan.typing import FloatArray

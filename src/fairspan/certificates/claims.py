@@ -15,8 +15,8 @@ from fairspan.certificates.proof import Proof
 from fairspan.certificates.solution import Judged, Status
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.nesting import left_beside
-from fairspan.problem.oblique import Encoding
-from fairspan.problem.posed import Posed, Restricted
+from fairspan.problem.parity import Encoding
+from fairspan.problem.posing import Posed, Restricted
 from fairspan.projector import Projector
 from fairspan.provenance import Provenance
 from fairspan.subspace import FairSubspace

@@ -24,8 +24,8 @@ from fairspan.certificates.proof import Proof
 from fairspan.certificates.solution import Judged, Solution, Status, TracePoint
 from fairspan.linalg import rounding_of_basis, rounding_of_errors, with_positive_signs
 from fairspan.linalg.graded import graded_eigh
+from fairspan.problem.pieces import proof_formula_of
 from fairspan.problem.problem import Problem, is_within
-from fairspan.problem.proof_formulas import proof_formula_of
 from fairspan.soft_projection import softened
 from fairspan.typing import FloatArray
 

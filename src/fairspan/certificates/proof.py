@@ -17,9 +17,9 @@ from fairspan.linalg import eigh, eigvalsh, smallest_sum
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.parameters import field_values
+from fairspan.problem.pieces import proof_formula_of
 from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem, is_within
-from fairspan.problem.proof_formulas import proof_formula_of
 from fairspan.problem.restrictions import Restriction
 from fairspan.provenance import Evidence, Provenance
 from fairspan.registry import names_of

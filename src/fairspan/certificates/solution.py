@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 from fairspan.certificates.proof import Proof
-from fairspan.formatting.html_table import html_table
+from fairspan.formatting.results import html_table
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 

@@ -19,8 +19,7 @@ from fairspan.certificates.solution import Judged
 from fairspan.errors import FairspanError, running_out_told
 from fairspan.moments.group_means import Center
 from fairspan.moments.of_rows import Moments, holds_matrices, is_moments, moments_of
-from fairspan.problem.posed import Posed
-from fairspan.problem.posing import pose
+from fairspan.problem.posing import Posed, pose
 from fairspan.provenance import Provenance
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.labels import Everyone

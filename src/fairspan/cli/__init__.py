@@ -15,8 +15,7 @@ from typing import Any
 
 import click
 
-from fairspan.cli.commands import audit, demo, fit, report, verify
-from fairspan.cli.file_commands import merge, moments, transform
+from fairspan.cli.commands import audit, demo, fit, merge, moments, report, transform, verify
 from fairspan.cli.terminal import JSON_VERSION, complain
 from fairspan.errors import FairspanError, InvalidParameter
 from fairspan.progress import show_progress

@@ -9,8 +9,7 @@ import click
 
 from fairspan.auditing.models import Audited, audited_pca, read_model
 from fairspan.cli.inputs import Table, tell_dimension
-from fairspan.cli.options import Fitting
-from fairspan.cli.parameters import Value
+from fairspan.cli.options import Fitting, Value
 from fairspan.errors import CorruptFile, UnknownGroup
 from fairspan.estimator.fit import Fit, fit_subspace
 from fairspan.formatting.names import spoken

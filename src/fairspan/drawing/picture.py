@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from fairspan.drawing.labels import INK, STYLE, figure_of
 from fairspan.errors import imported
-from fairspan.formatting.plain import data_frame
+from fairspan.formatting.results import data_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,9 +10,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
 from fairspan.errors import FairspanError, InvalidInput, InvalidParameter, warn
-from fairspan.estimator.covariances import ModelsCovariances, check_orthogonal
 from fairspan.estimator.fit import Fit, check_dimension, fit_subspace
-from fairspan.estimator.projecting import ProjectsRows, set_features, take_features
+from fairspan.estimator.projecting import (
+    ModelsCovariances,
+    ProjectsRows,
+    check_orthogonal,
+    set_features,
+    take_features,
+)
 from fairspan.moments.group_means import check_center
 from fairspan.moments.of_rows import Moments, accumulate, is_moments, moments_of, not_moments
 from fairspan.moments.running_group import GroupLimit

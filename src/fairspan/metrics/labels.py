@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.formatting.plain import data_frame
+from fairspan.formatting.results import data_frame
 from fairspan.metrics.outcomes import OutcomesByGroup, outcomes_by_group
 from fairspan.problem.parameters import check_count, check_flag, check_number
 from fairspan.rows.frames import frame_of, without_columns

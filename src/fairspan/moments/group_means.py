@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, get_args
 import numpy as np
 
 from fairspan.errors import InvalidParameter
-from fairspan.formatting.html_table import Row, first_and_last, html_table
+from fairspan.formatting.results import Row, first_and_last, html_table
 from fairspan.moments.group_statistics import Intake, check_sizes
 from fairspan.rows.groups import Label, plain_labels, printable, spelled
 from fairspan.typing import AnyArray, FloatArray, IntegerArray
@@ -56,6 +56,8 @@ class GroupMeans(Protocol):
         Rows that were read but left out, if any.
     matrix_free : bool
         Whether p x p matrices are avoided, so that only products with second moments are to be had.
+    by_label : GroupMoments or None
+        Those of each pair of a group and a class of y, where these are known.
     """
 
     matrix_free: ClassVar[bool] = False
@@ -65,6 +67,7 @@ class GroupMeans(Protocol):
     weights: FloatArray
     means: FloatArray
     intake: Intake
+    by_label: "GroupMoments | None" = None
 
     if TYPE_CHECKING:  # a dataclass that has it as a field would take this for its default
 

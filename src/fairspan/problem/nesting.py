@@ -18,8 +18,7 @@ from fairspan.moments.deflation import Complement, DeflatedSparse, deflated
 from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
 from fairspan.moments.operators import SecondMoments
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.posed import Restricted
-from fairspan.problem.posing import criterion_of
+from fairspan.problem.posing import Restricted, criterion_of
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.registry import names_of

@@ -17,7 +17,7 @@ from fairspan.errors import (
     MissingDependency,
     kind_of,
 )
-from fairspan.formatting.plain import plain
+from fairspan.formatting.results import plain
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate, holds_matrices, not_moments
 from fairspan.moments.running_group import GroupLimit

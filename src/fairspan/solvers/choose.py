@@ -16,7 +16,7 @@ from fairspan.certificates.solution import Solution, Solver
 from fairspan.errors import Incompatible
 from fairspan.linalg import with_positive_signs
 from fairspan.linalg.machine import threads_of
-from fairspan.problem.posed import Posed, Restricted
+from fairspan.problem.posing import Posed, Restricted
 from fairspan.problem.problem import Problem
 from fairspan.projector import Projector
 from fairspan.registry import names_of, object_of

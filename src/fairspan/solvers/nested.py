@@ -16,7 +16,7 @@ from fairspan.certificates.proof import Proof
 from fairspan.certificates.solution import Solution, Solver, TracePoint
 from fairspan.linalg import eigh
 from fairspan.problem.nesting import left_beside
-from fairspan.problem.posed import Restricted
+from fairspan.problem.posing import Restricted
 from fairspan.problem.problem import Problem
 from fairspan.solvers.choose import Solved, Task, check_accepted, keeps, not_kept
 from fairspan.typing import FloatArray

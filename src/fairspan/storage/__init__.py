@@ -10,9 +10,8 @@ from fairspan.storage.archives import (
     write_archive,
     write_document,
 )
-from fairspan.storage.names import check_name
-from fairspan.storage.rules import NotAllowed
 from fairspan.storage.safe_writing import (
+    check_name,
     replacing,
     write_whole,
     writing,
@@ -21,6 +20,7 @@ from fairspan.storage.schema import (
     MOMENTS,
     PARTS,
     SUBSPACE,
+    NotAllowed,
     Schema,
 )
 

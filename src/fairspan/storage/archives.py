@@ -20,9 +20,8 @@ from typing import IO, Any
 import numpy as np
 
 from fairspan.errors import CorruptFile, running_out_told
-from fairspan.storage.rules import NotAllowed
 from fairspan.storage.safe_writing import replacing
-from fairspan.storage.schema import Schema
+from fairspan.storage.schema import NotAllowed, Schema
 from fairspan.typing import AnyArray
 
 Contents = tuple[dict[str, Any], dict[str, AnyArray]]

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from fairspan.problem.criteria import ErrorGap, MinimaxError, MinimaxLoss, NashWelfare, TotalError
-from fairspan.problem.pieces import Blocks, Pieces, pairwise_weights
-from fairspan.problem.proof_formulas import PiecewiseProof
+from fairspan.problem.pieces import Blocks, Pieces, PiecewiseProof, pairwise_weights
 from fairspan.solvers.choose import Auto
 from fairspan.solvers.exact_rank.descent import affine_scores, descend, scores_of
 from fairspan.solvers.many_groups.dual import Dual, SpectralModel, block_around

@@ -9,8 +9,7 @@ of the features.
 from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
 from fairspan.problem.criteria.largest_of_groups import LeastVariance, MinimaxError, MinimaxLoss
-from fairspan.problem.criteria.nash_welfare import NashWelfare
-from fairspan.problem.criteria.total_error import Disparity, EqualError, TotalError
+from fairspan.problem.criteria.sums import Disparity, EqualError, NashWelfare, TotalError
 
 __all__ = [
     "Criterion",

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fairspan.errors import UnknownGroup
-from fairspan.problem.criteria.criterion import OfErrors
+from fairspan.problem.criteria.criterion import KY_FAN, LEAST_LEFT, Formula, OfErrors
 from fairspan.problem.parameters import check_number
 from fairspan.problem.pieces import Pieces, pairwise_weights
-from fairspan.problem.verification_formulas import KY_FAN, LEAST_LEFT, Formula
 from fairspan.rows.groups import Label, listed
 from fairspan.typing import FloatArray
 

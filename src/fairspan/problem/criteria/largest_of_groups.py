@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fairspan.errors import InvalidInput
-from fairspan.problem.criteria.criterion import OfErrors
+from fairspan.problem.criteria.criterion import KY_FAN, LEAST_LEFT, Formula, OfErrors
 from fairspan.problem.parameters import changed_fields, check_flag
 from fairspan.problem.pieces import Pieces
-from fairspan.problem.verification_formulas import KY_FAN, LEAST_LEFT, Formula
 from fairspan.rows.groups import listed
 from fairspan.typing import FloatArray
 

@@ -11,7 +11,7 @@ from fairspan.auditing.results import group_name
 from fairspan.errors import InvalidInput, running_out_told
 from fairspan.estimator.fit import check_dimension, dimension_keeping
 from fairspan.formatting.numbers import percent
-from fairspan.formatting.plain import plain
+from fairspan.formatting.results import plain
 from fairspan.linalg.machine import threads_of
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments

@@ -13,8 +13,8 @@ import numpy as np
 
 from fairspan.certificates.proof import LinesProof, Proof
 from fairspan.estimator.fit import Fit
-from fairspan.problem.proof_formulas import PiecewiseProof, proof_formula_of
-from fairspan.problem.verification_formulas import OF_PIECES, Formula
+from fairspan.problem.criteria.criterion import OF_PIECES, Formula
+from fairspan.problem.pieces import PiecewiseProof, proof_formula_of
 from fairspan.report.facts.answers import Answer
 from fairspan.report.facts.origin import Origin
 from fairspan.typing import FloatArray

@@ -1,11 +1,54 @@
-"""One HTML table for a notebook, from plain texts.
+"""Results as plain values that JSON can hold, as data frames of pandas, and as one HTML table.
 
-It takes the colours of the page around it, light or dark, needs no style sheet, and shows every
-text as text, whatever markup a name from the data holds.
+The table takes the colours of the page around it, light or dark, needs no style sheet, and shows
+every text as text, whatever markup a name from the data holds.
 """
 
+import math
 from collections.abc import Sequence
 from html import escape
+from typing import Any
+
+import numpy as np
+
+from fairspan.errors import imported
+
+
+def plain(value: Any, digits: int = 17) -> Any:
+    """The same in str, int, float, bool, None, list and dict; None for NaN and infinity.
+
+    Parameters
+    ----------
+    value : object
+    digits : int
+        Significant digits of floats; 17 are all.
+
+    Examples
+    --------
+    >>> plain({"a": (np.float64(1 / 3), float("nan"))}, digits=12)
+    {'a': [0.333333333333, None]}
+    """
+    if isinstance(value, dict):
+        return {str(key): plain(each, digits) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each, digits) for each in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}") + 0.0 if math.isfinite(value) else None
+    return value
+
+
+def data_frame(data: Any, purpose: str) -> Any:
+    """A pandas DataFrame of columns, or of one dictionary for each row.
+
+    Raises
+    ------
+    MissingDependency
+        pandas is not installed; the message names the purpose.
+    """
+    return imported("pandas", "pandas", purpose).DataFrame(data)
+
 
 # Cells, or a remark across all columns.
 Row = Sequence[str] | str

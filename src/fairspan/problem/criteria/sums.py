@@ -1,4 +1,4 @@
-"""Criteria that weigh errors linearly: total error alone, with a gap, or where errors are equal."""
+"""Criteria that sum over the groups: errors, weighed or equal, and logarithms."""
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fairspan.errors import Incompatible, UnknownGroup
-from fairspan.problem.criteria.criterion import OfErrors
+from fairspan.problem.criteria.criterion import KY_FAN, Formula, OfErrors
 from fairspan.problem.parameters import check_number
 from fairspan.problem.pieces import Pieces
-from fairspan.problem.verification_formulas import KY_FAN, Formula
 from fairspan.rows.groups import Label, listed
 from fairspan.typing import FloatArray
 
@@ -239,3 +238,97 @@ class EqualError(OfErrors):
     def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
         """sum_g q_g times the errors' own."""
         return float(problem.proportions @ roundings)
+
+
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class NashWelfare(OfErrors):
+    """Nash social welfare of the captured variances: Tantipongpipat et al. (2019).
+
+    Minimises minus the mean of log c_g, c_g = tr S_g - e_g the variance of group g that is kept:
+    the product of the c_g is largest. The units of the features add a constant only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, NashWelfare
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> fair = FairPCA(1, criterion=NashWelfare()).fit(X, sensitive_features=groups)
+    >>> fair.group_errors_.round(3)
+    array([4.5, 3. ])
+    >>> fair.group_explained_variance_ratio_.sum(axis=1).round(3)
+    array([0.5 , 0.25])
+    """
+
+    name: ClassVar[str] = "nash_welfare"
+    sentence: ClassVar[str] = (
+        "This criterion maximises the product of the variances that the groups keep."
+    )
+    formula: ClassVar[Formula] = Formula(
+        "minus the mean logarithm of the variances that the groups keep.",
+        KY_FAN + "So no subspace has a weighted sum of kept variances c_g above tr M - L(M), and "
+        "of all variances with that sum those have the largest product whose w_g c_g are equal.",
+        "-float(np.log(traces - errors).mean())",
+        "float(np.log(weights * len(weights)).mean())\n"
+        "lower_bound -= float(np.log(np.trace(mixture) - least_left(mixture)))",
+    )
+    is_never_negative: ClassVar[bool] = False
+    is_logarithmic: ClassVar[bool] = True
+    counts_kept_variance: ClassVar[bool] = True
+
+    @property
+    def moves_with_errors(self) -> None:
+        """Not always by the same."""
+
+    def value(self, errors: FloatArray, problem: "Problem") -> float:
+        """-(1 / k) sum_g log(tr S_g - e_g); infinite if no variance of a group is kept."""
+        captured = problem.second_moments.traces - errors
+        with np.errstate(divide="ignore"):
+            return float(-np.log(np.maximum(captured, 0.0)).mean())
+
+    def scores(self, errors: FloatArray, problem: "Problem") -> FloatArray:
+        """The value as the largest of one smooth function, shape (1,)."""
+        return np.array([-np.log(self._captured(errors, problem)).mean()])
+
+    def gradients(self, errors: FloatArray, problem: "Problem") -> FloatArray:
+        """Its derivative in the (k,) errors, shape (1, k)."""
+        return (1 / (len(errors) * self._captured(errors, problem)))[None, :]
+
+    def _captured(self, errors: FloatArray, problem: "Problem") -> FloatArray:
+        """c_g; if no variance is kept, the smallest positive value that float64 resolves."""
+        traces = problem.second_moments.traces
+        return np.maximum(traces - errors, _EPSILON * traces)
+
+    def pieces(self, problem: "Problem") -> None:
+        """None: the logarithm is not piecewise linear."""
+
+    def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
+        """Positive ones: mean log c_g <= log(w.c) - mean log w_g - log k, and w.c <= t_d(M)."""
+        least = np.finfo(np.float64).eps * float(weights.max())
+        return np.maximum(weights, least) if least > 0 else 1 / problem.second_moments.traces
+
+    def gap(
+        self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
+    ) -> float:
+        """log(t_d(M) / w.c), and the inequality of arithmetic and geometric means of w_g c_g."""
+        captured = np.maximum(problem.second_moments.traces - errors, 0.0)
+        if not captured.all():
+            return float(np.inf)
+        kept = float(weights @ captured)
+        ratios = problem.n_groups * (weights * captured / kept)
+        return float(np.log1p(max(excess, 0.0) / kept) - np.log(ratios).mean())
+
+    def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
+        """1: a difference of logarithms is relative by itself."""
+        return 1.0
+
+    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
+        """The logarithm is steep where little is kept."""
+        traces = problem.second_moments.traces
+        captured = np.maximum(traces - errors, np.finfo(np.float64).tiny)
+        if problem.inner_rounding is not None:
+            traces = traces + problem.inner_rounding / _EPSILON
+        return 2 * problem.n_features * _EPSILON * (1 + float((traces / captured).mean()))
