@@ -131,12 +131,11 @@ def device_statistics(rows: DeviceRows, limit: GroupLimit = USUAL_LIMIT) -> Grou
     place, plan, p = rows.place, rows.plan, rows.n_features
     coder, groups, n_dropped = LabelCoder(), dict[int, _Group](), 0
     unweighted: Any = place.xp.zeros((), dtype=place.xp.float64, device=place.device)
-    check = partial(_check_groups, rows, limit)
     with np.errstate(over="ignore", invalid="ignore"):  # found at the end
         for own in spans(rows.n_rows, max(plan.chunk_rows, plan.block_rows(p))):
             missing = _missing(rows, own) if rows.on_missing == "drop" else None
             n_dropped += 0 if missing is None else int(missing.sum())
-            for part in _grouped(rows, own, missing, coder, check):
+            for part in _grouped(rows, own, missing, coder, partial(_check_groups, rows, limit)):
                 for block, weights in _blocks(rows, own, part):
                     if part.code is None:
                         unweighted = unweighted + place.xp.sum(place.float64(block))

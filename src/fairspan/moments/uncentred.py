@@ -191,10 +191,9 @@ class _Part:
         size = len(self.room)
         for start in range(self.start, self.stop, size):
             stop = min(start + size, self.stop)
-            values = self.rows.between(start, stop)
             # Of columns side by side, as data frames hold them, each `take` would copy all.
             yield (
-                values.astype(np.float64, order="C", copy=False),
+                self.rows.between(start, stop).astype(np.float64, order="C", copy=False),
                 self.codes[start - self.start : stop - self.start],
             )
 

@@ -345,9 +345,7 @@ def _in_order_of_rows(codes: Codes, present: Codes) -> list[int]:
     """Those codes that are present, by the row in which each comes first."""
     # Nearly all blocks hold few labels, and looking at some rows finds them all.
     start = list(dict.fromkeys(codes[:_GLANCE].tolist()))
-    if len(start) == len(present):
-        return start
-    return list(dict.fromkeys(codes.tolist()))
+    return start if len(start) == len(present) else list(dict.fromkeys(codes.tolist()))
 
 
 def side_by_side(codes: Codes) -> tuple[Codes, list[tuple[int, slice]]]:

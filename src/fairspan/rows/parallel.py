@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, reduce
 from multiprocessing import resource_tracker
 from typing import Protocol, TypeVar, cast
 
@@ -151,13 +151,9 @@ def error_context(where: str) -> Iterator[None]:
 
 def merged_in_order(fold: Fold[Result], results: Iterable[Result | None]) -> Result | None:
     """Merge results from left to right, which is the same however they were computed."""
-    total: Result | None = None
-    for result in results:
-        if total is None or result is None:
-            total = result if total is None else total
-        else:
-            total = fold.merged(total, result)
-    return total
+    present = (result for result in results if result is not None)
+    first = next(present, None)
+    return None if first is None else reduce(fold.merged, present, first)
 
 
 def prefetch(items: Iterable[Item]) -> Iterator[Item]:

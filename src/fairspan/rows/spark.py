@@ -140,9 +140,10 @@ def _read_partition(fold: Fold[Any], chosen: ChosenColumns, batches: Batches) ->
     if first is None:
         return
     reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], named))
-    rows = ArrowStream(reader, chosen)
     number = _partition_number()
-    yield from _outcome(fold, number, f"partition {number}", lambda: fold.over(rows))
+    yield from _outcome(
+        fold, number, f"partition {number}", lambda: fold.over(ArrowStream(reader, chosen))
+    )
 
 
 def _reduced(
