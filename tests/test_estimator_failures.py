@@ -8,7 +8,6 @@ from sklearn.exceptions import NotFittedError
 
 from by_hand import random_rows
 from fairspan import (
-    BoundarySearch,
     ErrorGap,
     FairPCA,
     GroupMoments,
@@ -100,14 +99,6 @@ def test_three_groups_say_what_works():
         assert words in str(error.value)
     with pytest.raises(Incompatible, match=r"'boundary'.*3 groups.*'dual_newton'"):
         FairPCA(solver="boundary").fit(THREE.X, sensitive_features=THREE.labels)
-
-
-def test_objects_work_like_their_names():
-    named = FairPCA(2, criterion="minimax_loss", solver="boundary")
-    objects = FairPCA(2, criterion=MinimaxLoss(), solver=BoundarySearch())
-    for model in (named, objects):
-        model.fit(ROWS.X, sensitive_features=ROWS.labels)
-    assert named.components_.tobytes() == objects.components_.tobytes()
 
 
 def test_forgetting_the_groups_is_an_error():

@@ -176,16 +176,21 @@ def test_a_member_twice(tmp_path, name):
     assert f"{name} is there twice" in refused(tmp_path / "out")
 
 
+def refused_in_little_memory(path):
+    tracemalloc.start()
+    try:
+        message = refused(path)
+        assert tracemalloc.get_traced_memory()[1] < 2e6
+    finally:
+        tracemalloc.stop()
+    return message
+
+
 def test_a_small_file_does_not_unpack_to_a_large_one(tmp_path):
     large = np.zeros((2, 2_000_000))
     packed(tmp_path / "out", usual(triangles=large), zipfile.ZIP_DEFLATED)
     assert (tmp_path / "out").stat().st_size < 1e5
-    tracemalloc.start()
-    try:
-        message = refused(tmp_path / "out")
-        assert tracemalloc.get_traced_memory()[1] < 2e6
-    finally:
-        tracemalloc.stop()
+    message = refused_in_little_memory(tmp_path / "out")
     assert "bytes in a file of" in message
 
 
@@ -198,12 +203,7 @@ def test_a_compressed_member_is_none_of_ours(tmp_path):
 def test_a_shape_that_the_file_has_no_room_for_is_not_made(tmp_path, shape):
     members = [each for each in usual() if each[0] != "triangles.npy"]
     packed(tmp_path / "out", [*members, ("triangles.npy", npy_header("<f8", shape))])
-    tracemalloc.start()
-    try:
-        message = refused(tmp_path / "out")
-        assert tracemalloc.get_traced_memory()[1] < 2e6
-    finally:
-        tracemalloc.stop()
+    message = refused_in_little_memory(tmp_path / "out")
     assert "triangles" in message
 
 
