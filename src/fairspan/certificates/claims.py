@@ -285,8 +285,8 @@ def of_steps(posed: Posed, basis: FloatArray, made: Provenance) -> Iterator[str]
         column = basis[:, [index]]
         if left.directions is not None:
             column = left.directions.T @ column
-        found = judged(left.problem, column, Proof(np.array(step.own.weights)), made.tol)
-        found = found.shifted(left.shift)
+        proof = Proof(np.array(step.own.weights))
+        found = judged(left.problem, column, proof, made.tol).shifted(left.shift)
         claimed = replace(
             made,
             objective=step.own.objective,

@@ -204,8 +204,7 @@ def by_pooled_variance(problem: Problem, basis: FloatArray) -> FloatArray:
 
     Of a soft projection, only columns of full length are rotated; the others are left to follow.
     """
-    lengths = np.linalg.norm(basis, axis=0)
-    full = lengths >= 1 - _SAME_LENGTH
+    full = np.linalg.norm(basis, axis=0) >= 1 - _SAME_LENGTH
     compressed = problem.second_moments.compressed(basis[:, full])
     pooled = np.tensordot(problem.proportions, compressed, axes=1)
     axes = graded_eigh(pooled, len(pooled) - 1)[1] if len(pooled) else pooled
@@ -259,10 +258,9 @@ def _largest_inner(problem: Problem, errors: FloatArray) -> float:
 def _least_roundings(problem: Problem, errors: FloatArray) -> FloatArray:
     """Of errors, by any way to work them out; less than is left room for in the end."""
     inner = np.maximum(errors - problem.fixed_errors, 0.0)
-    least = _LEAST * inner
-    if problem.has_matrices:
-        least = least + rounding_of_basis(problem.dense.deviations, inner)
-    return least
+    if not problem.has_matrices:
+        return _LEAST * inner
+    return _LEAST * inner + rounding_of_basis(problem.dense.deviations, inner)
 
 
 def _size(problem: Problem, errors: FloatArray, resolution: float) -> float:

@@ -140,8 +140,9 @@ def _moments_of(
     if is_moments(given):
         moments: Moments = given
     else:
-        rows = rows_beside(given, groups, {"labels": labels}, weight)
-        moments = moments_of(rows, has_labels=labels is not None)
+        moments = moments_of(
+            rows_beside(given, groups, {"labels": labels}, weight), has_labels=labels is not None
+        )
     names, known = subspace.feature_names, moments.feature_names
     if names is None or known is None or names == known or not set(names) <= set(known):
         return moments
@@ -247,8 +248,7 @@ class _Checks:
         """Matrices where they are no too many numbers; otherwise the moments as they are."""
         moments, made = self.moments, self.subspace.provenance
         if moments.matrix_free:
-            n_numbers = float(moments.n_groups) * float(moments.n_features) ** 2
-            by_matrices = n_numbers <= _MOST_NUMBERS
+            by_matrices = moments.n_groups * float(moments.n_features) ** 2 <= _MOST_NUMBERS
         else:  # coordinates of the rows lose digits beside a column of large numbers
             bare = made is not None and made.restriction is None
             by_matrices = self.by_matrices and bare and moments.n_features <= _MOST_FEATURES

@@ -18,7 +18,7 @@ from fairspan import (
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.solvers.two_groups.branch_and_bound import clipped_to_positive
 from fairspan.solvers.two_groups.frontier import Face, points_at
-from fairspan.solvers.two_groups.root_search import PathBetween, Reached, RootSearch
+from fairspan.solvers.two_groups.root_search import PathBetween, RootSearch
 from problems import errors_of, problem_of, random_basis, random_moments, top_sum
 from real_data import load
 
@@ -31,7 +31,7 @@ def search_of(matrices, d, coefficients=EACH, *, goal=1e-9, constrained=False):
     def reached_at(basis):
         first, last = coefficients @ second.residual_variances(basis)
         size = abs(float(first) if constrained else float(max(first, last)))
-        return Reached((float(first), float(last)), goal * size)
+        return (float(first), float(last)), goal * size
 
     return RootSearch(second, d, coefficients, reached_at, constrained)
 

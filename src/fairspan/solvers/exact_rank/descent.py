@@ -100,8 +100,8 @@ def descend(
                     break
                 found, damping = away, 0.0
             basis, value, multipliers = found.basis, found.value, found.multipliers
-    slopes = scores(problem.errors(basis))[1]
-    return LocalOptimum(basis, value, multipliers @ slopes, multipliers, n_steps)
+    weights = multipliers @ scores(problem.errors(basis))[1]
+    return LocalOptimum(basis, value, weights, multipliers, n_steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,8 +174,7 @@ def _beside_saddle(
     least = model.value - model.rounding
     for length in _LENGTHS:
         for along in (length * direction, -length * direction):
-            reached = scores(problem.errors(model.moved(along)))[0]
-            back = model.safe_step(reached)
+            back = model.safe_step(scores(problem.errors(model.moved(along)))[0])
             found = _tried(problem, scores, model, replace(back, along=along + back.along))
             if found.value < least:
                 return found
@@ -303,8 +302,7 @@ class Search:
 
 def descend_from_each(search: Search, starts: Iterable[FloatArray]) -> None:
     """Descend from one start after another until the gap is closed, or several brought nothing."""
-    few = search.problem.n_groups <= _MANY_GROUPS
-    patience = _PATIENCE if few else _LITTLE_PATIENCE
+    patience = _PATIENCE if search.problem.n_groups <= _MANY_GROUPS else _LITTLE_PATIENCE
     in_vain = 0
     for start in starts:
         if search.closed or in_vain >= patience:

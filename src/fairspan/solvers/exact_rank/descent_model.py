@@ -261,8 +261,7 @@ class Model:
         Scores bend differently while the model bends all alike, so after a long step along their
         common level they part by its square, and the largest rises (Maratos 1978).
         """
-        along = np.tensordot(self.descents, step, axes=2)
-        return np.asarray(trial + 2 * self.derivatives @ along)
+        return np.asarray(trial + 2 * self.derivatives @ np.tensordot(self.descents, step, axes=2))
 
     def moved(self, step: FloatArray) -> FloatArray:
         """The orthonormal basis of V + UX."""

@@ -132,8 +132,7 @@ def _direction(
     if not len(soft.shares):
         return None
     matrices = second.compressed(soft.fractional)
-    equations = [np.eye(len(soft.shares)), *np.tensordot(kept, matrices, axes=1)]
-    direction = null_direction(equations)
+    direction = null_direction([np.eye(len(soft.shares)), *np.tensordot(kept, matrices, axes=1)])
     if direction is None:
         return None
     rises = float(np.vdot(np.tensordot(rising, matrices, axes=1), direction))
@@ -169,8 +168,8 @@ def _walk(
     change = np.einsum("gij,ij->g", second.compressed(soft.fractional), direction)
     rise, pieces = -dual.coefficients @ change, dual.pieces.at(soft.errors(second))
     is_active = np.isin(np.arange(len(pieces)), list(active))
-    which = dual.blocks.of(len(pieces))
-    leaders = dual.blocks.leaders(np.where(is_active, pieces, -np.inf))[which]
+    leading = dual.blocks.leaders(np.where(is_active, pieces, -np.inf))
+    leaders = leading[dual.blocks.of(len(pieces))]
     for i in np.flatnonzero(~is_active).tolist():
         leader = leaders[i]
         closing = float(rise[i] - rise[leader])

@@ -125,8 +125,7 @@ class Dual:
     def at(self, multipliers: FloatArray) -> DualPoint:
         """Evaluate: one eigenproblem."""
         multipliers = self.blocks.normalised(multipliers)
-        weights = self.weights(multipliers)
-        leading = self.second_moments.leading(weights, self.n_components)
+        leading = self.second_moments.leading(self.weights(multipliers), self.n_components)
         self.n_eigenproblems += 1
         atom = Atom(leading.vectors, self.second_moments.residual_variances(leading.vectors))
         return DualPoint(multipliers, float(multipliers @ self.pieces.at(atom.errors)), atom)
@@ -247,9 +246,8 @@ class SpectralModel:
             parts.append(across[:, :low, :r] @ (turn * np.sqrt(1 - share)))
             parts.append((turn * np.sqrt(share)).T @ across[:, low:, r:])
         flat = np.hstack([part.reshape(k, -1) for part in parts])
-        # Of the second derivative of t_d in the groups' weights, (k, s).
-        of_groups = np.sqrt(2) * flat
-        return np.asarray(self.dual.coefficients @ of_groups)
+        # The second derivative of t_d in the groups' weights has sqrt(2) times this, (k, s).
+        return np.asarray(self.dual.coefficients @ (np.sqrt(2) * flat))
 
     def best(self, factor: FloatArray, damping: float) -> tuple[FloatArray, FloatArray, float]:
         """Where the model is largest, the shares there, and by how much it exceeds the center.
@@ -315,5 +313,4 @@ def shares_summing_to(values: FloatArray, total: int) -> FloatArray:
     # The sum rises with what is added to all, in straight lines between these.
     points = np.sort(np.concatenate([-values, 1 - values]))
     sums = np.clip(values + points[:, None], 0.0, 1.0).sum(axis=1)
-    added = float(np.interp(total, sums, points))
-    return np.clip(values + added, 0.0, 1.0)
+    return np.asarray(np.clip(values + np.interp(total, sums, points), 0.0, 1.0))

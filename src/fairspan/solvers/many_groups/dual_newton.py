@@ -128,8 +128,7 @@ def solve_robust(problem: Problem, tol: float, solver: str) -> Solution:
     0 <= sqrt(e) - sqrt(eps) <= sqrt(e), so v (sqrt(e) - sqrt(eps))^2 >= v e. For v < 0 and e < eps,
     h = 0 >= v e. The bound lacks what the radii add, so the gap is usually open.
     """
-    pieces = ErrorGap(problem.robust.penalty).pieces(problem)
-    relaxation = Relaxation(Dual(problem, pieces))
+    relaxation = Relaxation(Dual(problem, ErrorGap(problem.robust.penalty).pieces(problem)))
     search = Search(problem, scores_of(problem), tol)
     first = problem.pooled_optimum.vectors
     search.descend_from(first)
@@ -176,8 +175,7 @@ class NashSearch(Search):
         if self.closed:
             return
         self.projector = self._relaxed()
-        around = starts_around(self.projector, self.problem.n_components)
-        descend_from_each(self, around)
+        descend_from_each(self, starts_around(self.projector, self.problem.n_components))
 
     def _start(self) -> FloatArray:
         """Leading eigenvectors of all groups on equal terms, so that none starts with nothing.

@@ -241,9 +241,8 @@ class PiecewiseSearch(Search):
         if not len(soft.shares):
             self.descend_from(soft.whole)
         first = self.problem.pooled_optimum.vectors
-        around = starts_around(self.relaxation.projector, self.problem.n_components, first)
-        descend_from_each(self, around)
-        pieces = self.pieces
+        pieces, projector = self.pieces, self.relaxation.projector
+        descend_from_each(self, starts_around(projector, self.problem.n_components, first))
         for further in further_starts(
             self.problem, lambda errors: pieces.blocks.largest(pieces.at(errors)).sum(axis=1)
         ):
@@ -277,8 +276,9 @@ class PiecewiseSearch(Search):
 
     def soft_basis(self) -> SoftBasis:
         """The relaxed solution at the least rank."""
-        soft = SoftBasis.of(self.relaxation.projector, self.problem.n_components)
-        return reduced(self.dual, soft)
+        return reduced(
+            self.dual, SoftBasis.of(self.relaxation.projector, self.problem.n_components)
+        )
 
     def solution(self, solver: str) -> Solution:
         """The best subspace, or with `allow_extra` a soft projection if that is better."""

@@ -130,8 +130,7 @@ class GrowingSubspace(Solver):
         except (NoSmallSubspace, Incompatible):
             # That nothing is compatible within W says nothing of all dimensions.
             solution = growth.solver.solve_dense(problem, tol, random_state)
-        n_eigenproblems = growth.n_eigenproblems + solution.n_eigenproblems
-        return replace(solution, n_eigenproblems=n_eigenproblems)
+        return replace(solution, n_eigenproblems=growth.n_eigenproblems + solution.n_eigenproblems)
 
 
 class NoSmallSubspace(Exception):
@@ -300,8 +299,9 @@ class _Growth:
         # A closed gap within needs its leading eigenvectors only.
         settled = solution.status == Status.OPTIMAL and self.problem.has_matrices
         coordinates = coordinates_of(solution)
-        pulls = [space.pull(each, coordinates) for each in self._balanced(space, solution)]
-        pull = np.hstack(pulls)
+        pull = np.hstack(
+            [space.pull(each, coordinates) for each in self._balanced(space, solution)]
+        )
         wider = self._with_lacking(space, mixtures, goal, pull[:, :0] if settled else pull)
         if wider is space and not loose:
             return space.with_columns(self.bounds.missing(space, mixtures, goal))
@@ -377,8 +377,7 @@ class _Growth:
         d, solved = self.problem.n_components, self.problem.dense.solved
         for alone in np.eye(self.problem.n_groups):
             values = space.mixture(alone).leading.eigenvalues
-            own = LeadingSubspace.of(values, space.ritz_vectors(alone), d, 0.0)
-            solved.remember(alone, own)
+            solved.remember(alone, LeadingSubspace.of(values, space.ritz_vectors(alone), d, 0.0))
 
     def _in_all_features(self, space: GrownSpace, solution: Solution) -> Solution:
         """The solution in all features, with a bound lowered by what the subspace may lack."""

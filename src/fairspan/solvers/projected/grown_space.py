@@ -260,13 +260,13 @@ class SubspaceBounds:
                     low = float(
                         _LOW * values[self.problem.n_components - 1] + (1 - _LOW) * values[-1]
                     )
-                    own_goal = goal * float(self.problem.divisors[group])
-                    level = min(low, self._needed(within, own_goal))
+                    level = min(low, self._needed(within, goal * self.problem.divisors[group]))
                     ceiling = self._by_norm(within, weights)
                     if ceiling > level:
                         image = space.image(weights)
-                        proven = self._by_cholesky(weights, space.basis, image, level)
-                        ceiling = min(ceiling, proven)
+                        ceiling = min(
+                            ceiling, self._by_cholesky(weights, space.basis, image, level)
+                        )
                     self._of_groups[group] = ceiling
         columns = [self._missing_of(space, weights, goal) for weights in mixtures]
         return np.hstack([space.basis[:, :0], *columns])
@@ -335,8 +335,7 @@ class SubspaceBounds:
         """The bound of a solution within, lowered by what the subspace may lack."""
         problem, lines, d = self.problem, solution.supporting_weights, self.problem.n_components
         # What was not bounded, as rounds ran out, may lack anything.
-        missed = (self.slack.get(each.tobytes(), np.inf) for each in mixtures_of(solution))
-        slack = np.array(list(missed))
+        slack = np.array([self.slack.get(each.tobytes(), np.inf) for each in mixtures_of(solution)])
         if lines is None or problem.n_groups != 2 or not slack.any():
             fall = fall_of_bound(problem, space, solution) if slack.any() else 0.0
             losses = [self.slack.get(each.tobytes(), np.inf) for each in self.groups]

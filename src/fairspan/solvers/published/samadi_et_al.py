@@ -336,8 +336,7 @@ class _Rounds:
         average = self.projectors / n_rounds
         if self.problem.allow_extra and self._average_value(n_rounds) < self.least:
             return SoftBasis.of(average, self.problem.n_components).basis
-        starts = [self.last.atom.basis, self.nearest.basis]
-        return best_rounding(self.problem, average, starts)
+        return best_rounding(self.problem, average, [self.last.atom.basis, self.nearest.basis])
 
     def _average_value(self, n_rounds: int) -> float:
         return self.dual.pieces.value(self.errors / n_rounds)

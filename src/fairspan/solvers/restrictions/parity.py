@@ -93,7 +93,7 @@ class LimitedMeans:
             errors = problem.errors(basis)
             apart = float(np.sum((limit.difference @ basis) ** 2))
             values = float(problem.proportions @ errors), unit * (apart - limit.tolerance**2)
-            return Reached(values, goal(problem, errors, tol))
+            return values, goal(problem, errors, tol)
 
         search = RootSearch(
             pair,

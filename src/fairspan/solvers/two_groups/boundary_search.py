@@ -138,7 +138,7 @@ def _largest_of_two(problem: Problem, pieces: Pieces, tol: float) -> Solution:
     def reached_at(basis: FloatArray) -> Reached:
         errors = problem.errors(basis)
         first, second = pieces.at(errors)
-        return Reached((float(first), float(second)), goal(problem, errors, tol))
+        return (float(first), float(second)), goal(problem, errors, tol)
 
     search = RootSearch(
         problem.second_moments,  # type: ignore[arg-type]
@@ -185,7 +185,7 @@ def solve_equal_errors(problem: Problem, tol: float) -> Solution:
     def reached_at(basis: FloatArray) -> Reached:
         errors = problem.errors(basis)
         values = float(problem.proportions @ errors), float(gap @ errors)
-        return Reached(values, goal(problem, errors, tol))
+        return values, goal(problem, errors, tol)
 
     search = RootSearch(
         second,
@@ -228,8 +228,7 @@ def _at_the_border(problem: Problem, search: RootSearch, gap: FloatArray, tol: f
 def _least_gap(problem: Problem, gap: FloatArray) -> FloatArray:
     """Of the subspaces with the least gap, the one of least total error."""
     second, d = problem.dense, problem.n_components
-    difference = second.mixture(gap)
-    values, vectors, sizes = (each[..., ::-1] for each in graded_eigh(difference, d))
+    values, vectors, sizes = (each[..., ::-1] for each in graded_eigh(second.mixture(gap), d))
     tied = np.abs(values - values[d - 1]) <= _TIED * sizes[d - 1]
     n_fixed = int(np.argmax(tied))
     free = vectors[:, tied]

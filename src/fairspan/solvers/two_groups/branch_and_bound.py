@@ -84,8 +84,7 @@ class BranchAndBound:
             if self.upper - self.lower <= self.goal:
                 return
             bound, _, sector = heappop(self._open)
-            parts = self._split(sector, bound)
-            self._add(parts)
+            self._add(self._split(sector, bound))
 
     def _first_angles(self) -> list[float]:
         """At most 45 degrees apart, over the arc on which the optimum lies.
@@ -138,8 +137,7 @@ class BranchAndBound:
             point = point_on(self.problem, first.angle, first.face, middle)
             self._try(point)
             return [Sector(first, point, None), Sector(point, last, None)]
-        gap = self.upper - bound
-        contact = self._touch(self._angle(sector, gap))
+        contact = self._touch(self._angle(sector, self.upper - bound))
         return sectors_through([(first, first), contact, (last, last)])
 
     def _add(self, sectors: list[Sector]) -> None:
@@ -157,8 +155,7 @@ class BranchAndBound:
         # Bounds of narrow sectors miss by the square of their width.
         share = min(sqrt(self.goal / (2 * gap)), 0.5) if gap > 0 else 0.5
         angle = self._where_scores_agree(sector)
-        if angle is None:
-            angle = self._where_least()
+        angle = self._where_least() if angle is None else angle
         if not low <= angle <= high:
             return sector.chord_angle
         angle = self._past(sector, angle, share)

@@ -208,9 +208,7 @@ def points_at(
 
 def point_on(problem: Problem, angle: float, face: Face, position: float) -> BoundaryPoint:
     """The point at a position of a face."""
-    basis = face.basis_at(position)
-    errors = problem.errors(basis)
-    foot = errors
+    foot = errors = problem.errors(face.basis_at(position))
     if face.leading.is_tied:
         weights, least = face.weights, problem.errors(face.leading.vectors)
         missed = float(weights @ (errors - least))

@@ -15,7 +15,6 @@ are then optimal for the same mixture, and so is every subspace on the path betw
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -24,6 +23,9 @@ from fairspan.certificates.solution import TracePoint
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.solvers.two_groups.frontier import Face
 from fairspan.typing import FloatArray
+
+# What a subspace reaches: f_0 and f_1, and the gap that would prove it optimal, absolute.
+Reached = tuple[tuple[float, float], float]
 
 # Bisection alone would reach float64's resolution in 53 steps.
 _MAX_STEPS = 120
@@ -37,13 +39,6 @@ _SLOW = 0.8
 _NEAR_AN_END, _PAST = 0.1, 1.5
 # Shares of a path nearer to each other than this are one.
 _LEAST_SHARE, _MOST_STEPS = 1e-17, 80
-
-
-class Reached(NamedTuple):
-    """What a subspace reaches: f_0, f_1, and the gap that would prove it optimal, absolute."""
-
-    values: tuple[float, float]
-    goal: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +194,7 @@ class RootSearch:
         else:
             path = PathBetween(left.basis, right.basis)
             enough = self.met if self.constrained else _ENOUGH * left.goal
-            basis = path.where_zero(lambda each: self.excess(self.reached_at(each).values), enough)
+            basis = path.where_zero(lambda each: self.excess(self.reached_at(each)[0]), enough)
         values, goal = self.reached_at(basis)
         self._take(basis, values[0] if self.constrained else max(values), goal)
         self._note()
