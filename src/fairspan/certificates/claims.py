@@ -30,6 +30,18 @@ _SAME = 1e-9
 _ROUNDED = 1e-14
 # In other coordinates rounding, and with it a gap, may be a few times as large.
 _FEW = 4.0
+# Components lie in the directions that a restriction leaves up to this rounding.
+_INSIDE_OF = 1e-10
+# The best encoder of a decoder loses what it should, up to this share and to rounding.
+_LOST, _LOST_ROUNDED = 1e-9, 1e-13
+# Means of rows that were read in other blocks differ by a few roundings.
+_ROUNDINGS = 8
+# Columns of a basis shorter than this lie outside of the rows' coordinates.
+_INSIDE = 1e-6
+
+
+class Fails(Exception):
+    """What does not hold, in a sentence; never raised to users."""
 
 
 def of_estimator(model: Any, subspace: FairSubspace, made: Provenance) -> Iterator[str]:
@@ -37,10 +49,9 @@ def of_estimator(model: Any, subspace: FairSubspace, made: Provenance) -> Iterat
     if model is subspace:
         return
     for name in ("components", "mean", "scale"):
-        attribute, own = getattr(model, f"{name}_", None), getattr(subspace, name)
-        if attribute is None and own is None:
-            continue
-        if attribute is None or own is None or not np.array_equal(attribute, own):
+        # Two that are None are equal, and None differs from any array.
+        given: Any = getattr(model, f"{name}_", None)
+        if not np.array_equal(given, getattr(subspace, name)):
             yield f"{name}_ of the estimator differs from what was fitted (subspace_)."
     solution = getattr(model, "solution_", None)
     for name in ("objective", "lower_bound", "status"):
@@ -88,18 +99,13 @@ def of_data(subspace: FairSubspace, moments: Moments, made: Provenance) -> Itera
     """Whether the model was fitted on as many rows, and with their mean and scale."""
     if tuple(moments.counts.tolist()) != tuple(made.counts):
         yield "The groups have other numbers of rows than those that the model was fitted on."
-    mean, own = moments.mean, subspace.mean
-    if subspace.center == "none":
-        mean = np.zeros(len(mean))
-    size = np.abs(mean) + moments.standard_deviations
-    if own is None or (np.abs(mean - own) > _SAME * size).any():
+    deviations, own, scale = moments.standard_deviations, subspace.mean, subspace.scale
+    mean = np.zeros(len(deviations)) if subspace.center == "none" else moments.mean
+    if own is None or (np.abs(mean - own) > _SAME * (np.abs(mean) + deviations)).any():
         yield "The mean of the model is not that of the data."
-    scale = subspace.scale
-    if scale is not None:
-        deviations = moments.standard_deviations
-        deviations = np.where(deviations == 0, 1.0, deviations)
-        if (np.abs(scale - deviations) > _SAME * deviations).any():
-            yield "The scale of the model is not that of the data."
+    units = np.where(deviations == 0, 1.0, deviations)
+    if scale is not None and (np.abs(scale - units) > _SAME * units).any():
+        yield "The scale of the model is not that of the data."
 
 
 def of_variances(
@@ -160,25 +166,13 @@ def _is_as_good(found: Judged, made: Provenance) -> bool:
         return True
     if made.status == Status.UNRESOLVED:
         return found.worst <= _FEW * found.resolution
-    known = found.resolution <= _FEW * math.sqrt(made.tol) * found.scale
-    known = known or found.scale <= _FEW * _FEW * found.resolution
+    known = (
+        found.resolution <= _FEW * math.sqrt(made.tol) * found.scale
+        or found.scale <= _FEW * _FEW * found.resolution
+    )
     structural = known and found.resolution <= _FEW * made.tol * found.size
     allowed = _FEW * made.tol * found.scale
     return found.worst <= max(allowed, _FEW * found.resolution if structural else 0.0)
-
-
-# Components lie in the directions that a restriction leaves up to this rounding.
-_INSIDE_OF = 1e-10
-# The best encoder of a decoder loses what it should, up to this share and to rounding.
-_LOST, _LOST_ROUNDED = 1e-9, 1e-13
-# Means of rows that were read in other blocks differ by a few roundings.
-_ROUNDINGS = 8
-# Columns of a basis shorter than this lie outside of the rows' coordinates.
-_INSIDE = 1e-6
-
-
-class Fails(Exception):
-    """What does not hold, in a sentence; never raised to users."""
 
 
 def judged_components(

@@ -114,10 +114,8 @@ class Solved:
     @property
     def projector(self) -> Projector:
         """What it makes of the rows."""
-        components = self.solution.components
-        if self.encoder is None:
-            return Projector(components)
-        return Projector(self.encoder, components.T)
+        columns = self.solution.components
+        return Projector(columns) if self.encoder is None else Projector(self.encoder, columns.T)
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,8 +86,8 @@ class Face:
         """
         if not leading.is_tied:
             return cls(weights, leading, 0.0, 0.0, leading.tied, np.empty(0))
-        compressed = np.tensordot(direction, second_moments.compressed(leading.tied), axes=1)
-        positions, turn = eigh(compressed)
+        compressed = second_moments.compressed(leading.tied)
+        positions, turn = eigh(np.tensordot(direction, compressed, axes=1))
         positions, axes = positions[::-1], leading.tied @ turn[:, ::-1]
         n_free = leading.vectors.shape[1] - leading.n_fixed
         low = float(positions[len(positions) - n_free :].sum())
@@ -187,18 +187,13 @@ class Sector:
         return angle if inside else (self.first.angle + self.last.angle) / 2
 
 
-def weights_at(angle: float) -> FloatArray:
-    """(cos a, sin a), exactly (1, 0), (0, 1) or the like where the angle is meant to be."""
-    weights = np.array([np.cos(angle), np.sin(angle)])
-    weights[np.abs(weights) < 1e-15] = 0.0
-    return weights
-
-
 def points_at(
     problem: Problem, angle: float, tie_tolerance: float
 ) -> tuple[BoundaryPoint, BoundaryPoint]:
     """Both ends of the boundary's contact with one supporting line; the same twice at a point."""
-    weights = weights_at(angle)
+    # Exactly (1, 0), (0, 1) or the like where the angle is meant to be.
+    weights = np.array([np.cos(angle), np.sin(angle)])
+    weights[np.abs(weights) < 1e-15] = 0.0
     leading = problem.second_moments.leading(weights, problem.n_components, tie_tolerance)
     along = np.array([-weights[1], weights[0]])
     face = Face.of(problem.second_moments, weights, leading, along)
