@@ -120,6 +120,5 @@ def least_of_largest(scores: Sequence[Sequence[float]] | FloatArray) -> float:
         before, after = u[0] - u[-1], v[0] - v[-1]
         if before * after < 0:
             share = before / (before - after)
-            crossing = max(a + share * (b - a) for a, b in zip(u, v, strict=True))
-            least = min(least, crossing)
+            least = min(least, max(a + share * (b - a) for a, b in zip(u, v, strict=True)))
     return float(least)

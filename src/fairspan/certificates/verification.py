@@ -180,8 +180,9 @@ class _Checks:
         posed, evidence = self._posed(made), self.subspace.evidence
         proof = None if evidence is None else proof_of(evidence)
         restricted = posed.at(int(posed.n_components))
-        projector = self.subspace.projector
-        found, unchecked = judged_components(projector, posed, restricted, proof, made.tol)
+        found, unchecked = judged_components(
+            self.subspace.projector, posed, restricted, proof, made.tol
+        )
         full = restricted.full
         # The groups' own best errors are known where there are matrices.
         best = full.best_errors if full.has_matrices else None

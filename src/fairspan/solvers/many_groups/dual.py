@@ -177,14 +177,12 @@ class SpectralModel:
     @cached_property
     def fixed(self) -> FloatArray:
         """Errors of V alone, tr S_g - tr(V'S_gV), shape (k,)."""
-        above = self.center.vectors[:, : self.block[0]]
-        return self.dual.second_moments.residual_variances(above)
+        return self.dual.second_moments.residual_variances(self.center.vectors[:, : self.block[0]])
 
     @cached_property
     def _beyond(self) -> FloatArray:
         """Errors of V and Q together, shape (k,)."""
-        whole = self.center.vectors[:, : self.block[1]]
-        return self.dual.second_moments.residual_variances(whole)
+        return self.dual.second_moments.residual_variances(self.center.vectors[:, : self.block[1]])
 
     @cached_property
     def blocks(self) -> FloatArray:
