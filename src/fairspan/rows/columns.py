@@ -63,7 +63,7 @@ class Encoding:
         from pyarrow import compute
 
         known = dict(self.categories)[column]
-        texts = as_text(cells)
+        texts = cells.cast("string")  # there are several types of text
         codes = compute.index_in(texts, value_set=pa.array(known, pa.string()))
         missing = texts.is_null().to_numpy()
         found = compute.fill_null(codes, -1).to_numpy()
@@ -80,13 +80,6 @@ class Encoding:
         matrix[rows, found[rows]] = 1.0
         matrix[missing] = np.nan
         return matrix
-
-
-def as_text(cells: Any) -> Any:
-    """Cells of a pyarrow ChunkedArray of text, whatever type of text it is."""
-    import pyarrow as pa
-
-    return cells.cast(pa.string())
 
 
 def is_text(kind: Any) -> bool:

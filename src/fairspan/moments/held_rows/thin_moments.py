@@ -20,7 +20,7 @@ from fairspan.moments.held_rows.frame import (
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
 from fairspan.rows.checks import checked_values, converted
-from fairspan.rows.groups import CodedLabels, Label, LabelCoder, label_array
+from fairspan.rows.groups import CodedLabels, LabelCoder, in_order, label_array
 from fairspan.rows.registry import rows_of
 from fairspan.typing import AnyArray, FloatArray, IndexArray, IntegerArray
 
@@ -231,7 +231,9 @@ def thin_moments(
     codes = coder.encode(labels)
     if present is not None and weights is not None:
         codes, weights = codes[present], weights[present]
-    names, codes = _sorted_groups(coder.labels, codes)
+    present_codes, codes = np.unique(codes, return_inverse=True)
+    labels = CodedLabels([coder.labels[code] for code in present_codes.tolist()], codes)
+    names, codes = in_order(labels)
     counts = np.bincount(codes)
     limit.check(len(counts), len(codes), values.shape[1])
     totals = np.bincount(codes, weights).astype(np.float64)
@@ -246,15 +248,6 @@ def thin_moments(
         label_array(names), counts, totals, means, rows, codes, weights, feature_names
     )
     return replace(moments, rows=replace(rows, center=moments.mean))
-
-
-def _sorted_groups(labels: list[Label], codes: IndexArray) -> tuple[list[Label], IndexArray]:
-    """The labels that occur, in order, and codes by their places."""
-    met = np.unique(codes).tolist()
-    met.sort(key=labels.__getitem__)
-    places = np.zeros(len(labels), dtype=np.intp)
-    places[met] = np.arange(len(met))
-    return [labels[code] for code in met], places[codes]
 
 
 def _shares_by_group(codes: IndexArray, shares: FloatArray) -> FloatArray:

@@ -17,7 +17,6 @@ from fairspan.rows.columns import (
     Encoding,
     ReadInBatches,
     RowsByColumns,
-    as_text,
     is_text,
     named_columns_only,
     vector_lengths_of,
@@ -286,6 +285,8 @@ def encode_text(rows: FileRows) -> FileRows:
     InvalidInput
         A column whose texts are too many, or too different, for categories.
     """
+    from pyarrow import compute
+
     schema = rows.table.schema
     columns = tuple(name for name in rows.chosen.features if is_text(schema.field(name).type))
     found: dict[str, dict[str, None]] = {name: {} for name in columns}
@@ -293,7 +294,8 @@ def encode_text(rows: FileRows) -> FileRows:
     for table in _tables(rows, columns) if columns else ():
         n_rows += len(table)
         for name in columns:
-            found[name].update(dict.fromkeys(_distinct(table[name])))
+            texts = compute.unique(table[name].cast("string")).to_pylist()
+            found[name].update(dict.fromkeys(text for text in texts if text is not None))
             if len(found[name]) > MOST_CATEGORIES:
                 raise _identifiers(name, f"more than {MOST_CATEGORIES:,} different texts", found)
     for name in columns:
@@ -313,12 +315,6 @@ def _identifiers(name: str, many: str, found: Mapping[str, Iterable[str]]) -> In
     )
 
 
-def _distinct(cells: Any) -> list[str]:
-    from pyarrow import compute
-
-    return [text for text in compute.unique(as_text(cells)).to_pylist() if text is not None]
-
-
 def _tables(rows: FileRows, columns: tuple[str, ...]) -> Iterator[Any]:
     """These columns of all rows, in pyarrow Tables."""
     import pyarrow as pa
@@ -333,7 +329,7 @@ def first_text(rows: FileRows, column: str) -> tuple[int, str | None]:
     """The first text of a column that is no number, and its row, counted from 1."""
     row = 0
     for table in _tables(rows, (column,)):
-        for text in as_text(table[column]).to_pylist():
+        for text in table[column].cast("string").to_pylist():
             row += 1
             if text is not None and not is_number(text):
                 return row, text
