@@ -16,7 +16,6 @@ from scipy.linalg.lapack import dpstrf
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.names import first_of
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import holds_matrices
 from fairspan.rows.frames import feature_values
 from fairspan.rows.groups import Label, listed, printable
 from fairspan.subspace import FairSubspace
@@ -148,7 +147,7 @@ def _position(moments: GroupMoments, target: str | int) -> int:
     InvalidType
         Moments or target of another kind.
     """
-    if not holds_matrices(moments):
+    if not isinstance(moments, GroupMoments):
         raise InvalidType(
             f"moments is a {type(moments).__name__}",
             "Allowed: a GroupMoments of all columns, the target among them",

@@ -22,7 +22,7 @@ from fairspan.linalg.machine import threads_of
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.held_rows.thin_moments import ThinMoments
-from fairspan.moments.of_rows import is_moments, not_moments
+from fairspan.moments.of_rows import Moments, not_moments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.parameters import check_flag, check_number
 from fairspan.problem.posing import criterion_of
@@ -395,7 +395,7 @@ def frontier(
     >>> curve.place("minimax_error").errors.round(3)
     array([0.8, 0.8])
     """
-    if not is_moments(moments) or moments.matrix_free:
+    if not isinstance(moments, Moments) or moments.matrix_free:
         raise not_moments(moments)
     if moments.n_groups != 2:
         raise Incompatible(

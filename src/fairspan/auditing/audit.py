@@ -14,7 +14,7 @@ from fairspan.auditing.results import AuditedRows
 from fairspan.auditing.verdict import verdicts_of
 from fairspan.errors import InvalidInput, InvalidType, running_out_told
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import FoldMoments, Moments, holds_matrices
+from fairspan.moments.of_rows import FoldMoments, Moments
 from fairspan.moments.running_group import GroupLimit
 from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import rows_beside
@@ -145,8 +145,10 @@ def audit(
                 f"Allowed: {name} of rows",
                 "Make each block of moments of whole clusters, and of rows with labels",
             )
-    blocks = [moments] if holds_matrices(moments) else moments
-    if not isinstance(blocks, Sequence) or not all(map(holds_matrices, blocks)):
+    blocks = [moments] if isinstance(moments, GroupMoments) else moments
+    if not isinstance(blocks, Sequence) or not all(
+        isinstance(each, GroupMoments) for each in blocks
+    ):
         raise InvalidType(
             f"moments is a {type(moments).__name__}",
             "Allowed: a GroupMoments, or a sequence of them",

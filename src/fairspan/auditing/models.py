@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from fairspan.estimator.fit import fit_subspace
 from fairspan.foreign_models import RowModel
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments, is_moments
+from fairspan.moments.of_rows import Moments
 from fairspan.rows.groups import Label, listed, printable
 from fairspan.subspace import FairSubspace, ReadModel, read_as_it_is
 from fairspan.typing import FloatArray
@@ -178,9 +178,9 @@ def read_model(name: str, model: Any, n_features: int | None = None) -> Audited:
 
 def _moments_of(read: ReadModel) -> Moments | None:
     """The moments that a model carries, in units of the rows that it takes."""
-    if not is_moments(read.moments):
+    if not isinstance(read.moments, Moments):
         return None
-    part, kept = read.part, cast(Moments, read.moments)
+    part, kept = read.part, read.moments
     scale = read.does.scale
     if part is None or part.mean is None:
         return kept

@@ -18,7 +18,8 @@ from fairspan.certificates.proof import proof_of, settings_of
 from fairspan.certificates.solution import Judged
 from fairspan.errors import FairspanError, running_out_told
 from fairspan.moments.group_means import Center
-from fairspan.moments.of_rows import Moments, holds_matrices, is_moments, moments_of
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.problem.posing import Posed, pose
 from fairspan.provenance import Provenance
 from fairspan.rows.groups import Label, listed
@@ -121,7 +122,7 @@ def verify(
         found = checks.run()
         # Where d dimensions hold all of few rows, matrices of many features cannot tell zero from
         # rounding; coordinates of the rows can.
-        if not found.holds and not moments.matrix_free and not holds_matrices(moments):
+        if not found.holds and not moments.matrix_free and not isinstance(moments, GroupMoments):
             in_coordinates = replace(checks, by_matrices=False).run()
             found = in_coordinates if in_coordinates.holds else found
         return found
@@ -137,7 +138,7 @@ def _moments_of(
     made = subspace.provenance
     if groups is None and made is not None and len(made.groups) == 1:
         groups = Everyone(str(made.groups[0]))
-    if is_moments(given):
+    if isinstance(given, Moments):
         moments: Moments = given
     else:
         moments = moments_of(
@@ -146,7 +147,7 @@ def _moments_of(
     names, known = subspace.feature_names, moments.feature_names
     if names is None or known is None or names == known or not set(names) <= set(known):
         return moments
-    if not holds_matrices(moments):
+    if not isinstance(moments, GroupMoments):
         return moments
     # Columns in another order, or beside others, are the same columns.
     return moments.selected([known.index(name) for name in names])

@@ -22,7 +22,7 @@ from fairspan.errors import (
 )
 from fairspan.estimator.fair_pca import FairPCA
 from fairspan.metrics import GroupFigures, group_figures
-from fairspan.moments.of_rows import Moments, is_moments, moments_of
+from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.running_group import GroupLimit
 from fairspan.problem.posing import criterion_of
 from fairspan.rows.checks import check_width
@@ -44,7 +44,7 @@ def moments_of_fit(estimator: Any, purpose: str) -> Any:
         Something else, or a FairPCA that is not fitted.
     """
     unfitted = isinstance(estimator, FairPCA)
-    if unfitted and is_moments(moments := getattr(estimator, "moments_", None)):
+    if unfitted and isinstance(moments := getattr(estimator, "moments_", None), Moments):
         return moments
     raise InvalidType(
         f"{purpose} received a FairPCA that has not been fitted"

@@ -19,7 +19,7 @@ from fairspan.estimator.projecting import (
     take_features,
 )
 from fairspan.moments.group_means import check_center
-from fairspan.moments.of_rows import Moments, accumulate, is_moments, moments_of, not_moments
+from fairspan.moments.of_rows import Moments, accumulate, moments_of, not_moments
 from fairspan.moments.running_group import GroupLimit
 from fairspan.problem.parameters import check_choice, check_flag, field_values
 from fairspan.problem.posing import criterion_of, restriction_of
@@ -398,7 +398,7 @@ class FairPCA(
         -------
         FairPCA
         """
-        if not is_moments(moments):
+        if not isinstance(moments, Moments):
             raise not_moments(moments)
         _check_parameters(self)
         if self.max_groups is not None:  # the usual limit is one of rows

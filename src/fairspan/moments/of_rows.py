@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeGuard
 
 import numpy as np
 
@@ -48,16 +47,6 @@ _THIN_SHARE = 0.8
 MOST_NUMBERS = 2**28
 # The fewest folds that a budget may leave: with fewer, too little is learnt from the others.
 FEWEST_FOLDS = 5
-
-
-def is_moments(value: object) -> bool:
-    """Whether it is moments of any kind."""
-    return isinstance(value, Moments)
-
-
-def holds_matrices(value: object) -> TypeGuard[GroupMoments]:
-    """Whether it is moments that do not refer to rows, and so can be merged and saved."""
-    return isinstance(value, GroupMoments)
 
 
 def not_moments(value: object) -> InvalidType:

@@ -19,7 +19,7 @@ from fairspan.errors import (
 )
 from fairspan.formatting.results import plain
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import accumulate, holds_matrices, not_moments
+from fairspan.moments.of_rows import accumulate, not_moments
 from fairspan.moments.running_group import GroupLimit
 from fairspan.registry import Foreign, object_of
 from fairspan.report.facts.answers import ReportSettings
@@ -281,7 +281,7 @@ def _check_moments(
             "Allowed: rows (X and sensitive_features), or moments in their place",
             "Pass one of these; rows give intervals",
         )
-    if not holds_matrices(moments):
+    if not isinstance(moments, GroupMoments):
         raise not_moments(moments)
 
 
