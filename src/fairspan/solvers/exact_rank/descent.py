@@ -5,7 +5,7 @@ What is minimised is the largest score, or a sum of the largest scores of severa
 Each step is the better of two: one along a quadratic model made convex, which goes down, and
 Newton's on the scores that stay largest, which ends it. Both are corrected for scores that bend
 differently, and damped as far as needed. Where that ends at a saddle point, it is left along the
-direction of negative curvature. A search goes on from a relaxed solution, and from other starts.
+direction of negative curvature. A search begins at a relaxed solution, and at other starts.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
