@@ -294,7 +294,7 @@ def test_an_audit_has_the_errors_and_estimates_of_the_oblique_model(scale):
 
 
 def test_errors_without_each_block_are_those_of_the_other_rows():
-    from fairspan.auditing.block_statistics import errors_without_each
+    from fairspan.auditing.estimating import errors_without_each
 
     model = fit(ROWS.X, LABELS[2])
     parts = [slice(i, None, 3) for i in range(3)]

@@ -6,7 +6,7 @@ from scipy import stats
 
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit
-from fairspan.auditing.block_statistics import errors_without_each
+from fairspan.auditing.estimating import errors_without_each
 from fairspan.auditing.intervals import disparity_estimate, error_estimates
 
 

@@ -184,8 +184,11 @@ def audit_in_folds(
     names = next((each.subspace.feature_names for each in audited if each.has_names), None)
     if names is not None:
         source = source.selected(names)
-    known = max(len(each.known_groups) for each in audited)
-    limit = GroupLimit(max_groups, n_known=known, max_memory=options.max_memory)
+    limit = GroupLimit(
+        max_groups,
+        n_known=max(len(each.known_groups) for each in audited),
+        max_memory=options.max_memory,
+    )
     judged = judged_on_rows(audited, source, moments, limit, options)
     return _finished(audited, judged, options, has_intervals=True), judged.folds
 

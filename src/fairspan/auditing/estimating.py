@@ -2,25 +2,28 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from fairspan.auditing.block_statistics import block_figures
 from fairspan.auditing.cross_fitting import (
+    QUANTITIES,
     Benchmark,
     CrossFitted,
     Projection,
     cross_fitted,
+    measured_by,
     points_of,
 )
 from fairspan.auditing.expected_losses import UNSTABLE, Expectations, instabilities
 from fairspan.auditing.models import Audited
 from fairspan.auditing.row_statistics import RowFigures, row_figures
-from fairspan.errors import Incompatible, InvalidParameter
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.linalg.machine import bytes_of_moments, in_units
 from fairspan.metrics import GroupFigures
 from fairspan.metrics.reconstruction import reference_point
+from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.held_rows.frame import directions_beside
 from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.moments.of_rows import (
@@ -36,11 +39,15 @@ from fairspan.moments.of_rows import (
     sparse_folds,
 )
 from fairspan.moments.running_group import GroupLimit
+from fairspan.projector import Projector
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.folds import Folds
+from fairspan.rows.groups import Label
 from fairspan.rows.labels import Labels
 from fairspan.rows.protocol import Rows
 from fairspan.rows.sparse import SparseRows
+from fairspan.subspace import FairSubspace
+from fairspan.typing import FloatArray
 
 # Up to so many features, a hundred groups in ten folds are within the budget of memory.
 _SURELY_AFFORDABLE = 300
@@ -276,11 +283,115 @@ def in_coordinates(
         )
         reduced.append(replace(each, subspace=subspace))
     assert rows.labels is not None
-    present = thin.rows.present
-    chosen = np.arange(rows.n_rows) if present is None else present
+    chosen = np.arange(rows.n_rows) if thin.rows.present is None else thin.rows.present
     labels = rows.labels.between(0, rows.n_rows)[chosen]
     return reduced, ArrayRows(
         np.hstack([coordinates, beside]) + mean,
         labels=Labels(len(chosen), lambda start, stop: labels[start:stop]),
         weights=thin.row_weights,
     )
+
+
+def block_figures(
+    cross: CrossFitted, labels: Sequence[Label], blocks: Sequence[GroupMoments | None]
+) -> RowFigures:
+    """Means over all blocks, and their standard errors by how blocks differ.
+
+    With D_f the mean over block f of K, which weighs n_f of n, and l the mean over all: the
+    variance of l is K / (K - 1) sum (n_f / n)^2 (D_f - l)^2.
+
+    Parameters
+    ----------
+    cross : CrossFitted
+        Found without each block.
+    labels : sequence of k labels
+    blocks : sequence of GroupMoments, or None for one without rows
+    """
+    shape = (len(blocks), len(cross.projections), len(QUANTITIES), len(labels))
+    values, weights = np.zeros(shape), np.zeros((len(blocks), len(labels)))
+    for fold, block in enumerate(blocks):
+        if block is None:
+            continue
+        for i, label in enumerate(block.labels):
+            group = list(labels).index(label)
+            weights[fold, group] = block.weights[i]
+            alone = block.of_groups(np.arange(block.n_groups) == i)
+            errors = partial(_error, alone, group)
+            values[fold, :, :, group] = measured_by(
+                errors, cross.benchmarks, cross.projections, group, fold, len(blocks)
+            )[:, :, 0]
+    shares = weights / weights.sum(axis=0)
+    means = np.einsum("fg,fmqg->mqg", shares, values)
+    sizes = (weights > 0).sum(axis=0)
+    spread = np.einsum("fg,fmqg->mqg", shares**2, (values - means) ** 2)
+    factor = np.where(sizes > 1, sizes / np.maximum(sizes - 1, 1), 0.0)
+    # Blocks vary by the rows that they were fitted without as well: nothing is uncertain beside.
+    unknown = np.full(means.shape, np.nan)
+    return RowFigures(means, np.sqrt(spread * factor), sizes, unknown, np.zeros(means.shape))
+
+
+def _error(
+    alone: GroupMoments, group: int, benchmark: Benchmark, projector: Projector
+) -> FloatArray:
+    """Mean squared residual of one group of a block, (1,)."""
+    point = benchmark.points[group if len(benchmark.points) > 1 else 0]
+    if benchmark.scale is not None:
+        alone, point = alone.divided_by(benchmark.scale), point / benchmark.scale
+    return projector.errors(alone.operator_about(point))
+
+
+def errors_without_each(
+    blocks: Sequence[GroupMoments], pooled: GroupMoments, subspace: FairSubspace
+) -> FloatArray:
+    """Errors of each group over all blocks but one, for each block left out.
+
+    Everything happens on what the projection leaves over: for block b and group g the scatter
+    s = tr((I - VV') scatter) and the mean u = (I - VV')(mean - point); obliquely with DE in place
+    of VV', on both sides. Sums of these merge as the moments themselves do.
+
+    Parameters
+    ----------
+    blocks : sequence of B >= 2 GroupMoments
+    pooled : GroupMoments
+        Their sum.
+    subspace : FairSubspace
+
+    Returns
+    -------
+    (B, k) array
+
+    Raises
+    ------
+    InvalidInput
+        A group is in a single block: without that block it has no rows.
+    """
+    weights = np.zeros((len(blocks), pooled.n_groups))
+    scatters = np.zeros_like(weights)
+    means = np.zeros((len(blocks), pooled.n_groups, pooled.n_features))
+    position = {label: index for index, label in enumerate(pooled.labels)}
+    point, projector = reference_point(subspace, pooled), subspace.projector
+    unit = np.ones(pooled.n_features) if subspace.scale is None else subspace.scale
+    # Both sides projected: the difference of two traces would cancel where little is left over.
+    outside = np.eye(subspace.n_features) - projector.decoder @ projector.encoder
+    for index, block in enumerate(blocks):
+        columns = [position[label] for label in block.labels]
+        origins = pooled.means[columns] if point is None else point
+        weights[index, columns] = block.weights
+        scaled = block.scatters / np.outer(unit, unit)
+        scatters[index, columns] = [np.vdot(outside, outside @ each) for each in scaled]
+        means[index, columns] = projector.residuals((block.means - origins) / unit)
+    left = weights.sum(axis=0) - weights
+    if (left <= 0).any():
+        label = pooled.labels[int(np.argmax((left <= 0).any(axis=0)))]
+        raise InvalidInput(
+            f"The group {label!r} stands in only one of the {len(blocks)} blocks",
+            "Allowed: blocks among which every group stands in at least two",
+            "Make larger blocks, or pass the sum of the blocks to audit without intervals",
+        )
+    between = (weights[:, :, None] * means).sum(axis=0) - weights[:, :, None] * means
+    squares = weights * np.einsum("bgp,bgp->bg", means, means)
+    spread = scatters + squares
+    errors = (spread.sum(axis=0) - spread) / left
+    if point is None:  # about the mean of the rows that are left
+        errors -= np.einsum("bgp,bgp->bg", between, between) / left**2
+    return np.asarray(errors)

@@ -256,14 +256,13 @@ class _OfModel:
         value, k = error - best, len(self.sizes)
         alone = self._loss(value, cross, group)
         spread = float(self._around(error, _NEW_ERROR, group).high or 0.0) - error
-        test = error - cross
         return ExpectedFigures(
             Estimate(error, max(error - spread, 0.0), error + spread),
             alone,
             cross,
             best,
             self._state(self._loss(value, cross, group, tests=k), group),
-            (test - float(self.best_on_rows[group])) / best if best > 0 else 0.0,
+            (error - cross - float(self.best_on_rows[group])) / best if best > 0 else 0.0,
             self._around(change, _CHANGE, group, tests=k) if self.has_change else None,
         )
 

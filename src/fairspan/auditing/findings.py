@@ -10,7 +10,6 @@ from fairspan.auditing.results import (
     Finding,
     GroupAudit,
     ModelAudit,
-    counts,
     labels,
     names,
     quoted,
@@ -56,7 +55,8 @@ def _about_groups(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[F
         (
             "FS101",
             few,
-            f"{names(few)}: too few rows ({counts(few)}) for {in_ascii(count(d, 'dimension'))}. "
+            f"{names(few)}: too few rows ({first_of([str(group.n) for group in few])}) for "
+            f"{in_ascii(count(d, 'dimension'))}. "
             "Chance makes their best error too small and their excess loss too large. Do not "
             "read this loss as harm; use fewer dimensions, or collect more rows.",
         ),
@@ -225,8 +225,7 @@ def _who_pays(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
     most, least = by_loss[0], by_loss[-1]
     # A share of what is only rounding would be a number without any meaning.
     known = most.best_error > max(model.rounding, ROUNDING * most.total_variance)
-    share_lost = most.excess_loss / most.best_error if known else None
-    above = "" if share_lost is None else f" ({in_ascii(relative(share_lost))})"
+    above = f" ({in_ascii(relative(most.excess_loss / most.best_error))})" if known else ""
     yield Finding(
         "FS205",
         "info",
@@ -283,12 +282,17 @@ def _different_centers(models: Sequence[ModelAudit]) -> Iterator[Finding]:
         )
 
 
+def _beside_plain(models: Sequence[ModelAudit]) -> list[tuple[ModelAudit, ModelAudit]]:
+    """Fair models of several groups, each with its plain PCA."""
+    by_name = {model.name: model for model in models}
+    pairs = [(model, by_name.get(model.baseline or "")) for model in models]
+    return [(model, pca) for model, pca in pairs if pca is not None and len(pca.groups) > 1]
+
+
 def _repair(models: Sequence[ModelAudit]) -> Iterator[Finding]:
     """FS302: what a fair projection changes compared with its plain PCA."""
-    by_name = {model.name: model for model in models}
-    for model in models:
-        plain = by_name.get(model.baseline or "")
-        if plain is None or len(plain.groups) < 2 or plain.largest_loss <= plain.rounding:
+    for model, plain in _beside_plain(models):
+        if plain.largest_loss <= plain.rounding:
             continue
         cost = model.total_error / plain.total_error - 1
         yield Finding(
@@ -304,17 +308,13 @@ def _repair(models: Sequence[ModelAudit]) -> Iterator[Finding]:
 
 def _who_pays_for_repair(models: Sequence[ModelAudit]) -> Iterator[Finding]:
     """FS303: groups that keep clearly less of their variance than with plain PCA."""
-    by_name = {model.name: model for model in models}
-    for model in models:
-        plain = by_name.get(model.baseline or "")
-        if plain is None or len(plain.groups) < 2:
-            continue
-        kept_less = []
-        for before, after in zip(plain.groups, model.groups, strict=True):
-            if before.variance_kept is not None and after.variance_kept is not None:
-                points = before.variance_kept - after.variance_kept
-                if points > _MATERIAL:
-                    kept_less.append((points, before, after))
+    for model, plain in _beside_plain(models):
+        both = [
+            (before.variance_kept - after.variance_kept, before, after)
+            for before, after in zip(plain.groups, model.groups, strict=True)
+            if before.variance_kept is not None and after.variance_kept is not None
+        ]
+        kept_less = [each for each in both if each[0] > _MATERIAL]
         if not kept_less:
             continue
         kept_less.sort(key=lambda each: each[0], reverse=True)

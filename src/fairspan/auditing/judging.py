@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairspan.auditing.block_statistics import block_figures, errors_without_each
 from fairspan.auditing.cross_fitting import CrossFitted, cross_fitted
 from fairspan.auditing.estimating import (
+    block_figures,
+    errors_without_each,
     figures_by_fold,
     figures_of_errors,
     read_rows,
@@ -197,9 +198,13 @@ def _from_blocks(
     folds = SummedFolds(tuple(blocks))
     here = _fitted_here(audited, judged, folds.whole)
     few = len(blocks) < FEWEST_FOLDS
-    again = [fitted and not few for fitted in here]
-    errors = [each.errors for each in judged]
-    cross = cross_fitted(audited, errors, again, folds, len(blocks))
+    cross = cross_fitted(
+        audited,
+        [each.errors for each in judged],
+        [fitted and not few for fitted in here],
+        folds,
+        len(blocks),
+    )
     seen = block_figures(cross, folds.whole.labels, blocks)
     failures = dict(cross.failures)
     if few:

@@ -139,8 +139,8 @@ def audited_pca(
     moments: Moments, n_components: int, center: Any, *, scale: bool, name: str = "PCA"
 ) -> Audited:
     """Ordinary PCA of these rows under audit, by this name."""
-    pca = read_model(name, plain_pca(moments, n_components, center, scale=scale))
-    return replace(pca, is_plain_pca=True)
+    pca = plain_pca(moments, n_components, center, scale=scale)
+    return replace(read_model(name, pca), is_plain_pca=True)
 
 
 def _is_ordinary(subspace: FairSubspace) -> bool:

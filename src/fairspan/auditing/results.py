@@ -12,7 +12,6 @@ from fairspan.rows.groups import Label, printable, spelled
 
 # Of float64's sixteen digits the last four are left to rounding.
 ROUNDING = 1e-12
-Severity = Literal["info", "warning"]
 # docs/findings.md says more of each code.
 _REMEDIES = {
     "FS101": "Use fewer dimensions, collect more rows, join the group with another one, or choose "
@@ -241,11 +240,6 @@ def quoted(label: Label) -> str:
     return f"'{group_name(label)}'"
 
 
-def counts(groups: Sequence[GroupAudit]) -> str:
-    """The groups' numbers of rows in a row."""
-    return first_of([str(group.n) for group in groups])
-
-
 @dataclass(frozen=True)
 class Finding:
     """One thing the reader should know.
@@ -265,7 +259,7 @@ class Finding:
     """
 
     code: str
-    severity: Severity
+    severity: Literal["info", "warning"]
     message: str
     model: str | None = None
     groups: tuple[Label, ...] = ()

@@ -168,14 +168,13 @@ class RowStatistics:
         """The sums as bytes."""
         file = BytesIO()
         keys = np.frombuffer(json.dumps(list(result.clusters)).encode(), dtype=np.uint8)
-        values = np.array(list(result.clusters.values()))
         np.savez(
             file,
             powers=result.powers,
             totals=result.totals,
             order=result.order,
             keys=keys,
-            values=values,
+            values=np.array(list(result.clusters.values())),
         )
         return file.getvalue()
 
@@ -206,10 +205,9 @@ class RowStatistics:
             errors = np.sqrt(np.maximum(spread, 0.0) * correction) / weight
             kurtosis = counts * powers[:, :, 4] / squares**2
         units = self._units()
-        means = units * offsets + self._references()[:, :q]
         in_order = sums.order[2:].any(axis=0) & (counts.sum() >= _FEWEST_ROWS)
         return RowFigures(
-            means,
+            units * offsets + self._references()[:, :q],
             units * errors,
             sizes,
             kurtosis,
@@ -240,13 +238,14 @@ class RowStatistics:
     def _measured(self, values: FloatArray, group: int, fold: int) -> FloatArray:
         """All quantities of rows of one group in one fold, (m, q, r)."""
         if self.folds is None:
-            found = [
-                each.projector.squared_residuals(
-                    self.benchmarks[each.benchmark].centred(values, group)
-                )
-                for each in self.projections
-            ]
-            return np.array(found)[:, None]
+            return np.array(
+                [
+                    each.projector.squared_residuals(
+                        self.benchmarks[each.benchmark].centred(values, group)
+                    )
+                    for each in self.projections
+                ]
+            )[:, None]
         centred = {id(each): each.centred(values, group) for each in self.benchmarks}
 
         def residuals(benchmark: Benchmark, projector: Reconstructs) -> FloatArray:
@@ -280,7 +279,6 @@ def _training_errors(sums: Sums, errors: FloatArray) -> FloatArray:
     their rows (Nadeau and Bengio 2003).
     """
     weights = sums.totals[:, 0]
-    n_folds = (weights > 0).sum(axis=0)
     if len(weights) < 2:
         return np.zeros_like(errors)
     parts = np.maximum(weights, np.finfo(np.float64).tiny)[:, None, None]
@@ -288,7 +286,7 @@ def _training_errors(sums: Sums, errors: FloatArray) -> FloatArray:
     shares = weights / weights.sum(axis=0)
     mean = np.einsum("fg,fmqg->mqg", shares, means)
     variance = np.einsum("fg,fmqg->mqg", shares, (means - mean) ** 2)
-    several = np.maximum(n_folds, 2)
+    several = np.maximum((weights > 0).sum(axis=0), 2)
     variance *= several / (several - 1)
     beyond = np.maximum(variance - several * errors**2, 0.0)
     return np.asarray(np.sqrt(beyond * (1 / several + 1 / (several - 1))))

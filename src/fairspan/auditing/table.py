@@ -211,10 +211,9 @@ def _lines_of(
     lines = []
     for i, ((name, above), own) in enumerate(zip(names, figures, strict=True)):
         cells = (f"  {name}", *own)
-        ends = cells[_INTERVAL]
-        under = f"{percent(columns.level)}: {ends}" if below and ends != "-" else ""
-        shown = _without_interval(cells) if below else cells
-        lines.append(_Line(above, shown, under, i in worst))
+        has_ends = below and cells[_INTERVAL] != "-"
+        under = f"{percent(columns.level)}: {cells[_INTERVAL]}" if has_ends else ""
+        lines.append(_Line(above, _without_interval(cells) if below else cells, under, i in worst))
     return lines
 
 

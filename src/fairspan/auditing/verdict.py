@@ -200,8 +200,7 @@ def _payers(fair: ModelAudit) -> str:
     if not paying:
         return ""
     most = max(paying, key=_share_paid)
-    verb = "pays" if len(paying) == 1 else "pay"
-    each = "" if len(paying) == 1 else " at most"
+    verb, each = ("pays", "") if len(paying) == 1 else ("pay", " at most")
     return (
         f" {_with_rows(paying)} {verb} for it, with {in_ascii(share(_share_paid(most)))} of the "
         f"variance{each}."

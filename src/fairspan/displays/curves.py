@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.displays.fitted import (
     Curve,
@@ -30,7 +29,7 @@ from fairspan.problem.parameters import check_choice, check_flag
 from fairspan.problem.problem import check_n_components, signed_disparity
 from fairspan.rows.protocol import Rows
 from fairspan.subspace import FairSubspace
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, IntegerArray
 
 # As many dimensions as are shown by default.
 _MOST = 20
@@ -194,7 +193,7 @@ def _values(figures: GroupFigures | None, quantity: Quantity, n_groups: int) -> 
     return without_rounding(values, figures)
 
 
-def _dimensions(asked: Sequence[int] | None, own: int, n_features: int) -> npt.NDArray[np.int64]:
+def _dimensions(asked: Sequence[int] | None, own: int, n_features: int) -> IntegerArray:
     if asked is not None:
         if not len(asked):
             raise InvalidParameter(

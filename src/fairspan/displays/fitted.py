@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from fairspan.auditing.audit import audit_rows
 from fairspan.auditing.models import name_at, plain_pca, read_model
-from fairspan.auditing.results import ModelAudit, group_name
+from fairspan.auditing.results import ROUNDING, ModelAudit, group_name
 from fairspan.drawing.picture import NONE
 from fairspan.errors import (
     FairspanWarning,
@@ -30,9 +30,6 @@ from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import is_opened, rows_of
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
-
-# Of float64's sixteen digits the last four are left to rounding, as in audits.
-_ROUNDING = 1e-12
 
 
 def moments_of_fit(estimator: Any, purpose: str) -> Any:
@@ -108,7 +105,7 @@ def plain_of_fit(estimator: Any, n_components: int | None = None) -> FairSubspac
 
 def without_rounding(values: FloatArray, figures: GroupFigures) -> FloatArray:
     """Values in squared units, with zero for what is only rounding."""
-    size = _ROUNDING * float(figures.total_variances.max())
+    size = ROUNDING * float(figures.total_variances.max())
     return np.where(np.abs(values) <= size, 0.0, values)
 
 

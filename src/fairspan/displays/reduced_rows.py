@@ -10,7 +10,6 @@ from io import BytesIO
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.displays.fitted import moments_of_fit, names_of, rows_for
 from fairspan.drawing.components import ReducedRowsPicture
@@ -21,9 +20,7 @@ from fairspan.rows.groups import Label, LabelCoder
 from fairspan.rows.parallel import folded
 from fairspan.rows.protocol import RowBlock, RowSource
 from fairspan.subspace import FairSubspace
-from fairspan.typing import FloatArray
-
-Codes = npt.NDArray[np.intp]
+from fairspan.typing import FloatArray, IndexArray, IntegerArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +40,12 @@ class InPlane:
     points : (n, 2) array
     """
 
-    counts: npt.NDArray[np.int64]
+    counts: IntegerArray
     weights: FloatArray
     sums: FloatArray
     products: FloatArray
     keys: FloatArray
-    codes: Codes
+    codes: IndexArray
     points: FloatArray
 
     @property
@@ -64,7 +61,7 @@ class InPlane:
             second = self.products / self.weights[:, None, None]
         return np.asarray(second - np.einsum("gi,gj->gij", self.means, self.means))
 
-    def drawn(self, most: int) -> Codes:
+    def drawn(self, most: int) -> IndexArray:
         """Positions of the points to draw, in the order of the rows.
 
         Every group has the same number as far as it has them; what small ones leave goes to others.
@@ -129,7 +126,7 @@ class PlaneRows:
 
     def merged(self, left: InPlane, right: InPlane) -> InPlane:
         """The result over both parts."""
-        both = InPlane(
+        return InPlane(
             left.counts + right.counts,
             left.weights + right.weights,
             left.sums + right.sums,
@@ -137,8 +134,7 @@ class PlaneRows:
             np.concatenate([left.keys, right.keys]),
             np.concatenate([left.codes, right.codes]),
             np.concatenate([left.points, right.points]),
-        )
-        return both.thinned(self.most)
+        ).thinned(self.most)
 
     def to_bytes(self, result: InPlane) -> bytes:
         """A result as bytes."""
@@ -167,7 +163,7 @@ class PlaneRows:
         sums, products = np.zeros((k, 2)), np.zeros((k, 2, 2))
         np.add.at(sums, codes, weights[:, None] * points)
         np.add.at(products, codes, np.einsum("n,ni,nj->nij", weights, points, points))
-        seen = InPlane(
+        return InPlane(
             np.bincount(codes, minlength=k),
             np.bincount(codes, weights, minlength=k).astype(np.float64),
             sums,
@@ -175,11 +171,10 @@ class PlaneRows:
             keys,
             codes,
             points,
-        )
-        return seen.thinned(self.most)
+        ).thinned(self.most)
 
 
-def _ranks(keys: FloatArray, codes: Codes) -> Codes:
+def _ranks(keys: FloatArray, codes: IndexArray) -> IndexArray:
     """Place of each key among those of its group, from zero."""
     order = np.lexsort((keys, codes))
     grouped = codes[order]

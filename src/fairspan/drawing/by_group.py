@@ -1,10 +1,8 @@
 """Pictures of one row for each group: audited models, and variance kept."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,6 +11,7 @@ from fairspan.drawing.labels import (
     FAINT,
     FAIR,
     PLAIN,
+    Axes,
     for_legend,
     head,
     labels_within,
@@ -26,9 +25,6 @@ from fairspan.drawing.picture import Picture
 from fairspan.formatting.names import label_of, spoken
 from fairspan.formatting.numbers import count, percent
 from fairspan.typing import FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 AuditQuantity = Literal["expected loss", "error", "loss", "variance kept"]
 

@@ -1,19 +1,17 @@
 """Pictures of components: their loadings, and the rows in the plane of the first two."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.drawing.labels import (
     DIVERGING,
     FAINT,
     INK,
+    Axes,
     Look,
     figure_of,
     head,
@@ -35,10 +33,7 @@ from fairspan.drawing.layout import (
 from fairspan.drawing.picture import Picture
 from fairspan.formatting.names import spoken
 from fairspan.formatting.numbers import count, loading
-from fairspan.typing import FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from fairspan.typing import FloatArray, IndexArray
 
 # Inches of a row, and of the widest figure that is made by itself.
 _ROW, _WIDEST = 0.3, 12.0
@@ -88,7 +83,7 @@ class LoadingsPicture(Picture):
     name: str = "fair"
 
     @property
-    def shown(self) -> npt.NDArray[np.intp]:
+    def shown(self) -> IndexArray:
         """Positions of the features that are shown, in the order in which they are."""
         if self.image_shape is not None:
             return np.arange(len(self.features))
@@ -203,7 +198,7 @@ class ReducedRowsPicture(Picture):
     """
 
     points: FloatArray
-    codes: npt.NDArray[np.intp]
+    codes: IndexArray
     groups: tuple[str, ...]
     means: FloatArray
     covariances: FloatArray

@@ -1,13 +1,10 @@
 """Picture of error curves: what is lost of each group, by number of dimensions, with bands."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from fairspan.drawing.labels import (
     BEST,
@@ -15,6 +12,7 @@ from fairspan.drawing.labels import (
     FAIR,
     INK,
     PLAIN,
+    Axes,
     Look,
     head,
     labels_within,
@@ -26,10 +24,7 @@ from fairspan.drawing.losses import CANNOT_TELL, shown_range
 from fairspan.drawing.picture import Picture, unproven
 from fairspan.formatting.names import label_of, spoken
 from fairspan.formatting.numbers import percent
-from fairspan.typing import BoolArray, FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
 States = Sequence[Sequence[str | None]]
 ON_ROWS: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}
@@ -68,7 +63,7 @@ class ErrorLine(NamedTuple):
 
 def draw_line(
     axes: Axes,
-    dimensions: npt.NDArray[np.int64],
+    dimensions: IntegerArray,
     model: ErrorLine,
     g: int,
     own: Look | None,
@@ -153,7 +148,7 @@ class ErrorCurvePicture(Picture):
         Why nothing is said of new rows, though rows were given.
     """
 
-    dimensions: npt.NDArray[np.int64]
+    dimensions: IntegerArray
     groups: tuple[str, ...]
     plain: FloatArray
     fair: FloatArray

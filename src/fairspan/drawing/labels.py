@@ -5,22 +5,23 @@ marker and line, so that a picture printed in grey can still be read. A legend i
 data sooner or later, so it stands above all. Lengths are in points.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from fairspan.formatting.names import labels_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    import matplotlib.axes
+    import matplotlib.figure
 
+# Types by name, as matplotlib is imported when something is drawn.
+Axes: TypeAlias = "matplotlib.axes.Axes"
+Figure: TypeAlias = "matplotlib.figure.Figure"
 
 # Lengths that are tried for names, in letters.
 _LENGTHS = (40, 36, 32, 29, 26, 23, 20, 18, 16, 14, 12, 10, 8)
@@ -56,8 +57,7 @@ def figure_of(axes: Axes) -> Figure:
 def lay_out(axes: Axes) -> None:
     """Give the axes the size that they will have, where their figure has a layout engine."""
     figure = figure_of(axes)
-    engine = figure.get_layout_engine()
-    if engine is not None:
+    if (engine := figure.get_layout_engine()) is not None:
         engine.execute(figure)
 
 

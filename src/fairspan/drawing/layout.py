@@ -4,15 +4,14 @@ Panels are inset axes. Whatever layout their figure has, it then sees one axes w
 to it, and nothing of ours overlaps what stands beside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fairspan.drawing.labels import (
+    Axes,
     height_of,
     labels_within,
     lay_out,
@@ -22,9 +21,6 @@ from fairspan.drawing.labels import (
 )
 from fairspan.formatting.numbers import axis_number
 from fairspan.typing import FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # Points between panels beside each other, and above each for its name.
 _BESIDE, _ABOVE = 17.0, 23.0

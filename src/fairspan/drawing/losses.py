@@ -1,10 +1,8 @@
 """Pictures of what groups lose: expected on new rows, or on these rows with the proven bound."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +12,7 @@ from fairspan.drawing.labels import (
     FAIR,
     INK,
     PLAIN,
+    Axes,
     head,
     labels_within,
     other_look,
@@ -26,9 +25,6 @@ from fairspan.drawing.picture import Picture
 from fairspan.formatting.names import label_of, spoken
 from fairspan.formatting.numbers import axis_number, percent
 from fairspan.typing import BoolArray, FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 CANNOT_TELL = "cannot tell"
 # Share of a row that its models take.
@@ -301,7 +297,7 @@ class GroupLossPicture(Picture):
         on_rows = None
         if self.plain_on_rows is not None and self.fair_on_rows is not None:
             on_rows = np.array([self.plain_on_rows, self.fair_on_rows])
-        expected = ExpectedLossPicture(
+        picture = ExpectedLossPicture(
             groups=self.groups,
             models=("PCA", label_of(spoken(self.name))),
             values=np.array([self.plain, self.fair]),
@@ -313,7 +309,7 @@ class GroupLossPicture(Picture):
             level=self.level,
             on_rows=on_rows,
         )
-        return expected.plot(axes).axes_
+        return picture.plot(axes).axes_
 
     def _note(self) -> str:
         """What is proven of the largest loss."""

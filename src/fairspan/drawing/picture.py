@@ -10,15 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
-from fairspan.drawing.labels import INK, STYLE, figure_of
+from fairspan.drawing.labels import INK, STYLE, Axes, Figure, figure_of
 from fairspan.errors import imported
 from fairspan.formatting.results import data_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # Widely installed ones of the East Asian scripts and of symbols, in the order they are asked.
 _FALLBACKS = (

@@ -1,11 +1,9 @@
 """Pictures of trade-offs: between two groups, and between disparity and total error."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +13,7 @@ from fairspan.drawing.labels import (
     INK,
     PLAIN,
     QUIET,
+    Axes,
     head,
     height_of,
     labels_within,
@@ -27,9 +26,6 @@ from fairspan.drawing.picture import Picture, unproven
 from fairspan.formatting.names import label_of, spoken
 from fairspan.formatting.numbers import axis_number, count, figure
 from fairspan.typing import FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _SIZE = 10.0
 # Distances from a mark that are tried, in points, and the sides of it, as signs of right and up.

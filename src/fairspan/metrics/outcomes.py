@@ -330,9 +330,8 @@ def outcomes_by_group(
     n = len(outcome_codes)
     groups, group_codes = coded_groups(sensitive_features, labels, n, (name, "sensitive_features"))
     check_index(labels, sample_weight, "sample_weight")
-    weights = checked_weights(sample_weight, n)
-    if weights is None:
-        weights = np.ones(n)
+    given = checked_weights(sample_weight, n)
+    weights = np.ones(n) if given is None else given
     present = weights > 0
     kept_groups, group_codes = np.unique(group_codes[present], return_inverse=True)
     kept_outcomes, outcome_codes = np.unique(outcome_codes[present], return_inverse=True)

@@ -194,8 +194,14 @@ def write_report(
         )
         settings = ReportSettings.of(criterion, criteria, *asked, displays, estimates)
         check_size(moments.n_features, settings)
-    held_out = None if test is None else rows_beside(*test, {})
-    facts = facts_of(moments, rows, settings, origin, models=given, test=held_out)
+    facts = facts_of(
+        moments,
+        rows,
+        settings,
+        origin,
+        models=given,
+        test=None if test is None else rows_beside(*test, {}),
+    )
     write_page(path, facts, with_displays(facts, moments, settings))
     return facts
 

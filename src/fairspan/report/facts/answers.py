@@ -98,20 +98,18 @@ class ReportSettings:
         is_share = isinstance(n_components, float) and 0 < n_components < 1
         if n_components is not None and not is_share:
             check_count("n_components", n_components)
-        if criteria is None:
-            others = [
-                criterion_of(name) for name in registry.names_of("criterion") if name != main.name
-            ]
-        else:
-            others = [criterion_of(each) for each in _several("criteria", criteria)]
+        others: Sequence[Any] = (
+            [name for name in registry.names_of("criterion") if name != main.name]
+            if criteria is None
+            else _several("criteria", criteria)
+        )
         # Each once; compared, as some hold a mapping and so have no hash.
-        chosen = [main, *others]
+        chosen = [main, *map(criterion_of, others)]
         chosen = [each for i, each in enumerate(chosen) if each not in chosen[:i]]
         if center != "group":  # there it is not what everybody calls PCA, but one more criterion
             chosen = [each for each in chosen if each.name != PLAIN]
-        are_chosen = criteria is not None
         told = (n_components, center, scale, tuple(wanted), estimates)
-        return cls(main, tuple(chosen), are_chosen, *told)
+        return cls(main, tuple(chosen), criteria is not None, *told)
 
     @property
     def is_plain(self) -> bool:
@@ -213,8 +211,9 @@ def answers_of(moments: GroupMoments, settings: ReportSettings, n_components: in
             without.append((name, printable("{}. {}.".format(*error.args))))
             continue
         answers.append(Answer(name, fit, is_main))
-    plain = Answer(PCA, pca, settings.is_plain)
-    return Answers(plain, tuple(answers), tuple(without), settings.center)
+    return Answers(
+        Answer(PCA, pca, settings.is_plain), tuple(answers), tuple(without), settings.center
+    )
 
 
 def names_of(criteria: Sequence[Criterion]) -> list[str]:

@@ -54,8 +54,7 @@ def audit_of(
         return some, folds
     every = audit_rows(audited, rows, moments, options=replace(options, folds=None))
     estimated = {model.name: model for model in some.models}
-    most = MANY_GROUPS if moments.n_groups > MANY_GROUPS else _FEW_GROUPS
-    why = _NOT_REFITTED.format(most)
+    why = _NOT_REFITTED.format(MANY_GROUPS if moments.n_groups > MANY_GROUPS else _FEW_GROUPS)
     models = tuple(
         estimated.get(model.name, replace(model, why_no_estimates=why)) for model in every.models
     )
@@ -107,9 +106,8 @@ def verdict_facts(verdict: Verdict, model: str) -> dict[str, Any]:
 
 def models_facts(answers: Answers, audit: Audit) -> list[dict[str, Any]]:
     """One dictionary for each model, ordinary PCA first."""
-    plain = audit.models[0]
     return [
-        _model_facts(answer, model, plain)
+        _model_facts(answer, model, audit.models[0])
         for answer, model in zip(answers, audit.models, strict=True)
     ]
 
@@ -157,9 +155,7 @@ def certificate_facts(fit: Fit) -> dict[str, Any]:
 
 
 def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[str, Any]:
-    change = None
-    if plain.total_error > plain.rounding:
-        change = model.total_error / plain.total_error - 1
+    is_known = plain.total_error > plain.rounding
     low, high = model.pair
     return {
         "name": answer.name,
@@ -171,7 +167,7 @@ def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[s
         "n_components": model.n_components,
         "groups": [group_facts(group, model) for group in model.groups],
         "total_error": _without_rounding(model.total_error, model),
-        "total_change": change,
+        "total_change": model.total_error / plain.total_error - 1 if is_known else None,
         "largest_loss": _without_rounding(model.largest_loss, model),
         "disparity": {
             name: _without_rounding(value, model) for name, value in asdict(model.disparity).items()

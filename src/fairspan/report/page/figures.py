@@ -1,7 +1,5 @@
 """The figures of the audit page, drawn from its facts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -44,8 +42,7 @@ def of_plain(facts: Facts) -> Drawn:
         + (f" ({interval(group['error_low'], group['error_high'])})" if has_intervals else "")
         for group in groups
     ]
-    level = percent(facts["level"])
-    with_interval = f", with its {level} interval." if has_intervals else "."
+    with_interval = f", with its {percent(facts['level'])} interval." if has_intervals else "."
     caption = f"Error of {_whose(facts, drawn)} under PCA{with_interval}"
     alternative = f"Errors under PCA: {'; '.join(told)}."
     return draw(picture, "p", caption, alternative, is_narrow=True)
@@ -69,8 +66,7 @@ def of_expected(facts: Facts, models: Sequence[Facts], key: str) -> Drawn:
         f"{name}: " + "; ".join(_expectation(model["groups"][g]) for g in drawn)
         for name, model in zip(names, models, strict=True)
     ]
-    whose = _whose(facts, drawn)
-    caption = f"Loss of {whose} to expect on new rows under {' and '.join(names)}."
+    caption = f"Loss of {_whose(facts, drawn)} to expect on new rows under {' and '.join(names)}."
     alternative = f"Expected losses under {'. '.join(told)}."
     return draw(picture, key, caption, alternative, is_narrow=True)
 
@@ -101,8 +97,7 @@ def of_losses(facts: Facts) -> Drawn:
         f"{number(main['groups'][g]['excess_loss'])}"
         for g in drawn
     ]
-    whose = _whose(facts, drawn)
-    caption = f"Excess loss of {whose} on these rows, under PCA and under {name}."
+    caption = f"Excess loss of {_whose(facts, drawn)} on these rows, under PCA and under {name}."
     alternative = f"Losses under PCA and {name}: {'; '.join(told)}."
     return draw(picture, "l", caption, alternative, is_narrow=True)
 

@@ -1,22 +1,16 @@
 """Pictures as SVG inside the audit page, and where in it a point of the data lies."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
 
 import numpy as np
 from markupsafe import Markup
 
 from fairspan.drawing import labels
 from fairspan.drawing.picture import METADATA, Display, Picture, empty_figure, reproducible
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # A point of the data: the panel that it is in, and its coordinates there.
 Point = tuple[int, float, float]
@@ -142,7 +136,7 @@ def draw(
     return Drawn(Markup(svg.removesuffix("</svg>") + circles + "</svg>"), caption, places)
 
 
-def inline_svg(figure: Figure, key: str, alternative: str) -> str:
+def inline_svg(figure: labels.Figure, key: str, alternative: str) -> str:
     """A figure as an `<svg>` element, without style sheet, script or date.
 
     Parameters

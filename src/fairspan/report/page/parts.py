@@ -1,7 +1,5 @@
 """Parts of the facts that several sections of the page need, and cells and columns of tables."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -88,11 +86,8 @@ def sharing_largest(values: Sequence[float]) -> list[int]:
 def findings_about_the_answer(facts: Facts) -> tuple[list[Facts], list[Facts]]:
     """Findings about the rows, ordinary PCA and the main answer; and those about other criteria."""
     asked = {None, plain_of(facts)["name"], main_of(facts)["name"]}
-    first: list[Facts] = []
-    others: list[Facts] = []
-    for each in facts["findings"]:
-        (first if each["model"] in asked else others).append(each)
-    return first, others
+    others = [each for each in facts["findings"] if each["model"] not in asked]
+    return [each for each in facts["findings"] if each["model"] in asked], others
 
 
 def with_short_names(facts: Facts) -> Facts:

@@ -1,7 +1,5 @@
 """The audit page: its facts as one self-contained HTML file."""
 
-from __future__ import annotations
-
 import json
 import re
 from base64 import b64encode
@@ -141,8 +139,8 @@ def said(name: str, facts: Facts) -> Markup:
 def _sentences_of(facts: Facts) -> tuple[str, ...]:
     """Those that the facts have figures for."""
     verdict = () if facts["verdict"] is None else ("verdict", "certainty", "not_estimated")
-    found = (*_SENTENCES, *verdict, *(_ON_NEW_ROWS if has_estimates(facts) else ()))
-    return tuple(dict.fromkeys(found))
+    on_new_rows = _ON_NEW_ROWS if has_estimates(facts) else ()
+    return tuple(dict.fromkeys((*_SENTENCES, *verdict, *on_new_rows)))
 
 
 def _rounded(value: Any) -> Any:

@@ -1,7 +1,5 @@
 """The tables of the audit page, made of its facts, column by column."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,7 +12,6 @@ from fairspan.formatting.numbers import (
     interval,
     number,
     relative,
-    share,
     whole,
 )
 from fairspan.report.page.parts import (
@@ -70,15 +67,14 @@ def of_facts(facts: Facts, steps: Sequence[str]) -> dict[str, Table]:
 def of_groups(facts: Facts) -> Table:
     """How many rows and how much variance each group has."""
     groups = facts["data"]["groups"]
-    shares = [group["proportion"] for group in groups]
     return Table(
         "The groups",
         (
             names_column("group", each_of(groups, "group")),
             Column("rows", [Cell(whole(n), n) for n in each_of(groups, "n")]),
-            Column(
+            shares_column(
                 "share of the weight" if facts["data"]["weighted"] else "share",
-                [Cell(share(each), each) for each in shares],
+                each_of(groups, "proportion"),
             ),
             figures_column("total variance", each_of(groups, "total_variance")),
         ),
@@ -209,7 +205,6 @@ def of_given(facts: Facts) -> Table:
 def of_given_model(model: Facts) -> Table:
     """What a model does to each group."""
     groups = model["groups"]
-    is_estimated = model["why_no_estimates"] is None
     expected = [
         Column("state", [Cell(each["state"] or "cannot tell") for each in groups], is_text=True),
         estimates_column("expected loss", groups, "expected_loss"),
@@ -220,7 +215,7 @@ def of_given_model(model: Facts) -> Table:
         (
             names_column("group", each_of(groups, "group")),
             Column("rows", [Cell(whole(n), n) for n in each_of(groups, "n")]),
-            *(expected if is_estimated else ()),
+            *(expected if model["why_no_estimates"] is None else ()),
             estimates_column("error on these rows", groups, "error"),
             figures_column("best possible", each_of(groups, "best_error")),
             shares_column("variance kept", each_of(groups, "variance_kept")),
