@@ -270,8 +270,7 @@ def _best_of(firsts: Mapping[_Place, Audited], moments: Moments, whole: Moments)
     for alike in by_frame.values():
         subspace = firsts[alike[0]].subspace
         dimensions = [place[0] for place in alike]
-        points = points_of(subspace, whole)
-        best = _best(moments, points, subspace.scale, dimensions, whole)
+        best = _best(moments, points_of(subspace, whole), subspace.scale, dimensions, whole)
         found |= dict(zip(alike, best, strict=True))
     return [found[place] for place in firsts]
 
@@ -359,8 +358,7 @@ class _Refits:
                 training = training if scale is None else training.divided_by(scale)
                 point = np.zeros_like(training.mean) if about == "none" else training.mean
                 shares = training.weights / training.weights.sum()
-                second = training.operator_about(point)
-                self.known[key] = _leading(second, shares, [self.most])[0].T
+                self.known[key] = _leading(training.operator_about(point), shares, [self.most])[0].T
             return Projector(self.known[key][: subspace.dimension])
         if scale is not None:
             training = training.divided_by(scale)

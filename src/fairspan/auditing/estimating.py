@@ -202,8 +202,7 @@ def figures_by_fold(
         folded = folded.again()
         if not isinstance(folded.moments, SummedFolds):
             break
-        nowhere = [False] * len(judged)
-        cross = cross_fitted(folded.audited, errors, nowhere, folded.moments, n_folds)
+        cross = cross_fitted(folded.audited, errors, [False] * len(judged), folded.moments, n_folds)
         results.append((cross, block_figures(cross, labels, folded.moments.parts)))
     return results
 
@@ -315,8 +314,7 @@ def block_figures(
         for i, label in enumerate(block.labels):
             group = list(labels).index(label)
             weights[fold, group] = block.weights[i]
-            alone = block.of_groups(np.arange(block.n_groups) == i)
-            errors = partial(_error, alone, group)
+            errors = partial(_error, block.of_groups(np.arange(block.n_groups) == i), group)
             values[fold, :, :, group] = measured_by(
                 errors, cross.benchmarks, cross.projections, group, fold, len(blocks)
             )[:, :, 0]
@@ -389,8 +387,7 @@ def errors_without_each(
             "Make larger blocks, or pass the sum of the blocks to audit without intervals",
         )
     between = (weights[:, :, None] * means).sum(axis=0) - weights[:, :, None] * means
-    squares = weights * np.einsum("bgp,bgp->bg", means, means)
-    spread = scatters + squares
+    spread = scatters + weights * np.einsum("bgp,bgp->bg", means, means)
     errors = (spread.sum(axis=0) - spread) / left
     if point is None:  # about the mean of the rows that are left
         errors -= np.einsum("bgp,bgp->bg", between, between) / left**2

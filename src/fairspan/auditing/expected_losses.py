@@ -268,8 +268,7 @@ class _OfModel:
 
     def _loss(self, value: float, cross: float, group: int, tests: int = 1) -> Estimate:
         low = self._around(cross, _CROSS, group, tests, self.training_errors).low
-        high = self._around(value, _CORRECTED, group, tests).high
-        return Estimate(value, low, high)
+        return Estimate(value, low, self._around(value, _CORRECTED, group, tests).high)
 
     def _around(
         self,

@@ -45,9 +45,8 @@ class Estimate:
         level: float = LEVEL,
     ) -> "Estimate":
         """A two-sided Student interval; with several tests a simultaneous one (Bonferroni)."""
-        tail = (1 - level) / (2 * tests)
         # Huge degrees of freedom are the normal limit, which stdtrit reaches by itself.
-        half = -float(stdtrit(freedom, tail)) * standard_error
+        half = -float(stdtrit(freedom, (1 - level) / (2 * tests))) * standard_error
         return cls(value, value - half, value + half)
 
 

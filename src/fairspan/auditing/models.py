@@ -164,8 +164,7 @@ def read_model(name: str, model: Any, n_features: int | None = None) -> Audited:
     if isinstance(read.does, RowModel):
         # It has the features, units and dimension of the model.
         axes = np.eye(read.does.dimension, read.does.n_features)
-        names = read.does.feature_names
-        stand_in = FairSubspace(axes, None, read.does.scale, feature_names=names)
+        stand_in = FairSubspace(axes, None, read.does.scale, feature_names=read.does.feature_names)
         return Audited(shown, stand_in, None, read.n_fitted, False, None, read.does, False)
     provenance = read.does.provenance
     if provenance is None:

@@ -281,8 +281,7 @@ def _training_errors(sums: Sums, errors: FloatArray) -> FloatArray:
     weights = sums.totals[:, 0]
     if len(weights) < 2:
         return np.zeros_like(errors)
-    parts = np.maximum(weights, np.finfo(np.float64).tiny)[:, None, None]
-    means = sums.powers[:, :, :, 0] / parts
+    means = sums.powers[:, :, :, 0] / np.maximum(weights, np.finfo(np.float64).tiny)[:, None, None]
     shares = weights / weights.sum(axis=0)
     mean = np.einsum("fg,fmqg->mqg", shares, means)
     variance = np.einsum("fg,fmqg->mqg", shares, (means - mean) ** 2)

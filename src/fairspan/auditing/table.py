@@ -190,8 +190,7 @@ class _Line:
         self, widths: Sequence[int], width: int, paint: Paint, columns: Columns
     ) -> list[str]:
         lines = wrapped(self.above, width, "    ")
-        own = paint if self.is_worst else plain
-        lines.append(_laid_out(self.cells, widths, columns, own))
+        lines.append(_laid_out(self.cells, widths, columns, paint if self.is_worst else plain))
         if self.below:
             # It ends where the figure ends to which it belongs.
             lines.append(self.below.rjust(sum(widths[:_INTERVAL]) + _INTERVAL - 1))

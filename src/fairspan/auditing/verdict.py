@@ -217,8 +217,7 @@ def _of_variance(low: float, high: float, group: GroupAudit) -> str:
     """Both ends of an interval as shares of the group's variance."""
     # No group loses more than it has.
     whole = group.total_variance
-    ends = [in_ascii(share(min(each, whole) / whole)) for each in (low, high)]
-    return " to ".join(ends)
+    return " to ".join([in_ascii(share(min(each, whole) / whole)) for each in (low, high)])
 
 
 def _are(groups: Sequence[GroupAudit]) -> str:

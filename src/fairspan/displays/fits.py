@@ -279,8 +279,7 @@ class GroupLossDisplay(GroupLossPicture):
             return cls(**_expected_losses(estimator, rows, on_rows=on_rows))
         solution, provenance = estimator.solution_, estimator.subspace_.provenance
         criterion = criterion_of(estimator.criterion)
-        is_own = provenance.criterion == criterion.name
-        bounds_losses = is_own and criterion.is_largest_loss
+        bounds_losses = provenance.criterion == criterion.name and criterion.is_largest_loss
         plain = plain_figures(estimator)
         return cls(
             groups=names_of(moments.labels),

@@ -256,8 +256,7 @@ class ReducedRowsDisplay(ReducedRowsPicture):
         if moments.n_groups == 1:
             # Fitted without groups, so that it knows nothing of these.
             labels = moments_of(rows).labels
-        fold = PlaneRows.of(subspace, labels, int(max_rows), int(random_state))
-        seen = folded(rows, fold)
+        seen = folded(rows, PlaneRows.of(subspace, labels, int(max_rows), int(random_state)))
         if seen is None or not seen.weights.any():
             raise InvalidInput("X has no rows", "Allowed: at least one", "Pass some rows")
         present, drawn = np.flatnonzero(seen.weights), seen.drawn(int(max_rows))

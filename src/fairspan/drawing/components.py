@@ -87,14 +87,12 @@ class LoadingsPicture(Picture):
         """Positions of the features that are shown, in the order in which they are."""
         if self.image_shape is not None:
             return np.arange(len(self.features))
-        part = (self.loadings**2).sum(axis=0)
-        return np.argsort(-part, kind="stable")[: self.n_features]
+        return np.argsort(-(self.loadings**2).sum(axis=0), kind="stable")[: self.n_features]
 
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
         if self.image_shape is None:
-            names = [self.features[j] for j in self.shown]
-            width, height = rows_size(names, _ROW)
+            width, height = rows_size([self.features[j] for j in self.shown], _ROW)
             return max(width, min(2.6 + 0.55 * len(self.loadings), _WIDEST)), height
         n_rows, n_columns = self._grid()
         tall = _INCHES_OF_IMAGE * self.image_shape[0] / self.image_shape[1]

@@ -209,8 +209,7 @@ def _shifted(axes: Axes, right: float, up: float) -> Any:
     """From the axes' corner by so many points."""
     from matplotlib.transforms import ScaledTranslation
 
-    moved = ScaledTranslation(right / 72, up / 72, figure_of(axes).dpi_scale_trans)
-    return axes.transAxes + moved
+    return axes.transAxes + ScaledTranslation(right / 72, up / 72, figure_of(axes).dpi_scale_trans)
 
 
 def _legend(

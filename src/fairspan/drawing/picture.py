@@ -47,8 +47,7 @@ def fallback_fonts() -> Any:  # matplotlib's types list every setting
     """
     import matplotlib
 
-    own = matplotlib.rcParams["font.family"]
-    return {"font.family": [*own, *_installed()]}
+    return {"font.family": [*matplotlib.rcParams["font.family"], *_installed()]}
 
 
 @cache

@@ -261,8 +261,7 @@ class FrontierPicture(Picture):
         points = np.array([*self.answers.values()]).reshape(-1, 2)
         low, high = self._limits()
         place = self.plain if i < 0 else points[i]
-        near = (np.abs(points[i + 1 :] - place) <= _NEAR * (high - low)).all(axis=1)
-        return int(near.sum())
+        return int((np.abs(points[i + 1 :] - place) <= _NEAR * (high - low)).all(axis=1).sum())
 
     def _limits(self) -> tuple[FloatArray, FloatArray]:
         points = np.vstack([self.errors, self.plain])

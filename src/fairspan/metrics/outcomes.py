@@ -265,8 +265,7 @@ class OutcomesByGroup:
         rows = self.group_codes == group
         pairs = np.column_stack([self.outcome_codes[rows], self.weights[rows]])
         distinct, counts = np.unique(pairs, axis=0, return_counts=True)
-        codes = distinct[:, 0].astype(np.int64)
-        return _Cells(counts, distinct[:, 1], codes, len(self.outcomes))
+        return _Cells(counts, distinct[:, 1], distinct[:, 0].astype(np.int64), len(self.outcomes))
 
     def against_rest(self, protected: Any) -> "OutcomesByGroup":
         """Two groups: all the others, then the protected one.

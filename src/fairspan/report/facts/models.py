@@ -246,8 +246,7 @@ def given_facts(
     if test is not None:
         audit = audit_rows(audited, test, options=replace(estimates, max_memory=max_memory))
     elif rows is not None:
-        has_labels = moments.by_label is not None
-        options = replace(estimates, has_labels=has_labels, max_memory=max_memory)
+        options = replace(estimates, has_labels=moments.by_label is not None, max_memory=max_memory)
         audit = audit_rows(audited, rows, moments, options=options)
     else:
         audit = audit_moments(audited, [moments])

@@ -102,8 +102,7 @@ def verification_facts(answer: Answer, origin: Origin) -> dict[str, Any]:
     fit = answer.fit
     formula = formula_of(fit)
     from_mixture = _mixture_tells(fit)
-    n_numbers = fit.subspace.components.size
-    has_objective = from_mixture or n_numbers <= _MOST_NUMBERS
+    has_objective = from_mixture or fit.subspace.components.size <= _MOST_NUMBERS
     return {
         "model": answer.name,
         "calls": list(_CALLS),
@@ -152,8 +151,7 @@ def _words(fit: Fit, formula: Formula, *, has_objective: bool) -> list[str]:
     rest = f"the sum of all eigenvalues but the {largest}"
     bound = "no bound is known"
     if math.isfinite(solution.lower_bound):
-        is_equal = fit.problem.criterion.wants_equal_errors
-        among = " with equal errors" if is_equal else ""
+        among = " with equal errors" if fit.problem.criterion.wants_equal_errors else ""
         bound = f"no subspace of as many dimensions{among} is below {solution.lower_bound:.6g}"
     words = [
         f"The objective is {formula.objective_in_words} Here it is {solution.objective:.6g}, and "

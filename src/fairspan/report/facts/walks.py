@@ -265,8 +265,7 @@ def spread_along(points: FloatArray, most: int) -> list[int]:
     sides = np.linalg.norm(np.diff(points, axis=0) / np.where(size > 0, size, 1.0), axis=1)
     along = np.concatenate([[0.0], np.cumsum(sides)])
     wanted = np.linspace(0.0, along[-1], most)
-    nearest = np.abs(along[:, None] - wanted).argmin(axis=0)
-    return sorted(set(nearest.tolist()))
+    return sorted(set(np.abs(along[:, None] - wanted).argmin(axis=0).tolist()))
 
 
 def aligned(walk: Walk) -> Walk:

@@ -239,8 +239,7 @@ def _turn(start: FloatArray, middle: FloatArray, end: FloatArray) -> float:
 
 def _losing_most(facts: Facts) -> list[int]:
     """Positions of the groups with the largest loss under PCA: as many as there is room for."""
-    estimated = has_estimates(facts)
-    losses = _values(plain_of(facts), "expected_loss" if estimated else "excess_loss")
+    losses = _values(plain_of(facts), "expected_loss" if has_estimates(facts) else "excess_loss")
     # Groups of too few rows come last.
     return sorted(np.argsort(-losses, kind="stable")[:_MOST_GROUPS].tolist())
 

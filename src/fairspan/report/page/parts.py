@@ -196,8 +196,7 @@ def figures_column(
         Cell(number(value, decimals), value, under)
         for value, under in zip(values, below, strict=True)
     ]
-    last = Cell("" if total is None else number(total, decimals))
-    return Column(heading, cells, total=last)
+    return Column(heading, cells, total=Cell("" if total is None else number(total, decimals)))
 
 
 def estimates_column(
