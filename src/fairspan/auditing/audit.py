@@ -8,9 +8,9 @@ from fairspan.auditing.data_findings import find_in_data
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
 from fairspan.auditing.findings import find
 from fairspan.auditing.intervals import LEVEL
-from fairspan.auditing.judging import Judged, judged_on_moments, judged_on_rows
+from fairspan.auditing.judging import judged_on_moments, judged_on_rows
 from fairspan.auditing.models import Audited, models_of
-from fairspan.auditing.results import AuditedRows
+from fairspan.auditing.results import AuditedRows, ModelAudit
 from fairspan.auditing.verdict import verdicts_of
 from fairspan.errors import InvalidInput, InvalidType, running_out_told
 from fairspan.moments.group_moments import GroupMoments
@@ -189,8 +189,8 @@ def audit_in_folds(
         n_known=max(len(each.known_groups) for each in audited),
         max_memory=options.max_memory,
     )
-    judged = judged_on_rows(audited, source, moments, limit, options)
-    return _finished(audited, judged, options, has_intervals=True), judged.folds
+    results, moments, ordered, folds = judged_on_rows(audited, source, moments, limit, options)
+    return _finished(audited, results, moments, options, ordered, has_intervals=True), folds
 
 
 @running_out_told()
@@ -199,14 +199,19 @@ def audit_moments(
 ) -> Audit:
     """Audit on moments alone; two or more blocks give jackknife intervals."""
     pooled = sum(blocks[1:], start=blocks[0])
-    judged = Judged(judged_on_moments(audited, pooled, blocks, options), pooled)
-    return _finished(audited, judged, options, has_intervals=len(blocks) > 1)
+    results = judged_on_moments(audited, pooled, blocks, options)
+    return _finished(audited, results, pooled, options, has_intervals=len(blocks) > 1)
 
 
 def _finished(
-    audited: Sequence[Audited], judged: Judged, options: Expectations, *, has_intervals: bool
+    audited: Sequence[Audited],
+    results: Sequence[ModelAudit],
+    moments: Moments,
+    options: Expectations,
+    ordered: tuple[int, ...] = (),
+    *,
+    has_intervals: bool,
 ) -> Audit:
-    results, moments = judged.models, judged.moments
     rows = AuditedRows(
         int(moments.counts.sum()),
         moments.n_features,
@@ -214,7 +219,7 @@ def _finished(
         moments.intake.n_dropped,
     )
     estimated = options.folds is not None and has_intervals
-    findings = [*find_in_data(audited, moments, judged.ordered), *find(results, rows)]
+    findings = [*find_in_data(audited, moments, ordered), *find(results, rows)]
     return Audit(
         tuple(results),
         tuple(sorted(findings, key=lambda each: each.severity != "warning")),

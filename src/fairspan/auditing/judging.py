@@ -1,7 +1,7 @@
 """What models do to each group of some rows, or of moments instead of rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,37 +40,24 @@ NO_PROJECTION = (
 _Expected = list[list[ExpectedFigures | None]]
 
 
-@dataclass(frozen=True, eq=False)
-class Judged:
-    """Models that were judged, and what was seen of the rows.
-
-    Attributes
-    ----------
-    models : list of ModelAudit
-    moments : GroupMoments, SparseMoments or ThinMoments
-        Of all rows.
-    ordered : tuple of int
-        Columns whose values all differ and only rise or only fall.
-    folds : FoldMoments or None
-        Moments by fold, where estimates for new rows were made.
-    """
-
-    models: list[ModelAudit]
-    moments: Moments
-    ordered: tuple[int, ...] = ()
-    folds: FoldMoments | None = None
-
-
 def judged_on_rows(
     audited: Sequence[Audited],
     rows: Rows,
     moments: Moments | None,
     limit: GroupLimit,
     options: Expectations,
-) -> Judged:
+) -> tuple[list[ModelAudit], Moments, tuple[int, ...], FoldMoments | None]:
     """Judge models on rows, read twice: for moments, and for spreads.
 
     Models that are no projections are judged by the errors of the rows themselves.
+
+    Returns
+    -------
+    the models, and moments of all rows
+    ordered : tuple of int
+        Columns whose values all differ and only rise or only fall.
+    folds : FoldMoments or None
+        Moments by fold, where estimates for new rows were made.
     """
     linear = [each for each in audited if each.by_rows is None]
     others = [each for each in audited if each.by_rows is not None]
@@ -104,7 +91,7 @@ def judged_on_rows(
             ordered = seen.ordered
     places = {each.name: place for place, each in enumerate(audited)}
     results.sort(key=lambda model: places[model.name])
-    return Judged(results, moments, ordered, None if folded is None else folded.moments)
+    return results, moments, ordered, None if folded is None else folded.moments
 
 
 def _on_rows(

@@ -48,23 +48,9 @@ _MARKER_SIZE, _LARGER = 7.0, 3.5
 _ARROW = (0.045, 0.005)
 
 
-@dataclass(frozen=True)
-class Named:
-    """A mark and its name.
-
-    Attributes
-    ----------
-    name : str
-        It may have several lines.
-    place : tuple of 2 floats
-        In the units of the axes.
-    """
-
-    name: str
-    place: tuple[float, float]
-
-
-def write_beside(axes: Axes, named: Sequence[Named], lines: Sequence[FloatArray]) -> None:
+def write_beside(
+    axes: Axes, named: Sequence[tuple[str, tuple[float, float]]], lines: Sequence[FloatArray]
+) -> None:
     """Write each name as near to its mark as it hides nothing.
 
     To be called when all else is drawn, as that decides how large the axes are.
@@ -72,16 +58,17 @@ def write_beside(axes: Axes, named: Sequence[Named], lines: Sequence[FloatArray]
     Parameters
     ----------
     axes : matplotlib Axes
-    named : sequence of Named
+    named : sequence of (name, place)
+        Names may have several lines; places are in the units of the axes.
     lines : sequence of (m, 2) arrays
         Lines that names must not cover.
     """
     lay_out(axes)
-    marks = axes.transData.transform([each.place for each in named])
+    marks = axes.transData.transform([place for _, place in named])
     covered = np.vstack([marks, *(_along(axes.transData.transform(line)) for line in lines)])
     boxes: list[Any] = []
-    for each in named:
-        boxes.append(_write(axes, each, covered, boxes))
+    for name, place in named:
+        boxes.append(_write(axes, name, place, covered, boxes))
 
 
 def _along(corners: FloatArray) -> FloatArray:
@@ -92,11 +79,11 @@ def _along(corners: FloatArray) -> FloatArray:
     return np.column_stack([np.interp(chosen, at, corners[:, i]) for i in (0, 1)])
 
 
-def _write(axes: Axes, each: Named, covered: FloatArray, boxes: Sequence[Any]) -> Any:
+def _write(
+    axes: Axes, name: str, place: tuple[float, float], covered: FloatArray, boxes: Sequence[Any]
+) -> Any:
     """Write a name where it hides least, as near as can be; the box that it takes."""
-    text = axes.annotate(
-        each.name, each.place, (0, 0), textcoords="offset points", fontsize=_SIZE, zorder=5
-    )
+    text = axes.annotate(name, place, (0, 0), textcoords="offset points", fontsize=_SIZE, zorder=5)
     tried = []
     for distance, side in product(_DISTANCES, _SIDES):
         _put(text, distance, side)
@@ -108,7 +95,7 @@ def _write(axes: Axes, each: Named, covered: FloatArray, boxes: Sequence[Any]) -
     if distance > _APART:
         axes.annotate(
             "",
-            each.place,
+            place,
             text.get_position(),
             textcoords="offset points",
             arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.6, "shrinkB": 4},
@@ -233,7 +220,7 @@ class FrontierPicture(Picture):
             gid=f"answer-{i}",
         )
 
-    def _named(self, axes: Axes) -> list[Named]:
+    def _named(self, axes: Axes) -> list[tuple[str, tuple[float, float]]]:
         """Names of PCA and the answers, of those at one place together; with arrows to far ones."""
         low, high = self._limits()
         places: list[tuple[FloatArray, list[str]]] = []
@@ -252,9 +239,7 @@ class FrontierPicture(Picture):
                 here = [[]]
                 places.append((errors, here[0]))
             here[0].append(label_of(spoken(name)))
-        return [
-            Named("\n".join(names), (float(place[0]), float(place[1]))) for place, names in places
-        ]
+        return [("\n".join(names), (float(place[0]), float(place[1]))) for place, names in places]
 
     def _n_inside(self, i: int) -> int:
         """How many answers drawn later than the i-th lie at the same place; -1 means PCA."""

@@ -148,7 +148,6 @@ def write_report(
     _check_arguments(models, test, name, title)
     limit = GroupLimit(max_groups)
     check_can_write(path, X)
-    fingerprint: str | None
     rows = None
     if moments is None:
         if X is None:

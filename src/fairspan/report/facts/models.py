@@ -243,13 +243,14 @@ def given_facts(
     """
     if not audited:
         return None
-    if test is not None:
-        audit = audit_rows(audited, test, options=replace(estimates, max_memory=max_memory))
-    elif rows is not None:
-        options = replace(estimates, has_labels=moments.by_label is not None, max_memory=max_memory)
-        audit = audit_rows(audited, rows, moments, options=options)
-    else:
-        audit = audit_moments(audited, [moments])
+    judging, of_page = (rows, moments) if test is None else (test, None)
+    has_labels = of_page is not None and of_page.by_label is not None
+    options = replace(estimates, has_labels=has_labels, max_memory=max_memory)
+    audit = (
+        audit_moments(audited, [moments])
+        if judging is None
+        else audit_rows(audited, judging, of_page, options=options)
+    )
     by_name = {each.name: each for each in audited}
     return {
         "held_out": test is not None,
