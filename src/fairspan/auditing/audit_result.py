@@ -247,9 +247,8 @@ class Audit:
 
     def _named_verdicts(self) -> list[tuple[str, Verdict]]:
         """Each verdict under the name of its model, where there are several."""
-        if len(self.verdicts) == 1:
-            return [("Verdict", self.verdicts[0])]
-        return [(each.model, each) for each in self.verdicts]
+        several = len(self.verdicts) > 1
+        return [(each.model if several else "Verdict", each) for each in self.verdicts]
 
 
 def finding_lines(code: str, severity: str, message: str, width: int, paint: Paint) -> list[str]:

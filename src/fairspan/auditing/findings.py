@@ -204,16 +204,13 @@ def _fitted_here(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Fi
     named = ", ".join(model.name for model in fitted)
     were = "was" if len(fitted) == 1 else "were"
     their, they_are = ("Its", "it is") if len(fitted) == 1 else ("Their", "they are")
-    if any(model.has_estimates for model in fitted):
-        message = (
-            f"{named}: {were} fitted on these rows. {their} errors on new rows are estimated by "
-            f"cross-fitting: {they_are} fitted again with one part of the rows left out at a time."
-        )
-    else:
-        message = (
-            f"{named}: {were} fitted on these rows. The intervals hold for this projection; errors "
-            "on new rows may be larger. Audit held-out rows to find out."
-        )
+    message = (
+        f"{named}: {were} fitted on these rows. {their} errors on new rows are estimated by "
+        f"cross-fitting: {they_are} fitted again with one part of the rows left out at a time."
+        if any(model.has_estimates for model in fitted)
+        else f"{named}: {were} fitted on these rows. The intervals hold for this projection; "
+        "errors on new rows may be larger. Audit held-out rows to find out."
+    )
     yield Finding("FS203", "info", message, fitted[0].name if len(fitted) == 1 else None)
 
 

@@ -69,9 +69,7 @@ def error_estimates(
 
 def widest_pair(errors: FloatArray) -> tuple[int, int]:
     """Positions (a, b) of the two groups whose errors make the disparity, error_b - error_a."""
-    if len(errors) == 2:
-        return 0, 1
-    return int(np.argmin(errors)), int(np.argmax(errors))
+    return (0, 1) if len(errors) == 2 else (int(np.argmin(errors)), int(np.argmax(errors)))
 
 
 def disparity_estimate(

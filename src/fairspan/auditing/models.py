@@ -146,9 +146,12 @@ def audited_pca(
 def _is_ordinary(subspace: FairSubspace) -> bool:
     """Whether a fit is PCA as everybody has it; about each group's own mean it is another one."""
     provenance = subspace.provenance
-    if provenance is None or provenance.restriction is not None:
-        return False
-    return (provenance.criterion, subspace.center) in ((_PLAIN, "global"), (_PLAIN, "none"))
+    return (
+        provenance is not None
+        and provenance.restriction is None
+        and provenance.criterion == _PLAIN
+        and subspace.center in ("global", "none")
+    )
 
 
 def _default_name(model: Any, n_features: int | None) -> str:

@@ -228,9 +228,11 @@ class RowStatistics:
         return np.array([size if size > 0 else 1.0 for size in largest])[:, None, None]
 
     def _folded(self, labels: CodedLabels, first_row: int) -> FoldedLabels:
-        known = FoldedLabels(labels, np.zeros(len(labels), dtype=np.intp))
-        if self.folds is not None:
-            known = self.folds.of_rows(labels, first_row)
+        known = (
+            FoldedLabels(labels, np.zeros(len(labels), dtype=np.intp))
+            if self.folds is None
+            else self.folds.of_rows(labels, first_row)
+        )
         if self.has_labels:
             known = replace(known, groups=known.groups.without_last_attribute())
         return known

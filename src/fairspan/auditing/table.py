@@ -162,9 +162,9 @@ def disparity_of(model: ModelAudit, decimals: Decimals, columns: Columns) -> tup
     """The same of the disparity; empty where it has no figure."""
     value = _shown(model.disparity.value, model, decimals["error"])
     ends = _interval(model.disparity, decimals["error"])
-    if columns.expected:
-        return ("", value, "", ends, "", "", "")
-    return ("", "", value, ends, "", "", "")
+    return (
+        ("", value, "", ends, "", "", "") if columns.expected else ("", "", value, ends, "", "", "")
+    )
 
 
 def _interval(estimate: Estimate, decimals: int | None) -> str:

@@ -120,10 +120,11 @@ class ErrorCurveDisplay(ErrorCurvePicture):
             rows = rows_for(estimator, X, sensitive_features, cls.__name__)
         fits = [estimator if d == own else refitted(estimator, n_components=int(d)) for d in shown]
         plain = [plain_of_fit(estimator, int(d)) for d in shown]
-        if rows is None:
-            figures = _on_rows(plain, fits, moments, quantity)
-        else:
-            figures = _expected(estimator, plain, fits, rows, quantity, on_rows=on_rows)
+        figures = (
+            _on_rows(plain, fits, moments, quantity)
+            if rows is None
+            else _expected(estimator, plain, fits, rows, quantity, on_rows=on_rows)
+        )
         return cls(
             dimensions=shown,
             name=criterion_name(estimator),

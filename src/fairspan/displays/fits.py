@@ -204,9 +204,7 @@ class LoadingsDisplay(LoadingsPicture):
                 "Pass image_shape, or make a second display of a FairPCA with criterion "
                 "'total_error'",
             )
-        names = subspace.feature_names
-        if names is None:
-            names = tuple(f"feature {j}" for j in range(subspace.n_features))
+        names = subspace.feature_names or [f"feature {j}" for j in range(subspace.n_features)]
         return cls(
             loadings=subspace.components,
             features=tuple(map(printable, names)),

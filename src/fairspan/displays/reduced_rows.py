@@ -252,10 +252,8 @@ class ReducedRowsDisplay(ReducedRowsPicture):
                 "Fit with n_components=2",
             )
         rows = rows_for(estimator, X, sensitive_features, cls.__name__)
-        labels = moments.labels
-        if moments.n_groups == 1:
-            # Fitted without groups, so that it knows nothing of these.
-            labels = moments_of(rows).labels
+        # Fitted without groups, it knows nothing of these.
+        labels = moments_of(rows).labels if moments.n_groups == 1 else moments.labels
         seen = folded(rows, PlaneRows.of(subspace, labels, int(max_rows), int(random_state)))
         if seen is None or not seen.weights.any():
             raise InvalidInput("X has no rows", "Allowed: at least one", "Pass some rows")

@@ -204,9 +204,8 @@ class ReducedRowsPicture(Picture):
 
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
-        if len(self.groups) <= _MOST_TOGETHER:
-            return 6.4, 5.4
-        return panelled_size(len(self.groups))
+        k = len(self.groups)
+        return (6.4, 5.4) if k <= _MOST_TOGETHER else panelled_size(k)
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """One row for each point."""

@@ -298,8 +298,10 @@ class ErrorCurvePicture(Picture):
         handles, labels = [], []
         if self._together:
             labels = labels_within(axes, self.groups, width_of(axes) / 2.5, 10)
-            for own in map(look, range(len(self.groups))):
-                handles.append(Line2D([], [], color=own.colour, marker=own.marker, linestyle=""))
+            handles += [
+                Line2D([], [], color=own.colour, marker=own.marker, linestyle="")
+                for own in map(look, range(len(self.groups)))
+            ]
         for model in self._models():
             colour = INK if self._together and model.style is not BEST else model.style.colour
             line = Line2D([], [], color=colour, linestyle=model.style.line)

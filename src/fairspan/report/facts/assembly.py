@@ -175,9 +175,8 @@ def _data_facts(moments: GroupMoments, audit: Audit, name: str) -> dict[str, Any
 
 
 def _feature_names(moments: GroupMoments) -> list[str]:
-    if moments.feature_names is None:
-        return [f"feature {i}" for i in range(moments.n_features)]
-    return [printable(name) for name in moments.feature_names]
+    names = moments.feature_names or [f"feature {i}" for i in range(moments.n_features)]
+    return [printable(name) for name in names]
 
 
 def _curves(

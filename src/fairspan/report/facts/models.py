@@ -66,9 +66,8 @@ def audit_of(
 
 def is_refitted(answer: Answer, n_groups: int) -> bool:
     """Whether there is time to fit an answer again without each part of the rows."""
-    if answer.is_main or answer.name == PCA or n_groups <= _FEW_GROUPS:
-        return True
-    return n_groups <= MANY_GROUPS and answer.criterion.name not in SLOW
+    is_quick = n_groups <= MANY_GROUPS and answer.criterion.name not in SLOW
+    return answer.is_main or answer.name == PCA or n_groups <= _FEW_GROUPS or is_quick
 
 
 def verdicts_facts(answers: Answers, audit: Audit) -> dict[str, Any]:

@@ -277,8 +277,11 @@ def _texts(points: Sequence[Facts]) -> list[list[str]]:
     for point in points:
         own = []
         for error, loss, kept in zip(point["errors"], point["losses"], point["kept"], strict=True):
-            own += [number(error, decimals["errors"]), number(loss, decimals["losses"])]
-            own.append(share(kept))
+            own += [
+                number(error, decimals["errors"]),
+                number(loss, decimals["losses"]),
+                share(kept),
+            ]
         own.append(number(point["total_error"], of_total))
         own += [number(variance, decimals["variances"]) for variance in point["variances"]]
         texts.append(own)

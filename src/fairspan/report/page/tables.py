@@ -108,12 +108,9 @@ def of_criteria(facts: Facts) -> Table:
     errors, losses = (
         [each_of(model["groups"], what) for model in models] for what in ("error", "excess_loss")
     )
-    gaps, ends = [], []
-    for model in models:
-        gap = model["disparity"]
-        is_none = abs(gap["value"]) <= _SAME * model["certificate"]["total_variance"]
-        gaps.append(0.0 if is_none else gap["value"])
-        ends.append((gap["low"], gap["high"]))
+    found = [(each["disparity"]["value"], each["certificate"]["total_variance"]) for each in models]
+    gaps = [0.0 if abs(gap) <= _SAME * variance else gap for gap, variance in found]
+    ends = [(each["disparity"]["low"], each["disparity"]["high"]) for each in models]
     asked = [Cell(title_of(model), spoken(model["name"]), model["asks"]) for model in models]
     names = each_of(models[0]["groups"], "group")
     by_group = (
