@@ -1,4 +1,4 @@
-"""From rows to what new rows would show: folds, fits without each, and a pass for spreads."""
+"""What new rows would show, from rows in folds or from blocks of moments in place of folds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

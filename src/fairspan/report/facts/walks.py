@@ -1,4 +1,8 @@
-"""Errors and losses by dimension: ordinary PCA, the main criterion, and the best possible."""
+"""What is reached with each number of dimensions, and the walks that a slider of the page follows.
+
+A walk goes along the frontier of two groups, or over the dimension. Of each step few components and
+few features are facts, and its figures.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The audit page: its facts as one self-contained HTML file."""
+"""The audit page: its facts as one self-contained HTML file, with the texts of its slider."""
 
 import json
 import re
