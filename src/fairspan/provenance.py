@@ -173,40 +173,26 @@ def read_provenance(stored: dict[str, Any] | None) -> Provenance | None:
     """The record that a subspace file holds, if it holds one."""
     if stored is None:
         return None
-    lists = ("counts", "errors", "losses")
     return Provenance(
         **{
             **stored,
-            **{name: tuple(stored[name]) for name in lists},
+            **{name: tuple(stored[name]) for name in ("counts", "errors", "losses")},
             "groups": tuple(plain_labels(stored["groups"])),
-            "steps": tuple(_read_step(each) for each in stored.get("steps", ())),
+            "steps": tuple(
+                NestedStep(
+                    _read_claim(step["own"]),
+                    _read_claim(step["together"]),
+                    tuple(step["errors"]),
+                    tuple(step["losses"]),
+                )
+                for step in stored.get("steps", ())
+            ),
         }
-    )
-
-
-def _read_step(stored: dict[str, Any]) -> NestedStep:
-    return NestedStep(
-        _read_claim(stored["own"]),
-        _read_claim(stored["together"]),
-        tuple(stored["errors"]),
-        tuple(stored["losses"]),
     )
 
 
 def _read_claim(stored: dict[str, Any]) -> Claim:
     return Claim(**{**stored, "weights": tuple(stored["weights"])})
-
-
-def read_evidence(kind: str, arrays: dict[str, FloatArray]) -> Evidence:
-    """The numbers of a proof among the arrays of a subspace file."""
-    return Evidence(
-        kind,
-        {
-            name.removeprefix(EVIDENCE): np.asarray(each, dtype=np.float64)
-            for name, each in arrays.items()
-            if name.startswith(EVIDENCE)
-        },
-    )
 
 
 # Arrays that not every subspace has.
@@ -255,11 +241,16 @@ def read_subspace(path: str | os.PathLike[str]) -> dict[str, Any]:
             error.args[1].removeprefix("Allowed: "),
         )
         raise SUBSPACE.refusal(str(path), wrong) from error
+    numbers = {
+        name.removeprefix(EVIDENCE): np.asarray(each, dtype=np.float64)
+        for name, each in arrays.items()
+        if name.startswith(EVIDENCE)
+    }
     return {
         "components": arrays["components"],
         "center": header["center"],
         "feature_names": None if names is None else tuple(names),
         "provenance": read_provenance(header["provenance"]),
-        "evidence": None if kind is None else read_evidence(kind, arrays),
+        "evidence": None if kind is None else Evidence(kind, numbers),
         **{name: arrays.get(name) for name in _OPTIONAL},
     }

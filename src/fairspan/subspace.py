@@ -222,7 +222,8 @@ class FairSubspace:
         there = transformed_there(X, self)
         if there is not None:
             return there
-        reduced = self._standardized(self.rows(X)) @ self.encoder.T
+        centred = self.rows(X) - self._mean()
+        reduced = (centred if self.scale is None else centred / self.scale) @ self.encoder.T
         return reduced.astype(precision_of(X, self.feature_names), copy=False)
 
     def inverse_transform(self, Z: Any) -> Any:
@@ -413,10 +414,6 @@ class FairSubspace:
         FROM "data"
         """
         return select_of(self, table, one_hot=one_hot)
-
-    def _standardized(self, rows: FloatArray) -> FloatArray:
-        centred = rows - self._mean()
-        return centred if self.scale is None else centred / self.scale
 
     def _mean(self) -> FloatArray:
         return np.zeros(self.n_features) if self.mean is None else self.mean

@@ -8,8 +8,8 @@ import pytest
 
 import fairspan as fs
 from cli.command_lines import FIT
-from fairspan.cli import fitting, inputs
-from fairspan.cli.fitting import with_classes
+from fairspan.cli import inputs
+from fairspan.cli.inputs import with_classes
 from fairspan.cli.options import PARAMETERS, parameters_of
 from fairspan.cli.output import certificate_in_words
 from fairspan.estimator.fit import fit_subspace

@@ -173,7 +173,7 @@ def fit(
 ) -> None:
     """Fit fair PCA to DATA and save it; print PCA beside it, and the proof of optimality."""
     from fairspan.cli import inputs, output
-    from fairspan.cli.fitting import fair_models, refuse_replacing
+    from fairspan.cli.inputs import fair_models, refuse_replacing
     from fairspan.storage import writing
 
     refuse_overwriting(model, data)

@@ -18,7 +18,6 @@ from fairspan.rows.groups import printable
 if TYPE_CHECKING:
     from fairspan.auditing.audit_result import Audit
     from fairspan.auditing.results import GroupAudit
-    from fairspan.certificates.solution import Solution
     from fairspan.estimator.fit import Fit
 
 # Letters of a group's name.
@@ -95,9 +94,14 @@ def certificate_in_words(fit: "Fit") -> str:
     if math.isfinite(solution.lower_bound):
         sentences += [
             f"no {subspace} is below {solution.lower_bound:.6g} (gap {solution.gap:.1e}, {steps}).",
-            *_resolved(solution),
             f"Status: {solution.status}: {solution.message}.",
         ]
+        if solution.status == "unresolved":
+            resolved = (
+                f"Double precision resolves {solution.resolution:.1e}, which is more than the "
+                f"tolerance of {solution.tolerance:.1e}."
+            )
+            sentences.insert(-1, resolved)
     else:
         sentences += [
             f"no bound is known ({steps}). Status: {solution.status}:",
@@ -114,16 +118,6 @@ def certificate_in_words(fit: "Fit") -> str:
         )
     lines = wrapped(" ".join(sentences), width_of(sys.stdout))
     return _with_coloured_status("\n".join(lines), solution.status)
-
-
-def _resolved(solution: "Solution") -> list[str]:
-    """How much of the gap double precision resolves, if that decides the status."""
-    if solution.status != "unresolved":
-        return []
-    return [
-        f"Double precision resolves {solution.resolution:.1e}, which is more than the tolerance of "
-        f"{solution.tolerance:.1e}."
-    ]
 
 
 def _with_coloured_status(text: str, status: str) -> str:

@@ -10,8 +10,7 @@ from typing import Any
 
 from fairspan.auditing.audit import audit
 from fairspan.auditing.audit_result import Audit, finding_lines
-from fairspan.cli.fitting import with_labels
-from fairspan.cli.inputs import loaded, open_input
+from fairspan.cli.inputs import loaded, open_input, with_labels
 from fairspan.cli.options import Reading, Value
 from fairspan.cli.output import certificate_in_words
 from fairspan.cli.terminal import paint_on

@@ -31,11 +31,6 @@ class _Largest(OfErrors):
     is_largest_of_groups: ClassVar[bool] = True
 
     @property
-    def is_relative(self) -> bool:
-        """Whether each group's error is divided by its variance."""
-        return False
-
-    @property
     def can_be_nested(self) -> bool:
         """Unless it is relative: beside the components before, the variances are others."""
         return not self.is_relative
