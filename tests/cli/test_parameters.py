@@ -203,7 +203,7 @@ def test_a_bound_that_is_not_known_is_not_called_infinite(run, data, tmp_path, m
         unknown = {"lower_bound": -np.inf, "status": fs.Status.OPEN_GAP, "theorem_3_2": False}
         return replace(fit, solution=replace(fit.solution, **unknown))
 
-    monkeypatch.setattr(fitting, "fit_subspace", without_bound)
+    monkeypatch.setattr(inputs, "fit_subspace", without_bound)
     command = ("fit", data, "--group", "age", "-d", 2, "--force", "-o", tmp_path / "m")
     words = run(*command).out
     certificate = unwrapped(words[words.index("Certificate") :])
