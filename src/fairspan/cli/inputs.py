@@ -42,6 +42,9 @@ from fairspan.subspace import FairSubspace
 # Without -d, the dimension that keeps this share of the pooled variance.
 SHARE_KEPT = 0.9
 
+# Of solvers that start anywhere: the same command gives the same model.
+_SEED = 0
+
 
 @dataclass(frozen=True)
 class Table:
@@ -235,10 +238,6 @@ def audit_by_dimension(
     dimensions = chosen_dimensions(max(table.source.n_features - 1, 1), 1)
     models = pca_by_dimension(table.moments, dimensions, center, scale=standardize)
     return audited_table(table, models, options)
-
-
-# Of solvers that start anywhere: the same command gives the same model.
-_SEED = 0
 
 
 def fair_models(

@@ -45,6 +45,14 @@ _LEAVE_OUT = "Leave them out with --numeric-only or --exclude, or encode text wi
 _READ_COMMAS = "Read decimal commas with --decimal ,"
 _NO_THOUSANDS = "Write numbers without commas between thousands"
 _POINT = "Write numbers with a decimal point"
+_WRITERS = {
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
 
 
 def csv_format(options: Any) -> dict[str, str] | None:
@@ -229,16 +237,6 @@ def _held(columns: tuple[str, ...]) -> str:
     """Columns, and that they hold what follows."""
     several = len(columns) > 1
     return f"the column{'s' * several} {listed(columns)} hold{'s' * (not several)}"
-
-
-_WRITERS = {
-    ".csv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,12 @@ from fairspan.rows.registry import fingerprint_of, of_files, rows_of
 
 # Options that choose neither rows nor columns.
 _OF_NO_ROWS = ("jobs", "max_memory", "unseen")
+_N_COMPONENTS = 3
+# How a reader of the page gets the same moments.
+_MAKING_MOMENTS = """\
+from fairspan.datasets import tumours_by_diagnosis
+data = tumours_by_diagnosis()
+moments = GroupMoments.from_rows(data.X, data.sensitive_features)"""
 
 
 def report_of_file(
@@ -198,14 +204,6 @@ def _options_of(reading: Reading) -> Iterator[str]:
             continue
         for text in value if isinstance(value, tuple) else (value,):
             yield from (option, str(text))
-
-
-_N_COMPONENTS = 3
-# How a reader of the page gets the same moments.
-_MAKING_MOMENTS = """\
-from fairspan.datasets import tumours_by_diagnosis
-data = tumours_by_diagnosis()
-moments = GroupMoments.from_rows(data.X, data.sensitive_features)"""
 
 
 def demo_facts() -> tuple[Fit, Audit, Dataset]:

@@ -48,6 +48,10 @@ _MOST_NAMED = 5
 # distinguishes a file from another of the same name.
 FileState = tuple[int, int, str]
 
+_WIDTH = 80
+# Longer names are cut, or stand above their figures where they would look the same.
+_LONGEST_NAME = 30
+
 
 def file_state(path: Path) -> FileState:
     """Read it from the file."""
@@ -304,11 +308,6 @@ def files_to_merge(paths: Sequence[Path]) -> list[Path]:
                 "the folder, not the files in it",
             )
     return files
-
-
-_WIDTH = 80
-# Longer names are cut, or stand above their figures where they would look the same.
-_LONGEST_NAME = 30
 
 
 def make_moments(

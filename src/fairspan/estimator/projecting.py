@@ -26,6 +26,9 @@ from fairspan.rows.sparse import SparseRows
 from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 
+# Of the total variance: less is none.
+_ROUNDING = 1e-13
+
 
 class ProjectsRows(TransformerMixin):  # type: ignore[misc]
     """The part of an estimator that needs a subspace, and never a group label.
@@ -170,10 +173,6 @@ def _row_scores(subspace: FairSubspace, X: Any) -> FloatArray:
     rows = subspace.rows(X) - np.asarray(subspace.mean)
     scaled = rows if subspace.scale is None else rows / subspace.scale
     return -subspace.projector.squared_residuals(scaled)
-
-
-# Of the total variance: less is none.
-_ROUNDING = 1e-13
 
 
 class ModelsCovariances:

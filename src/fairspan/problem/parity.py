@@ -29,6 +29,18 @@ from fairspan.typing import FloatArray
 
 ATTRIBUTES = ("intersections", "marginal")
 
+# Differences of means below this share of a feature's spread, or of the means, are rounding.
+_ROUNDING_OF_SPREAD = 1e-12
+_ROUNDING_OF_MEAN = 1e-14
+# Mean differences that depend on each other linearly span less; relative to the largest.
+_DEPENDENT = 1e-9
+# Variance below this share of what the columns of a direction have is rounding.
+_NO_VARIANCE = 1e-13
+# A direction with less than this share of the variance of standardised features has none.
+_NO_SHARE = 1e-12
+# Directions that depend on each other linearly span less; relative to the largest.
+_ALONG_OTHERS = 1e-10
+
 
 def coinciding_means(
     moments: GroupMeans, attributes: str, given_labels: str | Sequence[Label] | None = None
@@ -129,15 +141,6 @@ def _side_by_side(families: Sequence[FloatArray]) -> FloatArray:
     return np.vstack([start + (family - family[0]) for family in families])
 
 
-# Differences of means below this share of a feature's spread, or of the means, are rounding.
-_ROUNDING_OF_SPREAD = 1e-12
-_ROUNDING_OF_MEAN = 1e-14
-# Mean differences that depend on each other linearly span less; relative to the largest.
-_DEPENDENT = 1e-9
-# Variance below this share of what the columns of a direction have is rounding.
-_NO_VARIANCE = 1e-13
-
-
 def mean_free_directions(
     means: FloatArray, covariances: FloatArray, n_components: int
 ) -> FloatArray:
@@ -226,12 +229,6 @@ def split_by_variance(
     spreads = np.sqrt(np.maximum(np.diag(pooled), 0.0))
     varies = values > _NO_VARIANCE * (spreads @ np.abs(turned)) ** 2
     return turned[:, varies], turned[:, ~varies]
-
-
-# A direction with less than this share of the variance of standardised features has none.
-_NO_SHARE = 1e-12
-# Directions that depend on each other linearly span less; relative to the largest.
-_ALONG_OTHERS = 1e-10
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,6 +36,8 @@ from fairspan.typing import FloatArray
 _ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
 # Directions are few where they are no more than one in so many.
 _FEW_OF = 20
+# A column that is so many times as large as most may leave the others few digits.
+_FAR_LARGER = 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,10 +266,6 @@ class Posed:
         moved = float(np.linalg.norm(full.dense.offset_rounding))
         rounding = 2 * np.sqrt(outside) * moved + moved**2 + _ROUNDINGS * outside
         return outside, rounding
-
-
-# A column that is so many times as large as most may leave the others few digits.
-_FAR_LARGER = 100.0
 
 
 def pose(

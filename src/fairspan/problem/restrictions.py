@@ -38,6 +38,11 @@ from fairspan.problem.problem import CovariancesWithin, Limit, MeansWithin
 from fairspan.rows.groups import Label, plain_labels
 from fairspan.typing import FloatArray
 
+# Without n_directions, covariance parity keeps this share of the directions.
+_SHARE_OF_DIRECTIONS = 0.85
+# What covariances differ by along a direction is rounding below this share of the most.
+_NO_DIFFERENCE = 1e-12
+
 
 class Restriction(Protocol):
     """A condition that hides the group: it limits the subspaces that a criterion may choose.
@@ -306,12 +311,6 @@ def _classes(given_labels: object) -> str | tuple[Label, ...]:
         "Allowed: None, 'all' and a list of classes of y",
         "Use one of these, such as given_labels=[1]",
     )
-
-
-# Without n_directions, covariance parity keeps this share of the directions.
-_SHARE_OF_DIRECTIONS = 0.85
-# What covariances differ by along a direction is rounding below this share of the most.
-_NO_DIFFERENCE = 1e-12
 
 
 @dataclass(frozen=True)

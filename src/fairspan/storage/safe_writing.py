@@ -30,6 +30,22 @@ _LONGEST_START = 40
 _RANDOM_BYTES = 8
 _PERMISSIONS = 0o777
 _PRIVATE, _BY_UMASK = 0o600, 0o666
+# Endings of names that say what is in a file, and what has another kind of result.
+_OTHER_KINDS = {
+    ".csv": "a table",
+    ".tsv": "a table",
+    ".xlsx": "a table",
+    ".json": "JSON, which --json prints",
+    ".parquet": "a table",
+    ".arrow": "a table",
+    ".feather": "a table",
+    ".pdf": "a document in PDF",
+    ".html": "a page",
+    ".htm": "a page",
+    ".pkl": "a pickle",
+    ".pickle": "a pickle",
+    ".joblib": "a pickle",
+}
 
 
 @contextmanager
@@ -189,24 +205,6 @@ def _synchronise_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-# Endings of names that say what is in a file, and what has another kind of result.
-_OTHER_KINDS = {
-    ".csv": "a table",
-    ".tsv": "a table",
-    ".xlsx": "a table",
-    ".json": "JSON, which --json prints",
-    ".parquet": "a table",
-    ".arrow": "a table",
-    ".feather": "a table",
-    ".pdf": "a document in PDF",
-    ".html": "a page",
-    ".htm": "a page",
-    ".pkl": "a pickle",
-    ".pickle": "a pickle",
-    ".joblib": "a pickle",
-}
 
 
 def check_name(path: str | os.PathLike[str], what: str, *endings: str) -> None:

@@ -15,6 +15,8 @@ from fairspan.typing import FloatArray
 if TYPE_CHECKING:
     from fairspan.problem.problem import Problem
 
+_EPSILON = float(np.finfo(np.float64).eps)
+
 
 class _Linear(OfErrors):
     """One affine function of the errors: its own weights prove its bound."""
@@ -238,9 +240,6 @@ class EqualError(OfErrors):
     def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
         """sum_g q_g times the errors' own."""
         return float(problem.proportions @ roundings)
-
-
-_EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
