@@ -136,8 +136,9 @@ def audit(
     beside = {"labels": labels, "clusters": clusters}
     if X is not None:
         rows = rows_beside(X, sensitive_features, beside, sample_weight)
-        audited = models_of(models, rows.n_features)
-        return audit_rows(audited, rows, options=options, max_groups=max_groups)
+        return audit_rows(
+            models_of(models, rows.n_features), rows, options=options, max_groups=max_groups
+        )
     for name, values in beside.items():
         if values is not None:
             raise InvalidInput(

@@ -222,8 +222,9 @@ class Audit:
             for each in self.findings
             for line in finding_lines(each.code, each.severity, each.message, width, paint)
         ]
-        first = [*verdicts, ""] if verdicts else []
-        return "\n".join([*first, self.table(width, paint), "", *findings]).rstrip()
+        return "\n".join(
+            [*([*verdicts, ""] if verdicts else []), self.table(width, paint), "", *findings]
+        ).rstrip()
 
     def __repr__(self) -> str:
         return self.in_words()

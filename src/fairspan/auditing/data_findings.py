@@ -234,15 +234,17 @@ def _rare_indicators(moments: Moments) -> IndexArray:
     ones = moments.mean
     second = _second_moments(moments, np.zeros(moments.n_features))
     is_indicator = np.abs(second - ones) <= _ROUNDING * second
-    rarer = np.minimum(ones, 1 - ones)
-    return np.flatnonzero(is_indicator & (rarer < _RARE) & (moments.standard_deviations > 0))
+    return np.flatnonzero(
+        is_indicator & (np.minimum(ones, 1 - ones) < _RARE) & (moments.standard_deviations > 0)
+    )
 
 
 def _making_most(loadings: FloatArray, indicators: IndexArray) -> set[int]:
     """The fewest of the indicators that together make most of a component."""
     by_size = indicators[np.argsort(-loadings[indicators], kind="stable")]
-    reached = np.cumsum(loadings[by_size]) > _MOST_OF_A_COMPONENT
-    return set(by_size[: int(np.argmax(reached)) + 1].tolist())
+    return set(
+        by_size[: int(np.argmax(np.cumsum(loadings[by_size]) > _MOST_OF_A_COMPONENT)) + 1].tolist()
+    )
 
 
 def _without_case_and_blanks(label: Label) -> Label:

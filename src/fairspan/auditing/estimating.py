@@ -132,8 +132,9 @@ def read_rows(
     if options.folds is None:
         return moments or moments_of(rows, limit, has_labels=has_labels), None, None
     assigned, p = Folds(options.folds, options.seed, options.by_cluster), rows.n_features
-    sparse = isinstance(rows, SparseRows) and p > MATRICES_UP_TO
-    if not sparse and (p > _SURELY_AFFORDABLE or limit.max_memory is not None):
+    if not (isinstance(rows, SparseRows) and p > MATRICES_UP_TO) and (
+        p > _SURELY_AFFORDABLE or limit.max_memory is not None
+    ):
         if moments is None and not options.by_cluster:
             moments = moments_of(rows, limit, has_labels=has_labels)
         if isinstance(moments, ThinMoments):
@@ -195,8 +196,7 @@ def figures_by_fold(
         has_labels=folded.has_labels,
     )
     results = [(cross, seen)]
-    moved = instabilities(cross, seen, best_errors)[cross.known]
-    if not (moved > UNSTABLE).any():
+    if not (instabilities(cross, seen, best_errors)[cross.known] > UNSTABLE).any():
         return results
     for _ in range(_MORE):
         folded = folded.again()
@@ -324,8 +324,9 @@ def block_figures(
     spread = np.einsum("fg,fmqg->mqg", shares**2, (values - means) ** 2)
     factor = np.where(sizes > 1, sizes / np.maximum(sizes - 1, 1), 0.0)
     # Blocks vary by the rows that they were fitted without as well: nothing is uncertain beside.
-    unknown = np.full(means.shape, np.nan)
-    return RowFigures(means, np.sqrt(spread * factor), sizes, unknown, np.zeros(means.shape))
+    return RowFigures(
+        means, np.sqrt(spread * factor), sizes, np.full(means.shape, np.nan), np.zeros(means.shape)
+    )
 
 
 def _error(
@@ -375,8 +376,9 @@ def errors_without_each(
         columns = [position[label] for label in block.labels]
         origins = pooled.means[columns] if point is None else point
         weights[index, columns] = block.weights
-        scaled = block.scatters / np.outer(unit, unit)
-        scatters[index, columns] = [np.vdot(outside, outside @ each) for each in scaled]
+        scatters[index, columns] = [
+            np.vdot(outside, outside @ each) for each in block.scatters / np.outer(unit, unit)
+        ]
         means[index, columns] = projector.residuals((block.means - origins) / unit)
     left = weights.sum(axis=0) - weights
     if (left <= 0).any():

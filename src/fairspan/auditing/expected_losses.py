@@ -183,8 +183,9 @@ def expected_figures(
     """
     cross, figures = repeats[0]
     means, errors = figures.means.copy(), figures.standard_errors
-    moving = cross.known & (instabilities(cross, figures, best_errors) > UNSTABLE)
-    average = np.asarray(moving.any(axis=1))[:, None]
+    average = np.asarray(
+        (cross.known & (instabilities(cross, figures, best_errors) > UNSTABLE)).any(axis=1)
+    )[:, None]
     left_out = np.mean([left_out_errors(f) for _, f in repeats], axis=0)
     left_out = np.where(average, left_out, left_out_errors(figures))
     means[:, _CROSS] = means[:, _NEW_ERROR] - left_out
@@ -281,8 +282,9 @@ class _OfModel:
         standard_error = float(self.standard_errors[quantity, group])
         if beside is not None:
             standard_error = float(np.hypot(standard_error, beside[quantity, group]))
-        freedom = int(self.sizes[group]) - 1
-        return Estimate.around(value, standard_error, freedom, tests, self.options.level)
+        return Estimate.around(
+            value, standard_error, int(self.sizes[group]) - 1, tests, self.options.level
+        )
 
     def _state(self, loss: Estimate, group: int) -> State:
         """What may be said of a group, by intervals that hold for all groups at once.

@@ -90,8 +90,9 @@ def disparity_estimate(
     # As shares, so that no power of an error overflows.
     shares = (standard_errors[pair] / total) ** 2
     freedom = 1.0 / float((shares**2 / (counts[pair] - 1)).sum())
-    pairs = len(list(combinations(range(len(errors)), 2)))
-    return Estimate.around(value, total, freedom, pairs, level)
+    return Estimate.around(
+        value, total, freedom, len(list(combinations(range(len(errors)), 2))), level
+    )
 
 
 def jackknife(

@@ -171,8 +171,9 @@ def expected_in_folds(
     audit of the rows.
     """
     judged = [_judge(each, folds.whole) for each in audited]
-    blocks = [part for part in folds.parts if part is not None]
-    return _from_blocks(audited, judged, blocks, options)[0]
+    return _from_blocks(
+        audited, judged, [part for part in folds.parts if part is not None], options
+    )[0]
 
 
 def _from_blocks(

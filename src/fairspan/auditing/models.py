@@ -91,8 +91,9 @@ class Audited:
         provenance = self.subspace.provenance
         if self.subspace.center == "none" and self.moments is None and provenance is not None:
             # Nothing was centred, so there is no mean to compare; the errors tell instead.
-            same = len(provenance.errors) == len(errors)
-            return same and bool(np.allclose(provenance.errors, errors, rtol=1e-9, atol=0))
+            return len(provenance.errors) == len(errors) and bool(
+                np.allclose(provenance.errors, errors, rtol=1e-9, atol=0)
+            )
         mean = self.subspace.mean if self.moments is None else self.moments.mean
         spread = np.maximum(moments.standard_deviations, np.finfo(np.float64).tiny)
         return mean is not None and bool((np.abs(mean - moments.mean) <= 1e-6 * spread).all())
@@ -139,8 +140,9 @@ def audited_pca(
     moments: Moments, n_components: int, center: Any, *, scale: bool, name: str = "PCA"
 ) -> Audited:
     """Ordinary PCA of these rows under audit, by this name."""
-    pca = plain_pca(moments, n_components, center, scale=scale)
-    return replace(read_model(name, pca), is_plain_pca=True)
+    return replace(
+        read_model(name, plain_pca(moments, n_components, center, scale=scale)), is_plain_pca=True
+    )
 
 
 def _is_ordinary(subspace: FairSubspace) -> bool:
@@ -188,8 +190,7 @@ def _moments_of(read: ReadModel) -> Moments | None:
         return kept
     if not isinstance(kept, GroupMoments):
         return None
-    unit = np.ones_like(part.mean) if part.scale is None else part.scale
-    again = kept.divided_by(1 / unit)
+    again = kept.divided_by(1 / (np.ones_like(part.mean) if part.scale is None else part.scale))
     again = replace(again, means=again.means + part.mean, feature_names=part.feature_names)
     deviations = again.standard_deviations
     usual = np.where(deviations > 0, deviations, 1.0)

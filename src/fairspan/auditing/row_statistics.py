@@ -140,8 +140,9 @@ class RowStatistics:
             kept = np.arange(len(block.values))
             if block.weights is not None and not block.weights.all():
                 kept = np.flatnonzero(block.weights)
-            codes = coder.encode(known.groups[kept], block.first_row)
-            order, places = side_by_side(codes * n_folds + known.folds[kept])
+            order, places = side_by_side(
+                coder.encode(known.groups[kept], block.first_row) * n_folds + known.folds[kept]
+            )
             for code, place in places:
                 chosen = kept[order[place]]
                 group, fold = divmod(code, n_folds)
@@ -167,13 +168,12 @@ class RowStatistics:
     def to_bytes(self, result: Sums) -> bytes:
         """The sums as bytes."""
         file = BytesIO()
-        keys = np.frombuffer(json.dumps(list(result.clusters)).encode(), dtype=np.uint8)
         np.savez(
             file,
             powers=result.powers,
             totals=result.totals,
             order=result.order,
-            keys=keys,
+            keys=np.frombuffer(json.dumps(list(result.clusters)).encode(), dtype=np.uint8),
             values=np.array(list(result.clusters.values())),
         )
         return file.getvalue()
@@ -181,8 +181,9 @@ class RowStatistics:
     def from_bytes(self, contents: bytes) -> Sums:
         """The sums again."""
         with np.load(BytesIO(contents), allow_pickle=False) as stored:
-            keys = json.loads(stored["keys"].tobytes())
-            named = [(int(group), str(name)) for group, name in keys]
+            named = [
+                (int(group), str(name)) for group, name in json.loads(stored["keys"].tobytes())
+            ]
             clusters = dict(zip(named, stored["values"], strict=True))
             return Sums(stored["powers"], stored["totals"], stored["order"], clusters)
 
@@ -205,14 +206,15 @@ class RowStatistics:
             errors = np.sqrt(np.maximum(spread, 0.0) * correction) / weight
             kurtosis = counts * powers[:, :, 4] / squares**2
         units = self._units()
-        in_order = sums.order[2:].any(axis=0) & (counts.sum() >= _FEWEST_ROWS)
         return RowFigures(
             units * offsets + self._references()[:, :q],
             units * errors,
             sizes,
             kurtosis,
             units * _training_errors(sums, errors),
-            tuple(np.flatnonzero(in_order).tolist()),
+            tuple(
+                np.flatnonzero(sums.order[2:].any(axis=0) & (counts.sum() >= _FEWEST_ROWS)).tolist()
+            ),
         )
 
     def _references(self) -> FloatArray:
@@ -253,8 +255,9 @@ class RowStatistics:
         def residuals(benchmark: Benchmark, projector: Reconstructs) -> FloatArray:
             return projector.squared_residuals(centred[id(benchmark)])
 
-        n_folds = self.folds.n_folds
-        return measured_by(residuals, self.benchmarks, self.projections, group, fold, n_folds)
+        return measured_by(
+            residuals, self.benchmarks, self.projections, group, fold, self.folds.n_folds
+        )
 
 
 def _order_of(rows: FloatArray) -> FloatArray:
@@ -289,8 +292,9 @@ def _training_errors(sums: Sums, errors: FloatArray) -> FloatArray:
     variance = np.einsum("fg,fmqg->mqg", shares, (means - mean) ** 2)
     several = np.maximum((weights > 0).sum(axis=0), 2)
     variance *= several / (several - 1)
-    beyond = np.maximum(variance - several * errors**2, 0.0)
-    return np.asarray(np.sqrt(beyond * (1 / several + 1 / (several - 1))))
+    return np.asarray(
+        np.sqrt(np.maximum(variance - several * errors**2, 0.0) * (1 / several + 1 / (several - 1)))
+    )
 
 
 def _add(

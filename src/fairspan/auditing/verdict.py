@@ -80,8 +80,9 @@ def changes_of(models: Sequence[ModelAudit]) -> list[dict[str, Any]]:
 
 def harmed(model: ModelAudit) -> list[GroupAudit]:
     """Groups that a model harms beyond chance, the one that loses most first."""
-    found = [group for group in model.groups if group.state == "harmed"]
-    return sorted(found, key=_share_lost, reverse=True)
+    return sorted(
+        [group for group in model.groups if group.state == "harmed"], key=_share_lost, reverse=True
+    )
 
 
 def _alone(model: ModelAudit, level: float) -> Verdict:

@@ -157,8 +157,9 @@ class LoadingsPicture(Picture):
             for place, (title, loadings) in enumerate(block):
                 panel = drawn[row * (n_rows // len(titled)) * n_columns + place]
                 most = float(np.abs(loadings).max()) or 1.0
-                pixels = loadings.reshape(self.image_shape)
-                panel.imshow(pixels, cmap=DIVERGING, vmin=-most, vmax=most)
+                panel.imshow(
+                    loadings.reshape(self.image_shape), cmap=DIVERGING, vmin=-most, vmax=most
+                )
                 panel.set_title(title, fontsize=10, pad=3, loc="center")
         n_left = max(map(len, self._blocks())) - _MOST_IMAGES
         note = "Each has its own scale; white is zero."
@@ -218,8 +219,7 @@ class ReducedRowsPicture(Picture):
     def principal_axes(self, g: int) -> FloatArray:
         """The axes of a group's ellipse as rows, two standard deviations long, longest first."""
         variances, directions = np.linalg.eigh(self.covariances[g])
-        lengths = _REACH * np.sqrt(np.maximum(variances, 0.0))
-        return np.asarray((directions * lengths).T[::-1])
+        return np.asarray((directions * (_REACH * np.sqrt(np.maximum(variances, 0.0)))).T[::-1])
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
         together = len(self.groups) <= _MOST_TOGETHER

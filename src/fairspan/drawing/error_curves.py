@@ -201,9 +201,10 @@ class ErrorCurvePicture(Picture):
             ]
         if self.plain_on_rows is not None:
             nowhere = np.full(shape[1:], np.nan)
-            on_rows = [nowhere if each.on_rows is None else each.on_rows for each in models]
             columns[f"{self.quantity.removeprefix('expected ')} on the rows"] = (
-                np.array(on_rows).ravel().tolist()
+                np.array([nowhere if each.on_rows is None else each.on_rows for each in models])
+                .ravel()
+                .tolist()
             )
         return columns
 

@@ -79,8 +79,9 @@ def text_width(axes: Axes, text: str, size: float) -> float:
     """Width of a text."""
     import matplotlib
 
-    families = tuple(matplotlib.rcParams["font.family"])
-    return _measured(text, size, families, float(figure_of(axes).dpi)) * points_of(axes)
+    return _measured(
+        text, size, tuple(matplotlib.rcParams["font.family"]), float(figure_of(axes).dpi)
+    ) * points_of(axes)
 
 
 @lru_cache(maxsize=10_000)
@@ -92,8 +93,9 @@ def _measured(text: str, size: float, families: tuple[str, ...], dpi: float) -> 
 
     figure = Figure(figsize=(1, 1), dpi=dpi)
     FigureCanvasAgg(figure)
-    artist = Text(text=text, fontsize=size, fontfamily=families, figure=figure)
-    return float(artist.get_window_extent().width)
+    return float(
+        Text(text=text, fontsize=size, fontfamily=families, figure=figure).get_window_extent().width
+    )
 
 
 def labels_within(axes: Axes, names: Sequence[str], room: float, size: float) -> list[str]:
@@ -193,8 +195,9 @@ def head(
             va="bottom",
         )
         top += float(text.get_window_extent().height) * points_of(axes) + _PAD
-    artist = axes.set_title(lines_within(axes, title, room, _TITLE_SIZE))
-    artist.set(transform=_shifted(axes, -beside, top), verticalalignment="bottom")
+    axes.set_title(lines_within(axes, title, room, _TITLE_SIZE)).set(
+        transform=_shifted(axes, -beside, top), verticalalignment="bottom"
+    )
 
 
 def for_legend(marks: Sequence[Any]) -> list[Any]:

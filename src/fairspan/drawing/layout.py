@@ -162,9 +162,10 @@ def _thin_ticks(axes: Axes) -> None:
 
     labels = [axis_number(float(tick)) for tick in axes.get_xticks()]
     widest = max((text_width(axes, label, _NUMBER_SIZE) for label in labels), default=0.0)
-    n_most = int(width_of(axes) / (widest + _APART))
     axes.xaxis.set_major_locator(
-        MaxNLocator(nbins=min(max(n_most, 1), 9), steps=[1, 2, 2.5, 5, 10])
+        MaxNLocator(
+            nbins=min(max(int(width_of(axes) / (widest + _APART)), 1), 9), steps=[1, 2, 2.5, 5, 10]
+        )
     )
 
 

@@ -240,12 +240,11 @@ class GroupLossPicture(Picture):
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """One row for each group; the bound is the same in all."""
-        bound = np.nan if self.bound is None else self.bound
         columns: dict[str, Sequence[Any]] = {
             "group": list(self.groups),
             "PCA": self.plain.tolist(),
             self.name: self.fair.tolist(),
-            "bound": [bound] * len(self.groups),
+            "bound": [np.nan if self.bound is None else self.bound] * len(self.groups),
         }
         for name, interval, states, on_rows in (
             ("PCA", self.plain_interval, self.plain_states, self.plain_on_rows),
@@ -277,8 +276,9 @@ class GroupLossPicture(Picture):
         labels = ["PCA", label_of(spoken(self.name))]
         if self.bound is not None:
             handles.append(axes.axvline(self.bound, color=INK, linewidth=1.6, gid="bound"))
-            is_proven = self.status != "estimated"
-            labels.append("proven lower bound" if is_proven else "estimated lower bound")
+            labels.append(
+                "proven lower bound" if self.status != "estimated" else "estimated lower bound"
+            )
         axes.set_xlabel("excess loss of the group")
         beside = set_rows(axes, self.groups)
         axes.set_xlim(left=0)

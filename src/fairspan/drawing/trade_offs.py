@@ -228,8 +228,9 @@ class FrontierPicture(Picture):
         # First: they have the least room.
         for name, errors in far.items():
             place = _point_outside(axes, errors, low, high)
-            written = f"{label_of(spoken(name))} ({figure(errors[0])}, {figure(errors[1])})"
-            places.append((place, [written]))
+            places.append(
+                (place, [f"{label_of(spoken(name))} ({figure(errors[0])}, {figure(errors[1])})"])
+            )
         for name, errors in [("PCA", self.plain), *self.answers.items()]:
             if name in far:
                 continue

@@ -44,5 +44,6 @@ def refuse_overwriting(out: Path, *inputs: object, as_folder: bool = False) -> N
 
 def _holds(path: Path, out: Path) -> bool:
     """Whether the output is this file (by any name), or lies in this folder."""
-    same = path.exists() and out.exists() and out.samefile(path)
-    return same or path.resolve() in out.resolve().parents
+    return (
+        path.exists() and out.exists() and out.samefile(path)
+    ) or path.resolve() in out.resolve().parents

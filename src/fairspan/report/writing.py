@@ -272,8 +272,9 @@ def check_can_write(path: str | os.PathLike[str], X: Any = None) -> None:
             "Allowed: the path of a file",
             'Pass the name of the page first, such as write_report("report.html", X, ...)',
         )
-    is_file = isinstance(X, str | os.PathLike) and Path(X).exists()
-    refuse_overwriting(Path(path), *([Path(X)] if is_file else []))
+    refuse_overwriting(
+        Path(path), *([Path(X)] if isinstance(X, str | os.PathLike) and Path(X).exists() else [])
+    )
     check_name(path, "a page is", ".html", ".htm")
 
 

@@ -148,8 +148,7 @@ def _spelled(value: Any) -> str:
 def _named(name: str, value: Any, X: Any) -> str:
     """Names of columns as they are; anything else by the name of the parameter."""
     several = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
-    is_names = isinstance(value, str) or (several and _is_path(X))
-    return repr(value) if is_names else name
+    return repr(value) if isinstance(value, str) or (several and _is_path(X)) else name
 
 
 def _is_path(X: Any) -> bool:

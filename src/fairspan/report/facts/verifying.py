@@ -240,8 +240,9 @@ def program(
 
 def proving_weights(fit: Fit) -> FloatArray:
     """The weights of the mixture that proves the bound."""
-    formula = proof_formula_of(fit.problem.criterion)
-    return formula.proving_weights(fit.solution.weights, fit.problem)
+    return proof_formula_of(fit.problem.criterion).proving_weights(
+        fit.solution.weights, fit.problem
+    )
 
 
 def _scaled(fit: Fit) -> list[str]:

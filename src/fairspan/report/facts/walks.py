@@ -69,8 +69,9 @@ def along_dimensions(answers: Answers) -> list[AtDimension]:
     main, pca = answers.main.fit, answers.plain.fit
     judged = main.problem
     is_quick = len(judged.labels) <= 2 and judged.n_features <= _MANY_FEATURES
-    most = MOST if is_quick else _MOST_OF_MANY
-    dimensions = chosen_dimensions(judged.n_features, main.subspace.dimension, most)
+    dimensions = chosen_dimensions(
+        judged.n_features, main.subspace.dimension, MOST if is_quick else _MOST_OF_MANY
+    )
     found = []
     for d in track("comparing numbers of dimensions", dimensions, "dimensions"):
         problem = replace(judged, n_components=d)
@@ -217,7 +218,6 @@ def along_frontier(
     near = _SAME * main.fit.problem.total_variance
     if len(named) == 2 and np.abs(named[0].errors - named[1].errors).max() <= near:
         named = [replace(named[1], label=f"{PCA}, {main.name}")]
-    kept = spread_along(curve.errors, MOST_STEPS - len(named))
     others = [
         Step(
             _label(curve.weights[i], groups),
@@ -226,7 +226,7 @@ def along_frontier(
             best,
             curve.weights[i],
         )
-        for i in kept
+        for i in spread_along(curve.errors, MOST_STEPS - len(named))
         if all(np.abs(curve.errors[i] - each.errors).max() > near for each in named)
     ]
     # Along the curve, and past its ends, the first error rises beside the second one.
@@ -291,8 +291,9 @@ def _like(neighbour: Step, step: Step) -> Step:
     theirs, mine = scipy.optimize.linear_sum_assignment(-np.abs(agreement))
     left = [i for i in range(len(step.components)) if i not in set(mine.tolist())]
     signs = np.where(agreement[theirs, mine] < 0, -1.0, 1.0)
-    matched = step.components[mine] * signs[:, None]
-    return replace(step, components=np.vstack([matched, step.components[left]]))
+    return replace(
+        step, components=np.vstack([step.components[mine] * signs[:, None], step.components[left]])
+    )
 
 
 def steps_facts(
@@ -359,8 +360,7 @@ def _point(
 def _components(step: Step, pooled: FloatArray, chosen: Sequence[int]) -> dict[str, Any]:
     shown = step.components[:MOST_COMPONENTS]
     # Adding zero leaves no minus zero.
-    loadings = shown[:, chosen].round(_DECIMALS) + 0.0
     return {
-        "components": loadings.tolist(),
+        "components": (shown[:, chosen].round(_DECIMALS) + 0.0).tolist(),
         "variances": np.einsum("ij,jk,ik->i", shown, pooled, shown).tolist(),
     }

@@ -44,8 +44,7 @@ def of_plain(facts: Facts) -> Drawn:
     ]
     with_interval = f", with its {percent(facts['level'])} interval." if has_intervals else "."
     caption = f"Error of {_whose(facts, drawn)} under PCA{with_interval}"
-    alternative = f"Errors under PCA: {'; '.join(told)}."
-    return draw(picture, "p", caption, alternative, is_narrow=True)
+    return draw(picture, "p", caption, f"Errors under PCA: {'; '.join(told)}.", is_narrow=True)
 
 
 def of_expected(facts: Facts, models: Sequence[Facts], key: str) -> Drawn:
@@ -67,8 +66,7 @@ def of_expected(facts: Facts, models: Sequence[Facts], key: str) -> Drawn:
         for name, model in zip(names, models, strict=True)
     ]
     caption = f"Loss of {_whose(facts, drawn)} to expect on new rows under {' and '.join(names)}."
-    alternative = f"Expected losses under {'. '.join(told)}."
-    return draw(picture, key, caption, alternative, is_narrow=True)
+    return draw(picture, key, caption, f"Expected losses under {'. '.join(told)}.", is_narrow=True)
 
 
 def _expectation(group: Facts) -> str:
@@ -98,8 +96,9 @@ def of_losses(facts: Facts) -> Drawn:
         for g in drawn
     ]
     caption = f"Excess loss of {_whose(facts, drawn)} on these rows, under PCA and under {name}."
-    alternative = f"Losses under PCA and {name}: {'; '.join(told)}."
-    return draw(picture, "l", caption, alternative, is_narrow=True)
+    return draw(
+        picture, "l", caption, f"Losses under PCA and {name}: {'; '.join(told)}.", is_narrow=True
+    )
 
 
 def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
@@ -207,8 +206,9 @@ def _through(frontier: FloatArray, answers: FloatArray) -> FloatArray:
     It has a corner wherever one is needed to be exact to a tolerance, and answers are exact.
     """
     last, highest = frontier[-1, 0], frontier[0, 1]
-    between = answers[(answers[:, 0] <= last) & (answers[:, 1] <= highest)]
-    return np.array(_chain(np.vstack([frontier, between])))
+    return np.array(
+        _chain(np.vstack([frontier, answers[(answers[:, 0] <= last) & (answers[:, 1] <= highest)]]))
+    )
 
 
 def _region(corners: FloatArray, frontier: FloatArray, answers: FloatArray) -> FloatArray:

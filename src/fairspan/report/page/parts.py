@@ -86,8 +86,9 @@ def sharing_largest(values: Sequence[float]) -> list[int]:
 def findings_about_the_answer(facts: Facts) -> tuple[list[Facts], list[Facts]]:
     """Findings about the rows, ordinary PCA and the main answer; and those about other criteria."""
     asked = {None, plain_of(facts)["name"], main_of(facts)["name"]}
-    others = [each for each in facts["findings"] if each["model"] not in asked]
-    return [each for each in facts["findings"] if each["model"] in asked], others
+    return [each for each in facts["findings"] if each["model"] in asked], [
+        each for each in facts["findings"] if each["model"] not in asked
+    ]
 
 
 def with_short_names(facts: Facts) -> Facts:
@@ -178,8 +179,9 @@ class Table:
 
 def names_column(heading: str, names: Sequence[str], total: str = "") -> Column:
     """The names of groups, models or steps."""
-    cells = [Cell(called(name), name) for name in names]
-    return Column(heading, cells, is_text=True, total=Cell(total))
+    return Column(
+        heading, [Cell(called(name), name) for name in names], is_text=True, total=Cell(total)
+    )
 
 
 def figures_column(
@@ -223,10 +225,9 @@ def kept_columns(models: Sequence[Facts]) -> list[Column]:
         ]
     known = [[(value, i) for i, value in enumerate(row) if value is not None] for row in kept]
     least = [min(row, default=(None, 0)) for row in known]
-    whose = [number(None) if value is None else names[i] for value, i in least]
     return [
         shares_column("least variance kept", [value for value, _ in least]),
-        names_column("of", whose),
+        names_column("of", [number(None) if value is None else names[i] for value, i in least]),
     ]
 
 

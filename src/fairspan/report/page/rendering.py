@@ -107,10 +107,11 @@ def said(name: str, facts: Facts) -> Markup:
     plain, main = plain_of(facts), main_of(facts)
     both = zip(plain["groups"], main["groups"], strict=True)
     largest = [max(losses) for losses in facts["by_dimension"]["plain"]["losses"]]
-    is_expected = name in (*_ON_NEW_ROWS, "verdict")
     sentences = (
         _environment()
-        .get_template("on_new_rows.html" if is_expected else "sentences.html")
+        .get_template(
+            "on_new_rows.html" if name in (*_ON_NEW_ROWS, "verdict") else "sentences.html"
+        )
         .make_module(
             {
                 "facts": facts,
@@ -139,8 +140,9 @@ def said(name: str, facts: Facts) -> Markup:
 def _sentences_of(facts: Facts) -> tuple[str, ...]:
     """Those that the facts have figures for."""
     verdict = () if facts["verdict"] is None else ("verdict", "certainty", "not_estimated")
-    on_new_rows = _ON_NEW_ROWS if has_estimates(facts) else ()
-    return tuple(dict.fromkeys((*_SENTENCES, *verdict, *on_new_rows)))
+    return tuple(
+        dict.fromkeys((*_SENTENCES, *verdict, *(_ON_NEW_ROWS if has_estimates(facts) else ())))
+    )
 
 
 def _rounded(value: Any) -> Any:
@@ -238,7 +240,6 @@ def slider_of(facts: Facts, places: Sequence[Sequence[Place]]) -> dict[str, Any]
     steps, start = facts["steps"], facts["steps"]["start"]
     names = [called(group["group"]) for group in facts["data"]["groups"]]
     jumps = {"main": start} if steps["plain"] is None else {"plain": steps["plain"], "main": start}
-    texts = _texts(steps["points"])
     shown = [
         {
             "label": label,
@@ -252,14 +253,13 @@ def slider_of(facts: Facts, places: Sequence[Sequence[Place]]) -> dict[str, Any]
             ],
         }
         for label, point, own, marks in zip(
-            _labels(facts), steps["points"], texts, places, strict=True
+            _labels(facts), steps["points"], _texts(steps["points"]), places, strict=True
         )
     ]
-    n_components = max(len(point["components"]) for point in steps["points"])
     return {
         "data": {"start": start, "jumps": jumps, "steps": shown},
         "first": shown[start],
-        "n_components": n_components,
+        "n_components": max(len(point["components"]) for point in steps["points"]),
         "ends": [f"better for {name}" for name in names]
         if facts["frontier"]
         else ["fewer dimensions", "more dimensions"],
