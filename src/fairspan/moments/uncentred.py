@@ -21,7 +21,7 @@ from fairspan.moments.group_statistics import OneGroup, joined
 from fairspan.moments.running_group import RunningGroup, mirrored
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.folds import Folds
-from fairspan.rows.groups import Codes, Label, LabelCoder, side_by_side
+from fairspan.rows.groups import Label, LabelCoder, side_by_side
 from fairspan.rows.protocol import block_rows
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 
@@ -123,7 +123,7 @@ class _Part:
     rows: ArrayRows
     start: int
     stop: int
-    codes: Codes
+    codes: IndexArray
     n_groups: int
     # Copies of rows go here: memory that is new each time takes longer than the copy.
     room: FloatArray
@@ -154,7 +154,7 @@ class _Part:
                 each[code].add(own)
         return each
 
-    def _places(self, codes: Codes) -> Iterator[tuple[int, IndexArray]]:
+    def _places(self, codes: IndexArray) -> Iterator[tuple[int, IndexArray]]:
         """The codes that occur, and where."""
         if self.n_groups > MOST_AT_ONCE:
             order, places = side_by_side(codes)
@@ -187,7 +187,7 @@ class _Part:
     def _places_of(self, code: int) -> IndexArray:
         return self.start + np.flatnonzero(self.codes == code)
 
-    def _blocks(self) -> Iterator[tuple[FloatArray, Codes]]:
+    def _blocks(self) -> Iterator[tuple[FloatArray, IndexArray]]:
         size = len(self.room)
         for start in range(self.start, self.stop, size):
             stop = min(start + size, self.stop)

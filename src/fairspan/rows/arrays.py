@@ -168,9 +168,8 @@ def comes_from(X: Any, package: str) -> bool:
 
 def is_device_array(X: Any) -> bool:
     """Whether it is an array of another package than numpy, which may lie on a GPU."""
-    if isinstance(X, np.ndarray | np.generic):
-        return False
-    return hasattr(X, "__array_namespace__") or comes_from(X, "torch")
+    is_numpys = isinstance(X, np.ndarray | np.generic)
+    return not is_numpys and (hasattr(X, "__array_namespace__") or comes_from(X, "torch"))
 
 
 def _as_array(values: Any) -> Any:
@@ -246,9 +245,7 @@ def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -
             "Allowed: one weight for each row",
             "Take X and the weights from the same rows",
         )
-    if not is_part and not weights.any():
-        raise _bad("sample_weight")
-    return _checked_range(weights, "sample_weight")
+    return _checked_range(weights, "sample_weight", may_be_zero=is_part)
 
 
 def check_apart(groups: Sequence[str], weight: str | None = None) -> None:
@@ -280,20 +277,18 @@ def weights_of_column(column: nw.Series[Any]) -> FloatArray:
             "Allowed: finite weights, zero or above",
             "Name a column of numbers",
         )
-    return _checked_range(float64_of(column), f"The column of weights {column.name!r}")
+    return _checked_range(
+        float64_of(column), f"The column of weights {column.name!r}", may_be_zero=True
+    )
 
 
-def _checked_range(weights: FloatArray, name: str) -> FloatArray:
+def _checked_range(weights: FloatArray, name: str, *, may_be_zero: bool) -> FloatArray:
     with np.errstate(over="ignore", invalid="ignore"):
         total = weights.sum()
-    if not np.isfinite(total) or (weights < 0).any():
-        raise _bad(name)
+    if not np.isfinite(total) or (weights < 0).any() or not (may_be_zero or weights.any()):
+        raise InvalidInput(
+            f"{name} holds a negative, NaN or infinite weight, or has no finite positive sum",
+            "Allowed: finite weights, zero or above, not all zero",
+            "Correct or drop the rows with such weights",
+        )
     return weights
-
-
-def _bad(name: str) -> InvalidInput:
-    return InvalidInput(
-        f"{name} holds a negative, NaN or infinite weight, or has no finite positive sum",
-        "Allowed: finite weights, zero or above, not all zero",
-        "Correct or drop the rows with such weights",
-    )

@@ -87,7 +87,7 @@ def is_text(kind: Any) -> bool:
     from pyarrow import types
 
     if types.is_dictionary(kind):
-        return is_text(kind.value_type)
+        kind = kind.value_type
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
@@ -190,11 +190,14 @@ class ChosenColumns:
         aside = (*groups, *([] if weight is None else [weight]))
         check_columns(aside, available)
         check_apart(groups, weight)
-        others = [name for name in available if name not in aside]
-        if features:
-            chosen = [name for name in others if any(fnmatchcase(name, f) for f in features)]
-        else:
-            chosen = [name for name in others if name not in no_features]
+        chosen = [
+            name
+            for name in available
+            if name not in aside
+            and (
+                any(fnmatchcase(name, f) for f in features) if features else name not in no_features
+            )
+        ]
         for pattern in (*features, *exclude):
             if not any(fnmatchcase(name, pattern) for name in available):
                 raise InvalidInput(
@@ -222,11 +225,12 @@ class ChosenColumns:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features, each entry of a vector and each category with its own."""
-        names: list[str] = []
-        for column in self.features:
-            indicators = self.encoding.names_of(column)
-            names += indicators or expanded([column], dict(self.vector_lengths))
-        return tuple(names)
+        lengths = dict(self.vector_lengths)
+        return tuple(
+            name
+            for column in self.features
+            for name in self.encoding.names_of(column) or expanded([column], lengths)
+        )
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -323,8 +327,7 @@ class ChosenColumns:
         numeric = [name for name in self.features if name not in encoded]
         numbers = nw.from_native(table.select(numeric), eager_only=True)
         columns = dict(zip(numeric, number_columns(numbers), strict=True))
-        for name in encoded:
-            columns[name] = self.encoding.indicators(name, table[name])
+        columns |= {name: self.encoding.indicators(name, table[name]) for name in encoded}
         return [columns[name] for name in self.features]
 
 

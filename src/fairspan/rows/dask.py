@@ -5,9 +5,9 @@ merged in pairs, so that one result comes here. Labels and weights beside a coll
 its partitions are.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, starmap
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -111,11 +111,8 @@ class PartitionReader:
         )
 
     def _labels(self, labels: Any, n_rows: int, partition: Any) -> Labels:
-        if self.everyone is not None:
-            return Labels.constant(self.everyone, n_rows)
-        if isinstance(labels, CodedLabels):
-            return Labels(n_rows, lambda start, stop: labels[start:stop])
-        return labels_of(labels, n_rows, partition)
+        everyone = None if self.everyone is None else Everyone(self.everyone)
+        return labels_of(everyone or labels, n_rows, partition)
 
 
 def _result_of_partition(
@@ -207,9 +204,9 @@ class DaskRows(KnownRows):
         InvalidInput
             A column is missing, or an array has another number of features.
         """
-        chosen = None if self.chosen is None else self.chosen.selected(names)
-        if chosen is None:
+        if self.chosen is None:
             check_width(self.n_features, len(names), "features")
+        chosen = None if self.chosen is None else self.chosen.selected(names)
         return replace(self, reader=replace(self.reader, n_features=len(names), chosen=chosen))
 
     def folded(self, fold: Fold[Result]) -> Result | None:
@@ -262,9 +259,11 @@ class DaskCollections(RowOpener):
         partitions = _partitions_of(_read(X, chosen))
         labels = weights = None
         if everyone is None and (chosen is None or not chosen.groups):
-            labels = _labels_by_partition(sensitive_features, partitions, sizes)
+            labels = _by_partition(
+                sensitive_features, partitions, sizes, "sensitive_features", _cut_labels
+            )
         if sample_weight is not None and (chosen is None or chosen.weight is None):
-            weights = _weights_by_partition(sample_weight, partitions, sizes)
+            weights = _by_partition(sample_weight, partitions, sizes, "sample_weight", _cut_weights)
         # The name of a Dask array is no name of a column.
         names = names_of(getattr(sensitive_features, "_meta", sensitive_features))
         return DaskRows(X, reader, labels, weights, None if sizes is None else sum(sizes), names)
@@ -414,50 +413,47 @@ def _row_sizes(array: Any) -> Sizes:
     return None if any(np.isnan(size) for size in sizes) else tuple(sizes)
 
 
-def _labels_by_partition(labels: Any, partitions: Sequence[Any], sizes: Sizes) -> list[Any]:
-    """Delayed labels of each partition.
+def _by_partition(
+    values: Any,
+    partitions: Sequence[Any],
+    sizes: Sizes,
+    name: str,
+    cut: Callable[[Any, list[int]], Iterable[Any]],
+) -> list[Any]:
+    """Delayed labels or weights of each partition.
 
     Parameters
     ----------
-    labels : Dask collection, or labels in memory
+    values : Dask collection, or values in memory
     partitions : sequence of delayed partitions of X
     sizes : tuple of int or None
-        Rows of each partition; None if only reading shows this. Labels in memory then need one
+        Rows of each partition; None if only reading shows this. Values in memory then need one
         more pass over X, to count.
+    name : str
+        What they are called in messages.
+    cut : callable
+        Checks values in memory, and cuts them where partitions end, after a zero.
 
     Raises
     ------
     InvalidInput
         Lengths that differ, or another number of partitions.
     """
-    if _is_collection(labels):
-        return _aligned(labels, partitions, sizes, "sensitive_features")
-    if isinstance(labels, str):  # said before anything is counted
-        labels_of(labels, 0, None)
-    ends = _ends(partitions, sizes)
-    whole = labels_of(labels, ends[-1], None)
-    return [_literal(whole.between(*own)) for own in pairwise(ends)]
-
-
-def _weights_by_partition(weights: Any, partitions: Sequence[Any], sizes: Sizes) -> list[Any]:
-    """Delayed weights of each partition; parameters and errors as of `labels_by_partition`."""
-    if _is_collection(weights):
-        return _aligned(weights, partitions, sizes, "sample_weight")
-    ends = _ends(partitions, sizes)
-    whole = checked_weights(weights, ends[-1])
-    assert whole is not None
-    return [_literal(whole[start:stop]) for start, stop in pairwise(ends)]
-
-
-def _is_collection(values: Any) -> bool:
-    return hasattr(values, "__dask_graph__") and hasattr(values, "to_delayed")
-
-
-def _ends(partitions: Sequence[Any], sizes: Sizes) -> list[int]:
-    """Where each partition ends, after a zero."""
+    if hasattr(values, "__dask_graph__") and hasattr(values, "to_delayed"):
+        return _aligned(values, partitions, sizes, name)
+    if isinstance(values, str):  # said before anything is counted
+        cut(values, [0])
     if sizes is None:
         sizes = _computed(_task(list, [_task(len, partition) for partition in partitions]))
-    return list(accumulate(sizes, initial=0))
+    return list(map(_literal, cut(values, list(accumulate(sizes, initial=0)))))
+
+
+def _cut_labels(labels: Any, ends: list[int]) -> Iterable[CodedLabels]:
+    return starmap(labels_of(labels, ends[-1], None).between, pairwise(ends))
+
+
+def _cut_weights(weights: Any, ends: list[int]) -> Iterable[AnyArray]:
+    return np.split(np.asarray(checked_weights(weights, ends[-1])), ends[1:-1])
 
 
 def _aligned(values: Any, partitions: Sequence[Any], sizes: Sizes, name: str) -> list[Any]:

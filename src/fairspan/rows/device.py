@@ -256,8 +256,7 @@ class DeviceArrays(RowOpener):
         rows = checked_array(X, place)
         check_width(rows.shape[1], p, "features")
         mean, scale = _mean_and_scale(projection)
-        point = place.constant(mean)
-        basis = place.constant((projection.encoder / scale).T.copy())
+        point, basis = place.constant(mean), place.constant((projection.encoder / scale).T.copy())
         return _mapped(
             rows, place, p, lambda block: place.xp.matmul(place.minus(block, point), basis)
         )

@@ -69,8 +69,7 @@ class Folds:
 
     def __post_init__(self) -> None:
         value: Any = self.n_folds
-        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-        if not whole or value < 2:
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 2:
             raise InvalidParameter(
                 f"folds is {value!r}",
                 "Allowed: a whole number of at least 2, or None for no estimates on new rows",

@@ -50,10 +50,9 @@ class FrameRows(RowsInMemory):
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """Column names; None where they are not text (pandas numbers unnamed columns)."""
-        names = tuple(self.frame.columns)
-        if not all(isinstance(name, str) for name in names):
-            return None
-        return expanded(names, vector_lengths(self.frame.schema))
+        names = self.frame.columns
+        is_text = all(isinstance(name, str) for name in names)
+        return expanded(names, vector_lengths(self.frame.schema)) if is_text else None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -69,8 +68,7 @@ class FrameRows(RowsInMemory):
         InvalidInput
             A column is missing.
         """
-        aside = () if self.set_aside is None else self.set_aside.columns
-        if self.set_aside is not None and any(name in aside for name in names):
+        if self.set_aside is not None and set(names).intersection(self.set_aside.columns):
             whole = nw.concat([self.frame, self.set_aside], how="horizontal")
             return replace(self, frame=whole, set_aside=None).selected(names)
         columns = collapsed(names, self.frame.columns, vector_lengths(self.frame.schema))
@@ -108,15 +106,12 @@ class DataFrames(RowOpener):
             if names
             else labels_of(sensitive_features, len(frame), X)
         )
-        if weight:
-            weights = checked_weights(weights_of_column(frame[weight[0]]), len(frame))
-        else:
-            check_index(X, sample_weight, "sample_weight")
-            weights = checked_weights(sample_weight, len(frame))
+        check_index(X, sample_weight, "sample_weight")
+        given = weights_of_column(frame[weight[0]]) if weight else sample_weight
         return FrameRows(
             features,
             labels=labels,
-            weights=weights,
+            weights=checked_weights(given, len(frame)),
             on_missing=on_missing,
             set_aside=frame.select(names) if names else None,
         )
@@ -130,10 +125,9 @@ def named_weight(frame: nw.DataFrame[Any], sample_weight: Any) -> list[str]:
     InvalidInput
         The frame does not have it.
     """
-    if not isinstance(sample_weight, str):
-        return []
-    check_columns([sample_weight], frame.columns)
-    return [sample_weight]
+    named = [sample_weight] if isinstance(sample_weight, str) else []
+    check_columns(named, frame.columns)
+    return named
 
 
 def frame_of(X: Any) -> nw.DataFrame[Any] | None:

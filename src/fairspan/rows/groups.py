@@ -111,8 +111,8 @@ def kind_in_words(labels: Sequence[Label]) -> str:
     ('text', '2 attributes (text, whole number)')
     """
     kind = label_kind(labels[0])
-    spelled_types = spelled_kind(kind)
-    return f"{len(kind) - 1} attributes {spelled_types}" if kind[0] is tuple else spelled_types
+    attributes = f"{len(kind) - 1} attributes " if kind[0] is tuple else ""
+    return attributes + spelled_kind(kind)
 
 
 def plain_label(value: Any) -> Any:
@@ -151,9 +151,11 @@ def check_kind(kind: tuple[type, ...], label: Any, row: Callable[[], int]) -> No
 
 def is_missing(label: Any) -> bool:
     """Whether a label, or one of its attributes, is None or NaN."""
-    parts = label if isinstance(label, tuple) else (label,)
     # pandas writes a missing text as NaN.
-    return has_nan(label) or any(type(part).__name__ in _MISSING_TYPES for part in parts)
+    return has_nan(label) or any(
+        type(part).__name__ in _MISSING_TYPES
+        for part in (label if isinstance(label, tuple) else (label,))
+    )
 
 
 def has_nan(label: Label) -> bool:
@@ -166,12 +168,10 @@ def has_nan(label: Label) -> bool:
 
 def spelled_kind(kind: tuple[type, ...]) -> str:
     """The types of a label in words."""
-    if kind[0] is tuple:
-        return "(" + ", ".join(_TYPE_NAMES[part] for part in kind[1:]) + ")"
-    return _TYPE_NAMES[kind[0]]
+    parts = ", ".join(_TYPE_NAMES[part] for part in kind if part is not tuple)
+    return f"({parts})" if kind[0] is tuple else parts
 
 
-Codes = IndexArray
 # Rows that nearly always show all labels of a block.
 _GLANCE = 256
 
@@ -189,7 +189,7 @@ class CodedLabels:
     """
 
     distinct: list[Any]
-    codes: Codes
+    codes: IndexArray
 
     @classmethod
     def of(cls, labels: Sequence[Any]) -> "CodedLabels":
@@ -246,7 +246,7 @@ class CodedLabels:
     @property
     def n_present(self) -> int:
         """How many of the distinct labels occur."""
-        return int(np.count_nonzero(_present(self)))
+        return int(np.count_nonzero(np.bincount(self.codes)))
 
     @property
     def missing(self) -> BoolArray:
@@ -276,8 +276,8 @@ class LabelCoder:
         """The groups met so far, by code."""
         return list(self._codes)
 
-    def encode(self, labels: CodedLabels, first_row: int = 0) -> Codes:
-        """Codes of one block of labels.
+    def encode(self, labels: CodedLabels, first_row: int = 0) -> IndexArray:
+        """IndexArray of one block of labels.
 
         Parameters
         ----------
@@ -296,11 +296,11 @@ class LabelCoder:
         UnknownGroup
             The coder is closed and a label is not among its groups.
         """
-        present = _present(labels)
-        met = {}
         # In the order of the rows, so that the same mistake gives the same message.
-        for index in _in_order_of_rows(labels.codes, np.flatnonzero(present)):
-            met[index] = self._code_of(labels, index, first_row)
+        met = {
+            index: self._code_of(labels, index, first_row)
+            for index in _in_order_of_rows(labels.codes, labels.n_present)
+        }
         if all(code == index for index, code in met.items()):
             return labels.codes
         codes = np.zeros(len(labels.distinct), dtype=np.intp)
@@ -336,19 +336,14 @@ class LabelCoder:
         return self._codes.setdefault(label, len(self._codes))
 
 
-def _present(labels: CodedLabels) -> BoolArray:
-    """Which of the distinct labels occur."""
-    return np.bincount(labels.codes, minlength=len(labels.distinct)) > 0
-
-
-def _in_order_of_rows(codes: Codes, present: Codes) -> list[int]:
-    """Those codes that are present, by the row in which each comes first."""
+def _in_order_of_rows(codes: IndexArray, n_present: int) -> list[int]:
+    """Those codes that are present, so many, by the row in which each comes first."""
     # Nearly all blocks hold few labels, and looking at some rows finds them all.
     start = list(dict.fromkeys(codes[:_GLANCE].tolist()))
-    return start if len(start) == len(present) else list(dict.fromkeys(codes.tolist()))
+    return start if len(start) == n_present else list(dict.fromkeys(codes.tolist()))
 
 
-def side_by_side(codes: Codes) -> tuple[Codes, list[tuple[int, slice]]]:
+def side_by_side(codes: IndexArray) -> tuple[IndexArray, list[tuple[int, slice]]]:
     """An order that puts rows of one group side by side, and each group's code and place in it.
 
     Examples
@@ -365,7 +360,7 @@ def side_by_side(codes: Codes) -> tuple[Codes, list[tuple[int, slice]]]:
     return order, list(zip(present.tolist(), map(slice, [0, *ends], ends), strict=False))
 
 
-def in_order(labels: CodedLabels) -> tuple[tuple[Any, ...], Codes]:
+def in_order(labels: CodedLabels) -> tuple[tuple[Any, ...], IndexArray]:
     """Distinct labels in sorted order, and the code of each row among these.
 
     Examples

@@ -62,10 +62,9 @@ class Labels:
             # Missing is coded as -1, which then points at the last one.
             distinct = [*native.cat.categories.tolist(), None]
             codes = native.cat.codes.to_numpy().astype(np.intp) % len(distinct)
-            labels = CodedLabels(distinct, codes)
-            return cls(len(series), lambda start, stop: labels[start:stop])
-        is_numpys = series.dtype.is_integer() and not is_wide(series.dtype)
-        if is_numpys and series.null_count() == 0:
+            return _read(CodedLabels(distinct, codes))
+        kind = series.dtype
+        if kind.is_integer() and not is_wide(kind) and series.null_count() == 0:
             return cls.of_array(series.to_numpy())
         return cls(len(series), lambda start, stop: CodedLabels.of(series[start:stop].to_list()))
 
@@ -211,9 +210,11 @@ def named_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str
 
 
 def _read(values: Any) -> Labels:
-    if type(values) is np.ndarray:  # known at once
-        return _of_shape(values, values)
-    native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(values, CodedLabels):
+        return Labels(len(values), lambda start, stop: values[start:stop])
+    native: Any = None
+    if type(values) is not np.ndarray:  # which is known at once
+        native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
         if not native.columns:
             raise _no_labels(values, native.shape)
@@ -223,27 +224,24 @@ def _read(values: Any) -> Labels:
     if isinstance(values, list | tuple):
         if values and isinstance(values[0], list):
             values = [tuple(row) for row in values]
-        return Labels(
-            len(values), lambda start, stop: CodedLabels.of(_unwrapped(values[start:stop]))
-        )
+        return Labels(len(values), lambda start, stop: _of_list(values[start:stop]))
     if np.ma.is_masked(values):
         raise InvalidInput(
             "sensitive_features has masked labels",
             "Allowed: a label for every row",
             "Drop these rows, or give them a group of their own such as 'unknown'",
         )
-    return _of_shape(np.asarray(values), values)
-
-
-def _of_shape(array: AnyArray, values: Any) -> Labels:
+    array = np.asarray(values)
     if array.ndim not in (1, 2) or array.shape[-1] == 0:
         raise _no_labels(values, array.shape)
     return Labels.of_array(array)
 
 
-def _unwrapped(labels: Sequence[Any]) -> list[Any]:
-    """Tuples of a single attribute are plain labels."""
-    return [each[0] if isinstance(each, tuple) and len(each) == 1 else each for each in labels]
+def _of_list(labels: Sequence[Any]) -> CodedLabels:
+    """Labels in a list; tuples of a single attribute are plain labels."""
+    return CodedLabels.of(
+        [each[0] if isinstance(each, tuple) and len(each) == 1 else each for each in labels]
+    )
 
 
 def _no_labels(values: Any, shape: tuple[int, ...]) -> InvalidInput:

@@ -3,7 +3,7 @@
 A column may hold a vector of fixed length in each row: each entry is a feature of its own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
@@ -49,10 +49,11 @@ def number_columns(frame: nw.DataFrame[Any]) -> list[AnyArray]:
         A column that holds no numbers.
     """
     check_numeric(frame.schema)
-    if frame.implementation.is_pyarrow():  # without a narwhals Series for each column
-        columns = [numbers_of(column) for column in frame.to_native().columns]
-    else:
-        columns = [_numbers_in(column) for column in frame.iter_columns()]
+    columns = (
+        [numbers_of(column) for column in frame.to_native().columns]  # without narwhals' Series
+        if frame.implementation.is_pyarrow()
+        else [_numbers_in(column) for column in frame.iter_columns()]
+    )
     whole = [dtype.is_integer() for dtype in frame.schema.values()]
     warn_of_rounding(dict(compress(zip(frame.columns, columns, strict=True), whole)))
     return columns
@@ -150,6 +151,21 @@ def is_number(text: str) -> bool:
     return "_" not in text
 
 
+def first_no_number(texts: Iterable[str | None], decimal: str = ".") -> tuple[int, str | None]:
+    """The first text that is no number, and its row, counted from 1.
+
+    Examples
+    --------
+    >>> first_no_number(["1", None, "n.a."])
+    (3, 'n.a.')
+    """
+    row = 0
+    for row, text in enumerate(texts, start=1):
+        if text is not None and not is_number(text.replace(decimal, ".")):
+            return row, text
+    return row, None
+
+
 def is_wide(dtype: Any) -> bool:
     """Whether it is whole numbers that numpy has no type for."""
     return bool(dtype in (nw.Int128, nw.UInt128))
@@ -174,10 +190,11 @@ def expanded(columns: Sequence[str], lengths: Mapping[str, int]) -> tuple[str, .
     >>> expanded(["age", "face"], {"face": 2})
     ('age', 'face[0]', 'face[1]')
     """
-    names: list[str] = []
-    for column in columns:
-        names += _entries(column, lengths[column]) if column in lengths else [column]
-    return tuple(names)
+    return tuple(
+        name
+        for column in columns
+        for name in (_entries(column, lengths[column]) if column in lengths else [column])
+    )
 
 
 def collapsed(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -47,7 +47,7 @@ def opener_of(X: Any) -> RowOpener:
     return Files() if isinstance(X, str | PathLike) else Arrays()
 
 
-def is_opened(X: Any) -> bool:
+def is_opened(X: Any) -> TypeGuard[Rows]:
     """Whether these are rows that were opened already."""
     return type(X) is not np.ndarray and isinstance(X, RowSource | PartedRows)
 
@@ -86,8 +86,7 @@ def rows_of(
                 "Name groups and weights where the rows are opened, for example "
                 'FileRows.open(path, groups=["sex"], weight="w")',
             )
-        opened: Rows = X
-        return opened
+        return X
     check_on_missing(on_missing)
     opener = opener_of(X)
     if sensitive_features is None:

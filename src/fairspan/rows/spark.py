@@ -117,18 +117,16 @@ class SparkFrames(ReadInBatches):
                 "Allowed: other names",
                 "Rename or drop them",
             )
-        reduced = partial(_reduced, projection, list(chosen.features), carried)
-        read = _numbered(frame, [*chosen.features, *carried])
         from pyspark.sql.types import DoubleType, StructField, StructType
 
-        fields = [
-            *(
-                StructField(name, DoubleType(), nullable=False)
-                for name in projection.component_names
-            ),
-            *(frame.schema[name] for name in carried),
+        components = [
+            StructField(name, DoubleType(), nullable=False) for name in projection.component_names
         ]
-        return _mapped(read, reduced, StructType(fields))
+        return _mapped(
+            _numbered(frame, [*chosen.features, *carried]),
+            partial(_reduced, projection, list(chosen.features), carried),
+            StructType(components + [frame.schema[name] for name in carried]),
+        )
 
 
 def _read_partition(fold: Fold[Any], chosen: ChosenColumns, batches: Batches) -> Batches:
@@ -160,10 +158,9 @@ def _reduced(
         with error_context(where), threadpool_limits(1):
             table = pa.Table.from_batches([batch.select(range(len(features)))])
             values = projection.transform(table.rename_columns(features))
-        columns = [pa.array(column) for column in values.T]
-        others = batch.columns[len(features) :]
         yield pa.RecordBatch.from_arrays(
-            columns + others, names=[*projection.component_names, *carried]
+            [*map(pa.array, values.T), *batch.columns[len(features) :]],
+            names=[*projection.component_names, *carried],
         )
         first_row += batch.num_rows
 
@@ -342,8 +339,9 @@ def _merging(fold: Fold[Any]) -> Callable[[Any], Any]:
         if failed:
             return pa.Table.from_batches([_row(target, None, failed[0]["error"])])
         results = (fold.from_bytes(row["result"]) for row in rows)
-        one = _outcome(fold, target, "", lambda: merged_in_order(fold, results))
-        return pa.Table.from_batches(list(one))
+        return pa.Table.from_batches(
+            _outcome(fold, target, "", lambda: merged_in_order(fold, results))
+        )
 
     return merge
 
@@ -351,12 +349,13 @@ def _merging(fold: Fold[Any]) -> Callable[[Any], Any]:
 def _row(part: int, result: bytes | None, error: str | None) -> Any:
     import pyarrow as pa
 
-    columns = {
-        "part": pa.array([part], pa.int32()),
-        "result": pa.array([result], pa.binary()),
-        "error": pa.array([error], pa.string()),
-    }
-    return pa.RecordBatch.from_pydict(columns)
+    return pa.RecordBatch.from_pydict(
+        {
+            "part": pa.array([part], pa.int32()),
+            "result": pa.array([result], pa.binary()),
+            "error": pa.array([error], pa.string()),
+        }
+    )
 
 
 def _raise_first(rows: list[Any]) -> None:

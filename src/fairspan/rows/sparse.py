@@ -15,7 +15,7 @@ from fairspan.rows.checks import (
     checked_values,
     converted,
 )
-from fairspan.rows.labels import Labels, labels_of
+from fairspan.rows.labels import labels_of
 from fairspan.rows.protocol import OnMissing, Projection, RowOpener
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 
@@ -64,11 +64,10 @@ class SparseRows(RowsInMemory):
     def at(self, index: IndexArray) -> "SparseRows":
         """Some of the rows, by their positions."""
         assert self.labels is not None
-        labels = self.labels.between(0, self.n_rows)[index]
         return replace(
             self,
             matrix=self.matrix[index],
-            labels=Labels(len(index), lambda start, stop: labels[start:stop]),
+            labels=labels_of(self.labels.between(0, self.n_rows)[index], len(index), None),
             weights=None if self.weights is None else self.weights[index],
         )
 
@@ -107,10 +106,8 @@ class SparseMatrices(RowOpener):
         if projection.scale is not None:
             directions = directions / projection.scale[:, None]
         offset = 0.0 if projection.mean is None else projection.mean @ directions
-        single = np.dtype(X.dtype) == np.float32
-        reduced = np.empty(
-            (matrix.shape[0], directions.shape[1]), np.float32 if single else np.float64
-        )
+        dtype = np.float32 if np.dtype(X.dtype) == np.float32 else np.float64
+        reduced = np.empty((matrix.shape[0], directions.shape[1]), dtype)
         size = max(_PART_NUMBERS // directions.shape[1], 1)
         for start in range(0, len(reduced), size):
             # In double precision: in single precision a large mean would cost digits.

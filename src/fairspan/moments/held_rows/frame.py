@@ -291,9 +291,8 @@ class InCoordinates:
     @property
     def n_components(self) -> int | float:
         """d' in the coordinates, or the share."""
-        if self.nested or not isinstance(self.asked, numbers.Integral):
-            return self.asked
-        return min(int(self.asked), max(self.frame.n_known, 1))
+        bounded = isinstance(self.asked, numbers.Integral) and not self.nested
+        return min(int(self.asked), max(self.frame.n_known, 1)) if bounded else self.asked
 
     def in_features(self, basis: FloatArray, n_components: int) -> FloatArray:
         """An answer in the features, with the added directions at its end.

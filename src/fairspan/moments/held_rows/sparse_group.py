@@ -88,8 +88,12 @@ class SparseGroup:
 
     def selected(self, features: IndexArray) -> "SparseGroup":
         """The same rows with some of the features, by position."""
-        parts = tuple(part[:, features] for part in self.parts)
-        return replace(self, parts=parts, pilot=self.pilot[features], drift=self.drift[features])
+        return replace(
+            self,
+            parts=tuple(part[:, features] for part in self.parts),
+            pilot=self.pilot[features],
+            drift=self.drift[features],
+        )
 
     def applied(self, directions: FloatArray) -> FloatArray:
         """The covariance about the group's own mean times (p, m) directions."""
@@ -113,8 +117,8 @@ class SparseGroup:
             half = part.multiply(np.sqrt(weights)[:, None]).tocsr()
             scatter += (half.T @ half).toarray()
         scatter -= self.weight * np.outer(self.drift, self.drift)
-        diagonal = np.maximum(np.diag(scatter), 0.0)  # a difference, which rounding may turn
-        np.fill_diagonal(scatter, diagonal)
+        # Differences, which rounding may turn.
+        np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))
         return OneGroup(self.label, self.count, self.weight, self.mean, scatter)
 
     def deviations(self, point: FloatArray, n_rows: int) -> Iterator[tuple[FloatArray, FloatArray]]:
@@ -194,8 +198,7 @@ def _shifted(part: Csr, pilot: FloatArray, filled: IndexArray) -> Csr:
     if len(filled) == 0:
         return part
     n, p = part.shape
-    ends = np.arange(n + 1) * len(filled)
-    pilots = (np.tile(pilot[filled], n), np.tile(filled, n), ends)
+    pilots = (np.tile(pilot[filled], n), np.tile(filled, n), np.arange(n + 1) * len(filled))
     shifted = scipy.sparse.csr_array(part - scipy.sparse.csr_array(pilots, shape=(n, p)))
     shifted.eliminate_zeros()
     return shifted

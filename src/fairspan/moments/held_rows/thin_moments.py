@@ -114,14 +114,14 @@ class ThinMoments(GroupMeans):
         beside = directions_beside(self.span, self.mean[:, None]) if is_apart else np.empty((p, 0))
         n_known = self.span.rank + beside.shape[1]
         whole = isinstance(n_components, numbers.Integral)
-        n_inside = min(int(n_components), max(n_known, 1)) if whole else max(n_known, 1)
-        if whole and nested:
-            n_inside = int(n_components)
+        n_inside = max(n_known, 1)
+        if whole:
+            n_inside = int(n_components) if nested else min(int(n_components), n_inside)
         n_apart = int(n_components) - n_inside if whole else 0
         frame = self.framed(beside, min(n_inside, p - n_known - n_apart))
-        if center == "global":  # not the mean of the features, which is rounded at their offset
-            return InCoordinates(frame, frame.moments.mean, n_components, nested)
-        return InCoordinates(frame, frame.point(point, self.mean), n_components, nested)
+        # Not the mean of the features, which is rounded at their offset.
+        own = frame.moments.mean if center == "global" else frame.point(point, self.mean)
+        return InCoordinates(frame, own, n_components, nested)
 
     def with_basis(
         self, point: FloatArray | None, basis: FloatArray, n_components: int
@@ -159,8 +159,7 @@ class ThinMoments(GroupMeans):
         -------
         Frame
         """
-        others = np.zeros((len(self.codes), beside.shape[1] + n_padding))
-        rows = np.hstack([self.span.coordinates, others])
+        rows = np.pad(self.span.coordinates, [(0, 0), (0, beside.shape[1] + n_padding)])
         statistics = statistics_of(rows_of(rows, self.codes, self.row_weights))
         inside = self._without_rounding(GroupMoments.of(statistics))
         inside = replace(inside, groups=self.groups, intake=self.intake)

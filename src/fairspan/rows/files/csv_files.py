@@ -15,7 +15,7 @@ import numpy as np
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.rows.checks import warn_of_rounding
 from fairspan.rows.files.parts import Constants, FilePart
-from fairspan.rows.numbers import is_number
+from fairspan.rows.numbers import first_no_number
 from fairspan.typing import FloatArray
 
 _DELIMITERS = ",;\t|"
@@ -283,9 +283,8 @@ def _delimiter_of(path: Path, start: bytes) -> str:
 def _likely_encoding(path: Path) -> str:
     with path.open("rb") as file:
         start = file.read(_SNIFFED)
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    return "latin-1, or cp1252 of Windows,"
+    is_utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return "utf-16" if is_utf16 else "latin-1, or cp1252 of Windows,"
 
 
 def _place_of_bytes(path: Path, form: CsvFormat) -> str:
@@ -308,11 +307,7 @@ def _first_no_number(path: Path, form: CsvFormat, name: str) -> tuple[int, str]:
     """Row, counted from 1 below the header, and text of the first cell that is no number."""
     import pyarrow as pa
 
-    row = 0
     with opened_csv(path, form, [name], {name: pa.string()}) as reader:
-        for batch in reader:
-            for cell in batch[name].to_pylist():
-                row += 1
-                if cell is not None and not is_number(cell.replace(form.decimal, ".")):
-                    return row, cell
-    return row, ""
+        cells = (cell for batch in reader for cell in batch[name].to_pylist())
+        row, cell = first_no_number(cells, form.decimal)
+    return row, cell or ""

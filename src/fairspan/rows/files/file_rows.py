@@ -25,7 +25,7 @@ from fairspan.rows.files.csv_files import format_of
 from fairspan.rows.files.formats import TableFile, is_table, open_table
 from fairspan.rows.files.parts import FilePart, reading
 from fairspan.rows.groups import listed
-from fairspan.rows.numbers import is_number
+from fairspan.rows.numbers import first_no_number
 from fairspan.rows.parallel import error_context, merged_in_order, prefetch, results_of_parts
 from fairspan.rows.protocol import Fold, OnMissing, Result, RowBlock, block_rows
 
@@ -222,9 +222,9 @@ def _rows_by_lines(path: Path) -> float | None:
     except OSError:  # who reads it will say so
         return None
     n_lines = start.count(b"\n")
-    if n_lines < 2 or path.suffix == ".gz":  # long lines, or no lines at all
-        return None
-    return size / len(start) * n_lines - 1  # without the heading
+    # Long lines, or no lines at all; the heading is no row.
+    is_unknown = n_lines < 2 or path.suffix == ".gz"
+    return None if is_unknown else size / len(start) * n_lines - 1
 
 
 class Files(ReadInBatches):
@@ -300,8 +300,9 @@ def encode_text(rows: FileRows) -> FileRows:
                 raise _identifiers(name, f"more than {MOST_CATEGORIES:,} different texts", found)
     for name in columns:
         if n_rows >= _FEWEST_ROWS and 2 * len(found[name]) > n_rows:
-            many = f"{len(found[name]):,} different texts in {n_rows:,} rows"
-            raise _identifiers(name, many, found)
+            raise _identifiers(
+                name, f"{len(found[name]):,} different texts in {n_rows:,} rows", found
+            )
     categories = tuple((name, tuple(sorted(texts))) for name, texts in found.items() if texts)
     rows = without_features(rows, tuple(name for name, texts in found.items() if not texts))
     return replace(rows, chosen=replace(rows.chosen, encoding=Encoding(categories)))
@@ -327,10 +328,8 @@ def _tables(rows: FileRows, columns: tuple[str, ...]) -> Iterator[Any]:
 
 def first_text(rows: FileRows, column: str) -> tuple[int, str | None]:
     """The first text of a column that is no number, and its row, counted from 1."""
-    row = 0
-    for table in _tables(rows, (column,)):
-        for text in table[column].cast("string").to_pylist():
-            row += 1
-            if text is not None and not is_number(text):
-                return row, text
-    return row, None
+    return first_no_number(
+        text
+        for table in _tables(rows, (column,))
+        for text in table[column].cast("string").to_pylist()
+    )

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from fairspan.errors import InvalidInput, imported, warn
+from fairspan.rows.columns import is_text
 from fairspan.rows.files.csv_files import CsvFormat, open_csv
 from fairspan.rows.files.parts import ArrowPart, Constants, FilePart, RowGroup, reading
 from fairspan.rows.groups import listed
@@ -122,11 +123,10 @@ def is_table(path: Path) -> bool:
 
 
 def _known_kind(path: Path) -> str | None:
-    kind = kind_by_name(path)
-    if kind is None:
-        with path.open("rb") as file:
-            kind = _MAGIC.get(file.read(4))
-    return kind
+    if kind := kind_by_name(path):
+        return kind
+    with path.open("rb") as file:
+        return _MAGIC.get(file.read(4))
 
 
 def _kind(path: Path) -> str:
@@ -228,8 +228,9 @@ def open_folder(folder: Path, form: CsvFormat | None = None) -> TableFile:
     InvalidInput
         No files, files of several kinds, or files that differ in columns or in their types.
     """
-    found = sorted(path for path in folder.rglob("*") if _is_data(path.relative_to(folder)))
-    found = [path for path in found if path.is_file()]
+    found = sorted(
+        path for path in folder.rglob("*") if _is_data(path.relative_to(folder)) and path.is_file()
+    )
     files = [path for path in found if kind_by_name(path) is not None]
     if files and len(files) < len(found):
         others = [path.name for path in found if path not in files]
@@ -318,15 +319,12 @@ def _check_alike(first: TableFile, other: TableFile) -> None:
 
 
 def _kind_of_type(kind: Any) -> str:
-    import pyarrow as pa
+    from pyarrow import types
 
-    types = pa.types
-    if types.is_dictionary(kind):
-        return _kind_of_type(kind.value_type)
     if types.is_null(kind):
         return "nothing"
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         return "numbers"
-    if types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view":
+    if is_text(kind):
         return "text"
-    return str(kind)
+    return _kind_of_type(kind.value_type) if types.is_dictionary(kind) else str(kind)
