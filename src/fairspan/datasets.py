@@ -350,8 +350,7 @@ def _groups(
 ) -> npt.NDArray[np.str_]:
     """Take the group column, or the block of columns GROUP_VALUE, out of the features."""
     if group in columns:
-        values = columns.pop(group).values
-        return np.array([spell(value) for value in values.tolist()])
+        return np.array([spell(value) for value in columns.pop(group).values.tolist()])
     block = [each for each in columns if each.startswith(f"{group}_")]
     if not block:
         raise _unexpected(number, list(columns), f"a column {group!r}")
@@ -364,9 +363,10 @@ def _numbers(column: Column) -> list[tuple[str, FloatArray]]:
     """A column of numbers as it is; a column of texts as one feature for each value."""
     if column.values.dtype.kind == "f":
         return [(column.name, column.values.astype(np.float64))]
-    present = [value for value in np.unique(column.values).tolist() if value]
     return [
-        (f"{column.name}={value}", (column.values == value).astype(np.float64)) for value in present
+        (f"{column.name}={value}", (column.values == value).astype(np.float64))
+        for value in np.unique(column.values).tolist()
+        if value
     ]
 
 

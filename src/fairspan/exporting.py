@@ -33,9 +33,8 @@ def graph_bytes(projection: "Projection", dtype: str) -> bytes:
             f"dtype is {dtype!r}", "Allowed: 'float64' and 'float32'", "Use 'float64'"
         )
     onnx = imported("onnx", "onnx", "Writing a graph")
-    helper, outside = onnx.helper, onnx.TensorProto.DOUBLE
-    if dtype == "float32":
-        outside = onnx.TensorProto.FLOAT
+    helper, inside = onnx.helper, onnx.TensorProto.DOUBLE
+    outside = onnx.TensorProto.FLOAT if dtype == "float32" else inside
     d, p = projection.encoder.shape
     nodes: list[Any] = []
     constants: list[Any] = []
@@ -52,14 +51,14 @@ def graph_bytes(projection: "Projection", dtype: str) -> bytes:
         nodes.append(helper.make_node(operator, given, [at], **how))
 
     if dtype == "float32":
-        step("Cast", to=onnx.TensorProto.DOUBLE)
+        step("Cast", to=inside)
     if projection.mean is not None:
         step("Sub", "mean", projection.mean)
     if projection.scale is not None:
         step("Div", "scale", projection.scale)
     step("MatMul", "encoder", projection.encoder.T)
     if dtype == "float32":
-        step("Cast", to=onnx.TensorProto.FLOAT)
+        step("Cast", to=outside)
     nodes[-1].output[0] = "coordinates"
     graph = helper.make_graph(
         nodes,
@@ -78,8 +77,7 @@ def graph_bytes(projection: "Projection", dtype: str) -> bytes:
     if projection.feature_names is not None:
         helper.set_model_props(model, {"features": "\n".join(projection.feature_names)})
     onnx.checker.check_model(model)
-    written: bytes = model.SerializeToString()
-    return written
+    return bytes(model.SerializeToString())
 
 
 _INDENT, _PLUS, _NEXT = "\n  ", "\n  + ", ",\n  "
@@ -110,8 +108,7 @@ def select_of(projection: "Projection", table: str, *, one_hot: bool = False) ->
             "Allowed: models that were fitted on tables with named columns",
             "Fit on a data frame or a file",
         )
-    p = len(names)
-    mean = np.zeros(p) if projection.mean is None else projection.mean
+    mean = np.zeros(len(names)) if projection.mean is None else projection.mean
     loadings = projection.encoder / (1.0 if projection.scale is None else projection.scale)
     if one_hot and not any("=" in name for name in names):
         raise Incompatible(

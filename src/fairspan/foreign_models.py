@@ -102,9 +102,8 @@ class RowModel:
             As they came, which a model may depend on to the last digit. Distances are in units of
             `scale`.
         """
-        left = rows - self.whole.inverse_transform(self.whole.transform(rows))
-        if self.scale is not None:
-            left = left / self.scale
+        back = self.whole.inverse_transform(self.whole.transform(rows))
+        left = (rows - back) / (1.0 if self.scale is None else self.scale)
         return np.asarray(np.einsum("ij,ij->i", left, left))
 
 
@@ -145,8 +144,7 @@ def row_model_of(model: Any, n_features: int | None = None) -> RowModel:
             raise _not_fitted(model) from error
     mean, scale, standardized = np.zeros(width), np.ones(width), False
     while len(steps) > 1 and (found := _standardization(steps[0], width)) is not None:
-        offset, divisor = found
-        mean, scale, standardized = mean + scale * offset, scale * divisor, True
+        mean, scale, standardized = mean + scale * found[0], scale * found[1], True
         steps = steps[1:]
     return RowModel(
         whole,
@@ -189,8 +187,8 @@ def _steps_of(model: Any) -> list[Any]:
 
 
 def _is_undone(step: Any) -> bool:
-    is_made = not isinstance(step, type)
-    return is_made and hasattr(step, "transform") and hasattr(step, "inverse_transform")
+    methods = ("transform", "inverse_transform")
+    return not isinstance(step, type) and all(hasattr(step, name) for name in methods)
 
 
 def _not_fitted(model: Any) -> InvalidType:
@@ -286,8 +284,7 @@ def _declared(part: RowModel) -> AffineMap | None:
     rows = points_around(middle, 1.0 + np.abs(middle))
     back = part.chain.inverse_transform(part.chain.transform(rows))
     expected = (rows - middle) @ basis.T @ basis + middle
-    alike = _alike(back, expected, rows)
-    return AffineMap(basis, middle, is_declared=True) if alike else None
+    return AffineMap(basis, middle, is_declared=True) if _alike(back, expected, rows) else None
 
 
 def _found(part: RowModel) -> AffineMap | None:
@@ -306,9 +303,8 @@ def _found(part: RowModel) -> AffineMap | None:
         encoder[:, chosen] = (encode(step * np.eye(p)[chosen]) - start).T / step
     rows = points_around(mean, 1.0 + np.abs(mean))
     made = encode(rows)
-    if not _alike(made, rows @ encoder.T + start, made):
-        return None
-    if not _alike(decode(made), made @ decoder.T + mean, rows):
+    encodes = _alike(made, rows @ encoder.T + start, made)
+    if not encodes or not _alike(decode(made), made @ decoder.T + mean, rows):
         return None
     offset = encoder @ mean + start[0]
     if np.abs(offset).max() > SAME * (1.0 + np.abs(start).max()):

@@ -216,14 +216,13 @@ class Factor:
 
     def half_solved(self, right: FloatArray) -> FloatArray:
         """H = L^-1 P' D^-1 right, (q, ...); H'H = right' A^-1 right."""
-        columns = (right.T / self.deviations).T
-        return np.asarray(solve_triangular(self.lower, columns[self.order], lower=True))
+        columns = (right.T / self.deviations).T[self.order]
+        return np.asarray(solve_triangular(self.lower, columns, lower=True))
 
     def solved(self, right: FloatArray) -> FloatArray:
         """A^-1 right, by two triangular systems."""
-        half = solve_triangular(self.lower, self.half_solved(right), lower=True, trans="T")
-        solution = np.empty_like(right)
-        solution[self.order] = half
+        solution, half = np.empty_like(right), self.half_solved(right)
+        solution[self.order] = solve_triangular(self.lower, half, lower=True, trans="T")
         return np.asarray((solution.T / self.deviations).T)
 
 
@@ -275,8 +274,8 @@ def factored(
 def _dependent(
     lower: FloatArray, order: IntegerArray, rank: int, names: Sequence[str]
 ) -> InvalidInput:
-    rows = lower[rank:, :rank]
-    loadings = solve_triangular(lower[:rank, :rank], rows.T, lower=True, trans="T").T
+    independent, rest = lower[:rank, :rank], lower[rank:, :rank]
+    loadings = solve_triangular(independent, rest.T, lower=True, trans="T").T
     said = []
     for column, loading in zip(order[rank:], loadings, strict=True):
         others = order[:rank][np.abs(loading) > _NAMED]

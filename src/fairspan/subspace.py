@@ -11,13 +11,12 @@ import numpy as np
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType
 from fairspan.exporting import select_of
 from fairspan.foreign_models import ALLOWED_MODELS, RowModel, affine_map_of, row_model_of
-from fairspan.projector import Projector
+from fairspan.projector import Projector, check_orthonormal, is_soft, soft_dimension
 from fairspan.provenance import Evidence, Provenance, read_subspace, write_subspace
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width
 from fairspan.rows.frames import feature_values, precision_of
 from fairspan.rows.registry import opener_of, transformed_there
-from fairspan.soft_projection import check_orthonormal, is_soft, soft_dimension
 from fairspan.storage import check_name, write_whole
 from fairspan.typing import FloatArray
 

@@ -264,13 +264,14 @@ class Frontier:
         """
         placed = self.landmarks() if criteria is None else tuple(map(self.place, criteria))
         first, second = (printable(spelled(group)) for group in self.groups)
-        answers = {each.name: each.errors for each in placed if each.name != _PLAIN}
         return FrontierPicture(
             errors=self._rounded(self.errors),
             groups=(first, second),
             region=self._rounded(self.region()),
             plain=self._rounded(self.place(_PLAIN).errors),
-            answers={name: self._rounded(errors) for name, errors in answers.items()},
+            answers={
+                each.name: self._rounded(each.errors) for each in placed if each.name != _PLAIN
+            },
             n_components=self.n_components,
         )
 
@@ -329,8 +330,10 @@ class Frontier:
         self, weights: FloatArray, errors: FloatArray, losses: FloatArray, total: float
     ) -> list[str]:
         """Cells of one point."""
-        figures = self._rounded(np.array([*errors, *losses, total]))
-        return [f"{value:.4g}" for value in (weights[0], *figures)]
+        return [
+            f"{value:.4g}"
+            for value in (weights[0], *self._rounded(np.array([*errors, *losses, total])))
+        ]
 
     def _rounded(self, errors: FloatArray) -> FloatArray:
         """Errors, with zero for what is only rounding."""

@@ -29,9 +29,9 @@ from fairspan.certificates.proof import (
     LinesProof,
     MeansProof,
     Proof,
+    least_beyond_lines,
     positive_part,
 )
-from fairspan.certificates.supporting_polygon import least_beyond_lines
 from fairspan.errors import Incompatible
 from fairspan.extending import certified
 from fairspan.moments.operators import DenseSecondMoments

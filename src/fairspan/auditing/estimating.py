@@ -38,6 +38,7 @@ from fairspan.moments.of_rows import (
     moments_of,
     sparse_folds,
 )
+from fairspan.moments.operators import errors_under
 from fairspan.moments.running_group import GroupLimit
 from fairspan.projector import Projector
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
@@ -336,7 +337,7 @@ def _error(
     point = benchmark.points[group if len(benchmark.points) > 1 else 0]
     if benchmark.scale is not None:
         alone, point = alone.divided_by(benchmark.scale), point / benchmark.scale
-    return projector.errors(alone.operator_about(point))
+    return errors_under(projector, alone.operator_about(point))
 
 
 def errors_without_each(

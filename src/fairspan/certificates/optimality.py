@@ -26,7 +26,7 @@ from fairspan.linalg import rounding_of_basis, rounding_of_errors, with_positive
 from fairspan.linalg.graded import graded_eigh
 from fairspan.problem.pieces import proof_formula_of
 from fairspan.problem.problem import Problem, is_within
-from fairspan.soft_projection import softened
+from fairspan.projector import softened
 from fairspan.typing import FloatArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -101,12 +101,7 @@ def judged(
     known = resolution <= np.sqrt(tol) * scale or least <= _ZERO * resolution
     if known and resolution <= tol * size:
         allowed = max(allowed, resolution)
-    if worst <= allowed:
-        status = Status.OPTIMAL
-    elif worst <= resolution:
-        status = Status.UNRESOLVED
-    else:
-        status = Status.OPEN_GAP
+    unproven = Status.UNRESOLVED if worst <= resolution else Status.OPEN_GAP
     return Judged(
         objective,
         objective - gap,
@@ -120,7 +115,7 @@ def judged(
         size,
         errors,
         roundings,
-        status,
+        Status.OPTIMAL if worst <= allowed else unproven,
     )
 
 
@@ -187,10 +182,10 @@ def goal(problem: Problem, errors: FloatArray, tol: float) -> float:
     """
     formula = proof_formula_of(problem.criterion)
     weights = formula.proving_weights(problem.proportions, problem)
-    scale = _scale(problem, errors, weights)
+    sought = _STRICTER * tol * _scale(problem, errors, weights)
     least = formula.rounding(_least_roundings(problem, errors), errors, problem)
     # In the end the room for rounding is a part of the gap.
-    return max(_STRICTER * tol * scale - 2 * least, least)
+    return max(sought - 2 * least, least)
 
 
 def rounding_at(problem: Problem, basis: FloatArray) -> float:

@@ -105,8 +105,7 @@ def plain_of_fit(estimator: Any, n_components: int | None = None) -> FairSubspac
 
 def without_rounding(values: FloatArray, figures: GroupFigures) -> FloatArray:
     """Values in squared units, with zero for what is only rounding."""
-    size = ROUNDING * float(figures.total_variances.max())
-    return np.where(np.abs(values) <= size, 0.0, values)
+    return np.where(np.abs(values) <= ROUNDING * figures.total_variances.max(), 0.0, values)
 
 
 def plain_figures(estimator: Any) -> GroupFigures:

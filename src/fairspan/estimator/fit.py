@@ -17,6 +17,7 @@ from fairspan.linalg.machine import threads_for
 from fairspan.moments.group_means import Center
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
+from fairspan.moments.operators import errors_under, kept_by_component
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.nesting import check_nested
 from fairspan.problem.posing import (
@@ -273,7 +274,7 @@ def fit_of(
     """The fit of an answer; of nested components, after those of fewer dimensions."""
     problem, solution = solved.problem, solved.solution
     errors, losses = _errors_and_losses(solved)
-    variances = solved.projector.kept_by_component(problem.second_moments)
+    variances = kept_by_component(solved.projector, problem.second_moments)
     reasons = partial(_with_reason, problem, moments=moments, settings=settings)
     solution = reasons(replace(solution, steps=tuple(map(reasons, solution.steps))))
     steps = [_step_of(replace(each, solution=reasons(each.solution))) for each in before]
@@ -329,7 +330,7 @@ def fit_of(
 
 
 def _errors_and_losses(solved: Solved) -> tuple[FloatArray, FloatArray]:
-    errors = solved.projector.errors(solved.problem.second_moments)
+    errors = errors_under(solved.projector, solved.problem.second_moments)
     return errors, np.maximum(errors - solved.problem.best_errors, 0.0)
 
 

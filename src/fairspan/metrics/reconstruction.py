@@ -11,6 +11,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput
 from fairspan.moments.of_rows import Moments, moments_of
+from fairspan.moments.operators import errors_under
 from fairspan.moments.running_group import GroupLimit
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.problem import Problem, signed_disparity
@@ -80,7 +81,7 @@ def group_figures(subspace: FairSubspace, moments: Moments) -> GroupFigures:
     inside, point, columns = moments.with_basis(point, projector.columns, subspace.dimension)
     second = inside.operator_about(point)
     problem = Problem(second, moments.labels, moments.weights, subspace.dimension, TotalError())
-    errors = projector.with_columns(columns).errors(second)
+    errors = errors_under(projector.with_columns(columns), second)
     return GroupFigures(moments.labels, second.traces, errors, problem.best_errors)
 
 
@@ -230,8 +231,7 @@ def _figures(
 ) -> GroupFigures:
     subspace = FairSubspace.of(model)
     known = 0 if subspace.provenance is None else len(subspace.provenance.groups)
-    limit = GroupLimit(max_groups, n_known=known)
     source = rows_of(X, sensitive_features, sample_weight)
     if subspace.feature_names is not None:
         source = source.selected(subspace.feature_names)
-    return group_figures(subspace, moments_of(source, limit))
+    return group_figures(subspace, moments_of(source, GroupLimit(max_groups, n_known=known)))

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, UnknownGroup, warn
-from fairspan.metrics.outcomes import coded_groups
+from fairspan.metrics.labels import check_several, coded_groups
 from fairspan.progress import track
 from fairspan.random_state import generator_of
 from fairspan.rows.arrays import ArrayRows
@@ -110,12 +110,10 @@ def leakage(
     # Telling the second of two groups from the first is the same classifier, negated.
     told = range(len(groups)) if len(groups) > 2 else range(1)
     score = _scorer(classifier)
-    largest = 0.0
-    for group in told:
-        scores = score(train, train_codes == group, test)
-        is_held = test_codes == group
-        largest = max(largest, _largest_gap(scores[is_held], scores[~is_held]))
-    return largest
+    return max(
+        _largest_gap(score(train, train_codes == group, test), test_codes == group)
+        for group in told
+    )
 
 
 def _scorer(
@@ -146,11 +144,11 @@ def _scorer(
     return score
 
 
-def _largest_gap(a: FloatArray, b: FloatArray) -> float:
-    """Largest gap between two empirical distribution functions (Kolmogorov-Smirnov)."""
-    thresholds = np.concatenate([a, b])
-    below_a = np.searchsorted(np.sort(a), thresholds, side="right") / len(a)
-    below_b = np.searchsorted(np.sort(b), thresholds, side="right") / len(b)
+def _largest_gap(scores: FloatArray, is_member: BoolArray) -> float:
+    """Largest gap between the distribution functions of two parts (Kolmogorov-Smirnov)."""
+    a, b = np.sort(scores[is_member]), np.sort(scores[~is_member])
+    below_a = np.searchsorted(a, scores, side="right") / len(a)
+    below_b = np.searchsorted(b, scores, side="right") / len(b)
     return float(np.abs(below_a - below_b).max())
 
 
@@ -168,12 +166,7 @@ def rows_and_names(
 
 
 def _check_groups(groups: tuple[Label, ...], held_out: tuple[Label, ...]) -> None:
-    if len(groups) < 2:
-        raise InvalidInput(
-            f"All rows of sensitive_features_train belong to one group, {groups[0]!r}",
-            "Allowed: two groups or more",
-            "Check the group column, or the filter that made these rows",
-        )
+    check_several(groups, "All rows of sensitive_features_train")
     unknown = [label for label in held_out if label not in groups]
     if unknown:
         raise UnknownGroup(
@@ -318,10 +311,9 @@ def _median_distance(rows: FloatArray, random: np.random.Generator) -> float:
     """Median distance between two rows that differ; 1 where all are the same."""
     from scipy.spatial.distance import pdist
 
-    drawn = rows
     if len(rows) > _FOR_MEDIAN:
-        drawn = rows[random.choice(len(rows), _FOR_MEDIAN, replace=False)]
-    distances = pdist(drawn)
+        rows = rows[random.choice(len(rows), _FOR_MEDIAN, replace=False)]
+    distances = pdist(rows)
     median = float(np.median(distances))
     if median == 0:  # most rows are the same
         median = float(np.median(distances[distances > 0])) if distances.any() else 1.0

@@ -21,7 +21,7 @@ from fairspan.linalg import (
     root_mean_squares,
 )
 from fairspan.linalg.machine import threads_of
-from fairspan.soft_projection import softened
+from fairspan.projector import Projector, softened
 from fairspan.typing import FloatArray
 
 # Entries of I - VV' that are rounding, where V has p columns and is no soft projection.
@@ -74,6 +74,24 @@ class SecondMoments(Protocol):
         self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
     ) -> LeadingSubspace:
         """Leading eigenvectors of sum_g weights_g S_g, with ties within the tolerance."""
+
+
+def errors_under(projector: Projector, second: SecondMoments) -> FloatArray:
+    """tr((I - DE) S_g (I - DE)') of each group, shape (k,)."""
+    errors, tilt = second.residual_variances(projector.basis), projector.tilt
+    return errors + second.captured_variances(tilt) if tilt.size else errors
+
+
+def kept_by_component(projector: Projector, second: SecondMoments) -> FloatArray:
+    """What each component takes off each group's error, shape (k, r).
+
+    Nothing is below zero but for oblique components, which may add to the error of a group.
+    """
+    # Along directions without any variance, rounding may be below zero.
+    kept = np.maximum(np.einsum("gii->gi", second.compressed(projector.basis)), 0.0)
+    if projector.tilt.size:
+        kept = kept - np.einsum("gii->gi", second.compressed(projector.tilt))
+    return np.asarray(kept)
 
 
 @dataclass(frozen=True, eq=False)

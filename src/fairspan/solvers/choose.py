@@ -16,6 +16,7 @@ from fairspan.certificates.solution import Solution, Solver
 from fairspan.errors import Incompatible
 from fairspan.linalg import with_positive_signs
 from fairspan.linalg.machine import threads_of
+from fairspan.moments.operators import errors_under
 from fairspan.problem.posing import Posed, Restricted
 from fairspan.problem.problem import Problem
 from fairspan.projector import Projector
@@ -267,7 +268,7 @@ def _least_kept(solved: Solved) -> float:
     """1 - e_g / tr S_g of the group for which it is least; a group without variance keeps all."""
     traces = solved.problem.second_moments.traces
     varies = _varying(traces)
-    errors = solved.projector.errors(solved.problem.second_moments)
+    errors = errors_under(solved.projector, solved.problem.second_moments)
     return 1.0 - float((errors[varies] / traces[varies]).max(initial=0.0))
 
 

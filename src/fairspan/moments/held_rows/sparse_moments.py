@@ -17,10 +17,10 @@ from fairspan.moments.group_statistics import EVERY_ROW, GroupStatistics, Intake
 from fairspan.moments.held_rows.sparse_group import SparseGroup, sparse_groups
 from fairspan.moments.operators import CANCELLING
 from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
+from fairspan.projector import softened
 from fairspan.rows.groups import label_array
 from fairspan.rows.protocol import block_rows
 from fairspan.rows.sparse import SparseRows
-from fairspan.soft_projection import softened
 from fairspan.typing import AnyArray, FloatArray, IndexArray, IntegerArray
 
 # Features that are zero in every row are left out where they are more than all but this share.

@@ -13,8 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
+from fairspan.certificates.proof import least_beyond_lines
 from fairspan.certificates.solution import Solution
-from fairspan.certificates.supporting_polygon import least_beyond_lines
 from fairspan.linalg import (
     IterativeSubspace,
     LeadingSubspace,
@@ -26,7 +26,7 @@ from fairspan.linalg import (
 )
 from fairspan.moments.operators import CANCELLING, DenseSecondMoments, SecondMoments
 from fairspan.problem.problem import Problem
-from fairspan.soft_projection import is_soft, retained
+from fairspan.projector import is_soft, retained
 from fairspan.typing import FloatArray
 
 # Up to so many groups, products of all pairs' residuals serve any number of mixtures.

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from fairspan.certificates.optimality import goal, rounding_at
+from fairspan.certificates.proof import least_of_largest
 from fairspan.certificates.solution import TracePoint
-from fairspan.certificates.supporting_polygon import least_of_largest
 from fairspan.problem.criteria.error_gap import worst_case, worst_case_slope
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.frontier import (

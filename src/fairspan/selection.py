@@ -1,5 +1,6 @@
-"""UCB1SearchCV: a search over parameter settings that spends its fits where they pay."""
+"""Choosing settings by a bandit: UCB1, and a search over settings that spends its fits with it."""
 
+import math
 import numbers
 import time
 import warnings
@@ -20,12 +21,220 @@ from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
 from fairspan.problem.parameters import check_count, check_flag, check_number
 from fairspan.rows.frames import frame_of
 from fairspan.rows.labels import Labels, labels_of, named_columns
-from fairspan.selection.ucb1 import upper_bounds
 from fairspan.typing import FloatArray, IntegerArray
+
+__all__ = ["UCB1", "UCB1SearchCV"]
 
 _GROUPS = "sensitive_features"
 # Such a score retires its setting, and the user is told so once.
 _NOT_FINITE = "One or more of the test scores are non-finite"
+
+
+def upper_bounds(means: FloatArray, counts: IntegerArray) -> FloatArray:
+    """Upper confidence bound of each arm, mean_i + sqrt(2 ln t / n_i), with t the sum of the n_i.
+
+    Parameters
+    ----------
+    means : (a,) array
+        Mean reward of each arm, in [0, 1]; anything for an arm that was never played.
+    counts : (a,) array of int
+        How often each arm was played.
+
+    Returns
+    -------
+    (a,) array
+        Infinite for an arm that was never played.
+    """
+    played = counts > 0
+    bounds = np.full(len(counts), np.inf)
+    if played.any():
+        bounds[played] = means[played] + np.sqrt(2.0 * math.log(counts.sum()) / counts[played])
+    return bounds
+
+
+class UCB1:
+    """Policy for a bandit with rewards in [0, 1]: play the arm with the largest upper bound.
+
+    Each arm is played once, in order. Then, after t plays, the arm with the largest mean_i +
+    sqrt(2 ln t / n_i) is played, where n_i is the number of plays of arm i; on ties, the first
+    such arm.
+
+    Parameters
+    ----------
+    n_arms : int
+
+    Attributes
+    ----------
+    n_arms : int
+    counts : (n_arms,) array of int
+        Plays of each arm.
+    means : (n_arms,) array
+        Mean reward of each arm, NaN for an arm that was never played.
+
+    Raises
+    ------
+    InvalidType, InvalidParameter
+        `n_arms` is not a whole number of at least 1.
+
+    References
+    ----------
+    Auer, Cesa-Bianchi, Fischer (2002). Finite-time Analysis of the Multiarmed Bandit Problem.
+    Machine Learning 47, Figure 1 and Theorem 1.
+
+    Examples
+    --------
+    >>> from fairspan.selection import UCB1
+    >>> policy = UCB1(2)
+    >>> for _ in range(100):
+    ...     arm = policy.select()
+    ...     policy.update(arm, [0.1, 0.9][arm])
+    >>> policy.counts
+    array([ 8, 92])
+    """
+
+    def __init__(self, n_arms: int) -> None:
+        check_count("n_arms", n_arms)
+        self.n_arms = int(n_arms)
+        self._counts = np.zeros(self.n_arms, dtype=np.int64)
+        self._means = np.zeros(self.n_arms)
+
+    @property
+    def n_rounds(self) -> int:
+        """Plays so far."""
+        return int(self._counts.sum())
+
+    @property
+    def counts(self) -> IntegerArray:
+        """Plays of each arm, shape (n_arms,)."""
+        return self._counts.copy()
+
+    @property
+    def means(self) -> FloatArray:
+        """Mean reward of each arm, shape (n_arms,); NaN for an arm that was never played."""
+        return np.where(self._counts > 0, self._means, np.nan)
+
+    def select(self) -> int:
+        """Say which arm to play next; nothing changes until `update`."""
+        return int(np.argmax(self.bounds()))
+
+    def update(self, arm: int, reward: float) -> None:
+        """Record the reward of a play.
+
+        Parameters
+        ----------
+        arm : int
+            From 0 to n_arms - 1.
+        reward : float
+            In [0, 1].
+
+        Raises
+        ------
+        InvalidParameter
+            No such arm, or a reward outside [0, 1], or NaN. The policy is then unchanged.
+        InvalidType
+            Not a whole number, or a reward that is no number.
+        """
+        if not isinstance(arm, numbers.Integral) or isinstance(arm, bool):
+            raise InvalidType(
+                f"arm is {arm!r}", "Allowed: a whole number", "Pass what select() returned"
+            )
+        if not 0 <= arm < self.n_arms:
+            raise InvalidParameter(
+                f"arm is {arm}",
+                f"Allowed: 0 to {self.n_arms - 1}",
+                "Pass what select() returned",
+            )
+        if not isinstance(reward, numbers.Real):
+            raise InvalidType(
+                f"reward is {reward!r}", "Allowed: a number from 0 to 1", "Pass a number"
+            )
+        if not 0 <= reward <= 1:  # NaN is caught too
+            raise InvalidParameter(
+                f"reward is {reward!r}",
+                "Allowed: a number from 0 to 1",
+                "Divide rewards by their largest possible value, after subtracting the smallest",
+            )
+        self._counts[arm] += 1
+        self._means[arm] += (float(reward) - self._means[arm]) / self._counts[arm]
+
+    def bounds(self) -> FloatArray:
+        """Upper confidence bound of each arm, shape (n_arms,); infinite before its first play."""
+        return upper_bounds(self._means, self._counts)
+
+    def cumulative_regret(self, true_means: Any) -> float:
+        """Pseudo-regret so far: the expected loss compared with always playing the best arm.
+
+        sum_i Delta_i n_i with Delta_i = max_j mu_j - mu_i (Auer et al., section 1).
+
+        Parameters
+        ----------
+        true_means : (n_arms,) array-like
+            Expected reward mu_i of each arm, in [0, 1].
+
+        Returns
+        -------
+        float
+            In units of the reward.
+
+        Raises
+        ------
+        InvalidParameter
+            Another number of means, or one outside [0, 1].
+
+        Examples
+        --------
+        >>> policy = UCB1(2)
+        >>> policy.update(0, 0.5)
+        >>> policy.cumulative_regret([0.25, 1.0])
+        0.75
+        """
+        return float(self._shortfalls(true_means) @ self._counts)
+
+    def regret_bound(self, true_means: Any, n_rounds: int | None = None) -> float:
+        """Upper bound of the expected regret after n rounds, Theorem 1 of Auer et al. (2002).
+
+        8 sum_{i: Delta_i > 0} ln n / Delta_i + (1 + pi^2 / 3) sum_j Delta_j
+
+        Parameters
+        ----------
+        true_means : (n_arms,) array-like
+            Expected reward of each arm, in [0, 1].
+        n_rounds : int, optional
+            n, at least 1; without it the rounds so far.
+
+        Returns
+        -------
+        float
+            In units of the reward.
+
+        Raises
+        ------
+        InvalidParameter
+            Another number of means, one outside [0, 1], or no round.
+
+        Examples
+        --------
+        >>> round(UCB1(2).regret_bound([0.5, 1.0], 1000), 3)
+        112.669
+        """
+        rounds = self.n_rounds if n_rounds is None else n_rounds
+        check_count("n_rounds", rounds)
+        shortfalls = self._shortfalls(true_means)
+        worse = shortfalls[shortfalls > 0]
+        grows = 8.0 * math.log(rounds) * float((1.0 / worse).sum())
+        return grows + (1.0 + math.pi**2 / 3.0) * float(shortfalls.sum())
+
+    def _shortfalls(self, true_means: Any) -> FloatArray:
+        """Delta_i, shape (n_arms,)."""
+        said = f"true_means is {true_means!r}"
+        allowed = f"Allowed: {self.n_arms} numbers from 0 to 1, one for each arm"
+        try:
+            means = np.asarray(true_means, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidParameter(said, allowed, "Pass such numbers") from error
+        if means.shape != (self.n_arms,) or not ((means >= 0) & (means <= 1)).all():
+            raise InvalidParameter(said, allowed, "Pass such numbers")
+        return np.asarray(means.max() - means)
 
 
 class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
@@ -353,8 +562,10 @@ class Tally:
         for kind, seconds in zip(("fit_time", "score_time"), self.seconds, strict=True):
             columns |= {f"mean_{kind}": np.nanmean(seconds, axis=1)}
             columns |= {f"std_{kind}": np.nanstd(seconds, axis=1)}
-        for split in range(counts.max()):
-            columns[f"split{split}_test_score"] = self.scores[:, split].copy()
+        columns |= {
+            f"split{split}_test_score": self.scores[:, split].copy()
+            for split in range(counts.max())
+        }
         # Failed arms share the last place.
         ranks = rankdata(np.where(np.isnan(means), np.inf, -means), method="min")
         return columns | {"rank_test_score": ranks.astype(np.int32), "n_pulls": counts}
@@ -427,10 +638,11 @@ def strata_of(
     InvalidInput
         Groups of another length, or a column that X does not have.
     """
-    keys: list[list[Any]] = []
-    for name, value in params.items():
-        if name.split("__")[-1] == _GROUPS and value is not None:
-            keys.append(_group_labels(X, value, n_rows))
+    keys = [
+        _group_labels(X, value, n_rows)
+        for name, value in params.items()
+        if name.split("__")[-1] == _GROUPS and value is not None
+    ]
     if is_classifier(estimator) and y is not None:
         targets = np.asarray(y)
         if len(targets) == n_rows and type_of_target(y) in ("binary", "multiclass"):
@@ -443,10 +655,11 @@ def strata_of(
 def _group_labels(X: Any, sensitive_features: Any, n_rows: int) -> list[Any]:
     frame = frame_of(X)
     names = [] if frame is None else named_columns(frame, sensitive_features)
-    if frame is not None and names:
-        labels = Labels.of_columns(frame, names)
-    else:
-        labels = labels_of(sensitive_features, n_rows, X)
+    labels = (
+        Labels.of_columns(frame, names)
+        if frame is not None and names
+        else labels_of(sensitive_features, n_rows, X)
+    )
     return labels.between(0, n_rows).to_list()
 
 
@@ -479,8 +692,7 @@ def random_split(
     rng = np.random.default_rng([seed, index])
     is_test = np.zeros(len(strata), dtype=bool)
     order = np.argsort(strata, kind="stable")
-    ends = np.flatnonzero(np.diff(strata[order])) + 1
-    for rows in np.split(order, ends):
+    for rows in np.split(order, np.flatnonzero(np.diff(strata[order])) + 1):
         n_test = min(max(round(test_size * len(rows)), 1), len(rows) - 1)
         is_test[rng.permutation(rows)[:n_test]] = True
     return np.flatnonzero(~is_test), np.flatnonzero(is_test)
