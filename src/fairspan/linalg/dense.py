@@ -171,8 +171,7 @@ def leading_subspace(
             f"Allowed: 1 to the number of features, {n_features}",
             "Choose a number in that range",
         )
-    few = n_components < _PARTIAL_UP_TO_SHARE * n_features
-    if few and n_features >= _PARTIAL_FROM_FEATURES:
+    if n_components < _PARTIAL_UP_TO_SHARE * n_features and n_features >= _PARTIAL_FROM_FEATURES:
         # One eigenvalue beyond the cut shows whether the cut goes through a tie.
         values, vectors = _largest(matrix, n_components + 1)
         tolerance = max(tie_tolerance, TIE_TOLERANCE * float(np.abs(matrix).sum(axis=0).max()))
@@ -327,5 +326,4 @@ class SolvedMixtures:
         self._n_numbers += found.vectors.size - (0 if before is None else before.vectors.size)
         self._known[key] = found
         while self._n_numbers > _MOST_NUMBERS and len(self._known) > 1:
-            oldest = next(iter(self._known))
-            self._n_numbers -= self._known.pop(oldest).vectors.size
+            self._n_numbers -= self._known.pop(next(iter(self._known))).vectors.size

@@ -84,8 +84,7 @@ def _split(values: FloatArray, n_leading: int) -> int:
     if most <= 0 or largest <= 0:
         return 0
     # What is left after s are split off, at its largest.
-    below = max(-float(values[0]), 0.0)
-    left = np.maximum(np.abs(values[p - most - 1 : p - 1]), below)[::-1]
+    left = np.maximum(np.abs(values[p - most - 1 : p - 1]), max(-float(values[0]), 0.0))[::-1]
     if not is_graded(largest, float(left[-1])):
         return 0
     above = values[p - most :][::-1]
@@ -246,8 +245,7 @@ def _split_sum(
     sizes = np.sqrt(np.einsum("gij,gij->g", inner, inner))
     entries = (spreads @ np.linalg.norm(rest, axis=1)) ** 2
     of_basis = rounding_of_basis(np.sqrt((spreads**2).sum(axis=1)), np.zeros(len(spreads)))
-    each = EPSILON * (2 * p * sizes + _ENTRIES * entries) + of_basis
-    rounding = float(np.abs(weights) @ each)
+    rounding = float(np.abs(weights) @ (EPSILON * (2 * p * sizes + _ENTRIES * entries) + of_basis))
     if n_split == n_leading:
         value = float(np.trace(mixed))
         # The matrix is nearly diagonal, which tells its largest eigenvalue at once.

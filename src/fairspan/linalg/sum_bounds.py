@@ -54,8 +54,7 @@ def frobenius_ceiling(
     """
     left = squared_norm - float((compressed**2).sum()) - 2 * float(np.trace(residual_gram))
     # Sums of squares are off by less than their number of terms in a row times epsilon.
-    rounding = 16 * len(compressed) * _EPSILON * size**2
-    return float(np.sqrt(max(left, 0.0) + rounding))
+    return float(np.sqrt(max(left, 0.0) + 16 * len(compressed) * _EPSILON * size**2))
 
 
 def cholesky_ceiling(
@@ -178,13 +177,11 @@ def may_be_scatter(scatter: FloatArray, mean: FloatArray, weight: float) -> bool
     variances = np.diag(scatter)
     if not (variances >= 0).all():
         return False
-    unsure = np.sqrt(weight) * np.maximum(_UNSURE * np.abs(mean), _UNDERFLOW)
-    sizes = np.sqrt(variances) + unsure
+    sizes = np.sqrt(variances) + np.sqrt(weight) * np.maximum(_UNSURE * np.abs(mean), _UNDERFLOW)
     with np.errstate(over="ignore"):
         scaled = scatter / sizes[:, None]
         scaled /= sizes
     if np.abs(scaled).max(initial=0.0) > 1 + _ROUNDED:
         return False
     scaled[np.diag_indices_from(scaled)] += _ROUNDED * len(scaled)
-    info = lapack.dpotrf(scaled.T, lower=True, overwrite_a=True, clean=False)[1]
-    return bool(info == 0)
+    return bool(lapack.dpotrf(scaled.T, lower=True, overwrite_a=True, clean=False)[1] == 0)

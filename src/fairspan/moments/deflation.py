@@ -119,8 +119,7 @@ def deflated(
     reach = np.abs(complement.basis.T)
     left = DenseSecondMoments(matrices, second.outside, reach @ second.offset_rounding)
     # No term of Q'S_gQ is larger than the root mean squares of its columns allow.
-    rounding = _ROUNDINGS * ((reach @ second.spreads.T) ** 2).sum(axis=0)
-    return left, rounding, complement
+    return left, _ROUNDINGS * ((reach @ second.spreads.T) ** 2).sum(axis=0), complement
 
 
 @dataclass(frozen=True, eq=False)

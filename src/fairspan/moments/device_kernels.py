@@ -69,9 +69,7 @@ def _sort_keys(xp: Any, labels: Any) -> Any:
     if xp.isdtype(labels.dtype, "bool"):
         return xp.astype(labels, xp.uint8)
     low, high = int(xp.min(labels)), int(xp.max(labels))
-    if high - low > 255:
-        return labels
-    return xp.astype(xp.astype(labels, xp.int64) - low, xp.uint8)
+    return labels if high - low > 255 else xp.astype(xp.astype(labels, xp.int64) - low, xp.uint8)
 
 
 def grouped_here(
@@ -230,8 +228,7 @@ class _Group:
         if row_weights is not None:
             rows = rows * place.constant(np.sqrt(row_weights))[:, None]
         total = self._weight + weight
-        between = self._weight * (weight / total)
-        scatter = self._products(rows) + between * _outer(delta)
+        scatter = self._products(rows) + self._weight * (weight / total) * _outer(delta)
         self._scatter = self._scatter + (scatter if heavier else scatter - weight * _outer(mean))
         self._pilot, self._mean = centre, left + (weight / total) * delta
         self._weight, self._count = total, self._count + rows.shape[0]

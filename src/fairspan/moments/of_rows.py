@@ -293,8 +293,7 @@ class FoldMomentsFold:
     def to_bytes(self, result: list[GroupStatistics]) -> bytes:
         """Moments as bytes: the length of each part's, and then these."""
         parts = list(map(to_bytes, result))
-        lengths = np.array([len(part) for part in parts], dtype="<i8")
-        return lengths.tobytes() + b"".join(parts)
+        return np.array([len(part) for part in parts], dtype="<i8").tobytes() + b"".join(parts)
 
     def from_bytes(self, contents: bytes) -> list[GroupStatistics]:
         """The moments again."""

@@ -197,8 +197,7 @@ class RunningGroup:
         delta = mean - self.mean
         total = self.weight + weight
         # Chan's term between the two means is one more row of the same symmetric product.
-        between = np.sqrt(self.weight * (weight / total)) * delta
-        for part in (rows, between[None, :]):
+        for part in (rows, (np.sqrt(self.weight * (weight / total)) * delta)[None, :]):
             self.scatter = blas.dsyrk(1.0, part.T, beta=1.0, c=self.scatter, lower=1, overwrite_c=1)
         self.mean += (weight / total) * delta
         self.weight = total

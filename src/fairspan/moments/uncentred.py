@@ -250,8 +250,7 @@ class _Sums:
     def lost_digits(self) -> BoolArray:
         """Features of which too little is left, shape (p,); none of what is not finite."""
         squares = np.diagonal(self.products)
-        left = squares - self.total**2 / self.count
-        return np.asarray(squares > _MOST_SUBTRACTED * left)
+        return np.asarray(squares > _MOST_SUBTRACTED * (squares - self.total**2 / self.count))
 
     def centred(self, label: Label) -> OneGroup:
         """The group's moments."""

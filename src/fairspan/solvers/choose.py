@@ -257,8 +257,7 @@ def _least_components(task: Task, share: float) -> int:
     needed = 1
     for group in np.flatnonzero(_varying(traces)):
         # Solving for each dimension asks for the same decompositions.
-        alone = np.eye(len(traces))[group]
-        kept = np.cumsum(task.problem.dense.solved.spectrum(alone).values)
+        kept = np.cumsum(task.problem.dense.solved.spectrum(np.eye(len(traces))[group]).values)
         reached = np.flatnonzero(kept >= (share - _ROUNDING) * traces[group])
         needed = max(needed, int(reached[0]) + 1 if len(reached) else p)
     return needed

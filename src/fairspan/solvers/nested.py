@@ -129,8 +129,7 @@ class _StepSolver:
         if not tied.shape[1]:
             return solution
         compressed = problem.second_moments.compressed(tied)
-        axes = eigh(np.tensordot(problem.proportions, compressed, axes=1))[1]
-        most = tied @ axes[:, -1:]
+        most = tied @ eigh(np.tensordot(problem.proportions, compressed, axes=1))[1][:, -1:]
         if problem.value(most) > solution.objective + solution.tolerance:
             return solution
         return certified(

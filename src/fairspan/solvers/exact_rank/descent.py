@@ -155,12 +155,10 @@ def _by_newton(
     if newton is None:
         return []
     first = _tried(problem, scores, model, newton)
-    falls = model.value - first.value
-    kept = falls >= _KEPT * safe.promise and first.value <= trial.value
+    kept = model.value - first.value >= _KEPT * safe.promise and first.value <= trial.value
     if kept or model.is_smooth:  # a score alone has no other to part from
         return [first]
-    level = model.corrected(first.scores, newton.along)
-    second = model.newton_step(safe.multipliers, level)
+    second = model.newton_step(safe.multipliers, model.corrected(first.scores, newton.along))
     return [first] if second is None else [first, _tried(problem, scores, model, second)]
 
 

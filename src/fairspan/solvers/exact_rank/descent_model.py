@@ -153,8 +153,7 @@ class Model:
         positive = np.maximum(positive, _FLAT * size) + damping * size
         flat = (np.sqrt(2) * self.descents / np.sqrt(positive)).reshape(len(self.descents), -1)
         multipliers = least_on_simplex(self.derivatives @ flat, -scores, self.blocks)
-        weights = multipliers @ self.derivatives
-        step = np.tensordot(weights, self.descents, axes=1) / positive
+        step = np.tensordot(multipliers @ self.derivatives, self.descents, axes=1) / positive
         level = float(multipliers @ scores) - float(np.vdot(step, positive * step))
         return Step(step, multipliers, self.blocks.value(scores) - level)
 

@@ -168,8 +168,7 @@ def _walk(
     change = np.einsum("gij,ij->g", second.compressed(soft.fractional), direction)
     rise, pieces = -dual.coefficients @ change, dual.pieces.at(soft.errors(second))
     is_active = np.isin(np.arange(len(pieces)), list(active))
-    leading = dual.blocks.leaders(np.where(is_active, pieces, -np.inf))
-    leaders = leading[dual.blocks.of(len(pieces))]
+    leaders = dual.blocks.leaders(np.where(is_active, pieces, -np.inf))[dual.blocks.of(len(pieces))]
     for i in np.flatnonzero(~is_active).tolist():
         leader = leaders[i]
         closing = float(rise[i] - rise[leader])

@@ -203,8 +203,7 @@ class SpectralModel:
         if not self.has_block:
             return Atom(self.center.vectors[:, :low], self.fixed)
         # What Y leaves of the block, and not what it takes: a huge variance would not cancel.
-        left = np.eye(high - low) - shares
-        errors = self._beyond + np.tensordot(self.blocks, left, axes=2)
+        errors = self._beyond + np.tensordot(self.blocks, np.eye(high - low) - shares, axes=2)
         above, around = self.center.vectors[:, :low], self.center.vectors[:, low:high]
         if shares is self.hard:
             return Atom(self.center.vectors[:, : self.dual.n_components], errors)
@@ -235,8 +234,7 @@ class SpectralModel:
         least = _NO_GAP * np.maximum(sizes, _NOTHING * float(np.abs(values).max()))
         least = np.maximum(least, np.finfo(np.float64).tiny)
         across = self._images.transpose(0, 2, 1) @ vectors[:, low:]
-        gaps = np.maximum(values[:high, None] - values[None, low:], least)
-        across /= np.sqrt(gaps)
+        across /= np.sqrt(np.maximum(values[:high, None] - values[None, low:], least))
         parts = [across[:, :low, r:]]
         if self.has_block:
             share, turn = eigh(shares)

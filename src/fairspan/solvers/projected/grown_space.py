@@ -236,8 +236,7 @@ class SubspaceBounds:
         self._of_groups = np.full(problem.n_groups, np.inf)
         # The groups' own optima, where the bound rests on them and can be proven.
         losses = problem.criterion.measures_losses and problem.unrestricted is None
-        alone = np.diag(1 / problem.divisors)
-        self.groups = list(alone) if losses and problem.has_matrices else []
+        self.groups = list(np.diag(1 / problem.divisors)) if losses and problem.has_matrices else []
 
     def groups_by_lapack(self, columns: list[FloatArray]) -> None:
         """Take the least of each group's leading eigenvalues, by LAPACK, as a bound beside them."""

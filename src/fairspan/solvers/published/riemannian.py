@@ -132,8 +132,7 @@ class RiemannianSubgradient(Solver):
         gamma, retract = 1 / np.sqrt(self.max_iter + 1), RETRACTIONS[self.retraction]
         best, least = bases.copy(), np.full(n, np.inf)
         for step in track("descending", range(self.max_iter + 1)):
-            side_by_side = bases.transpose(1, 0, 2).reshape(p, n * d)
-            images = second.applied(side_by_side).reshape(-1, p, n, d)
+            images = second.applied(bases.transpose(1, 0, 2).reshape(p, n * d)).reshape(-1, p, n, d)
             captured = np.einsum("npd,gpnd->gn", bases, images)
             errors = np.maximum(second.traces[:, None] - captured, scores.floor)
             values, active = scores.criterion_and_active(errors)

@@ -173,8 +173,7 @@ def _within(basis: FloatArray, difference: FloatArray, limit: float) -> FloatArr
 def _exceeding(matrix: FloatArray, limit: float) -> FloatArray:
     """A symmetric matrix with its eigenvalues moved towards zero by the limit."""
     values, axes = eigh((matrix + matrix.T) / 2)
-    beyond = np.sign(values) * np.maximum(np.abs(values) - limit, 0.0)
-    return np.asarray((axes * beyond) @ axes.T)
+    return np.asarray((axes * (np.sign(values) * np.maximum(np.abs(values) - limit, 0.0))) @ axes.T)
 
 
 def _augmented(

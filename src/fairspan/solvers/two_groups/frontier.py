@@ -90,8 +90,9 @@ class Face:
         positions, turn = eigh(np.tensordot(direction, compressed, axes=1))
         positions, axes = positions[::-1], leading.tied @ turn[:, ::-1]
         n_free = leading.vectors.shape[1] - leading.n_fixed
-        low = float(positions[len(positions) - n_free :].sum())
-        high = float(positions[:n_free].sum())
+        low, high = (
+            float(end.sum()) for end in (positions[len(positions) - n_free :], positions[:n_free])
+        )
         return cls(weights, leading, low, high, axes, positions)
 
     def basis_at(self, target: float) -> FloatArray:
@@ -195,8 +196,7 @@ def points_at(
     weights = np.array([np.cos(angle), np.sin(angle)])
     weights[np.abs(weights) < 1e-15] = 0.0
     leading = problem.second_moments.leading(weights, problem.n_components, tie_tolerance)
-    along = np.array([-weights[1], weights[0]])
-    face = Face.of(problem.second_moments, weights, leading, along)
+    face = Face.of(problem.second_moments, weights, leading, np.array([-weights[1], weights[0]]))
     first = point_on(problem, angle, face, face.low)
     return first, first if face.low == face.high else point_on(problem, angle, face, face.high)
 

@@ -256,8 +256,7 @@ class PathBetween:
     def __init__(self, start: FloatArray, end: FloatArray) -> None:
         left, cosines, right = np.linalg.svd(start.T @ end)
         self._from = start @ left
-        towards = end @ right.T
-        beside = towards - self._from * cosines
+        beside = end @ right.T - self._from * cosines
         # Twice, so that what is left of a small angle is orthogonal to all of the start.
         beside -= start @ (start.T @ beside)
         sines = np.linalg.norm(beside, axis=0)
