@@ -21,6 +21,7 @@ from fairspan.linalg.graded import (
     rounding_of_basis,
     rounding_of_errors,
     smallest_sum,
+    symmetric,
 )
 from fairspan.linalg.iterative import (
     GUARD,
@@ -50,6 +51,7 @@ __all__ = [
     "rounding_of_basis",
     "rounding_of_errors",
     "smallest_sum",
+    "symmetric",
     "top_sum_bound",
     "with_positive_signs",
 ]

@@ -71,8 +71,9 @@ class LeadingSubspace:
         gap = float(values[d - 1] - values[d]) if len(values) > d else np.inf
         tied = np.abs(values[: vectors.shape[1]] - values[d - 1]) <= tolerance
         if not tied[d:].any():
-            kept = with_positive_signs(vectors[:, :d])
-            return cls(values[:d], kept, d, np.empty((len(vectors), 0)), gap)
+            return cls(
+                values[:d], with_positive_signs(vectors[:, :d]), d, np.empty((len(vectors), 0)), gap
+            )
         vectors = with_positive_signs(vectors)
         return cls(values[:d], vectors[:, :d], int(np.argmax(tied)), vectors[:, tied], gap)
 
@@ -122,8 +123,12 @@ class Spectrum:
 
     def leading(self, n_components: int, tie_tolerance: float = 0.0) -> LeadingSubspace:
         """As of :func:`leading_subspace`."""
-        tolerance = max(tie_tolerance, TIE_TOLERANCE * float(self.sizes[n_components - 1]))
-        return LeadingSubspace.of(self.values, self.vectors, n_components, tolerance)
+        return LeadingSubspace.of(
+            self.values,
+            self.vectors,
+            n_components,
+            max(tie_tolerance, TIE_TOLERANCE * float(self.sizes[n_components - 1])),
+        )
 
 
 def leading_subspace(
@@ -256,8 +261,7 @@ def eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
     >>> eigh(np.diag([2.0, 1.0]))[0]
     array([1., 2.])
     """
-    values, vectors = np.linalg.eigh(matrices)
-    return values, vectors
+    return np.linalg.eigh(matrices)
 
 
 def eigvalsh(matrices: FloatArray) -> FloatArray:

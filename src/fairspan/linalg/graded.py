@@ -62,8 +62,8 @@ def graded_eigh(matrix: FloatArray, n_leading: int) -> tuple[FloatArray, FloatAr
         return values, vectors, np.full(len(values), size)
     cut = len(values) - n_split
     rest = vectors[:, :cut]
-    inner = rest.T @ (matrix @ rest)
-    inner_values, turn, sizes = graded_eigh((inner + inner.T) / 2, n_leading - n_split)
+    inner = symmetric(rest.T @ (matrix @ rest))
+    inner_values, turn, sizes = graded_eigh(inner, n_leading - n_split)
     found = np.hstack([rest @ turn, vectors[:, cut:]])
     # Entries are rounded to a share of themselves, whatever cancels in the products with them.
     entries = np.maximum.accumulate(np.abs(np.diagonal(matrix)) @ found**2)
@@ -96,6 +96,11 @@ def _split(values: FloatArray, n_leading: int) -> int:
     # adds the square of that times the latter to what is left, where it should be rounding.
     exact = apart[above[apart] / largest * (left[-1] / largest) >= EPSILON]
     return int(exact[-1] if len(exact) else apart[0]) + 1
+
+
+def symmetric(products: FloatArray) -> FloatArray:
+    """The nearest symmetric matrices to (.., n, n) ones that are symmetric up to rounding."""
+    return np.asarray((products + np.swapaxes(products, -1, -2)) / 2)
 
 
 EPSILON = float(np.finfo(np.float64).eps)
@@ -240,8 +245,7 @@ def _split_sum(
     values, vectors = eigen[0][: p - n_split], eigen[1]
     rest, split = vectors[:, : p - n_split], vectors[:, p - n_split :]
     inner = np.array([rest.T @ (matrix @ rest) for matrix in matrices])
-    mixed = np.tensordot(weights, inner, axes=1)
-    mixed = (mixed + mixed.T) / 2
+    mixed = symmetric(np.tensordot(weights, inner, axes=1))
     sizes = np.sqrt(np.einsum("gij,gij->g", inner, inner))
     entries = (spreads @ np.linalg.norm(rest, axis=1)) ** 2
     of_basis = rounding_of_basis(np.sqrt((spreads**2).sum(axis=1)), np.zeros(len(spreads)))
@@ -256,8 +260,7 @@ def _split_sum(
     if n_split == 0:
         return value, 0.0, rounding
     image = mixture @ split
-    inside = split.T @ image
-    inside = (inside + inside.T) / 2
+    inside = symmetric(split.T @ image)
     inside.flat[:: n_split + 1] -= top
     coupling = image.T @ rest
     try:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairspan.linalg.dense import TIE_TOLERANCE, LeadingSubspace
+from fairspan.linalg.graded import symmetric
 from fairspan.progress import eigenproblem_solved
 from fairspan.typing import FloatArray, IndexArray
 
@@ -58,12 +59,15 @@ class IterativeSubspace:
     def widened(self, places: IndexArray, n_features: int) -> "IterativeSubspace":
         """The same among p features, of which these were looked at and all others are zero."""
         leading = self.leading
-        wide = replace(
-            leading,
-            vectors=_widened(leading.vectors, places, n_features),
-            tied=_widened(leading.tied, places, n_features),
+        return replace(
+            self,
+            leading=replace(
+                leading,
+                vectors=_widened(leading.vectors, places, n_features),
+                tied=_widened(leading.tied, places, n_features),
+            ),
+            vectors=_widened(self.vectors, places, n_features),
         )
-        return replace(self, leading=wide, vectors=_widened(self.vectors, places, n_features))
 
 
 def _widened(columns: FloatArray, places: IndexArray, n_features: int) -> FloatArray:
@@ -133,8 +137,7 @@ def leading_subspace_of(
     images = operator(basis)
     eigenproblem_solved()
     for _ in range(_MOST_ROUNDS):
-        compressed = basis.T @ images
-        values, coordinates = np.linalg.eigh((compressed + compressed.T) / 2)
+        values, coordinates = np.linalg.eigh(symmetric(basis.T @ images))
         values, coordinates = values[::-1], coordinates[:, ::-1]
         vectors = basis @ coordinates[:, :block]
         residuals = images @ coordinates[:, :block] - vectors * values[:block]

@@ -125,11 +125,10 @@ class MomentsFold:
 
     def _check_labels(self, rows: ArrayRows) -> None:
         """The same check with the number of groups, only if it may matter."""
-        most = MOST_AT_ONCE
-        if self.limit.max_memory or bytes_of_moments(most, rows.n_features) > _WORTH_A_LOOK:
+        if self.limit.max_memory or bytes_of_moments(MOST_AT_ONCE, rows.n_features) > _WORTH_A_LOOK:
             assert rows.labels is not None
-            n_groups = rows.labels.between(0, rows.n_rows).n_present
-            self.limit.check_memory(min(n_groups, most), rows.n_features)
+            n_groups = min(rows.labels.between(0, rows.n_rows).n_present, MOST_AT_ONCE)
+            self.limit.check_memory(n_groups, rows.n_features)
 
     @running_out_told()
     def merged(self, left: GroupStatistics, right: GroupStatistics) -> GroupStatistics:

@@ -92,10 +92,14 @@ class Complement:
     ) -> FloatArray:
         if not len(self.factors):
             return columns
-        room = _BLOCK * max(columns.shape)
-        own = (self.reflectors, self.factors)
         found: FloatArray = lapack.dormqr(
-            side, transposed, *own, columns, lwork=room, overwrite_c=overwrite
+            side,
+            transposed,
+            self.reflectors,
+            self.factors,
+            columns,
+            lwork=_BLOCK * max(columns.shape),
+            overwrite_c=overwrite,
         )[0]
         return found
 
@@ -162,8 +166,8 @@ class DeflatedSparse:
 
     def residual_variances(self, basis: FloatArray) -> FloatArray:
         """What a basis beside V loses of P S_g P, and what counts as lost along V, shape (k,)."""
-        both = np.hstack([self.basis, self._projected(basis)])
-        return self.whole.residual_variances(both) + self.outside
+        beside = self._projected(basis)
+        return self.whole.residual_variances(np.hstack([self.basis, beside])) + self.outside
 
     def compressed(self, basis: FloatArray) -> FloatArray:
         """B'P S_g P B of every group, shape (k, d, d)."""

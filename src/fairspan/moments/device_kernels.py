@@ -60,8 +60,10 @@ def grouped_there(
     codes = coder.encode(CodedLabels(distinct, np.arange(len(distinct))), first_row).tolist()
     if len(codes) == 1:
         return [OwnRows(codes[0], None, labels.shape[0])]
-    bounds = zip(codes, starts.tolist(), stops, strict=True)
-    return [OwnRows(code, order[start:stop], stop - start) for code, start, stop in bounds]
+    return [
+        OwnRows(code, order[start:stop], stop - start)
+        for code, start, stop in zip(codes, starts.tolist(), stops, strict=True)
+    ]
 
 
 def _sort_keys(xp: Any, labels: Any) -> Any:
@@ -114,8 +116,9 @@ def grouped_here(
     rows = place.constant(order if kept is None else kept[order])
     weights = None if weights is None else weights[order]
     for code, own in places:
-        part = None if weights is None else weights[own]
-        yield OwnRows(code, rows[own], own.stop - own.start, part)
+        yield OwnRows(
+            code, rows[own], own.stop - own.start, None if weights is None else weights[own]
+        )
 
 
 def device_statistics(rows: DeviceRows, limit: GroupLimit = USUAL_LIMIT) -> GroupStatistics | None:
@@ -142,8 +145,7 @@ def device_statistics(rows: DeviceRows, limit: GroupLimit = USUAL_LIMIT) -> Grou
                         groups[part.code] = _Group(place, plan.strips(p), block[0, :])
                     groups[part.code].absorb(block, weights)
         parts = [group.finished(coder.labels[code]) for code, group in groups.items()]
-    finite = [bool(np.isfinite(part.mean).all()) for part in parts]
-    if not (place.finite(unweighted) and all(finite)):
+    if not (place.finite(unweighted) and all(np.isfinite(part.mean).all() for part in parts)):
         for _ in rows.blocks():  # raises at the first row that is not finite
             pass
     if not parts and not n_dropped:

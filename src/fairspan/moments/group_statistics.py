@@ -28,7 +28,7 @@ from fairspan.storage import (
     archive_of_bytes,
     read_archive,
 )
-from fairspan.typing import AnyArray, FloatArray
+from fairspan.typing import FloatArray
 
 # Fourth powers of these numbers, and sums of them, stay within double precision.
 _SMALLEST, _LARGEST = 1e-75, 1e75
@@ -283,7 +283,7 @@ def packed(moments: GroupStatistics) -> Contents:
         header["n_label_columns"] = 1
     shape = (len(groups), moments.n_features)
     lower = np.tri(moments.n_features, dtype=bool)
-    arrays: dict[str, AnyArray] = {
+    return header, {
         "counts": np.array([group.count for group in groups], dtype=np.int64),
         "weights": np.array([group.weight for group in groups], dtype=np.float64),
         "means": np.array([group.mean for group in groups], dtype=np.float64).reshape(shape),
@@ -291,7 +291,6 @@ def packed(moments: GroupStatistics) -> Contents:
             len(groups), np.count_nonzero(lower)
         ),
     }
-    return header, arrays
 
 
 def unpacked(contents: Contents, name: str) -> GroupStatistics:

@@ -115,8 +115,9 @@ def moments_of(rows: Rows, limit: GroupLimit = USUAL_LIMIT, *, has_labels: bool 
         values = rows.array if isinstance(rows, ArrayRows) else rows.values()
         assert rows.labels is not None
         labels = rows.labels.between(0, rows.n_rows)
-        thin = thin_moments(values, labels, rows.weights, rows.feature_names, limit.over(rows))
-        return thin.in_range()
+        return thin_moments(
+            values, labels, rows.weights, rows.feature_names, limit.over(rows)
+        ).in_range()
     return accumulate(rows, limit)
 
 
@@ -220,11 +221,13 @@ def fold_moments(
     intake = EVERY_ROW if found is None else found[0].intake
     if found is None or not any(part.groups for part in found):
         raise no_rows(intake)
-    parts = tuple(
-        GroupMoments.of(replace(part, has_labels=has_labels)) if part.groups else None
-        for part in found
+    summed = SummedFolds(
+        tuple(
+            GroupMoments.of(replace(part, has_labels=has_labels)) if part.groups else None
+            for part in found
+        ),
+        intake,
     )
-    summed = SummedFolds(parts, intake)
     counts = summed.whole.in_range().counts
     replace(wanted, in_parts=False).check(len(counts), int(counts.sum()), rows.n_features)
     return summed

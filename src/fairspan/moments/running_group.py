@@ -87,8 +87,11 @@ class GroupLimit:
         A pass over several parts sees only some of the rows at a time.
         """
         known = rows if isinstance(rows, KnownRows) else KnownRows()
-        is_cut = isinstance(rows, PartedRows) and known.n_parts != 1
-        return replace(self, columns=known.group_columns, in_parts=self.in_parts or is_cut)
+        return replace(
+            self,
+            columns=known.group_columns,
+            in_parts=self.in_parts or (isinstance(rows, PartedRows) and known.n_parts != 1),
+        )
 
     def doubts(self, n_groups: int, n_rows: int) -> bool:
         """Whether these would be refused, if no more rows came."""
@@ -101,9 +104,8 @@ class GroupLimit:
 
         Also with few groups, as the next rows may bring many.
         """
-        if self.max_groups is not None or n_groups <= self.n_known:
-            return False
-        return FEWEST_ROWS_EACH * n_groups > n_rows
+        many = self.max_groups is None and n_groups > self.n_known
+        return many and FEWEST_ROWS_EACH * n_groups > n_rows
 
     def check(self, n_groups: int, n_rows: int, n_features: int) -> None:
         """Make sure that rows, or a part of them, have no more groups than allowed.
@@ -138,9 +140,8 @@ class GroupLimit:
         ------
         InvalidInput
         """
-        if not self.doubts(n_groups, n_rows):
-            return
-        if self.max_groups is not None or n_waiting > _MOST_WAITING:
+        is_last = self.max_groups is not None or n_waiting > _MOST_WAITING
+        if is_last and self.doubts(n_groups, n_rows):
             raise self._refusal(n_groups, n_rows, so_far=True)
 
     def _refusal(self, n_groups: int, n_rows: int, *, so_far: bool) -> InvalidInput:

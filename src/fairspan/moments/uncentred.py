@@ -79,12 +79,10 @@ def _groups_by_fold(
     found: list[tuple[int, OneGroup]] = []
     # A single small part is done before a second thread is awake.
     alone = threads_for(p) if len(cuts) == 2 else nullcontext()
-
-    def of_part(span: tuple[int, int]) -> list[tuple[int, OneGroup]] | None:
-        return _groups_of(rows, *span, most, folds)
-
     with alone, np.errstate(over="ignore", invalid="ignore"):
-        for part in in_threads(of_part, list(pairwise(cuts))):
+        for part in in_threads(
+            lambda span: _groups_of(rows, *span, most, folds), list(pairwise(cuts))
+        ):
             if part is None:
                 return None
             found += part
@@ -199,9 +197,8 @@ class _Part:
 
     def _pilot(self) -> FloatArray | None:
         """A value to subtract from each feature: zero, unless its mean is far from zero."""
-        size = self.stop - self.start
-        glance = self.rows.array[self.start + np.arange(_GLANCE) * size // _GLANCE]
-        glance = glance.astype(np.float64, copy=False)
+        places = self.start + np.arange(_GLANCE) * (self.stop - self.start) // _GLANCE
+        glance = self.rows.array[places].astype(np.float64, copy=False)
         mean, deviation = glance.mean(axis=0), glance.std(axis=0)
         far = np.abs(mean) > _FAR * deviation
         if not far.any():
@@ -260,7 +257,8 @@ class _Sums:
             # Products of few rows need not be symmetric to the last bit.
             scatter = (scatter + scatter.T) / 2
         else:
-            lower = blas.dsyr(-float(self.count), mean, a=self.products, lower=1, overwrite_a=1)
-            scatter = mirrored(lower)
+            scatter = mirrored(
+                blas.dsyr(-float(self.count), mean, a=self.products, lower=1, overwrite_a=1)
+            )
         mean = mean if self.pilot is None else self.pilot + mean
         return OneGroup(label, self.count, float(self.count), mean, scatter)

@@ -36,8 +36,9 @@ class Auto(Solver):
 
     def objection(self, problem: Problem) -> str | None:
         """Why neither can take this problem; None if one can."""
-        exact = solver_of("boundary").objection(problem)
-        return exact and solver_of("dual_newton").objection(problem)
+        return solver_of("boundary").objection(problem) and solver_of("dual_newton").objection(
+            problem
+        )
 
     def solve(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
         """Solve by the boundary search if it can, else by Newton's method on the dual."""

@@ -71,9 +71,11 @@ def _prefixes(task: Task) -> Iterator[Solved]:
             restricted = task.posed.at(len(steps))
             together = _together(restricted, components, step, task.tol)
             n_eigenproblems += 1
-        last = TracePoint(n_eigenproblems, together.lower_bound, together.objective)
         solution = replace(
-            together, n_eigenproblems=n_eigenproblems, trace=(last,), steps=tuple(steps)
+            together,
+            n_eigenproblems=n_eigenproblems,
+            trace=(TracePoint(n_eigenproblems, together.lower_bound, together.objective),),
+            steps=tuple(steps),
         )
         yield Solved(restricted.full, solution)
 

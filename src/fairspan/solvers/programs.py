@@ -247,8 +247,8 @@ class ModelProgram:
     def solve(self) -> tuple[FloatArray, FloatArray]:
         """Both players' best: multipliers, shape (m,), and shares, shape (r, r)."""
         if not self.rank:
-            linear = -self.slopes - self.factor @ (self.center @ self.factor)
-            linear = linear - self.damping * self.center
+            along = self.factor @ (self.center @ self.factor)
+            linear = -self.slopes - along - self.damping * self.center
             best = least_on_simplex(self.factor, linear, self.blocks, added=self.damping)
             return best, np.zeros((0, 0))
         (n, r), sums = self.matrices.shape[:2], self.blocks.membership(len(self.slopes))

@@ -129,9 +129,8 @@ def _downhill(
     best = min([trial, *newton], key=lambda each: each.value)
     while True:
         if not model.is_smooth and value - best.value < _KEPT * safe.promise:
-            level = model.corrected(trial.scores, safe.along)
-            corrected = _tried(problem, scores, model, model.safe_step(level, damping))
-            best = min([best, corrected], key=lambda each: each.value)
+            step = model.safe_step(model.corrected(trial.scores, safe.along), damping)
+            best = min([best, _tried(problem, scores, model, step)], key=lambda each: each.value)
         enough = max(_ENOUGH * safe.promise, model.rounding)
         if value - best.value >= enough or safe.promise <= enough or damping > _MOST_DAMPING:
             return best, damping
@@ -169,12 +168,11 @@ def _beside_saddle(
     direction = model.escape(multipliers)
     if direction is None:
         return None
-    least = model.value - model.rounding
     for length in _LENGTHS:
         for along in (length * direction, -length * direction):
             back = model.safe_step(scores(problem.errors(model.moved(along)))[0])
             found = _tried(problem, scores, model, replace(back, along=along + back.along))
-            if found.value < least:
+            if found.value < model.value - model.rounding:
                 return found
     return None
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fairspan.linalg import eigh, graded_eigh
+from fairspan.linalg import eigh, graded_eigh, symmetric
 from fairspan.problem.pieces import ONE_BLOCK, Blocks
 from fairspan.problem.problem import Problem
 from fairspan.solvers.programs import least_on_simplex
@@ -118,30 +118,25 @@ class Model:
         second = problem.second_moments
         errors = problem.errors(basis)
         values, derivatives = scores(errors)
-        rounding = _ROUNDING * scores.blocks.value(np.abs(derivatives) @ errors)
         weights = multipliers @ derivatives
         images = second.applied(basis)
         complement = np.linalg.qr(basis, mode="complete")[0][:, basis.shape[1] :]
-        inside = basis.T @ np.tensordot(weights, images, axes=1)
-        inside = (inside + inside.T) / 2
+        inside = symmetric(basis.T @ np.tensordot(weights, images, axes=1))
         a, turn, _ = graded_eigh(inside, max(len(inside) - 1, 0))
-        outside = complement.T @ problem.dense.mixture(weights) @ complement
-        b, back = eigh((outside + outside.T) / 2)
+        b, back = eigh(symmetric(complement.T @ problem.dense.mixture(weights) @ complement))
         basis, complement = basis @ turn, complement @ back
-        descents = complement.T @ images @ turn
         curvatures = a[None, :] - b[:, None]
         units = _units(curvatures)
-        bends = _bends(scores, errors, multipliers)
         return cls(
             basis,
             complement,
             values,
             derivatives,
-            descents * units,
+            complement.T @ images @ turn * units,
             curvatures * units**2,
             units,
-            rounding,
-            bends,
+            _ROUNDING * scores.blocks.value(np.abs(derivatives) @ errors),
+            _bends(scores, errors, multipliers),
             scores.blocks,
         )
 

@@ -153,9 +153,8 @@ def null_direction(equations: list[FloatArray]) -> FloatArray | None:
     rows = rows / np.where(sizes > 0, sizes, 1.0)
     if rows.shape[1] <= np.linalg.matrix_rank(rows, tol=1e-10):
         return None
-    entries = scipy.linalg.null_space(rows, rcond=1e-10)[:, 0]
     direction = np.zeros((r, r))
-    direction[upper] = entries
+    direction[upper] = scipy.linalg.null_space(rows, rcond=1e-10)[:, 0]
     return direction + np.triu(direction, 1).T
 
 

@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fairspan.linalg import eigh
+from fairspan.linalg import eigh, symmetric
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.programs import ModelProgram
@@ -188,8 +188,7 @@ class SpectralModel:
     def blocks(self) -> FloatArray:
         """Q'S_gQ, shape (k, r, r)."""
         low, high = self.block
-        products = self.center.vectors[:, low:high].T @ self._images[:, :, low:high]
-        return np.asarray((products + products.transpose(0, 2, 1)) / 2)
+        return symmetric(self.center.vectors[:, low:high].T @ self._images[:, :, low:high])
 
     @cached_property
     def hard(self) -> FloatArray:

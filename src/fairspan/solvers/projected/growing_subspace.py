@@ -77,13 +77,18 @@ _LEAST_TOLERANCE = 1e-12
 def pays(problem: Problem, tol: float) -> bool:
     """Whether a small subspace is faster, and proves as much as is requested."""
     p, d = problem.n_features, problem.n_components
-    precise = tol < _LEAST_TOLERANCE
     share = _UP_TO_SHARE_OF_MANY if p >= _MANY_FEATURES else _PROJECTED_UP_TO_SHARE
     many = p >= _PROJECTED_FROM_FEATURES and d <= share * p
     # With more groups the answer to the robust error gap is not made of leading eigenvectors.
     holds = not (problem.criterion.has_concave_scores and problem.n_groups > 2)
     # Operators that are no matrices come with a subspace around them.
-    return many and problem.has_matrices and not precise and holds and not _is_flat(problem)
+    return (
+        many
+        and problem.has_matrices
+        and tol >= _LEAST_TOLERANCE
+        and holds
+        and not _is_flat(problem)
+    )
 
 
 def _is_flat(problem: Problem) -> bool:
@@ -179,8 +184,9 @@ class _Growth:
             raise NoSmallSubspace
         found = self._in_all_features(space, solution)
         # Two groups leave a gap open for no other reason.
-        closes = solution.status in (Status.OPTIMAL, Status.UNRESOLVED)
-        closes |= self.problem.n_groups == 2
+        closes = (
+            solution.status in (Status.OPTIMAL, Status.UNRESOLVED) or self.problem.n_groups == 2
+        )
         if matrices and closes and found.status not in (Status.OPTIMAL, Status.ESTIMATED):
             # Rounding is in the way here, of which there is less without a subspace.
             raise NoSmallSubspace
@@ -273,12 +279,17 @@ class _Growth:
 
     def _within(self, space: GrownSpace, tol: float) -> Solution:
         criterion = self.problem.criterion
-        settled = criterion.settled(self.problem)
-        inside = replace(self.problem, second_moments=space.second_moments, criterion=settled)
+        inside = replace(
+            self.problem,
+            second_moments=space.second_moments,
+            criterion=criterion.settled(self.problem),
+        )
         for alone in np.eye(inside.n_groups) if self.bounds.groups else ():
             known = space.mixture(alone).leading
-            own = LeadingSubspace.of(known.eigenvalues, known.vectors, inside.n_components, 0.0)
-            inside.dense.solved.remember(alone, own)
+            inside.dense.solved.remember(
+                alone,
+                LeadingSubspace.of(known.eigenvalues, known.vectors, inside.n_components, 0.0),
+            )
         try:
             solution = self.solver.solve_dense(inside, tol, self.random_state)
         except Incompatible as error:
@@ -396,13 +407,12 @@ class _Growth:
             lower_bound=self.bounds.lower_bound(space, solution, self.tol),
         )
         estimated = found.status == Status.OPTIMAL and not problem.has_matrices
-        trace = [
-            replace(step, lower_bound=min(step.lower_bound, found.lower_bound))
-            for step in found.trace
-        ]
         return replace(
             found,
             status=Status.ESTIMATED if estimated else found.status,
             eigen="projected" if problem.has_matrices else "matrix-free",
-            trace=tuple(trace),
+            trace=tuple(
+                replace(step, lower_bound=min(step.lower_bound, found.lower_bound))
+                for step in found.trace
+            ),
         )

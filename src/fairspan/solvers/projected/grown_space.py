@@ -22,6 +22,7 @@ from fairspan.linalg import (
     frobenius_ceiling,
     leading_subspace,
     orthonormal_beside,
+    symmetric,
     top_sum_bound,
 )
 from fairspan.moments.operators import CANCELLING, DenseSecondMoments, SecondMoments
@@ -137,7 +138,7 @@ class GrownSpace:
     def of(cls, full: SoughtMoments, n_held: int, basis: FloatArray) -> "GrownSpace":
         """The span of (p, m) orthonormal columns."""
         images = full.applied(basis)
-        return cls(full, n_held, basis, images, _symmetric(basis.T @ images))
+        return cls(full, n_held, basis, images, symmetric(basis.T @ images))
 
     @cached_property
     def second_moments(self) -> DenseSecondMoments:
@@ -156,15 +157,14 @@ class GrownSpace:
             return self
         images = self.full.applied(fresh)
         across = self.basis.T @ images
-        own = _symmetric(fresh.T @ images)
-        rows = [np.concatenate([self.compressed, across], axis=2)]
-        rows.append(np.concatenate([across.transpose(0, 2, 1), own], axis=2))
+        own = symmetric(fresh.T @ images)
+        rows = [[self.compressed, across], [across.transpose(0, 2, 1), own]]
         return GrownSpace(
             self.full,
             self.n_held,
             np.hstack([self.basis, fresh]),
             np.concatenate([self.images, images], axis=2),
-            np.concatenate(rows, axis=1),
+            np.concatenate([np.concatenate(row, axis=2) for row in rows], axis=1),
         )
 
     def image(self, weights: FloatArray) -> FloatArray:
@@ -207,10 +207,6 @@ class GrownSpace:
         size = float(np.abs(weights) @ self.full.traces)
         least = max(_DIRECTION * float(np.linalg.norm(image, 2)), ROUNDING * size)
         return outside if float(np.linalg.norm(outside)) > least else outside[:, :0]
-
-
-def _symmetric(products: FloatArray) -> FloatArray:
-    return np.asarray((products + products.transpose(0, 2, 1)) / 2)
 
 
 class SubspaceBounds:

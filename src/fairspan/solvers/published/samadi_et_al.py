@@ -324,10 +324,9 @@ class _Rounds:
             self.log_weights = self.log_weights + step / scale * values
         if values.max() < self.least:
             self.least, self.nearest = float(values.max()), atom
-        n_rounds = len(self.trace) + 1
         self.upper = self.least
         if self.problem.allow_extra:
-            self.upper = min(self.least, self._average_value(n_rounds))
+            self.upper = min(self.least, self._average_value(len(self.trace) + 1))
         self.trace.append(TracePoint(self.dual.n_eigenproblems, self.lower, self.upper))
 
     def basis(self) -> FloatArray:

@@ -21,7 +21,7 @@ from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.proof import LinesProof
 from fairspan.certificates.solution import Solution, Solver, Status, TracePoint
 from fairspan.errors import Incompatible
-from fairspan.linalg import graded_eigh, leading_subspace, smallest_sum
+from fairspan.linalg import graded_eigh, leading_subspace, smallest_sum, symmetric
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace, pays
@@ -119,10 +119,9 @@ class BoundarySearch(Solver):
 
 def _linear(problem: Problem, weights: FloatArray, tol: float) -> Solution:
     """The leading eigenvectors of one mixture."""
-    basis = problem.second_moments.leading(weights, problem.n_components).vectors
     solution = certified(
         problem,
-        basis,
+        problem.second_moments.leading(weights, problem.n_components).vectors,
         weights,
         tol=tol,
         n_eigenproblems=1,
@@ -232,8 +231,8 @@ def _least_gap(problem: Problem, gap: FloatArray) -> FloatArray:
     tied = np.abs(values - values[d - 1]) <= _TIED * sizes[d - 1]
     n_fixed = int(np.argmax(tied))
     free = vectors[:, tied]
-    inside = free.T @ second.mixture(problem.proportions) @ free
-    chosen = leading_subspace((inside + inside.T) / 2, d - n_fixed).vectors
+    inside = symmetric(free.T @ second.mixture(problem.proportions) @ free)
+    chosen = leading_subspace(inside, d - n_fixed).vectors
     return np.hstack([vectors[:, :n_fixed], free @ chosen])
 
 

@@ -126,9 +126,11 @@ class BranchAndBound:
         value = max(self._scores(point.errors))
         if value < self.upper:
             self.upper, self.best = value, point
-            wanted = goal(self.problem, point.errors, self.tolerance)
             # The root of a small error makes much of its rounding.
-            self.goal = max(wanted, rounding_at(self.problem, point.basis) / 2)
+            self.goal = max(
+                goal(self.problem, point.errors, self.tolerance),
+                rounding_at(self.problem, point.basis) / 2,
+            )
 
     def _split(self, sector: Sector, bound: float) -> list[Sector]:
         first, last = sector.first, sector.last
@@ -207,8 +209,7 @@ class BranchAndBound:
         scores = self._scores(np.array(clipped_to_positive(corners)))
         if len(scores) < 3:
             return least_of_largest(scores)
-        parts = ([scores[0], *pair] for pair in pairwise(scores[1:]))
-        return min(least_of_largest(part) for part in parts)
+        return min(least_of_largest([scores[0], *pair]) for pair in pairwise(scores[1:]))
 
 
 def clipped_to_positive(polygon: list[Point]) -> list[Point]:
