@@ -160,8 +160,11 @@ class Frontier:
                 "Choose one of the rows of errors",
             )
         basis = by_pooled_variance(self._pca.problem, self._points[i].basis)
-        components = np.ascontiguousarray(self._pca.in_features(basis).T)
-        return replace(self._pca.subspace, components=components, provenance=None)
+        return replace(
+            self._pca.subspace,
+            components=np.ascontiguousarray(self._pca.in_features(basis).T),
+            provenance=None,
+        )
 
     def frame(self) -> Any:
         """The vertices as a pandas DataFrame.
@@ -212,8 +215,7 @@ class Frontier:
         slack = _ON_CURVE * problem.total_variance
         distance = distance_from(errors, self.errors)
         # Past an end, the error that is least there has risen again and the other one as well.
-        first, last = self.errors[0], self.errors[-1]
-        between = errors[1] <= first[1] + slack and errors[0] <= last[0] + slack
+        between = errors[1] <= self.errors[0, 1] + slack and errors[0] <= self.errors[-1, 0] + slack
         on_frontier = bool(between and distance <= self.largest_height + slack)
         return Placed(problem.criterion, errors, on_frontier, distance)
 

@@ -222,8 +222,8 @@ class Solution:
             )
         if self.reason is None:
             return means
-        helps = 'divide it by its unit, or use scale=True or center="global"'
-        return f"{means}: {self.reason}" + (f"; {helps}" if "column" in self.reason else "")
+        helps = '; divide it by its unit, or use scale=True or center="global"'
+        return f"{means}: {self.reason}" + (helps if "column" in self.reason else "")
 
     def __repr__(self) -> str:
         return (
@@ -246,8 +246,9 @@ class Solution:
         ]
         if self.violation > self.tolerance:
             rows.append(("groups' errors differ by", f"{self.violation:.1e}"))
-        status = f"{self.status}: {self.message}."
-        return html_table("Certificate", ("", "value"), [("", rows)], [status])
+        return html_table(
+            "Certificate", ("", "value"), [("", rows)], [f"{self.status}: {self.message}."]
+        )
 
 
 class Solver(Protocol):

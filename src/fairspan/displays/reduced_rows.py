@@ -57,18 +57,17 @@ class InPlane:
     @property
     def covariances(self) -> FloatArray:
         """Of each group about its own mean, divided by its weight, (k, 2, 2)."""
+        squares = np.einsum("gi,gj->gij", self.means, self.means)
         with np.errstate(invalid="ignore"):
-            second = self.products / self.weights[:, None, None]
-        return np.asarray(second - np.einsum("gi,gj->gij", self.means, self.means))
+            return np.asarray(self.products / self.weights[:, None, None] - squares)
 
     def drawn(self, most: int) -> IndexArray:
         """Positions of the points to draw, in the order of the rows.
 
         Every group has the same number as far as it has them; what small ones leave goes to others.
         """
-        ranks = _ranks(self.keys, self.codes)
         # The first of every group, then the second of every group, and so on.
-        return np.sort(np.lexsort((self.codes, ranks))[:most])
+        return np.sort(np.lexsort((self.codes, _ranks(self.keys, self.codes)))[:most])
 
     def thinned(self, most: int) -> "InPlane":
         """With at most so many points of each group."""
@@ -177,10 +176,8 @@ class PlaneRows:
 def _ranks(keys: FloatArray, codes: IndexArray) -> IndexArray:
     """Place of each key among those of its group, from zero."""
     order = np.lexsort((keys, codes))
-    grouped = codes[order]
-    starts = np.searchsorted(grouped, grouped)
-    ranks = np.empty(len(keys), dtype=np.intp)
-    ranks[order] = np.arange(len(keys)) - starts
+    grouped, ranks = codes[order], np.empty(len(keys), dtype=np.intp)
+    ranks[order] = np.arange(len(keys)) - np.searchsorted(grouped, grouped)
     return ranks
 
 

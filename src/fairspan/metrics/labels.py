@@ -268,20 +268,41 @@ class OutcomesByGroup:
         if n_bootstrap == 0 or not (self.counts > 1).all():
             return None, None
         cells = [self._cells(group) for group in range(len(self.groups))]
-        width = max(len(self.groups) * len(self.outcomes), *(len(each.counts) for each in cells))
+        width = max(len(self.groups) * len(self.outcomes), *(len(counts) for counts, _, _ in cells))
         chunk = max(1, _CHUNK // width)
         sizes = [min(chunk, n_bootstrap - start) for start in range(0, n_bootstrap, chunk)]
-        draws = (np.stack([each.drawn(size, rng) for each in cells], axis=1) for size in sizes)
+        draws = (
+            np.stack([self._drawn(*each, size, rng) for each in cells], axis=1) for size in sizes
+        )
         tail = (1 - confidence) / 2
         figures = np.concatenate([statistic(each) for each in draws])
         low, high = np.quantile(figures, [tail, 1 - tail]).tolist()
         return low, high
 
-    def _cells(self, group: int) -> "_Cells":
+    def _cells(self, group: int) -> tuple[IntegerArray, FloatArray, IntegerArray]:
+        """How often each pair of outcome and weight occurs in a group, the weights, the outcomes.
+
+        Rows that agree in both are interchangeable, so drawing rows is drawing a multinomial.
+        """
         rows = self.group_codes == group
         pairs = np.column_stack([self.outcome_codes[rows], self.weights[rows]])
         distinct, counts = np.unique(pairs, axis=0, return_counts=True)
-        return _Cells(counts, distinct[:, 1], distinct[:, 0].astype(np.int64), len(self.outcomes))
+        return counts, distinct[:, 1], distinct[:, 0].astype(np.int64)
+
+    def _drawn(
+        self,
+        counts: IntegerArray,
+        weights: FloatArray,
+        outcome_codes: IntegerArray,
+        size: int,
+        rng: np.random.Generator,
+    ) -> FloatArray:
+        """Distributions of the outcomes in resamples of one group's cells, (size, m)."""
+        weighted = rng.multinomial(counts.sum(), counts / counts.sum(), size=size) * weights
+        present, starts = np.unique(outcome_codes, return_index=True)
+        shares = np.zeros((size, len(self.outcomes)))
+        shares[:, present] = np.add.reduceat(weighted, starts, axis=1)
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
     def against_rest(self, protected: Any) -> "OutcomesByGroup":
         """Two groups: all the others, then the protected one.
@@ -343,28 +364,6 @@ def outcomes_by_group(
         outcome_codes.astype(np.int64),
         weights[present] / weights.max(),  # so that sums stay within float64's range
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Cells:
-    """How often each pair of outcome and weight occurs in one group, sorted by outcome.
-
-    Rows that agree in both are interchangeable, so drawing rows is drawing a multinomial.
-    """
-
-    counts: IntegerArray
-    weights: FloatArray
-    outcome_codes: IntegerArray
-    n_outcomes: int
-
-    def drawn(self, size: int, rng: np.random.Generator) -> FloatArray:
-        """Distributions of the outcomes in resamples of the group's rows, (size, m)."""
-        n = self.counts.sum()
-        weighted = rng.multinomial(n, self.counts / n, size=size) * self.weights
-        present, starts = np.unique(self.outcome_codes, return_index=True)
-        shares = np.zeros((size, self.n_outcomes))
-        shares[:, present] = np.add.reduceat(weighted, starts, axis=1)
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,13 @@ def group_figures(subspace: FairSubspace, moments: Moments) -> GroupFigures:
     InvalidInput
         Other features, or the same in another order.
     """
-    _check_features(subspace, moments)
+    mine, theirs = subspace.feature_names, moments.feature_names
+    if (mine and theirs and mine != theirs) or subspace.n_features != moments.n_features:
+        raise InvalidInput(
+            f"The rows have {moments.n_features} features{_listed(theirs)}",
+            f"The model takes {subspace.n_features}{_listed(mine)}, in this order",
+            "Pass the columns that it was fitted on",
+        )
     point = reference_point(subspace, moments)
     if subspace.scale is not None:
         moments = moments.divided_by(subspace.scale)
@@ -83,17 +89,6 @@ def group_figures(subspace: FairSubspace, moments: Moments) -> GroupFigures:
     problem = Problem(second, moments.labels, moments.weights, subspace.dimension, TotalError())
     errors = errors_under(projector.with_columns(columns), second)
     return GroupFigures(moments.labels, second.traces, errors, problem.best_errors)
-
-
-def _check_features(subspace: FairSubspace, moments: Moments) -> None:
-    mine, theirs = subspace.feature_names, moments.feature_names
-    named_apart = mine is not None and theirs is not None and mine != theirs
-    if named_apart or subspace.n_features != moments.n_features:
-        raise InvalidInput(
-            f"The rows have {moments.n_features} features{_listed(theirs)}",
-            f"The model takes {subspace.n_features}{_listed(mine)}, in this order",
-            "Pass the columns that it was fitted on",
-        )
 
 
 def _listed(names: tuple[str, ...] | None) -> str:
@@ -222,8 +217,9 @@ def disparity(
     >>> metrics.disparity(np.array([[1.0, 0.0]]), X, ["a", "a", "b", "b"])
     1.0
     """
-    figures = _figures(model, X, sensitive_features, sample_weight, max_groups)
-    return signed_disparity(figures.errors)
+    return signed_disparity(
+        _figures(model, X, sensitive_features, sample_weight, max_groups).errors
+    )
 
 
 def _figures(
