@@ -297,9 +297,13 @@ class ChosenColumns:
             table = pa.Table.from_batches([batch.slice(place, BLOCKS_AT_A_TIME * size)])
             frame = nw.from_native(table, eager_only=True)
             columns = self.decoded(table)
-            labels = Labels.of_columns(frame, self.groups) if self.groups else None
-            if self.everyone is not None:
-                labels = Labels.constant(self.everyone, len(frame))
+            labels = (
+                Labels.constant(self.everyone, len(frame))
+                if self.everyone is not None
+                else Labels.of_columns(frame, self.groups)
+                if self.groups
+                else None
+            )
             weights = None if self.weight is None else weights_of_column(frame[self.weight])
             for start in range(0, len(frame), size):
                 stop = min(start + size, len(frame))
@@ -335,8 +339,12 @@ def _missing(columns: Sequence[str], known: Sequence[str]) -> list[str]:
     """Columns that are not known; one in place of the indicators that are made of it."""
     missing = [name for name in columns if name not in known]
     stems = [name.partition("=")[0] for name in missing]
-    pairs = zip(missing, stems, strict=True)
-    return list(dict.fromkeys(stem if stems.count(stem) > 1 else name for name, stem in pairs))
+    return list(
+        dict.fromkeys(
+            stem if stems.count(stem) > 1 else name
+            for name, stem in zip(missing, stems, strict=True)
+        )
+    )
 
 
 class RowsByColumns(KnownRows):

@@ -257,16 +257,27 @@ class DaskCollections(RowOpener):
             sizes = None
             reader = PartitionReader(len(chosen.feature_names), on_missing, everyone, chosen)
         partitions = _partitions_of(_read(X, chosen))
-        labels = weights = None
-        if everyone is None and (chosen is None or not chosen.groups):
-            labels = _by_partition(
+        labels = (
+            None
+            if everyone is not None or (chosen is not None and chosen.groups)
+            else _by_partition(
                 sensitive_features, partitions, sizes, "sensitive_features", _cut_labels
             )
-        if sample_weight is not None and (chosen is None or chosen.weight is None):
-            weights = _by_partition(sample_weight, partitions, sizes, "sample_weight", _cut_weights)
-        # The name of a Dask array is no name of a column.
-        names = names_of(getattr(sensitive_features, "_meta", sensitive_features))
-        return DaskRows(X, reader, labels, weights, None if sizes is None else sum(sizes), names)
+        )
+        weights = (
+            None
+            if sample_weight is None or (chosen is not None and chosen.weight is not None)
+            else _by_partition(sample_weight, partitions, sizes, "sample_weight", _cut_weights)
+        )
+        return DaskRows(
+            X,
+            reader,
+            labels,
+            weights,
+            None if sizes is None else sum(sizes),
+            # The name of a Dask array is no name of a column.
+            names_of(getattr(sensitive_features, "_meta", sensitive_features)),
+        )
 
     def transformed(self, X: Any, projection: Projection) -> Any:
         """Rows of a Dask collection reduced lazily, partition by partition, as the same kind.

@@ -51,8 +51,9 @@ class Place:
         InvalidType
             It is no dense array, or its device has no double precision.
         """
-        is_strided = not is_torch_array(array) or str(array.layout) == "torch.strided"
-        if not is_strided or is_pydata_sparse_array(array):
+        if is_pydata_sparse_array(array) or (
+            is_torch_array(array) and str(array.layout) != "torch.strided"
+        ):
             raise InvalidType(
                 f"X is a sparse {type(array).__name__}",
                 "Allowed: dense arrays, and the sparse matrices of scipy",
@@ -173,8 +174,7 @@ def checked_array(array: Any, place: Place) -> Any:
 
 def spans(n_rows: int, size: int) -> Iterator[slice]:
     """Consecutive rows, so many at a time; the standard knows no slices beyond the end."""
-    for start in range(0, n_rows, size):
-        yield slice(start, min(start + size, n_rows))
+    return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
 
 
 @dataclass(frozen=True, eq=False)

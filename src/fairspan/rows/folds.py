@@ -97,8 +97,8 @@ class Folds:
         """
         if not self.by_cluster:
             return FoldedLabels(labels, self.of_positions(first_row, len(labels)))
-        clusters = CodedLabels.of([label[-1] for label in labels.distinct])
-        missing = clusters.missing[labels.codes]
+        clusters = CodedLabels.of([label[-1] for label in labels.distinct])[labels.codes]
+        missing = clusters.missing
         if missing.any():
             raise InvalidInput(
                 f"The cluster of {position('row', first_row + int(np.argmax(missing)))} is missing",
@@ -106,10 +106,7 @@ class Folds:
                 "Give rows that belong to nobody else a cluster each, or leave them out",
             )
         folds = np.array([self.of_cluster(label) for label in clusters.distinct], dtype=np.intp)
-        of_distinct = folds[clusters.codes] if len(folds) else np.zeros(0, dtype=np.intp)
-        return FoldedLabels(
-            labels.without_last_attribute(), of_distinct[labels.codes], clusters[labels.codes]
-        )
+        return FoldedLabels(labels.without_last_attribute(), folds[clusters.codes], clusters)
 
 
 def _scrambled(values: Any, seed: int) -> Any:

@@ -191,9 +191,8 @@ def named_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str
         and all(isinstance(each, str) for each in sensitive_features)
     ):
         names = list(dict.fromkeys(sensitive_features))
-        known = [name for name in names if name in frame.columns]
         if len(sensitive_features) == len(frame):
-            if len(known) < len(names):
+            if not set(names).issubset(frame.columns):
                 return []
             raise InvalidInput(
                 f"sensitive_features {listed(names)} could be column names or labels of the "

@@ -130,8 +130,7 @@ def numbers_of(array: Any) -> AnyArray:
         dtype = array.type.to_pandas_dtype()
         if len(array) == 0:  # there may be no buffer either
             return np.empty(0, dtype=dtype)
-        values = np.frombuffer(array.buffers()[1], dtype=dtype)
-        return values[array.offset : array.offset + len(array)]
+        return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
     # Unsafe, as whole numbers beyond 2^53 may lose their last digits.
     return np.asarray(array.cast(float64(), safe=False).to_numpy(zero_copy_only=False))
 

@@ -61,10 +61,10 @@ def results_of_parts(
     jobs = min(jobs, len(parts))
     if jobs > 1:
         yield from _results_of_processes(fold, parts, jobs)
-        return
-    for part in parts:
-        with error_context(part.where):
-            yield fold.over(part)
+    else:
+        for part in parts:
+            with error_context(part.where):
+                yield fold.over(part)
 
 
 def _results_of_processes(

@@ -192,7 +192,11 @@ def rows_beside(
     columns = [values for values in known.values() if isinstance(values, str)]
     frame = frame_of(X)
     groups = [sensitive_features] if isinstance(sensitive_features, str) else sensitive_features
-    if len(columns) == len(known) and (frame is None or _are_names(groups, frame.columns)):
+    are_names = frame is None or (
+        isinstance(groups, list | tuple)
+        and all(isinstance(each, str) and each in frame.columns for each in groups)
+    )
+    if len(columns) == len(known) and are_names:
         return rows_of(X, [*groups, *columns], sample_weight, on_missing)
     table = X
     if frame is not None and columns:
@@ -226,12 +230,6 @@ def _side_by_side(label: tuple[Any, ...]) -> tuple[Any, ...]:
     """Attributes of the group, and what is beside them, in one tuple."""
     group, *others = label
     return (*(group if isinstance(group, tuple) else (group,)), *others)
-
-
-def _are_names(groups: Any, columns: list[str]) -> bool:
-    return isinstance(groups, list | tuple) and all(
-        isinstance(each, str) and each in columns for each in groups
-    )
 
 
 def fingerprint_of(rows: Rows) -> str | None:

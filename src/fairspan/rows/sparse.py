@@ -57,8 +57,7 @@ class SparseRows(RowsInMemory):
         if self.on_missing == "error" or self.labels is None:
             return self
         missing = self.labels.between(0, self.n_rows).missing
-        row_numbers = np.repeat(np.arange(self.n_rows), np.diff(self.matrix.indptr))
-        missing[row_numbers[np.isnan(self.matrix.data)]] = True
+        missing[self.matrix.tocoo().row[np.isnan(self.matrix.data)]] = True
         return self.at(np.flatnonzero(~missing)) if missing.any() else self
 
     def at(self, index: IndexArray) -> "SparseRows":

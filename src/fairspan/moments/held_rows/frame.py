@@ -77,8 +77,7 @@ class CentredRows:
         width = max(_BLOCK_NUMBERS // max(self.n_rows, 1), _FEWEST_COLUMNS)
         for start in range(0, self.n_features, width):
             own = slice(start, min(start + width, self.n_features))
-            columns = self.values[:, own]
-            columns = columns if self.present is None else columns[self.present]
+            columns = self.values[slice(None) if self.present is None else self.present, own]
             block = np.subtract(columns, self.center[own], dtype=np.float64, order="C")
             if self.scale is not None:
                 block /= self.scale[own]
@@ -213,8 +212,13 @@ class Frame:
         """Coordinates of (p, m) columns that are combinations of the frame's directions."""
         if not columns.any():  # such as the mean of all rows: the origin
             return np.zeros((self.n_known + self.n_padding, columns.shape[1]))
-        padding = np.zeros((self.n_padding, columns.shape[1]))
-        return np.vstack([self.span.reduced(columns), self.beside.T @ columns, padding])
+        return np.vstack(
+            [
+                self.span.reduced(columns),
+                self.beside.T @ columns,
+                np.zeros((self.n_padding, columns.shape[1])),
+            ]
+        )
 
     def point(self, point: FloatArray | None, mean: FloatArray) -> FloatArray | None:
         """Coordinates of a (p,) point; none of none."""
@@ -240,11 +244,10 @@ class Frame:
         (p, m + n_more) array
             Orthogonal columns of the same lengths, and orthonormal ones.
         """
-        r, e = self.span.rank, self.beside.shape[1]
         lengths = np.linalg.norm(basis, axis=0)
         unit = basis / lengths
         columns = self.spread_out(unit)
-        padding = unit[r + e :]
+        padding = unit[self.n_known :]
         n_used = self.n_padding if np.linalg.norm(padding) > _UNUSED else 0
         empty = self._empty_directions(n_used + n_more)
         columns = np.hstack([columns + empty[:, :n_used] @ padding[:n_used], empty[:, n_used:]])

@@ -60,12 +60,10 @@ class SparseGroup:
         weight = float(weights.sum())
         pilot = _pilot(rows, weights, weight)
         filled = np.flatnonzero(pilot)
-        spans = list(_spans(rows, len(filled)))
+        spans = _spans(rows, len(filled))
         parts = tuple(_shifted(rows[start:stop], pilot, filled) for start, stop in spans)
         part_weights = tuple(weights[start:stop] for start, stop in spans)
-        total = np.zeros(rows.shape[1])
-        for part, part_weight in zip(parts, part_weights, strict=True):
-            total += part.T @ part_weight
+        total = sum(part.T @ own for part, own in zip(parts, part_weights, strict=True))
         return cls(label, parts, part_weights, weight, pilot, total / weight)
 
     @property
@@ -81,10 +79,11 @@ class SparseGroup:
     @property
     def variances(self) -> FloatArray:
         """Of each feature about the group's own mean, (p,)."""
-        squares = np.zeros(len(self.pilot))
-        for part, weights in zip(self.parts, self.part_weights, strict=True):
-            squares += part.power(2).T @ weights
-        return np.maximum(squares / self.weight - self.drift**2, 0.0)
+        squares = sum(
+            part.power(2).T @ weights
+            for part, weights in zip(self.parts, self.part_weights, strict=True)
+        )
+        return np.asarray(np.maximum(squares / self.weight - self.drift**2, 0.0))
 
     def selected(self, features: IndexArray) -> "SparseGroup":
         """The same rows with some of the features, by position."""
@@ -104,9 +103,10 @@ class SparseGroup:
 
     def captured(self, directions: FloatArray) -> float:
         """tr(V'CV) for (p, m) directions V."""
-        total = 0.0
-        for _, coordinates, _, weights in self._coordinates(directions):
-            total += float(weights @ np.einsum("ij,ij->i", coordinates, coordinates))
+        total = sum(
+            float(weights @ np.einsum("ij,ij->i", coordinates, coordinates))
+            for _, coordinates, _, weights in self._coordinates(directions)
+        )
         return total / self.weight
 
     def scattered(self) -> OneGroup:
@@ -185,12 +185,11 @@ def _pilot(rows: Csr, weights: FloatArray, weight: float) -> FloatArray:
     return np.where(mostly, last + centred / np.where(mostly, stored, 1.0), 0.0)
 
 
-def _spans(rows: Csr, n_filled: int) -> Iterator[tuple[int, int]]:
+def _spans(rows: Csr, n_filled: int) -> list[tuple[int, int]]:
     n = rows.shape[0]
     each = rows.nnz / n + n_filled
     size = int(min(max(_PART_NUMBERS / max(each, 1.0), _FEWEST_PART_ROWS), _PART_ROWS))
-    for start in range(0, n, size):
-        yield start, min(start + size, n)
+    return [(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 def _shifted(part: Csr, pilot: FloatArray, filled: IndexArray) -> Csr:

@@ -125,15 +125,14 @@ class SparseSecondMoments:
         wanted = max(n_vectors or 0, n_components + GUARD)
         if max(_FEW_USED * len(used), wanted) < self.n_features and len(used) > wanted:
             # Bases of many vectors are then as long as the features that matter.
-            found = self._narrow.sought(
+            return self._narrow.sought(
                 weights,
                 n_components,
                 start=None if start is None else start[used],
                 tie_tolerance=tie_tolerance,
                 sum_goal=sum_goal,
                 n_vectors=n_vectors,
-            )
-            return found.widened(used, self.n_features)
+            ).widened(used, self.n_features)
         return leading_subspace_of(
             lambda block: self.mixed(weights, block),
             self.n_features,
@@ -167,10 +166,10 @@ class SparseSecondMoments:
 
     def mixed(self, weights: FloatArray, block: FloatArray) -> FloatArray:
         """sum_g weights_g S_g times a block."""
-        image = np.zeros_like(block)
-        for group in np.flatnonzero(weights):
-            image += weights[group] * self._image(int(group), block)
-        return image
+        images = (
+            weights[group] * self._image(group, block) for group in np.flatnonzero(weights).tolist()
+        )
+        return sum(images, start=np.zeros_like(block))
 
     def _image(self, group: int, basis: FloatArray) -> FloatArray:
         offset = self.offsets[group]

@@ -160,10 +160,9 @@ class ThinMoments(GroupMeans):
         Frame
         """
         rows = np.pad(self.span.coordinates, [(0, 0), (0, beside.shape[1] + n_padding)])
-        statistics = statistics_of(rows_of(rows, self.codes, self.row_weights))
-        inside = self._without_rounding(GroupMoments.of(statistics))
+        inside = GroupMoments.of(statistics_of(rows_of(rows, self.codes, self.row_weights)))
         inside = replace(inside, groups=self.groups, intake=self.intake)
-        return Frame(inside, self.span, beside, n_padding)
+        return Frame(self._without_rounding(inside), self.span, beside, n_padding)
 
     def _without_rounding(self, inside: GroupMoments) -> GroupMoments:
         """Moments of coordinates; means that agree, and rows that are equal, are so exactly."""

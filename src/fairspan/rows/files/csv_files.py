@@ -130,8 +130,8 @@ class CsvPart(FilePart):
 
         # The first block may show only whole numbers, or nothing, where fractions follow. Labels
         # are text, as a CSV has no types: "01" and "1" must not become one group.
-        types = {name: pa.float64() for name in columns if name in self.number_like}
-        types |= dict.fromkeys((name for name in labels if name in columns), pa.string())
+        types = dict.fromkeys(self.number_like.intersection(columns), pa.float64())
+        types |= dict.fromkeys(set(labels).intersection(columns), pa.string())
         try:
             with opened_csv(self.path, self.form, columns, types) as reader:
                 for batch in reader:
@@ -174,10 +174,11 @@ def open_csv(path: Path, form: CsvFormat) -> tuple[Any, Callable[[Constants], tu
             schema = reader.schema
     except (pa.ArrowInvalid, UnicodeError) as error:
         raise unreadable(path, form, error) from error
-    types = pa.types
-    whole = frozenset(field.name for field in schema if types.is_integer(field.type))
+    whole = frozenset(field.name for field in schema if pa.types.is_integer(field.type))
     numbers = whole | {
-        field.name for field in schema if types.is_null(field.type) or types.is_floating(field.type)
+        field.name
+        for field in schema
+        if pa.types.is_null(field.type) or pa.types.is_floating(field.type)
     }
     return schema, lambda constants: (CsvPart(path, constants, None, form, numbers, whole),)
 

@@ -22,7 +22,7 @@ from fairspan.rows.columns import (
     vector_lengths_of,
 )
 from fairspan.rows.files.csv_files import format_of
-from fairspan.rows.files.formats import TableFile, is_table, open_table
+from fairspan.rows.files.formats import TableFile, counted_rows, is_table, open_table
 from fairspan.rows.files.parts import FilePart, reading
 from fairspan.rows.groups import listed
 from fairspan.rows.numbers import first_no_number
@@ -103,18 +103,20 @@ class FileRows(RowsByColumns):
                 f"{path}: a column without a name is left out. It is most likely an index that "
                 "was written along; give it a name if it is a feature."
             )
-        chosen = ChosenColumns.of(
-            table.columns,
-            vector_lengths_of(table.schema),
-            groups,
-            features,
-            exclude,
-            weight=weight,
-            on_missing=on_missing,
-            everyone=everyone,
-            no_features=("", *table.index),
+        return cls(
+            table,
+            ChosenColumns.of(
+                table.columns,
+                vector_lengths_of(table.schema),
+                groups,
+                features,
+                exclude,
+                weight=weight,
+                on_missing=on_missing,
+                everyone=everyone,
+                no_features=("", *table.index),
+            ),
         )
-        return cls(table, chosen)
 
     @property
     def n_rows(self) -> int | None:
@@ -192,13 +194,10 @@ class FileRows(RowsByColumns):
     def _begun(self, parts: Sequence["FileRows"]) -> Stage:
         """A stage that counts rows; an estimate of their number if files do not store it."""
         files = [file for part in parts for file in part.table.parts]
-        counts = [file.n_rows for file in files]
-        stage = Stage(
-            self.activity, None if None in counts else sum(count or 0 for count in counts), "rows"
-        )
-        if stage.total is None and is_shown():
-            stage.total = estimated_rows(files)
-        return stage
+        total = counted_rows(files)
+        if total is None and is_shown():
+            total = estimated_rows(files)
+        return Stage(self.activity, total, "rows")
 
 
 # Bytes of a file whose lines are counted, and digits of the estimate: nobody takes it for a count.
@@ -238,8 +237,11 @@ class Files(ReadInBatches):
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> FileRows:
         """Rows of a file or folder, whose groups and weights are columns of it."""
-        named = named_columns_only(sensitive_features, sample_weight, f"the path {str(X)!r}")
-        return FileRows.open(X, on_missing=on_missing, **named)
+        return FileRows.open(
+            X,
+            on_missing=on_missing,
+            **named_columns_only(sensitive_features, sample_weight, f"the path {str(X)!r}"),
+        )
 
 
 _BATCH = 2**16
@@ -251,12 +253,21 @@ def not_numeric(rows: FileRows) -> tuple[str, ...]:
     """Features that are neither numbers nor encoded: text, or dates."""
     from pyarrow import types
 
-    numeric = [types.is_integer, types.is_floating, types.is_boolean, types.is_decimal]
-    numeric += [types.is_null, types.is_fixed_size_list]
+    numeric = (
+        types.is_integer,
+        types.is_floating,
+        types.is_boolean,
+        types.is_decimal,
+        types.is_null,
+        types.is_fixed_size_list,
+    )
     encoded = dict(rows.chosen.encoding.categories)
-    columns = [name for name in rows.chosen.features if name not in encoded]
-    kinds = {name: rows.table.schema.field(name).type for name in columns}
-    return tuple(name for name in kinds if not any(is_kind(kinds[name]) for is_kind in numeric))
+    return tuple(
+        name
+        for name in rows.chosen.features
+        if name not in encoded
+        and not any(is_kind(rows.table.schema.field(name).type) for is_kind in numeric)
+    )
 
 
 def without_features(rows: FileRows, columns: tuple[str, ...]) -> FileRows:
@@ -287,15 +298,16 @@ def encode_text(rows: FileRows) -> FileRows:
     """
     from pyarrow import compute
 
-    schema = rows.table.schema
-    columns = tuple(name for name in rows.chosen.features if is_text(schema.field(name).type))
+    columns = tuple(
+        name for name in rows.chosen.features if is_text(rows.table.schema.field(name).type)
+    )
     found: dict[str, dict[str, None]] = {name: {} for name in columns}
     n_rows = 0
     for table in _tables(rows, columns) if columns else ():
         n_rows += len(table)
         for name in columns:
-            texts = compute.unique(table[name].cast("string")).to_pylist()
-            found[name].update(dict.fromkeys(text for text in texts if text is not None))
+            texts = compute.unique(table[name].cast("string").drop_null())
+            found[name].update(dict.fromkeys(texts.to_pylist()))
             if len(found[name]) > MOST_CATEGORIES:
                 raise _identifiers(name, f"more than {MOST_CATEGORIES:,} different texts", found)
     for name in columns:

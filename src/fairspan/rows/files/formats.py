@@ -47,8 +47,13 @@ class TableFile:
     @property
     def n_rows(self) -> int | None:
         """Number of rows; None if only reading the whole file would show this."""
-        counts = [part.n_rows for part in self.parts]
-        return None if None in counts else sum(count or 0 for count in counts)
+        return counted_rows(self.parts)
+
+
+def counted_rows(parts: Sequence[FilePart]) -> int | None:
+    """Number of rows of parts; None if only reading them would show this."""
+    counts = [part.n_rows for part in parts]
+    return None if None in counts else sum(count or 0 for count in counts)
 
 
 def open_file(
@@ -71,6 +76,8 @@ def open_file(
     InvalidInput
         It cannot be read, is of another kind, or has two columns of the same name.
     """
+    import pyarrow as pa
+
     try:
         str(path).encode()
     except UnicodeEncodeError as error:
@@ -97,11 +104,13 @@ def open_file(
         # A damaged schema shows here.
         index = (schema.pandas_metadata or {}).get("index_columns", [])
         names = tuple(name for name in index if isinstance(name, str))  # a range is no column
-        table = TableFile(path, _with_fields(schema, constants), columns, names, part_of(constants))
+        for name, value in constants:
+            schema = schema.append(pa.field(name, pa.scalar(value).type))
+        table = TableFile(path, schema, columns, names, part_of(constants))
     if len(set(columns)) < len(columns):
-        twice = sorted({name for name in columns if columns.count(name) > 1})
+        twice = min(name for name in columns if columns.count(name) > 1)
         raise InvalidInput(
-            f"{path} has several columns named {twice[0]!r}",
+            f"{path} has several columns named {twice!r}",
             "Allowed: columns of different names",
             "Rename them",
         )
@@ -153,15 +162,6 @@ def _binary_kind(path: Path) -> str | None:
         start = file.read(4)
         file.seek(max(path.stat().st_size - 6, 0))
         return _MAGIC.get(start) if start in file.read() else None
-
-
-def _with_fields(schema: Any, constants: Constants) -> Any:
-    """A schema with the columns that a place in a folder implies."""
-    import pyarrow as pa
-
-    for name, value in constants:
-        schema = schema.append(pa.field(name, pa.scalar(value).type))
-    return schema
 
 
 # Schema of a file, and its parts given the columns that its place in a folder stands for.
@@ -229,14 +229,20 @@ def open_folder(folder: Path, form: CsvFormat | None = None) -> TableFile:
         No files, files of several kinds, or files that differ in columns or in their types.
     """
     found = sorted(
-        path for path in folder.rglob("*") if _is_data(path.relative_to(folder)) and path.is_file()
+        path
+        for path in folder.rglob("*")
+        if path.is_file()
+        and not any(
+            name.startswith((".", "_")) and "=" not in name
+            for name in path.relative_to(folder).parts
+        )
     )
     files = [path for path in found if kind_by_name(path) is not None]
     if files and len(files) < len(found):
-        others = [path.name for path in found if path not in files]
         warn(
             f"{folder}: files with other endings are skipped: "
-            f"{listed(others)}. Rename them if they hold rows."
+            f"{listed([path.name for path in found if path not in files])}. "
+            "Rename them if they hold rows."
         )
     kinds = sorted({str(kind_by_name(path)) for path in files})
     if len(kinds) != 1:
@@ -256,10 +262,6 @@ def open_folder(folder: Path, form: CsvFormat | None = None) -> TableFile:
     return replace(
         tables[0], path=folder, parts=tuple(part for table in tables for part in table.parts)
     )
-
-
-def _is_data(relative: Path) -> bool:
-    return not any(name.startswith((".", "_")) and "=" not in name for name in relative.parts)
 
 
 def _constants(folder: Path, files: Sequence[Path]) -> list[Constants]:

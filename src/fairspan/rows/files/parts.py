@@ -55,12 +55,12 @@ class FilePart(ABC):
         stored = [name for name in columns if name not in known]
         with reading(self.path):
             for batch in self._stored(stored, labels, size):
-                n_rows = batch.num_rows
-                filled = {
-                    name: pa.nulls(n_rows) if value is None else pa.repeat(value, n_rows)
-                    for name, value in known.items()
-                }
-                arrays = [filled[name] if name in known else batch.column(name) for name in columns]
+                arrays = [
+                    pa.repeat(pa.scalar(known[name]), batch.num_rows)
+                    if name in known
+                    else batch.column(name)
+                    for name in columns
+                ]
                 yield pa.record_batch(arrays, names=list(columns))
 
     @abstractmethod
