@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairspan.drawing.labels import STYLE
-from fairspan.drawing.picture import empty_figure, save
+from fairspan.drawing.picture import METADATA, empty_figure, reproducible
 from fairspan.errors import MissingDependency
 from fairspan.formatting.terminal_text import terminal_width, wrapped
 from fairspan.storage import replacing
@@ -128,8 +128,8 @@ def _write_figures(result: Result, folder: Path, name: str) -> Sequence[Path]:
     with rc_context(STYLE):
         result.draw(figure)
     for path, ending in zip(paths, _FORMATS, strict=True):
-        with replacing(path) as file:
-            save(figure, file, ending)
+        with replacing(path) as file, reproducible("fairspan"):
+            figure.savefig(file, format=ending, metadata=METADATA[ending])
     return paths
 
 

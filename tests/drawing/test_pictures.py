@@ -13,7 +13,7 @@ import fairspan as fs
 from fairspan.drawing.error_curves import ErrorCurvePicture
 from fairspan.drawing.labels import FAINT, INK, PLAIN
 from fairspan.drawing.losses import ExpectedLossPicture
-from fairspan.drawing.picture import empty_figure, save
+from fairspan.drawing.picture import METADATA, empty_figure, reproducible
 from fairspan.errors import InvalidInput, MissingDependency
 from fairspan.report.page.inline_figures import inline_svg
 from pictures import HOSTILE, LONG, overlaps, pictures_of, written_in
@@ -102,7 +102,8 @@ def test_a_table_tells_what_is_drawn(kind):
 def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
     def once():
         picture, _ = drawn(pictures_of(HOSTILE[:2])[kind])
-        save(picture.figure_, tmp_path / "one.svg", "svg")
+        with reproducible("fairspan"):
+            picture.figure_.savefig(tmp_path / "one.svg", metadata=METADATA["svg"])
         written = (tmp_path / "one.svg").read_bytes()
         return written, inline_svg(picture.figure_, "k", 'what "it" shows')
 

@@ -322,9 +322,11 @@ def picture_of(
 
 def html_rows(model: ModelAudit, decimals: Decimals, columns: Columns) -> list[Row]:
     """The rows of a model in a notebook: of many groups, those that lose most."""
-    groups: Sequence[GroupAudit] = model.groups
-    if len(groups) > _MOST_GROUPS:
-        groups = sorted(groups, key=lambda group: group.excess_loss, reverse=True)[:_MOST_GROUPS]
+    groups: Sequence[GroupAudit] = (
+        sorted(model.groups, key=lambda group: group.excess_loss, reverse=True)[:_MOST_GROUPS]
+        if len(model.groups) > _MOST_GROUPS
+        else model.groups
+    )
     rows: list[Row] = [
         (group_name(group.group), *figures_of(model, group, decimals, columns)) for group in groups
     ]

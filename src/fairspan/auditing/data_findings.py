@@ -68,16 +68,12 @@ class _Columns:
     @classmethod
     def of(cls, audited: Sequence[Audited], moments: Moments) -> "_Columns":
         """The names of the rows' features, or else of the models'."""
-        names = moments.feature_names
-        for each in audited:
-            names = names or each.subspace.feature_names
-        return cls(names)
+        named = (moments.feature_names, *(each.subspace.feature_names for each in audited))
+        return cls(next(filter(None, named), None))
 
     def named(self, columns: Iterable[int]) -> tuple[str, ...]:
         """The names as they are in the data."""
-        if self.names is None:
-            return tuple(f"x{column}" for column in columns)
-        return tuple(self.names[column] for column in columns)
+        return tuple(f"x{i}" if self.names is None else self.names[i] for i in columns)
 
     def listed(self, columns: Sequence[int]) -> str:
         """The names as a sentence has them."""

@@ -279,9 +279,8 @@ class _OfModel:
         tests: int = 1,
         beside: FloatArray | None = None,
     ) -> Estimate:
-        standard_error = float(self.standard_errors[quantity, group])
-        if beside is not None:
-            standard_error = float(np.hypot(standard_error, beside[quantity, group]))
+        more = 0.0 if beside is None else beside[quantity, group]
+        standard_error = float(np.hypot(self.standard_errors[quantity, group], more))
         return Estimate.around(
             value, standard_error, int(self.sizes[group]) - 1, tests, self.options.level
         )

@@ -137,9 +137,9 @@ class RowStatistics:
                 sums.order = _joined_order(sums.order, _order_of(block.values))
             known = self._folded(block.labels, before + block.first_row)
             # Rows of weight zero may carry a group that has no other rows, so they go first.
-            kept = np.arange(len(block.values))
-            if block.weights is not None and not block.weights.all():
-                kept = np.flatnonzero(block.weights)
+            kept = np.flatnonzero(
+                np.ones(len(block.values)) if block.weights is None else block.weights
+            )
             order, places = side_by_side(
                 coder.encode(known.groups[kept], block.first_row) * n_folds + known.folds[kept]
             )
@@ -155,14 +155,13 @@ class RowStatistics:
 
     def merged(self, left: Sums, right: Sums) -> Sums:
         """The sums over both parts."""
-        clusters = dict(left.clusters)
-        for key, more in right.clusters.items():
-            clusters[key] = clusters[key] + more if key in clusters else more
+        mine, theirs = left.clusters, right.clusters
+        both = {key: mine[key] + theirs[key] for key in theirs if key in mine}
         return Sums(
             left.powers + right.powers,
             left.totals + right.totals,
             _joined_order(left.order, right.order),
-            clusters,
+            {**mine, **theirs, **both},
         )
 
     def to_bytes(self, result: Sums) -> bytes:
@@ -220,8 +219,7 @@ class RowStatistics:
     def _references(self) -> FloatArray:
         """What is near the mean of each quantity, by the moments, (m, 5, k)."""
         found = np.zeros((len(self.projections), len(QUANTITIES), len(self.labels)))
-        for each, references in zip(self.projections, found, strict=True):
-            references[:2] = each.errors
+        found[:, :2] = np.array([each.errors for each in self.projections])[:, None]
         return found
 
     def _units(self) -> FloatArray:

@@ -57,11 +57,11 @@ class Columns:
     @property
     def note(self) -> str:
         """What the columns are about."""
-        if not self.expected:
-            return ""
         return (
             "Error and loss are those expected on new rows, with the interval of the loss; 'here' "
             "is the loss on these rows. States hold for all groups at once."
+            if self.expected
+            else ""
         )
 
 
@@ -109,10 +109,9 @@ def table_of(
 
 def heading_of(model: ModelAudit, n_features: int) -> str:
     """What the figures of a model are about."""
-    units = ", scaled" if model.scaled else ""
     return (
         f"{printable(model.name)}: {model.n_components} of {n_features} dimensions, "
-        f"{_ABOUT[model.center]}{units}"
+        f"{_ABOUT[model.center]}{', scaled' if model.scaled else ''}"
     )
 
 

@@ -85,9 +85,11 @@ class LoadingsPicture(Picture):
     @property
     def shown(self) -> IndexArray:
         """Positions of the features that are shown, in the order in which they are."""
-        if self.image_shape is not None:
-            return np.arange(len(self.features))
-        return np.argsort(-(self.loadings**2).sum(axis=0), kind="stable")[: self.n_features]
+        return (
+            np.argsort(-(self.loadings**2).sum(axis=0), kind="stable")[: self.n_features]
+            if self.image_shape is None
+            else np.arange(len(self.features))
+        )
 
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
@@ -162,10 +164,12 @@ class LoadingsPicture(Picture):
                 )
                 panel.set_title(title, fontsize=10, pad=3, loc="center")
         n_left = max(map(len, self._blocks())) - _MOST_IMAGES
-        note = "Each has its own scale; white is zero."
-        if n_left > 0:
-            note = f"{note} {n_left} more are left out."
-        head(axes, "The components as images", note=note)
+        left_out = f" {n_left} more are left out." if n_left > 0 else ""
+        head(
+            axes,
+            "The components as images",
+            note=f"Each has its own scale; white is zero.{left_out}",
+        )
         return drawn[: sum(map(len, titled))] if len(titled) == 1 else drawn
 
     def _blocks(self) -> list[FloatArray]:
@@ -242,13 +246,15 @@ class ReducedRowsPicture(Picture):
         plain_numbers(drawn[:1])  # all are of one scale
         label_bounds(axes, drawn, "component 1", "component 2")
         labels = labels_within(axes, self.groups, width_of(axes) / 2.5, 10) if together else []
-        note = "Ellipses: two standard deviations of the group's rows, along its own axes."
-        if len(self.points) < self.n_rows:
-            note = f"{len(self.points):,} of {self.n_rows:,} rows are shown. {note}"
-        if n_outside:
-            lies = "lies" if n_outside == 1 else "lie"
-            note += f" {count(n_outside, 'row')} {lies} outside the picture."
-        head(axes, _TITLE, handles, labels, note=note)
+        lie = f"{count(n_outside, 'row')} {'lies' if n_outside == 1 else 'lie'}"
+        notes = (
+            f"{len(self.points):,} of {self.n_rows:,} rows are shown."
+            if len(self.points) < self.n_rows
+            else "",
+            "Ellipses: two standard deviations of the group's rows, along its own axes.",
+            f"{lie} outside the picture." if n_outside else "",
+        )
+        head(axes, _TITLE, handles, labels, note=" ".join(filter(None, notes)))
         return drawn
 
     def _leave_out_far_points(self, drawn: Sequence[Axes]) -> int:

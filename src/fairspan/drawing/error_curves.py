@@ -238,15 +238,15 @@ class ErrorCurvePicture(Picture):
                 panel.axvline(self.marked, color=FAINT, linewidth=1, zorder=0, gid=f"marked-{i}")
         # New rows may be estimated at some dimensions alone: lines run through these. Elsewhere a
         # gap is where a criterion has no answer.
-        estimated = np.ones(len(self.dimensions), dtype=np.bool_)
-        if self.is_expected:
-            estimated = np.asarray(~np.isnan(self.plain).all(axis=1))
+        known = ~np.isnan(self.plain)
+        estimated = np.asarray(known.any(axis=1) | (not self.is_expected))
         for g in range(len(self.groups)):
             # Where groups share axes, colour and marker tell them apart; else they tell models.
             panel, own = (axes, look(g)) if self._together else (drawn[g], None)
             for model in self._models():
                 draw_line(panel, self.dimensions, model, g, own, estimated)
-            if g in self._of_too_few() and not self._together:
+            # Nothing is expected of this group, though there are estimates of others.
+            if not self._together and known.any() and not known[:, g].any():
                 panel.text(
                     *(0.5, 0.97, "too few rows"),
                     color=FAINT,
@@ -266,11 +266,6 @@ class ErrorCurvePicture(Picture):
         head(axes, _TITLES[self.quantity], *self._legend(axes), note=self._note())
         return drawn
 
-    def _of_too_few(self) -> list[int]:
-        """Groups of which nothing is expected, though there are estimates of others."""
-        known = ~np.isnan(self.plain)
-        return [g for g in range(len(self.groups)) if not known[:, g].any() and known.any()]
-
     def _limits(self) -> tuple[float, float | None]:
         """Ends of the axis; an interval without information does not determine them."""
         if not self.is_expected:
@@ -278,16 +273,19 @@ class ErrorCurvePicture(Picture):
         ends: list[tuple[FloatArray, FloatArray, BoolArray]] = []
         for each in self._models():
             everything: BoolArray = np.ones(each.values.size, dtype=np.bool_)
-            told = everything
-            if each.states is not None:
-                said = [state for row in each.states for state in row]
-                told = np.array([state != CANNOT_TELL for state in said], dtype=np.bool_)
-            low = high = each.values
-            if each.interval is not None:
-                low, high = each.interval[..., 0], each.interval[..., 1]
-            ends.append((low.ravel(), high.ravel(), told))
+            told = (
+                everything
+                if each.states is None
+                else np.array([state != CANNOT_TELL for row in each.states for state in row])
+            )
+            low, high = (
+                (each.values, each.values)
+                if each.interval is None
+                else (each.interval[..., 0], each.interval[..., 1])
+            )
             # Points are shown wherever they are.
-            ends.append((each.values.ravel(), each.values.ravel(), everything))
+            points = (each.values.ravel(), each.values.ravel(), everything)
+            ends += [(low.ravel(), high.ravel(), told), points]
             if each.on_rows is not None:
                 ends.append((each.on_rows.ravel(), each.on_rows.ravel(), everything))
         low, high, told = (np.concatenate(parts) for parts in zip(*ends, strict=True))
@@ -322,10 +320,9 @@ class ErrorCurvePicture(Picture):
 
     def _note(self) -> str:
         has_bands = self.plain_interval is not None or self.fair_interval is not None
-        level = percent(self.level)
-        bands = f"Bands are {level} confidence intervals." if has_bands else ""
-        if has_bands and self.is_expected:
-            bands = f"Bands are {level} confidence intervals, each for one group and one d."
+        each_of = ", each for one group and one d" if self.is_expected else ""
+        intervals = f"Bands are {percent(self.level)} confidence intervals{each_of}."
+        bands = intervals if has_bands else ""
         states = [state for each in self._models() for row in each.states or () for state in row]
         if CANNOT_TELL in states:
             bands += " Grey: too uncertain to tell."

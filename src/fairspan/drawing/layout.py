@@ -92,8 +92,7 @@ def panels(axes: Axes, names: Sequence[str]) -> tuple[Axes, ...]:
     shown = labels_within(axes, names, width_of(axes) / n_columns - _BESIDE, _NAME_SIZE)
     for i, (panel, name) in enumerate(zip(drawn, shown, strict=True)):
         panel.set_title(name, fontsize=_NAME_SIZE, pad=4)
-        is_lowest, is_first = i + n_columns >= len(names), i % n_columns == 0
-        panel.tick_params(labelbottom=is_lowest, labelleft=is_first)
+        panel.tick_params(labelbottom=i + n_columns >= len(names), labelleft=i % n_columns == 0)
     return drawn
 
 
@@ -118,7 +117,7 @@ def label_bounds(axes: Axes, drawn: Sequence[Axes], x: str, y: str = "") -> None
     To be called when everything is drawn.
     """
     apart = len(drawn) > 1
-    below, left = _PAD + _TICK, _PAD + _TICK
+    below = left = _PAD + _TICK
     if apart:
         unit = points_of(axes)
         # The last panel has numbers below it, and panels of one scale have the same beside.
@@ -160,8 +159,10 @@ def _thin_ticks(axes: Axes) -> None:
     """As few numbers below axes as fit beside each other."""
     from matplotlib.ticker import MaxNLocator
 
-    labels = [axis_number(float(tick)) for tick in axes.get_xticks()]
-    widest = max((text_width(axes, label, _NUMBER_SIZE) for label in labels), default=0.0)
+    widest = max(
+        (text_width(axes, axis_number(float(x)), _NUMBER_SIZE) for x in axes.get_xticks()),
+        default=0.0,
+    )
     axes.xaxis.set_major_locator(
         MaxNLocator(
             nbins=min(max(int(width_of(axes) / (widest + _APART)), 1), 9), steps=[1, 2, 2.5, 5, 10]
@@ -191,10 +192,8 @@ def _insets(
     for i in range(n):
         row, column = divmod(i, n_columns)
         box = (column * width, 1 - (row + 1) / n_rows, width * (1 - beside), (1 - over) / n_rows)
-        shared: dict[str, Any] = {"sharex": made[0]} if made else {}
-        if made and share_y:
-            shared["sharey"] = made[0]
-        made.append(axes.inset_axes(box, **shared))
+        first: Any = made[0] if made else None
+        made.append(axes.inset_axes(box, sharex=first, sharey=first if share_y else None))
     return tuple(made)
 
 

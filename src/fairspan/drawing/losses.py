@@ -51,6 +51,8 @@ class ExpectedLossPicture(AuditPicture):
         Losses on the rows, as lines across.
     """
 
+    low: FloatArray
+    high: FloatArray
     states: tuple[tuple[str | None, ...], ...] = ()
     level: float = 0.95
     on_rows: FloatArray | None = None
@@ -86,8 +88,6 @@ class ExpectedLossPicture(AuditPicture):
         """Marks with intervals; an arrow at the edge if an interval continues beyond it."""
         m, is_plain = len(self.models), i in self.plain
         own = PLAIN if is_plain else other_look(i - sum(each < i for each in self.plain))
-        assert self.low is not None
-        assert self.high is not None
         for g, state in enumerate(self.states[i]):
             value = float(self.values[i, g])
             if np.isnan(value):
@@ -105,8 +105,6 @@ class ExpectedLossPicture(AuditPicture):
 
     def _limits(self) -> tuple[float, float]:
         """Ends of the axis: all marks and informative intervals, and little more of the others."""
-        assert self.low is not None
-        assert self.high is not None
         told = np.array([[state != CANNOT_TELL for state in row] for row in self.states])
         start, end = shown_range(self.low.ravel(), self.high.ravel(), told.ravel())
         marks = self.values if self.on_rows is None else np.concatenate([self.values, self.on_rows])
@@ -126,15 +124,14 @@ class ExpectedLossPicture(AuditPicture):
         ]
 
     def _note(self) -> str:
-        assert self.low is not None
-        assert self.high is not None
-        lines = f"Lines are {percent(self.level)} confidence intervals, each for one group."
-        if any(state == CANNOT_TELL for row in self.states for state in row):
-            lines += " Grey: too uncertain to tell."
+        has_grey = any(CANNOT_TELL in row for row in self.states)
         start, end = self._limits()
-        if np.nanmin(self.low) < start or np.nanmax(self.high) > end:
-            lines += " Arrow: the interval continues outside the picture."
-        return lines
+        has_arrow = np.nanmin(self.low) < start or np.nanmax(self.high) > end
+        return (
+            f"Lines are {percent(self.level)} confidence intervals, each for one group."
+            f"{' Grey: too uncertain to tell.' if has_grey else ''}"
+            f"{' Arrow: the interval continues outside the picture.' if has_arrow else ''}"
+        )
 
 
 def _row_of(group: int, model: int, n_models: int) -> float:
@@ -144,8 +141,7 @@ def _row_of(group: int, model: int, n_models: int) -> float:
 
 def _draw_on_rows(axes: Axes, values: FloatArray) -> Any:
     """Short lines across, which no mark hides."""
-    m, k = values.shape
-    rows = [_row_of(g, i, m) for i in range(m) for g in range(k)]
+    rows = [_row_of(g, i, len(values)) for i, g in np.ndindex(*values.shape)]
     (marks,) = axes.plot(values.ravel(), rows, "|", color=INK, markersize=11, zorder=3.5)
     return marks
 
@@ -294,9 +290,8 @@ class GroupLossPicture(Picture):
     ) -> Sequence[Axes]:
         """The losses of new rows as an audit shows them, with those on the rows as lines across."""
         low, high = np.moveaxis(np.array([plain_interval, fair_interval]), 2, 0)
-        on_rows = None
-        if self.plain_on_rows is not None and self.fair_on_rows is not None:
-            on_rows = np.array([self.plain_on_rows, self.fair_on_rows])
+        has_both = self.plain_on_rows is not None and self.fair_on_rows is not None
+        on_rows = np.array([self.plain_on_rows, self.fair_on_rows]) if has_both else None
         picture = ExpectedLossPicture(
             groups=self.groups,
             models=("PCA", label_of(spoken(self.name))),

@@ -7,8 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from fairspan.drawing.labels import INK, STYLE, Axes, Figure, figure_of
 from fairspan.errors import imported
@@ -54,8 +53,7 @@ def fallback_fonts() -> Any:  # matplotlib's types list every setting
 def _installed() -> tuple[str, ...]:
     from matplotlib.font_manager import fontManager
 
-    present = set(fontManager.get_font_names())
-    return tuple(name for name in _FALLBACKS if name in present)
+    return tuple(sorted({*_FALLBACKS} & {*fontManager.get_font_names()}, key=_FALLBACKS.index))
 
 
 def unproven(statuses: Sequence[str]) -> str:
@@ -77,10 +75,9 @@ def unproven(statuses: Sequence[str]) -> str:
     if n_open:
         sentences.append(f"{of} {n_open} {_are(n_open)} not proven optimal.")
     if n_unresolved:
-        close = "it is" if n_unresolved == 1 else "they are"
         sentences.append(
             f"{of} {n_unresolved} {_are(n_unresolved)} unresolved: double precision cannot tell "
-            f"how close {close} to the optimum."
+            f"how close {'it is' if n_unresolved == 1 else 'they are'} to the optimum."
         )
     return " ".join(sentences)
 
@@ -203,12 +200,6 @@ def empty_figure(purpose: str) -> Figure:
     # It keeps what measures texts; the canvas of a bare figure makes that anew for each of them.
     FigureCanvasAgg(figure)
     return figure
-
-
-def save(figure: Figure, to: Path | IO[bytes], ending: str, salt: str = "fairspan") -> None:
-    """Write a figure as "svg" or "png", the same bytes every time."""
-    with reproducible(salt):
-        figure.savefig(to, format=ending, metadata=METADATA[ending])
 
 
 @contextmanager

@@ -173,7 +173,16 @@ class FrontierPicture(Picture):
         far = self.outside()
         for i, (name, errors) in enumerate(self.answers.items()):
             if name not in far:
-                self._draw_mark(axes, i, errors)
+                axes.plot(
+                    *errors,
+                    other_look(i).marker,
+                    color=other_look(i).colour,
+                    markeredgecolor=INK,
+                    markeredgewidth=0.8,
+                    markersize=_MARKER_SIZE + _LARGER * self._n_inside(i),
+                    zorder=3 + 0.01 * i,
+                    gid=f"answer-{i}",
+                )
         plain_numbers((axes,))
         names = labels_within(axes, self.groups, 0.7 * min(width_of(axes), height_of(axes)), 11)
         axes.set_xlabel(f"error of {names[0]}")
@@ -188,13 +197,17 @@ class FrontierPicture(Picture):
 
     def _draw_curve(self, axes: Axes) -> tuple[list[Any], list[str]]:
         """What every answer is compared with."""
-        ends = [min(axes.get_xlim()[0], axes.get_ylim()[0]), 0.0]
-        ends[1] = max(axes.get_xlim()[1], axes.get_ylim()[1])
-        (equal,) = axes.plot(ends, ends, color=INK, alpha=QUIET, linewidth=1.2)
-        equal.set_linestyle((0, (1, 2)))
-        is_point = len(self.errors) == 1
+        limits = np.array([axes.get_xlim(), axes.get_ylim()])
+        ends = [limits[:, 0].min(), limits[:, 1].max()]
+        (equal,) = axes.plot(
+            ends, ends, color=INK, alpha=QUIET, linewidth=1.2, linestyle=(0, (1, 2))
+        )
         (curve,) = axes.plot(
-            *self.errors.T, color=INK, linewidth=2.2, marker="." if is_point else "", gid="frontier"
+            *self.errors.T,
+            color=INK,
+            linewidth=2.2,
+            marker="." if len(self.errors) == 1 else "",
+            gid="frontier",
         )
         axes.plot(
             *self.plain,
@@ -207,18 +220,6 @@ class FrontierPicture(Picture):
             gid="PCA",
         )
         return [curve, equal], ["frontier", "equal errors"]
-
-    def _draw_mark(self, axes: Axes, i: int, errors: FloatArray) -> None:
-        axes.plot(
-            *errors,
-            other_look(i).marker,
-            color=other_look(i).colour,
-            markeredgecolor=INK,
-            markeredgewidth=0.8,
-            markersize=_MARKER_SIZE + _LARGER * self._n_inside(i),
-            zorder=3 + 0.01 * i,
-            gid=f"answer-{i}",
-        )
 
     def _named(self, axes: Axes) -> list[tuple[str, tuple[float, float]]]:
         """Names of PCA and the answers, of those at one place together; with arrows to far ones."""

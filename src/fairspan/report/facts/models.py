@@ -43,10 +43,15 @@ def audit_of(
         audit = audit_moments(audited, [moments])
         without = [replace(model, why_no_estimates=_IN_ONE_PART) for model in audit.models]
         return replace(audit, models=tuple(without)), None
+    n_groups = moments.n_groups
+    # Those that there is time to fit again without each part of the rows.
     chosen = [
         each
         for each, answer in zip(audited, answers, strict=True)
-        if is_refitted(answer, moments.n_groups)
+        if answer.is_main
+        or answer.name == PCA
+        or n_groups <= _FEW_GROUPS
+        or (n_groups <= MANY_GROUPS and answer.criterion.name not in SLOW)
     ]
     options = replace(estimates, has_labels=moments.by_label is not None, max_memory=max_memory)
     some, folds = audit_in_folds(chosen, rows, moments, options=options)
@@ -54,7 +59,7 @@ def audit_of(
         return some, folds
     every = audit_rows(audited, rows, moments, options=replace(options, folds=None))
     estimated = {model.name: model for model in some.models}
-    why = _NOT_REFITTED.format(MANY_GROUPS if moments.n_groups > MANY_GROUPS else _FEW_GROUPS)
+    why = _NOT_REFITTED.format(MANY_GROUPS if n_groups > MANY_GROUPS else _FEW_GROUPS)
     models = tuple(
         estimated.get(model.name, replace(model, why_no_estimates=why)) for model in every.models
     )
@@ -64,19 +69,12 @@ def audit_of(
     return replace(some, models=models, findings=(*some.findings, *of_others)), folds
 
 
-def is_refitted(answer: Answer, n_groups: int) -> bool:
-    """Whether there is time to fit an answer again without each part of the rows."""
-    is_quick = n_groups <= MANY_GROUPS and answer.criterion.name not in SLOW
-    return answer.is_main or answer.name == PCA or n_groups <= _FEW_GROUPS or is_quick
-
-
 def verdicts_facts(answers: Answers, audit: Audit) -> dict[str, Any]:
     """The verdict of the main criterion, those of all, the changes, and what they rest on."""
     names = {model.name: each.name for each, model in zip(answers, audit.models, strict=True)}
-    verdicts = audit.verdicts
-    if answers.plain.is_main and verdicts:
-        # The others are about what it is compared with.
-        verdicts = (*verdicts_of(audit.models[:1], audit.level), *verdicts)
+    # Where PCA is the main answer, the others are about what it is compared with.
+    of_plain = answers.plain.is_main and audit.verdicts
+    verdicts = (*(verdicts_of(audit.models[:1], audit.level) if of_plain else ()), *audit.verdicts)
     main = answers.main.name
     of_main = next((each for each in verdicts if names[each.model] == main), None)
     changes = [

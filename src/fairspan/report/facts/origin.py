@@ -123,9 +123,8 @@ def origin_of_call(
     chosen = [
         f"{key}={text}" for key, text in told.items() if text not in _DEFAULTS.get(key, _NOTHING)
     ]
-    name, title = settings["name"], settings["title"]
-    if name is None:
-        name = Path(X).name if _is_path(X) else "these rows"
+    of_rows = Path(X).name if _is_path(X) else "these rows"
+    name, title = of_rows if settings["name"] is None else settings["name"], settings["title"]
     return Origin(
         name=name,
         title=title_of(name) if title is None else title,

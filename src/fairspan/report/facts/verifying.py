@@ -246,12 +246,11 @@ def proving_weights(fit: Fit) -> FloatArray:
 
 
 def _scaled(fit: Fit) -> list[str]:
-    if fit.subspace.scale is None:
-        return []
-    return [
+    in_units = [
         "deviations = moments.standard_deviations",
         "moments = moments.divided_by(np.where(deviations > 0, deviations, 1))",
     ]
+    return [] if fit.subspace.scale is None else in_units
 
 
 def _components(fit: Fit, components: FloatArray | None) -> list[str]:

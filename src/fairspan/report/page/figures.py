@@ -132,14 +132,21 @@ def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
     ]
     whose = _whose(facts, drawn)
     on_rows = f"on these rows of {whose} by number of dimensions, under PCA and under {name}"
-    caption = f"Excess loss {on_rows}."
-    if curve["expected"] is not None:
-        caption = (
-            f"Points with bands: the loss to expect on new rows, under PCA by number of dimensions "
-            f"and under {name} at the one that was chosen. Dotted: excess loss {on_rows}."
-        )
+    caption = (
+        f"Excess loss {on_rows}."
+        if curve["expected"] is None
+        else "Points with bands: the loss to expect on new rows, under PCA by number of dimensions "
+        f"and under {name} at the one that was chosen. Dotted: excess loss {on_rows}."
+    )
     alternative = f"Largest loss of a group under PCA and {name}: {'; '.join(told)}."
-    points = [_on_curves(point, drawn) for point in steps["points"]] if with_marks else []
+    # One mark for each group: in its own panel, where they have panels.
+    points: list[list[Point]] = [
+        [
+            (0 if len(drawn) <= 2 else i, point["n_components"], point["losses"][g])
+            for i, g in enumerate(drawn)
+        ]
+        for point in (steps["points"] if with_marks else ())
+    ]
     fits = grid(len(drawn))[1] <= _SIDE_BY_SIDE
     return draw(picture, "d", caption, alternative, points, steps["start"], is_narrow=fits)
 
@@ -190,12 +197,11 @@ def of_frontier(facts: Facts) -> Drawn:
         f"Errors of {first} and {second}. The frontier runs from {_pair(curve['errors'][0])} to "
         f"{_pair(curve['errors'][-1])}; {told}."
     )
+    arrow = " An arrow points to an answer outside the picture, whose errors are beside it."
     caption = (
         "Every point of the curve is the least error of one group, given that of the other. The "
-        "filled mark is where the slider stands."
+        f"filled mark is where the slider stands.{arrow if picture.outside() else ''}"
     )
-    if picture.outside():
-        caption += " An arrow points to an answer outside the picture, whose errors are beside it."
     points: list[list[Point]] = [[(0, *point["errors"])] for point in steps["points"]]
     return draw(picture, "f", caption, alternative, points, steps["start"], is_narrow=True)
 
@@ -242,13 +248,6 @@ def _losing_most(facts: Facts) -> list[int]:
     losses = _values(plain_of(facts), "expected_loss" if has_estimates(facts) else "excess_loss")
     # Groups of too few rows come last.
     return sorted(np.argsort(-losses, kind="stable")[:_MOST_GROUPS].tolist())
-
-
-def _on_curves(point: Facts, drawn: Sequence[int]) -> list[Point]:
-    """One mark for each group: in its own panel, where they have panels."""
-    losses = [point["losses"][g] for g in drawn]
-    together = len(losses) <= 2
-    return [(0 if together else i, point["n_components"], loss) for i, loss in enumerate(losses)]
 
 
 def _names(facts: Facts, drawn: Sequence[int] | None = None) -> tuple[str, ...]:

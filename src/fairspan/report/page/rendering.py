@@ -34,7 +34,7 @@ from fairspan.report.page.parts import (
 
 _TEMPLATES = Path(__file__).parent / "template"
 # In JSON inside a script element these could end it, or begin a comment.
-_ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+_ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 # Pictures, what the slider has in its own data, and what the tables of the page have.
 _NOT_DOWNLOADED = ("steps", "displays", "by_dimension", "verification")
 _SENTENCES = (
@@ -194,9 +194,7 @@ def json_for_script(value: Any) -> Markup:
     {"name":"\u003c/script\u003e"}
     """
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    for char, escape in _ESCAPED.items():
-        text = text.replace(char, escape)
-    return Markup(text)
+    return Markup(text.translate(_ESCAPED))
 
 
 def _hash(text: str) -> str:
@@ -213,10 +211,16 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"called": called, "parts": parts, "spoken": spoken}
-    environment.filters |= {"counted": count, "json": json_for_script, "settings": settings}
-    for name in ("number", "share", "change", "relative", "whole", "loading", "percent"):
-        environment.filters[name] = getattr(numbers, name)
+    of_numbers = ("number", "share", "change", "relative", "whole", "loading", "percent")
+    environment.filters |= {
+        "called": called,
+        "parts": parts,
+        "spoken": spoken,
+        "counted": count,
+        "json": json_for_script,
+        "settings": settings,
+        **{name: getattr(numbers, name) for name in of_numbers},
+    }
     return environment
 
 

@@ -224,13 +224,12 @@ def _by_group(
     names: Sequence[str], errors: Sequence[Sequence[float]], losses: Sequence[Sequence[float]]
 ) -> list[Column]:
     """Error and loss of both groups, which are compared with each other."""
-    columns = []
-    for what, rows in (("error,", errors), ("loss,", losses)):
-        decimals = decimals_of(value for row in rows for value in row)
-        for name, values in zip(names, zip(*rows, strict=True), strict=True):
-            cells = [Cell(number(value, decimals), value) for value in values]
-            columns.append(Column(what, cells, called(name)))
-    return columns
+    return [
+        Column(what, [Cell(number(value, decimals), value) for value in values], called(name))
+        for what, rows in (("error,", errors), ("loss,", losses))
+        for decimals in [decimals_of(value for row in rows for value in row)]
+        for name, values in zip(names, zip(*rows, strict=True), strict=True)
+    ]
 
 
 def _worst(names: Sequence[str], what: str, rows: Sequence[Sequence[float]]) -> list[Column]:
