@@ -203,8 +203,7 @@ def with_defaults(value: object, protocol: type) -> Any:
 
 def _state(own: type, value: object) -> dict[str, Any]:
     slots = [name for each in own.__mro__ for name in vars(each).get("__slots__", ())]
-    names = (*slots, *getattr(value, "__dict__", {}))
-    return {name: getattr(value, name) for name in names}
+    return {name: getattr(value, name) for name in (*slots, *getattr(value, "__dict__", {}))}
 
 
 def _rebuilt(own: type, protocol: type, state: Mapping[str, Any]) -> Any:

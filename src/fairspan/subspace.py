@@ -243,8 +243,9 @@ class FairSubspace:
             return there
         coordinates = ArrayRows(Z).values()
         check_width(coordinates.shape[1], self.n_components, "coordinates")
-        rows = coordinates @ self.decoder.T * self._scale() + self._mean()
-        return rows.astype(precision_of(Z), copy=False)
+        return (coordinates @ self.decoder.T * self._scale() + self._mean()).astype(
+            precision_of(Z), copy=False
+        )
 
     def rows(self, X: Any) -> FloatArray:
         """The features of X as a checked (n, p) array, columns of a frame matched by name."""
@@ -300,7 +301,6 @@ class FairSubspace:
                 "Choose a number in that range",
             )
         d = int(n_components)
-        weights = np.array(made.steps[d - 1].together.weights)
         return replace(
             self,
             components=self.components[:d],
@@ -308,7 +308,9 @@ class FairSubspace:
             whitening=None if self.whitening is None else self.whitening[:d],
             evidence=None
             if self.evidence is None
-            else replace(self.evidence, arrays={"weights": weights}),
+            else replace(
+                self.evidence, arrays={"weights": np.array(made.steps[d - 1].together.weights)}
+            ),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -494,8 +496,13 @@ def read_as_it_is(model: Any, n_features: int | None = None) -> ReadModel:
             found.components, found.mean, center=center, oblique_decoder=found.oblique_decoder
         )
         has_mean = has_mean and found.is_declared
-    does = inner.behind(part.mean, part.scale, part.feature_names)
-    return ReadModel(does, moments, part.n_fitted, has_mean, part)
+    return ReadModel(
+        inner.behind(part.mean, part.scale, part.feature_names),
+        moments,
+        part.n_fitted,
+        has_mean,
+        part,
+    )
 
 
 def _loaded(path: str | os.PathLike[str]) -> FairSubspace:

@@ -57,11 +57,15 @@ def demo(page: Path, as_json: bool) -> None:
         reporting.write_demo_page(page, data)
     if not as_json:
         click.echo(reporting.demo_screen(fit, result, data))
-    certificate = {"certificate": output.certificate_facts(fit), **result.to_dict()}
-    written = {"page": str(page) if missing is None else None}
-    facts = {"data": data.name, **certificate, **written}
-    words = missing or f"The whole audit as a page: {page}"
-    click.echo(output.in_json(facts) if as_json else words)
+    facts = {
+        "data": data.name,
+        "certificate": output.certificate_facts(fit),
+        **result.to_dict(),
+        "page": str(page) if missing is None else None,
+    }
+    click.echo(
+        output.in_json(facts) if as_json else (missing or f"The whole audit as a page: {page}")
+    )
 
 
 @command(
@@ -173,25 +177,26 @@ def fit(
 ) -> None:
     """Fit fair PCA to DATA and save it; print PCA beside it, and the proof of optimality."""
     from fairspan.cli import inputs, output
-    from fairspan.cli.inputs import fair_models, refuse_replacing
     from fairspan.storage import writing
 
     refuse_overwriting(model, data)
     refuse_text(model, "a model is")
     if not force:
-        refuse_replacing(model, n_components, center, standardize, fitting)
+        inputs.refuse_replacing(model, n_components, center, standardize, fitting)
     options.refuse_without_folds(folds, clusters)
     table = inputs.open_input(data, reading, clusters)
     wanted = inputs.wanted_estimates(folds, level, material, by_cluster=clusters is not None)
-    fitted, audited = fair_models(table, n_components, center, standardize, fitting)
+    fitted, audited = inputs.fair_models(table, n_components, center, standardize, fitting)
     result = inputs.audited_table(table, audited, wanted)
     with writing(model):
         fitted.subspace.save(model)
-    certificate = {"certificate": output.certificate_facts(fitted)}
-    facts = {"model": str(model), **certificate, **result.to_dict()}
+    facts = {
+        "model": str(model),
+        "certificate": output.certificate_facts(fitted),
+        **result.to_dict(),
+    }
     proof = f"{output.certificate_in_words(fitted)}\nSaved to {model}"
-    words = f"{output.audit_in_words(result)}\n\n{proof}"
-    click.echo(output.in_json(facts) if as_json else words)
+    click.echo(output.in_json(facts) if as_json else f"{output.audit_in_words(result)}\n\n{proof}")
 
 
 @command(
@@ -267,9 +272,18 @@ def report(
     settings["scale"] = settings.pop("standardize")
     settings["criteria"] = settings["criteria"] or None
     settings["estimates"] = inputs.wanted_estimates(folds, level, material)
-    typed = click.get_current_context().find_root().obj or ()
     facts = reporting.report_of_file(
-        data, page, reading, criterion, parameters, settings, typed, models, parts, test, title
+        data,
+        page,
+        reading,
+        criterion,
+        parameters,
+        settings,
+        click.get_current_context().find_root().obj or (),
+        models,
+        parts,
+        test,
+        title,
     )
     click.echo(output.in_json(facts) if as_json else reporting.summary(facts, page))
 
@@ -306,8 +320,7 @@ def verify(
     except Exception:
         traceback.print_exc()
         raise click.exceptions.Exit(_INTERNAL_FAILURE) from None
-    facts = {"model": str(model), **vars(found)}
-    click.echo(output.in_json(facts) if as_json else str(found))
+    click.echo(output.in_json({"model": str(model), **vars(found)}) if as_json else str(found))
     if not found.holds:
         raise click.exceptions.Exit(_DOES_NOT_HOLD)
 
@@ -376,10 +389,12 @@ def transform(
     if as_json and str(out) == "-":
         raise click.UsageError("--json and -o - would both write to standard output.")
     written = reading.transform_file(model, data, out, reading.Transforming(**chosen))
-    facts = {"output": str(out), **asdict(written)}
-    words = f"Wrote {in_ascii(written.in_words())} to {out}"
     if str(out) != "-":
-        click.echo(output.in_json(facts) if as_json else words)
+        click.echo(
+            output.in_json({"output": str(out), **asdict(written)})
+            if as_json
+            else f"Wrote {in_ascii(written.in_words())} to {out}"
+        )
 
 
 @command(
@@ -432,8 +447,7 @@ def moments(
     else:
         made, n_left_out = writing.make_moments(data, out, reading, min_group_size)
     if as_json:
-        facts = {**writing.facts_of(made, out), "groups_left_out": n_left_out}
-        click.echo(output.in_json(facts))
+        click.echo(output.in_json({**writing.facts_of(made, out), "groups_left_out": n_left_out}))
         return
     click.echo(writing.in_words(made))
     if n_left_out:
@@ -471,6 +485,5 @@ def merge(files: tuple[Path, ...], out: Path, labels_as: str, as_json: bool) -> 
 
     merged, n_files = writing.merge_moments(files, out, labels_as_text=labels_as == "text")
     facts = {**writing.facts_of(merged, out), "files": list(map(str, files))}
-    counted = in_ascii(count(n_files, "file"))
-    words = f"{writing.in_words(merged)}\nMerged {counted} into {out}"
+    words = f"{writing.in_words(merged)}\nMerged {in_ascii(count(n_files, 'file'))} into {out}"
     click.echo(output.in_json(facts) if as_json else words)

@@ -74,8 +74,9 @@ class Table:
         moments = self.saved
         if moments is None and self.has_clusters:
             halves = Folds(2, by_cluster=True)
-            rows = self.rows("reading")
-            found = fold_moments(rows, halves, self.limit, has_labels=self.has_labels)
+            found = fold_moments(
+                self.rows("reading"), halves, self.limit, has_labels=self.has_labels
+            )
             moments = found.whole.matrices()
         elif moments is None:
             moments = accumulate(self.rows("reading"), self.limit, has_labels=self.has_labels)
@@ -91,8 +92,9 @@ class Table:
         """The number of dimensions, or share, that was requested, checked before rows are read."""
         if n_components is None:
             return SHARE_KEPT
-        known = self.moments if self.source is None else self.source
-        check_dimension(n_components, known.n_features)
+        check_dimension(
+            n_components, (self.moments if self.source is None else self.source).n_features
+        )
         return n_components
 
     def rows(self, what: str) -> Rows:
@@ -139,7 +141,7 @@ def plain_model(
     table: Table, n_components: int | float | None, center: Any, standardize: bool
 ) -> Audited:
     """Ordinary PCA of the table."""
-    asked = table.check_dimension(n_components)
+    asked = table.check_dimension(n_components)  # before the rows are read for their moments
     d = dimension_keeping(table.moments, asked, center=center, scale=standardize)
     tell_dimension(n_components, d, table.moments.n_features, "PCA")
     return audited_pca(table.moments, d, center, scale=standardize)
@@ -215,8 +217,7 @@ def verified_model(
 ) -> Verification:
     """The claims of a saved model's certificate, computed again."""
     (subspace,) = loaded([model], parts).values()
-    table = open_input(data, reading).selected(subspace.feature_names)
-    return verify(subspace, table.moments)
+    return verify(subspace, open_input(data, reading).selected(subspace.feature_names).moments)
 
 
 def audit_by_dimension(
@@ -236,8 +237,9 @@ def audit_by_dimension(
             "Name the file of the rows",
         )
     dimensions = chosen_dimensions(max(table.source.n_features - 1, 1), 1)
-    models = pca_by_dimension(table.moments, dimensions, center, scale=standardize)
-    return audited_table(table, models, options)
+    return audited_table(
+        table, pca_by_dimension(table.moments, dimensions, center, scale=standardize), options
+    )
 
 
 def fair_models(
@@ -248,8 +250,7 @@ def fair_models(
     criterion_of(asked.criterion, **asked.parameters)
     hide = restriction_of(asked.restriction, **asked.of_restriction)
     solver = solver_of(asked.solver, **asked.of_solver)
-    needs_labels = hide is not None and hide.needs_labels
-    if needs_labels and table.source is not None and not table.has_labels:
+    if hide is not None and hide.needs_labels and table.source is not None and not table.has_labels:
         raise click.UsageError(f"{hide!r} holds in classes of y: name its column, --label COL.")
     dimension = table.check_dimension(n_components)
     moments = table.moments
@@ -271,8 +272,7 @@ def fair_models(
     d = fit.problem.n_components
     tell_dimension(n_components, d, moments.n_features, spoken(fit.problem.criterion.name))
     plain = audited_pca(moments, d, center, scale=standardize)
-    fair = read_model("fair", fit.subspace)
-    return fit, [plain, replace(fair, baseline=plain.name)]
+    return fit, [plain, replace(read_model("fair", fit.subspace), baseline=plain.name)]
 
 
 def refuse_replacing(

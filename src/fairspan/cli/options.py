@@ -121,8 +121,7 @@ class Named(click.ParamType):  # type: ignore[type-arg]
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """The names that begin like this."""
-        names = names_of(self.name)
-        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        return [CompletionItem(name) for name in names_of(self.name) if name.startswith(incomplete)]
 
 
 # A number, yes or no, the name of a group, or a number for each of some groups by their names.
@@ -289,8 +288,9 @@ class Command(click.Command):
             # click compares names with their dashes, which make all of them alike.
             names = [each.removeprefix("--") for each in error.possibilities or ()]
             meant = nearest(error.option_name.removeprefix("--"), names)
-            possible = [f"--{meant}"] if meant else None
-            raise click.NoSuchOption(error.option_name, possibilities=possible, ctx=ctx) from None
+            raise click.NoSuchOption(
+                error.option_name, possibilities=[f"--{meant}"] if meant else None, ctx=ctx
+            ) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under their headings."""
@@ -310,9 +310,7 @@ class Command(click.Command):
                 formatter.write(f"{'':{formatter.current_indent}}{example}\n")
 
     def _heading_of(self, option: click.Option, ctx: click.Context) -> str:
-        if option is self.get_help_option(ctx):
-            return OUTPUT
-        return getattr(option, "heading", TABLE)
+        return OUTPUT if option is self.get_help_option(ctx) else getattr(option, "heading", TABLE)
 
 
 command = partial(click.command, cls=Command)

@@ -116,8 +116,9 @@ def certificate_in_words(fit: "Fit") -> str:
             "The condition of Theorem 3.2 of Vu et al. (2022) does not hold: their equation (6) "
             "may fall short of the worst case. Here the worst case itself was minimised."
         )
-    lines = wrapped(" ".join(sentences), width_of(sys.stdout))
-    return _with_coloured_status("\n".join(lines), solution.status)
+    return _with_coloured_status(
+        "\n".join(wrapped(" ".join(sentences), width_of(sys.stdout))), solution.status
+    )
 
 
 def _with_coloured_status(text: str, status: str) -> str:
@@ -145,8 +146,12 @@ def table_by_dimension(result: "Audit") -> str:
     """One line for each number of dimensions and group."""
     names = [group_name(group.group) for group in result.models[0].groups]
     names = cut_names(names, _LONGEST_NAME) or names
-    found = [group.expected for model in result.models for group in model.groups]
-    decimals = decimals_of(abs(each.loss.value) for each in found if each is not None)
+    decimals = decimals_of(
+        abs(group.expected.loss.value)
+        for model in result.models
+        for group in model.groups
+        if group.expected is not None
+    )
     headings = ("d", "group", "loss", f"{percent(result.level)} interval", "state")
     lines = [
         (str(model.n_components) if i == 0 else "", names[i], *_cells(group, decimals))

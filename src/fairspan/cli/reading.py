@@ -73,10 +73,9 @@ def opened(reading: Reading, path: Path | Foreign, clusters: str | None = None) 
         return _opened_foreign(reading, path)
     if not reading.groups:
         raise click.UsageError("Name the group column with --group COL.")
-    beside = [name for name in (reading.label, clusters) if name is not None]
     rows = FileRows.open(
         path,
-        (*reading.groups, *beside),
+        (*reading.groups, *[name for name in (reading.label, clusters) if name is not None]),
         reading.features,
         reading.exclude,
         weight=reading.weight,
@@ -84,8 +83,10 @@ def opened(reading: Reading, path: Path | Foreign, clusters: str | None = None) 
         csv=csv_format(reading),
     )
     rows = _prepared(rows, numeric_only=reading.numeric_only, one_hot=reading.one_hot)
-    encoding = replace(rows.chosen.encoding, ignores_unseen=reading.unseen == "ignore")
-    chosen = replace(rows.chosen, encoding=encoding)
+    chosen = replace(
+        rows.chosen,
+        encoding=replace(rows.chosen.encoding, ignores_unseen=reading.unseen == "ignore"),
+    )
     return replace(rows, jobs=_useful_jobs(reading.jobs or 1, len(rows.parts)), chosen=chosen)
 
 
@@ -99,10 +100,11 @@ def _opened_foreign(reading: Reading, source: Foreign) -> RowSource:
         )
     if not (reading.features or reading.exclude):
         return rows
-    chosen = ChosenColumns.of(
-        rows.feature_names or (), {}, features=reading.features, exclude=reading.exclude
+    return rows.selected(
+        ChosenColumns.of(
+            rows.feature_names or (), {}, features=reading.features, exclude=reading.exclude
+        ).features
     )
-    return rows.selected(chosen.features)
 
 
 def _useful_jobs(asked: int, n_parts: int) -> int:
@@ -210,8 +212,11 @@ def _refusal(rows: FileRows, columns: tuple[str, ...], allowed: str, usual: str)
 
 def _texts(rows: FileRows, columns: tuple[str, ...]) -> dict[str, tuple[int, str | None]]:
     """The first text that is no number of each column of text, and its row, counted from 1."""
-    schema = rows.table.schema
-    return {name: first_text(rows, name) for name in columns if is_text(schema.field(name).type)}
+    return {
+        name: first_text(rows, name)
+        for name in columns
+        if is_text(rows.table.schema.field(name).type)
+    }
 
 
 def _remedy(rows: FileRows, text: str | None) -> str | None:
@@ -228,9 +233,7 @@ def _remedy(rows: FileRows, text: str | None) -> str | None:
         return _POINT
     if text.strip().lower() in _MISSING:
         return "Leave cells empty where a value is missing, and say --on-missing drop"
-    if text.endswith("%"):
-        return "Write numbers without a per-cent sign"
-    return None
+    return "Write numbers without a per-cent sign" if text.endswith("%") else None
 
 
 def _held(columns: tuple[str, ...]) -> str:
@@ -339,8 +342,10 @@ def _opened_file(data: Path, subspace: FairSubspace, options: Transforming) -> F
     names = subspace.feature_names
     rows = FileRows.open(data, on_missing=options.on_missing, csv=csv_format(options))
     available = rows.chosen.available
-    encoding = Encoding(ignores_unseen=options.unseen == "ignore")
-    rows = replace(rows, chosen=replace(rows.chosen, encoding=encoding))
+    rows = replace(
+        rows,
+        chosen=replace(rows.chosen, encoding=Encoding(ignores_unseen=options.unseen == "ignore")),
+    )
     if names is not None:
         rows = rows.selected(names)
     check_numeric(

@@ -94,8 +94,9 @@ def report_of_file(
     if table.source is not None:
         check_size(table.source.n_features, asked)
     moments = table.moments
-    chosen = criterion_of(criterion, **with_labels(parameters, moments.labels))
-    asked = ReportSettings.of(chosen, **settings)
+    asked = ReportSettings.of(
+        criterion_of(criterion, **with_labels(parameters, moments.labels)), **settings
+    )
     if table.source is None:
         fingerprint: str | None = of_files(Path(str(path)), ())
         line, rows = f"moments = GroupMoments.load({without_folders(str(path))!r})", None
@@ -160,8 +161,9 @@ def summary(facts: Mapping[str, Any], page: Path | None) -> str:
     main = next(model["name"] for model in facts["models"] if model["is_main"])
     for finding in facts["findings"]:
         if finding["model"] in (None, PCA, main):
-            code, severity = finding["code"], finding["severity"]
-            lines += finding_lines(code, severity, finding["message"], width, paint)
+            lines += finding_lines(
+                finding["code"], finding["severity"], finding["message"], width, paint
+            )
     return "\n".join([*lines, "", f"Written to {printable(str(page))}"])
 
 
@@ -187,9 +189,7 @@ def shell_text(words: Iterable[str]) -> str:
 def _escaped(char: str) -> str:
     if char in "\\'":
         return f"\\{char}"
-    if char.isprintable():
-        return char
-    return "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))
+    return char if char.isprintable() else "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))
 
 
 def _options_of(reading: Reading) -> Iterator[str]:
@@ -215,8 +215,11 @@ def demo_facts() -> tuple[Fit, Audit, Dataset]:
         FairPCA(_N_COMPONENTS, criterion=criterion, scale=True).fit_moments(moments)
         for criterion in ("total_error", "minimax_loss")
     )
-    result = audit({"PCA": plain, "fair": fair}, data.X, data.sensitive_features)
-    return fit_subspace(moments, _N_COMPONENTS, scale=True), result, data
+    return (
+        fit_subspace(moments, _N_COMPONENTS, scale=True),
+        audit({"PCA": plain, "fair": fair}, data.X, data.sensitive_features),
+        data,
+    )
 
 
 def missing_for_page(page: Path) -> str | None:

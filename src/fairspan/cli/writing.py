@@ -111,8 +111,11 @@ class Manifest:
             if PARTS.kind.encode() not in file.read(_FIRST_BYTES):
                 return None
         stored = read_document(path, PARTS)
-        parts = {name: tuple(state) for name, state in stored["parts"].items()}
-        return cls(folder, stored["options"], parts)
+        return cls(
+            folder,
+            stored["options"],
+            {name: tuple(state) for name, state in stored["parts"].items()},
+        )
 
     def file_of(self, part: str) -> Path:
         """Where the moments of a part are; names of sub-folders become a part of its name."""
@@ -218,9 +221,10 @@ class RowsIntoFolder(FileRows):
             FileRows(replace(self.table, path=path, parts=tuple(parts)), self.chosen)
             for path, parts in by_path.items()
         ]
-        names = dict(zip(self.manifest.parts, files, strict=True))
         waiting = {
-            name: rows for name, rows in names.items() if not self.manifest.file_of(name).exists()
+            name: rows
+            for name, rows in zip(self.manifest.parts, files, strict=True)
+            if not self.manifest.file_of(name).exists()
         }
         try:
             with closing(self.results(fold, list(waiting.values()))) as results:
@@ -317,9 +321,9 @@ def make_moments(
 
     A file of moments appears only when it is complete.
     """
-    rows = _opened(data, reading)
-    has_labels = reading.label is not None
-    complete = accumulate(rows, reading.limit, has_labels=has_labels)
+    complete = accumulate(
+        _opened(data, reading), reading.limit, has_labels=reading.label is not None
+    )
     kept = complete.without_small_groups(min_group_size)
     write_whole(out, kept.to_bytes())
     counted = kept.by_label or kept
@@ -388,8 +392,12 @@ def merge_moments(
         for file in files:
             more = statistics_of_file(file)
             if labels_as_text:  # groups of one text are joined
-                named = [replace(each, label=_as_text(each.label)) for each in more.groups]
-                more = replace(more, groups=joined(named))
+                more = replace(
+                    more,
+                    groups=joined(
+                        [replace(each, label=_as_text(each.label)) for each in more.groups]
+                    ),
+                )
             with error_context(str(file)):
                 summed = summed + more.in_order_of(summed.feature_names) if summed else more
             stage.add()
@@ -462,13 +470,17 @@ def in_words(moments: GroupMoments) -> str:
         (f"{n:,}", f"{weight:,.10g}")
         for n, weight in zip(moments.counts.tolist(), moments.weights.tolist(), strict=True)
     ]
-    lines = [("group", "rows", "weight")]
-    lines += [(name, *each) for name, each in zip(cut or [""] * len(whole), figures, strict=True)]
+    lines = [
+        ("group", "rows", "weight"),
+        *((name, *each) for name, each in zip(cut or [""] * len(whole), figures, strict=True)),
+    ]
     text: list[str] = []
     for above, line in zip(["", *whole], aligned(lines), strict=True):
         text += [] if cut else wrapped(above, _WIDTH, "  ")
         text.append(line)
-    n_rows = int(moments.counts.sum())
-    counted, features = count(n_rows, "row"), count(moments.n_features, "feature")
+    counted, features = (
+        count(int(moments.counts.sum()), "row"),
+        count(moments.n_features, "feature"),
+    )
     intake = f"; {moments.intake}" if str(moments.intake) else ""
     return "\n".join([*text, "", *wrapped(in_ascii(f"{counted}, {features}") + intake, _WIDTH)])

@@ -273,8 +273,10 @@ class FairPCA(
         """
         parameters: dict[str, Any] = super().get_params(deep=deep)
         for owner in _PARTS if deep else ():
-            fields = field_values(_part(owner, parameters[owner]))
-            parameters |= {f"{owner}__{name}": value for name, value in fields.items()}
+            parameters |= {
+                f"{owner}__{name}": value
+                for name, value in field_values(_part(owner, parameters[owner])).items()
+            }
         return parameters
 
     def set_params(self, **params: Any) -> "FairPCA":
@@ -348,8 +350,11 @@ class FairPCA(
         with self._all_or_nothing():
             y = self._labels(y, X, sensitive_features)
             rows, columns = self._rows_of(X, y, sensitive_features, sample_weight, reset=True)
-            moments = moments_of(rows, GroupLimit(self.max_groups), has_labels=y is not None)
-            self._fit(moments, columns, has_groups=_has_groups(X, sensitive_features))
+            self._fit(
+                moments_of(rows, GroupLimit(self.max_groups), has_labels=y is not None),
+                columns,
+                has_groups=_has_groups(X, sensitive_features),
+            )
         return self
 
     def partial_fit(
@@ -381,8 +386,9 @@ class FairPCA(
                     )
                 before, columns = self.moments_.matrices(), columns or self._group_columns
             # Never moments that refer to the rows, whose memory the next ones may be read into.
-            limit = GroupLimit(self.max_groups)
-            moments = accumulate(rows, limit, onto=before, has_labels=y is not None)
+            moments = accumulate(
+                rows, GroupLimit(self.max_groups), onto=before, has_labels=y is not None
+            )
             self._fit(moments, columns, has_groups=has_groups)
         return self
 
@@ -402,8 +408,9 @@ class FairPCA(
             raise not_moments(moments)
         _check_parameters(self)
         if self.max_groups is not None:  # the usual limit is one of rows
-            n_rows = int(moments.counts.sum())
-            GroupLimit(self.max_groups).check(moments.n_groups, n_rows, moments.n_features)
+            GroupLimit(self.max_groups).check(
+                moments.n_groups, int(moments.counts.sum()), moments.n_features
+            )
         with self._all_or_nothing():
             set_features(self, moments.n_features, moments.feature_names)
             self._fit(moments, (), has_groups=True)
@@ -429,8 +436,10 @@ class FairPCA(
         rows = rows_beside(X, sensitive_features, {"y": y}, sample_weight)
         take_features(self, rows, reset=reset)
         check_dimension(self.n_components, self.n_features_in_)
-        columns = _columns_aside(rows, X, sensitive_features, sample_weight)
-        return rows, (*columns, *([y] if isinstance(y, str) else []))
+        return rows, (
+            *_columns_aside(rows, X, sensitive_features, sample_weight),
+            *([y] if isinstance(y, str) else []),
+        )
 
     def _labels(self, y: Any, X: Any, sensitive_features: Any) -> Any:
         """y, where the restriction needs the class of each row; None otherwise.

@@ -240,8 +240,9 @@ def dimension_keeping(
     check_dimension(n_components, moments.n_features)
     if isinstance(n_components, numbers.Integral):
         return int(n_components)
-    kept = fit_subspace(moments, n_components, criterion=criterion, center=center, scale=scale)
-    return kept.problem.n_components
+    return fit_subspace(
+        moments, n_components, criterion=criterion, center=center, scale=scale
+    ).problem.n_components
 
 
 def _check_without_matrices(n_components: object, restriction: Restriction | None) -> None:
@@ -281,10 +282,13 @@ def fit_of(
     if settings.nested:
         steps.append(_step_of(replace(solved, solution=solution)))
     if coordinates is not None:
-        columns = coordinates.in_features(solution.components.T, problem.n_components)
-        components = np.ascontiguousarray(columns.T)
-        rows = zip(solution.steps, components[:, None], strict=False)
-        inside = tuple(replace(step, components=row, eigen="thin") for step, row in rows)
+        components = np.ascontiguousarray(
+            coordinates.in_features(solution.components.T, problem.n_components).T
+        )
+        inside = tuple(
+            replace(step, components=row, eigen="thin")
+            for step, row in zip(solution.steps, components[:, None], strict=False)
+        )
         solution = replace(solution, components=components, eigen="thin", steps=inside)
         variances = np.pad(variances, ((0, 0), (0, len(components) - variances.shape[1])))
     encoder, decoder = solution.components, None
@@ -293,7 +297,6 @@ def fit_of(
         solution = replace(solution, components=np.ascontiguousarray(decoder.T))
     center, hide = settings.center, settings.restriction
     mean = np.zeros(moments.n_features) if center == "none" else moments.mean
-    parts = ("criterion", settings.criterion), ("restriction", hide)
     provenance = Provenance(
         criterion=problem.criterion.name,
         solver=solution.solver,
@@ -313,7 +316,9 @@ def fit_of(
         reason=solution.reason,
         steps=tuple(steps),
         parts=tuple(
-            each for kind, each in parts if each is not None and each.name not in names_of(kind)
+            each
+            for kind, each in (("criterion", settings.criterion), ("restriction", hide))
+            if each is not None and each.name not in names_of(kind)
         ),
     )
     subspace = FairSubspace(
@@ -372,8 +377,9 @@ def _oblique(
     """
     columns, decoder = encoder.T, solution.components.T
     if coordinates is not None:
-        both = coordinates.frame.spread_out(np.hstack([solved.components.T, columns]))
-        turned, columns = np.hsplit(both, 2)
+        turned, columns = np.hsplit(
+            coordinates.frame.spread_out(np.hstack([solved.components.T, columns])), 2
+        )
         columns = columns * np.sign(np.einsum("ij,ij->j", turned, decoder))
     signed = with_positive_signs(columns)
     return np.ascontiguousarray(signed.T), decoder * np.sign(np.einsum("ij,ij->j", signed, columns))
@@ -389,8 +395,11 @@ def _with_reason(
     if column is not None:
         return replace(solution, reason=column)
     if problem.criterion.is_logarithmic:
-        reason = "a group keeps so little of its variance that the logarithm is uncertain"
-        return replace(solution, reason=reason)
-    variance = float((problem.second_moments.traces / problem.divisors).max())
-    share = max(solution.scale, solution.resolution) / variance
+        return replace(
+            solution,
+            reason="a group keeps so little of its variance that the logarithm is uncertain",
+        )
+    share = max(solution.scale, solution.resolution) / float(
+        (problem.second_moments.traces / problem.divisors).max()
+    )
     return replace(solution, reason=f"the objective is no more than {share:.0e} of the variance")

@@ -99,8 +99,12 @@ class ProjectsRows(TransformerMixin):  # type: ignore[misc]
         rows = X if is_opened(X) else rows_of(X, Everyone(""))
         if isinstance(rows, RowsInMemory):
             take_features(self, rows, reset=False)
-        blocks = blocks_for(rows, self.subspace_)
-        return np.concatenate([_row_scores(self.subspace_, block.values) for block in blocks])
+        return np.concatenate(
+            [
+                _row_scores(self.subspace_, block.values)
+                for block in blocks_for(rows, self.subspace_)
+            ]
+        )
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`: minus the mean squared reconstruction error, higher is better.
@@ -125,8 +129,12 @@ class ProjectsRows(TransformerMixin):  # type: ignore[misc]
 
     def _check_features(self, X: Any) -> None:
         """Raise scikit-learn's own error for other features than those of the fit."""
-        table = ArrayRows(X).array if frame_of(X) is None else X
-        validate_data(self, table, reset=False, skip_check_array=True)
+        validate_data(
+            self,
+            ArrayRows(X).array if frame_of(X) is None else X,
+            reset=False,
+            skip_check_array=True,
+        )
 
 
 def take_features(estimator: Any, rows: Rows, *, reset: bool) -> None:
@@ -171,8 +179,9 @@ def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None)
 def _row_scores(subspace: FairSubspace, X: Any) -> FloatArray:
     """`score_samples` without the estimator, whose moments would be sent to every worker."""
     rows = subspace.rows(X) - np.asarray(subspace.mean)
-    scaled = rows if subspace.scale is None else rows / subspace.scale
-    return -subspace.projector.squared_residuals(scaled)
+    return -subspace.projector.squared_residuals(
+        rows if subspace.scale is None else rows / subspace.scale
+    )
 
 
 class ModelsCovariances:

@@ -76,8 +76,7 @@ def axis_number(value: float) -> str:
     ('0.3', '0', '2.5e12', '3e7')
     """
     digits, _, exponent = f"{value + 0.0:.6g}".partition("e")
-    text = f"{digits}e{int(exponent)}" if exponent else digits
-    return text.replace("-", _MINUS)
+    return (f"{digits}e{int(exponent)}" if exponent else digits).replace("-", _MINUS)
 
 
 def share(value: float | None) -> str:

@@ -140,5 +140,6 @@ def _cells(row: Row, n_columns: int) -> str:
     if isinstance(row, str):
         return f'<td colspan="{n_columns}" style="{_LEFT};font-style:italic">{escape(row)}</td>'
     first, *others = row
-    name = f'<th scope="row" style="{_NAME}">{escape(first)}</th>'
-    return name + "".join(f'<td style="{_FIGURE}">{escape(cell)}</td>' for cell in others)
+    return f'<th scope="row" style="{_NAME}">{escape(first)}</th>' + "".join(
+        f'<td style="{_FIGURE}">{escape(cell)}</td>' for cell in others
+    )

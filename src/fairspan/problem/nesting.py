@@ -74,9 +74,8 @@ def left_beside(restricted: Restricted, basis: FloatArray) -> Restricted:
     """
     if not basis.shape[1]:
         return restricted
-    second = restricted.problem.second_moments
     if not restricted.problem.has_matrices:
-        sparse = _without_rows_along(second, basis)
+        sparse = _without_rows_along(restricted.problem.second_moments, basis)
         problem = replace(restricted.problem, second_moments=sparse)
         if problem.unrestricted is not None:
             beside = _without_rows_along(restricted.full.second_moments, basis)
@@ -87,24 +86,27 @@ def left_beside(restricted: Restricted, basis: FloatArray) -> Restricted:
         return replace(restricted, problem=problem, directions=left.basis)
     whole, full = _deflated(restricted.full, basis, None)
     directions = left.coordinates(restricted.directions.T).T
-    among = whole.coordinates(directions)
-    problem = replace(problem, unrestricted=full, to_coordinates=partial(np.matmul, among.T))
+    problem = replace(
+        problem,
+        unrestricted=full,
+        to_coordinates=partial(np.matmul, whole.coordinates(directions).T),
+    )
     return replace(restricted, problem=problem, directions=directions)
 
 
 def _without_rows_along(second: SecondMoments, basis: FloatArray) -> DeflatedSparse:
     if isinstance(second, DeflatedSparse):
         return second.further(basis)
-    nothing = np.zeros(second.n_groups)
-    return DeflatedSparse(cast(SparseSecondMoments, second), basis, nothing)
+    return DeflatedSparse(cast(SparseSecondMoments, second), basis, np.zeros(second.n_groups))
 
 
 def _deflated(
     problem: Problem, basis: FloatArray, directions: FloatArray | None
 ) -> tuple[Complement, Problem]:
     """A problem, posed in the coordinates of some directions, beside a basis."""
-    inside = basis if directions is None else directions.T @ basis
-    left, rounding, complement = deflated(problem.dense, inside)
+    left, rounding, complement = deflated(
+        problem.dense, basis if directions is None else directions.T @ basis
+    )
     if problem.fixed_rounding is not None:
         rounding = rounding + problem.fixed_rounding
     return complement, replace(problem, second_moments=left, fixed_rounding=rounding)

@@ -97,8 +97,9 @@ def changed_fields(settings: Any) -> dict[str, Any]:
     ({'penalty': 2.0}, {})
     """
     defaults = {field.name: field.default for field in fields(settings)}
-    values = field_values(settings)
-    return {name: value for name, value in values.items() if value != defaults[name]}
+    return {
+        name: value for name, value in field_values(settings).items() if value != defaults[name]
+    }
 
 
 def used_parameters(problem: "Problem") -> dict[str, Any]:

@@ -226,8 +226,9 @@ def split_by_variance(
     values, vectors, _ = graded_eigh((within + within.T) / 2, max(len(within) - 1, 0))
     turned = directions @ vectors
     # What rounding of the entries may make of a direction without variance.
-    spreads = np.sqrt(np.maximum(np.diag(pooled), 0.0))
-    varies = values > _NO_VARIANCE * (spreads @ np.abs(turned)) ** 2
+    varies = (
+        values > _NO_VARIANCE * (np.sqrt(np.maximum(np.diag(pooled), 0.0)) @ np.abs(turned)) ** 2
+    )
     return turned[:, varies], turned[:, ~varies]
 
 
@@ -310,5 +311,10 @@ def encoding_without(pooled: FloatArray, forbidden: FloatArray) -> Encoding:
     # Once more: P may be large, and what it leaves of F is its rounding.
     mover -= (mover @ (spread * hidden)) @ (hidden / spread).T
     moved, left = spread * moved, spread * (factor - moved @ axes.T)
-    rank = factor.shape[1] - axes.shape[1]
-    return Encoding(spread * hidden, mover, left @ left.T, float(np.vdot(moved, moved)), rank)
+    return Encoding(
+        spread * hidden,
+        mover,
+        left @ left.T,
+        float(np.vdot(moved, moved)),
+        factor.shape[1] - axes.shape[1],
+    )

@@ -68,8 +68,9 @@ class Blocks:
 
     def membership(self, n_pieces: int) -> FloatArray:
         """1 where a piece belongs to a block, else 0, shape (n, m)."""
-        blocks = np.arange(len(self.starts))[:, None]
-        return np.asarray(self.of(n_pieces) == blocks, dtype=np.float64)
+        return np.asarray(
+            self.of(n_pieces) == np.arange(len(self.starts))[:, None], dtype=np.float64
+        )
 
     def even(self, n_pieces: int) -> FloatArray:
         """Equal multipliers within each block, shape (m,)."""
@@ -77,8 +78,7 @@ class Blocks:
 
     def leaders(self, values: FloatArray) -> IntArray:
         """Index of a largest piece of each block, of (m,) values, shape (n,)."""
-        ends = (*self.starts[1:], len(values))
-        pairs = zip(self.starts, ends, strict=True)
+        pairs = zip(self.starts, (*self.starts[1:], len(values)), strict=True)
         return np.array([start + int(np.argmax(values[start:end])) for start, end in pairs])
 
     def among(self, chosen: IntArray) -> "Blocks":

@@ -172,8 +172,9 @@ class Posed:
 
     @cached_property
     def _encoding(self) -> Encoding:
-        apart = mean_differences(self.means, self.variances)
-        return encoding_without(self.problem.pooled_matrix, apart)
+        return encoding_without(
+            self.problem.pooled_matrix, mean_differences(self.means, self.variances)
+        )
 
     def _of_sparse_rows(self, full: Problem) -> Restricted:
         """The problem in the features, beside the few directions that are forbidden."""
@@ -183,16 +184,18 @@ class Posed:
             outside = np.zeros(full.n_groups)
         moves = full.criterion.moves_with_errors
         common = 0.0 if moves is None else float(outside.min())
-        rows = cast(SparseSecondMoments, full.second_moments)
         problem = replace(
             full,
-            second_moments=DeflatedSparse(rows, forbidden, outside - common),
+            second_moments=DeflatedSparse(
+                cast(SparseSecondMoments, full.second_moments), forbidden, outside - common
+            ),
             unrestricted=full,
             fixed=outside - common,
             left_out=common,
         )
-        shift = 0.0 if moves is None else moves * common
-        return Restricted(full, problem, None, shift, forbidden=forbidden)
+        return Restricted(
+            full, problem, None, 0.0 if moves is None else moves * common, forbidden=forbidden
+        )
 
     def _forbidden(self, n_components: int) -> FloatArray:
         """Orthonormal columns, (p, r), that a restriction forbids alone."""
@@ -260,12 +263,13 @@ class Posed:
         if full.criterion.counts_kept_variance:
             nothing = np.zeros(full.n_groups)
             return nothing, nothing
-        within = np.array([np.vdot(beside, each @ beside) for each in self.scatters])
-        within /= self.problem.weights
+        within = (
+            np.array([np.vdot(beside, each @ beside) for each in self.scatters])
+            / self.problem.weights
+        )
         outside = within + ((self.offsets @ beside) ** 2).sum(axis=1)
         moved = float(np.linalg.norm(full.dense.offset_rounding))
-        rounding = 2 * np.sqrt(outside) * moved + moved**2 + _ROUNDINGS * outside
-        return outside, rounding
+        return outside, (2 * np.sqrt(outside) * moved + moved**2 + _ROUNDINGS * outside)
 
 
 def pose(
@@ -400,8 +404,7 @@ def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restrict
     if not restriction.is_exact or restriction.oblique:
         return restriction
     moments, n_features = within.frame.moments, within.frame.n_features
-    means = restriction.means_of(moments)
-    free = mean_free_directions(means, moments.second_moments("group"), 1)
+    free = mean_free_directions(restriction.means_of(moments), moments.second_moments("group"), 1)
     most = n_features - moments.n_features + free.shape[1]
     least = int(within.asked) if isinstance(within.asked, numbers.Integral) else 1
     if least > most:

@@ -129,9 +129,7 @@ class Problem:
         """Groups that have none in any direction, or none but the rounding of the centre."""
         if self.unrestricted is not None:
             return self.unrestricted.groups_without_variance
-        rounding = 0.0
-        if self.has_matrices:
-            rounding = float(np.sum(self.dense.offset_rounding**2))
+        rounding = float(np.sum(self.dense.offset_rounding**2)) if self.has_matrices else 0.0
         none = self.variances <= rounding
         return [label for label, is_none in zip(self.labels, none, strict=True) if is_none]
 
@@ -195,8 +193,7 @@ class Problem:
         """e*_g = tr S_g - t_d(S_g), the error of each group's own optimum, shape (k,)."""
         if self.unrestricted is not None:
             return self.unrestricted.best_errors
-        own = [self.errors(best.vectors)[g] for g, best in enumerate(self.group_optima)]
-        return np.array(own)
+        return np.array([self.errors(best.vectors)[g] for g, best in enumerate(self.group_optima)])
 
     def errors(self, basis: FloatArray) -> FloatArray:
         """e_g(V) = tr S_g - tr(V'S_gV) of each group, never below zero, shape (k,)."""
@@ -294,8 +291,7 @@ class CovariancesWithin:
 
     def exceeded(self, basis: FloatArray) -> float:
         """||V'DV|| - tau."""
-        within = basis.T @ self.difference @ basis
-        return float(np.abs(eigvalsh(within)).max()) - self.tolerance
+        return float(np.abs(eigvalsh(basis.T @ self.difference @ basis)).max()) - self.tolerance
 
 
 def signed_disparity(errors: npt.NDArray[np.float64]) -> float:
@@ -318,6 +314,4 @@ def signed_disparity(errors: npt.NDArray[np.float64]) -> float:
     >>> signed_disparity(np.array([3.0, 1.0, 2.0]))
     2.0
     """
-    if len(errors) == 2:
-        return float(errors[1] - errors[0])
-    return float(errors.max() - errors.min())
+    return float(errors[1] - errors[0]) if len(errors) == 2 else float(errors.max() - errors.min())

@@ -138,9 +138,7 @@ def check_tolerated(
     """Raise Incompatible where a restriction with a tolerance is not defined."""
     if isinstance(criterion, TotalError) and len(labels) <= 2 and not allow_extra:
         return
-    received = f"the criterion {criterion.name!r}"
-    if allow_extra:
-        received = "allow_extra=True"
+    received = "allow_extra=True" if allow_extra else f"the criterion {criterion.name!r}"
     if len(labels) > 2:
         received = f"{len(labels)} groups"
     raise Incompatible(
@@ -416,8 +414,9 @@ class CovarianceParity(Restriction):
             varying, still = split_by_variance(free, covariances)
             self._check_varying(n_components, varying.shape[1])
             # Directions without variance would only stand for a feasible subspace of more.
-            kept = varying if still.shape[1] else free
-            return self._where_nothing_cancels(kept, covariances, n_components)
+            return self._where_nothing_cancels(
+                varying if still.shape[1] else free, covariances, n_components
+            )
         left = free.shape[1]
         wanted = self.n_directions
         if wanted is None:

@@ -65,8 +65,10 @@ def _write(
     file: IO[bytes], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]
 ) -> None:
     document = json.dumps({**_standard(kind), "arrays": sorted(arrays), **header}, sort_keys=True)
-    stored = {_HEADER: np.frombuffer(document.encode(), dtype=np.uint8)}
-    stored |= {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    stored = {
+        _HEADER: np.frombuffer(document.encode(), dtype=np.uint8),
+        **{name: np.ascontiguousarray(array) for name, array in arrays.items()},
+    }
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in stored.items():
             # ZipInfo carries a fixed date, so that the same contents give the same bytes.
@@ -144,8 +146,7 @@ def _read(file: IO[bytes], schema: Schema, name: str) -> Contents:
     try:
         with zipfile.ZipFile(file) as archive:
             members = _members(archive, file.seek(0, io.SEEK_END))
-            text = members.pop(_HEADER).read(archive).tobytes()
-            header = _document_of(text, schema, name)
+            header = _document_of(members.pop(_HEADER).read(archive).tobytes(), schema, name)
             # An altered table of contents can hide an array without breaking the archive.
             if sorted(members) != header.pop("arrays"):
                 raise ValueError("its arrays are not those that were written")
@@ -215,8 +216,9 @@ class _Member:
             raise NotAllowed(name, f"holds {dtype}", "numbers")
         there = entry.file_size - member.start
         if there != member.n_bytes:
-            allowed = f"{member.n_bytes}, as its shape {shape} says"
-            raise NotAllowed(name, f"has {there} bytes", allowed)
+            raise NotAllowed(
+                name, f"has {there} bytes", f"{member.n_bytes}, as its shape {shape} says"
+            )
         return member
 
     def read(self, archive: zipfile.ZipFile) -> AnyArray:
@@ -230,8 +232,9 @@ class _Member:
                 at += len(part)
         if at != self.n_bytes:
             raise EOFError(f"{self.entry.filename} ends too early")
-        array = np.ndarray(self.shape, self.dtype, buffer, order="F" if self.in_columns else "C")
-        return array.astype(self.dtype.newbyteorder("="), copy=False)
+        return np.ndarray(
+            self.shape, self.dtype, buffer, order="F" if self.in_columns else "C"
+        ).astype(self.dtype.newbyteorder("="), copy=False)
 
 
 def _members(archive: zipfile.ZipFile, n_bytes: int) -> dict[str, _Member]:
@@ -239,8 +242,11 @@ def _members(archive: zipfile.ZipFile, n_bytes: int) -> dict[str, _Member]:
     entries = archive.infolist()
     names = [entry.filename for entry in entries]
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise NotAllowed(twice, "is there twice", "one of each name")
+        raise NotAllowed(
+            next(name for name in names if names.count(name) > 1),
+            "is there twice",
+            "one of each name",
+        )
     total = sum(entry.file_size for entry in entries)
     if total > n_bytes:
         raise NotAllowed("archive", f"states {total} bytes in a file of {n_bytes}", "its own size")

@@ -144,8 +144,9 @@ def _created_beside(final: Path, permissions: int) -> tuple[Path, int]:
     """A new file with a random name in the same folder, locked by us."""
     while True:
         temporary = final.with_name(f"{_start(final)}{secrets.token_hex(_RANDOM_BYTES)}.tmp")
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NEVER_BY_LINK
-        descriptor = os.open(temporary, flags, permissions)
+        descriptor = os.open(
+            temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NEVER_BY_LINK, permissions
+        )
         # Before it was locked, another process may have taken it for abandoned.
         if _locked(descriptor) is not False and _is_at(descriptor, temporary):
             return temporary, descriptor

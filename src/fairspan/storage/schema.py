@@ -67,8 +67,12 @@ class Whole:
 
     def check(self, member: str, value: Any, sizes: Sizes) -> None:
         """Raise NotAllowed if it is not that."""
-        within = type(value) is int and self.least <= value <= self.most
-        _require(within, member, value, f"a whole number{_range(self.least, self.most)}")
+        _require(
+            type(value) is int and self.least <= value <= self.most,
+            member,
+            value,
+            f"a whole number{_range(self.least, self.most)}",
+        )
 
 
 @dataclass(frozen=True)
@@ -125,8 +129,12 @@ class Fixed:
 
     def check(self, member: str, value: Any, sizes: Sizes) -> None:
         """Raise NotAllowed if it is not that."""
-        long = type(value) is list and len(value) == len(self.rules)
-        _require(long, member, value, f"a list of {len(self.rules)} entries")
+        _require(
+            type(value) is list and len(value) == len(self.rules),
+            member,
+            value,
+            f"a list of {len(self.rules)} entries",
+        )
         for position, (rule, each) in enumerate(zip(self.rules, value, strict=True)):
             rule.check(f"{member}[{position}]", each, sizes)
 
@@ -145,8 +153,12 @@ class Labels:
         keys = [tuple(each) if type(each) is list else (each,) for each in value]
         for each, parts in zip(value, keys, strict=True):
             plain = all(type(part) in _LABEL_TYPES and part == part for part in parts)
-            allowed = "text, a number or a truth value (not NaN), or a list of these"
-            _require(plain and len(parts) > 0, member, each, allowed)
+            _require(
+                plain and len(parts) > 0,
+                member,
+                each,
+                "text, a number or a truth value (not NaN), or a list of these",
+            )
         kinds = {(type(each), *map(type, key)) for each, key in zip(value, keys, strict=True)}
         _require(len(kinds) <= 1, member, value, "labels of one kind")
         _require(len(set(keys)) == len(keys), member, value, "labels that differ")
@@ -236,9 +248,11 @@ class Numbers:
         )
         _require_form(finite, member, f"reaches from {least} to {most}", "finite numbers")
         within = least >= self.least and least > self.above and most <= self.most
-        allowed = f"numbers{_range(self.least, self.most)}"
-        if self.above > -math.inf:
-            allowed = f"numbers above {self.above:g}"
+        allowed = (
+            f"numbers above {self.above:g}"
+            if self.above > -math.inf
+            else f"numbers{_range(self.least, self.most)}"
+        )
         _require_form(bool(within), member, f"reaches from {least} to {most}", allowed)
         if self.total < math.inf:
             total = sum(array.ravel().tolist())
@@ -269,8 +283,9 @@ def _agree(member: str, what: str, letter: str, length: int, sizes: Sizes) -> No
 
 
 def _range(least: float, most: float) -> str:
-    words = f" from {least:g}" if least > -math.inf else ""
-    return words + (f" up to {most:g}" if most < math.inf else "")
+    return (f" from {least:g}" if least > -math.inf else "") + (
+        f" up to {most:g}" if most < math.inf else ""
+    )
 
 
 # Whole numbers up to here are exact in double precision: no table has more rows.

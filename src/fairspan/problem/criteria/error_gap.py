@@ -83,8 +83,9 @@ class ErrorGap(OfErrors):
 
     def value(self, errors: FloatArray, problem: "Problem") -> float:
         """sum_g q_g e_g + penalty * (largest error - least error)."""
-        gap = float(errors.max() - errors.min())
-        return float(problem.proportions @ errors) + self.penalty * gap
+        return float(problem.proportions @ errors) + self.penalty * float(
+            errors.max() - errors.min()
+        )
 
     def pieces(self, problem: "Problem") -> Pieces:
         """Two blocks: the group of the largest error, and that of the least."""
@@ -114,8 +115,7 @@ class ErrorGap(OfErrors):
 
     def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
         """That of the total error, and of the gap."""
-        largest = float(roundings.max())
-        return float(problem.proportions @ roundings) + 2 * self.penalty * largest
+        return float(problem.proportions @ roundings) + 2 * self.penalty * float(roundings.max())
 
 
 @dataclass(frozen=True)
@@ -226,8 +226,7 @@ class RobustErrorGap(OfErrors):
 
     def scores(self, errors: FloatArray, problem: "Problem") -> FloatArray:
         """J of every ordered pair at (..., k) errors, shape (..., m); each is concave in them."""
-        weights = self.pair_weights(problem)
-        terms = worst_case(weights, errors[..., None, :], self.radii(problem))
+        terms = worst_case(self.pair_weights(problem), errors[..., None, :], self.radii(problem))
         return np.asarray(terms.sum(axis=-1))
 
     def gradients(self, errors: FloatArray, problem: "Problem") -> FloatArray:
@@ -246,11 +245,13 @@ class RobustErrorGap(OfErrors):
     ) -> float:
         """That of the error gap, and the contribution of the radii; with one group, the excess."""
         if problem.n_groups == 1:
-            least = np.maximum(errors - excess, 0.0)
-            return self.value(errors, problem) - self.value(least, problem)
+            return self.value(errors, problem) - self.value(
+                np.maximum(errors - excess, 0.0), problem
+            )
         plain = ErrorGap(self.penalty)
-        added = self.value(errors, problem) - plain.value(errors, problem)
-        return plain.gap(errors, excess, weights, problem) + added
+        return plain.gap(errors, excess, weights, problem) + (
+            self.value(errors, problem) - plain.value(errors, problem)
+        )
 
     def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
         """Over the largest pair; the roots of small errors are steep."""
@@ -259,8 +260,7 @@ class RobustErrorGap(OfErrors):
         each = roundings + steep + _EPSILON * radii
         if problem.n_groups == 1:
             return float(each.sum())
-        most = float(np.sort(each)[-2:].sum())
-        return float(problem.proportions @ each) + self.penalty * most
+        return float(problem.proportions @ each) + self.penalty * float(np.sort(each)[-2:].sum())
 
     def theorem_3_2_holds(self, problem: "Problem") -> bool:
         """Whether the condition of Theorem 3.2 of Vu et al. holds.
@@ -279,8 +279,9 @@ def worst_case(weights: FloatArray, errors: FloatArray, radii: FloatArray) -> Fl
     otherwise. Concave in e.
     """
     roots, spread = np.sqrt(errors), np.sqrt(radii)
-    below = np.maximum(roots - spread, 0.0)
-    return np.asarray(weights * np.where(weights >= 0, roots + spread, below) ** 2)
+    return np.asarray(
+        weights * np.where(weights >= 0, roots + spread, np.maximum(roots - spread, 0.0)) ** 2
+    )
 
 
 def worst_case_slope(weights: FloatArray, errors: FloatArray, radii: FloatArray) -> FloatArray:

@@ -37,8 +37,7 @@ class _Largest(OfErrors):
 
     def __repr__(self) -> str:
         # What is not said is the default, so that names of models stay short.
-        told = changed_fields(self)
-        said = ", ".join(f"{name}={value!r}" for name, value in told.items())
+        said = ", ".join(f"{name}={value!r}" for name, value in changed_fields(self).items())
         return f"{type(self).__name__}({said})"
 
     def offsets(self, problem: "Problem") -> FloatArray:
@@ -100,8 +99,9 @@ class _Largest(OfErrors):
 
     def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
         """The largest; twice where the groups' own optima are subtracted."""
-        subtracted = bool(self.offsets(problem).any())
-        return float((roundings / problem.divisors).max()) * (2 if subtracted else 1)
+        return float((roundings / problem.divisors).max()) * (
+            2 if bool(self.offsets(problem).any()) else 1
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,12 +166,11 @@ class MinimaxLoss(_MaybeRelative):
     @property
     def sentence(self) -> str:
         """What it minimises, in words."""
-        asked = "The largest excess loss of a group"
-        if self.relative:
-            asked += ", as a share of the group's variance,"
+        share = ", as a share of the group's variance," if self.relative else ""
         return (
-            f"{asked} is minimised. The excess loss of a group is its error minus the smallest "
-            "error that any subspace of the same dimension has on that group."
+            f"The largest excess loss of a group{share} is minimised. The excess loss of a group "
+            "is its error minus the smallest error that any subspace of the same dimension has on "
+            "that group."
         )
 
     @property
@@ -232,10 +231,8 @@ class MinimaxError(_MaybeRelative):
     @property
     def sentence(self) -> str:
         """What it minimises, in words."""
-        asked = "The largest error of a group"
-        if self.relative:
-            asked += ", as a share of the group's variance,"
-        return f"{asked} is minimised."
+        share = ", as a share of the group's variance," if self.relative else ""
+        return f"The largest error of a group{share} is minimised."
 
     @property
     def formula(self) -> Formula:

@@ -234,8 +234,9 @@ class EqualError(OfErrors):
         their share counts against the bound whatever its sign.
         """
         total = float(weights.sum())
-        apart = float((problem.proportions - weights / total) @ (errors - errors.min()))
-        return excess / total + abs(apart)
+        return excess / total + abs(
+            float((problem.proportions - weights / total) @ (errors - errors.min()))
+        )
 
     def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
         """sum_g q_g times the errors' own."""
