@@ -19,7 +19,7 @@ from fairspan.rows.arrays import ArrayRows, checked_weights, comes_from, weights
 from fairspan.rows.checks import check_dtype, check_same_length, check_shape, check_width
 from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.frames import FrameRows, frame_of, named_weight
-from fairspan.rows.groups import CodedLabels, listed
+from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone, Labels, labels_of, named_columns, names_of
 from fairspan.rows.numbers import check_numeric, collapsed, expanded, vector_lengths
 from fairspan.rows.parallel import error_context, merged_in_order
@@ -261,13 +261,27 @@ class DaskCollections(RowOpener):
             None
             if everyone is not None or (chosen is not None and chosen.groups)
             else _by_partition(
-                sensitive_features, partitions, sizes, "sensitive_features", _cut_labels
+                sensitive_features,
+                partitions,
+                sizes,
+                "sensitive_features",
+                lambda ends: starmap(
+                    labels_of(sensitive_features, ends[-1], None).between, pairwise(ends)
+                ),
             )
         )
         weights = (
             None
             if sample_weight is None or (chosen is not None and chosen.weight is not None)
-            else _by_partition(sample_weight, partitions, sizes, "sample_weight", _cut_weights)
+            else _by_partition(
+                sample_weight,
+                partitions,
+                sizes,
+                "sample_weight",
+                lambda ends: np.split(
+                    np.asarray(checked_weights(sample_weight, ends[-1])), ends[1:-1]
+                ),
+            )
         )
         return DaskRows(
             X,
@@ -429,7 +443,7 @@ def _by_partition(
     partitions: Sequence[Any],
     sizes: Sizes,
     name: str,
-    cut: Callable[[Any, list[int]], Iterable[Any]],
+    cut: Callable[[list[int]], Iterable[Any]],
 ) -> list[Any]:
     """Delayed labels or weights of each partition.
 
@@ -453,18 +467,10 @@ def _by_partition(
     if hasattr(values, "__dask_graph__") and hasattr(values, "to_delayed"):
         return _aligned(values, partitions, sizes, name)
     if isinstance(values, str):  # said before anything is counted
-        cut(values, [0])
+        cut([0])
     if sizes is None:
         sizes = _computed(_task(list, [_task(len, partition) for partition in partitions]))
-    return list(map(_literal, cut(values, list(accumulate(sizes, initial=0)))))
-
-
-def _cut_labels(labels: Any, ends: list[int]) -> Iterable[CodedLabels]:
-    return starmap(labels_of(labels, ends[-1], None).between, pairwise(ends))
-
-
-def _cut_weights(weights: Any, ends: list[int]) -> Iterable[AnyArray]:
-    return np.split(np.asarray(checked_weights(weights, ends[-1])), ends[1:-1])
+    return list(map(_literal, cut(list(accumulate(sizes, initial=0)))))
 
 
 def _aligned(values: Any, partitions: Sequence[Any], sizes: Sizes, name: str) -> list[Any]:

@@ -369,6 +369,4 @@ def in_order(labels: CodedLabels) -> tuple[tuple[Any, ...], IndexArray]:
     (('a', 'b'), array([1, 0, 1]))
     """
     order = sorted(range(len(labels.distinct)), key=labels.distinct.__getitem__)
-    position = np.empty(len(order), dtype=np.intp)
-    position[order] = np.arange(len(order))
-    return tuple(labels.distinct[place] for place in order), position[labels.codes]
+    return tuple(labels.distinct[place] for place in order), np.argsort(order)[labels.codes]

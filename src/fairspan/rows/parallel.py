@@ -82,8 +82,7 @@ def _results_of_processes(
     try:
         # Workers inherit this. They end with this process, and print no traceback of Ctrl-C.
         with sigint_blocked():
-            own = os.getpid()
-            results = workers(delayed(_result_in_worker)(fold, part, own) for part in parts)
+            results = workers(delayed(_result_in_worker)(fold, part, os.getpid()) for part in parts)
         try:
             # No `yield from`, which would let joblib warn of results that nobody takes.
             for result in results:  # noqa: UP028

@@ -226,8 +226,10 @@ class Frame:
 
     def spread_out(self, columns: FloatArray) -> FloatArray:
         """Any columns of coordinates as columns of the features, without the padding, (p, m)."""
-        r, e = self.span.rank, self.beside.shape[1]
-        return np.asarray(self.span.lifted(columns[:r]) + self.beside @ columns[r : r + e])
+        return np.asarray(
+            self.span.lifted(columns[: self.span.rank])
+            + self.beside @ columns[self.span.rank : self.n_known]
+        )
 
     def lifted(self, basis: FloatArray, n_more: int = 0) -> FloatArray:
         """A basis in the features.

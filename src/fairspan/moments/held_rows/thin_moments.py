@@ -110,8 +110,11 @@ class ThinMoments(GroupMeans):
             Whether components are chosen one after the other.
         """
         point, p = self.center_point(center), self.n_features
-        is_apart = center == "none"  # the origin, which may lie outside the span
-        beside = directions_beside(self.span, self.mean[:, None]) if is_apart else np.empty((p, 0))
+        beside = (
+            directions_beside(self.span, self.mean[:, None])
+            if center == "none"  # the origin, which may lie outside the span
+            else np.empty((p, 0))
+        )
         n_known = self.span.rank + beside.shape[1]
         whole = isinstance(n_components, numbers.Integral)
         n_inside = max(n_known, 1)
