@@ -153,8 +153,9 @@ def leading_subspace_of(
         if basis.shape[1] + block > most:
             kept = coordinates[:, : max(2 * block, most // 3)]
             basis, images = basis @ kept, images @ kept
-        fresh = orthonormal_beside(np.hstack([beside, basis]), residuals[:, lengths > 0])
-        fresh = fresh[:, : room - basis.shape[1]]
+        fresh = orthonormal_beside(np.hstack([beside, basis]), residuals[:, lengths > 0])[
+            :, : room - basis.shape[1]
+        ]
         if fresh.shape[1] == 0:
             break
         basis, images = np.hstack([basis, fresh]), np.hstack([images, operator(fresh)])

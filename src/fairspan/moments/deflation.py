@@ -92,16 +92,17 @@ class Complement:
     ) -> FloatArray:
         if not len(self.factors):
             return columns
-        found: FloatArray = lapack.dormqr(
-            side,
-            transposed,
-            self.reflectors,
-            self.factors,
-            columns,
-            lwork=_BLOCK * max(columns.shape),
-            overwrite_c=overwrite,
-        )[0]
-        return found
+        return np.asarray(
+            lapack.dormqr(
+                side,
+                transposed,
+                self.reflectors,
+                self.factors,
+                columns,
+                lwork=_BLOCK * max(columns.shape),
+                overwrite_c=overwrite,
+            )[0]
+        )
 
 
 def deflated(
@@ -166,8 +167,9 @@ class DeflatedSparse:
 
     def residual_variances(self, basis: FloatArray) -> FloatArray:
         """What a basis beside V loses of P S_g P, and what counts as lost along V, shape (k,)."""
-        beside = self._projected(basis)
-        return self.whole.residual_variances(np.hstack([self.basis, beside])) + self.outside
+        return self.outside + self.whole.residual_variances(
+            np.hstack([self.basis, self._projected(basis)])
+        )
 
     def compressed(self, basis: FloatArray) -> FloatArray:
         """B'P S_g P B of every group, shape (k, d, d)."""

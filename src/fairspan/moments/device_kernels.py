@@ -181,9 +181,15 @@ def _grouped(
 ) -> Iterable[OwnRows]:
     if rows.labels_there is not None and rows.weights is None and missing is None:
         return grouped_there(rows.place, rows.labels_there[own], coder, own.start, check)
-    weights = None if rows.weights is None else rows.weights[own]
-    labels = rows.labels.between(own.start, own.stop)
-    return grouped_here(rows.place, labels, weights, missing, coder, own.start, check)
+    return grouped_here(
+        rows.place,
+        rows.labels.between(own.start, own.stop),
+        None if rows.weights is None else rows.weights[own],
+        missing,
+        coder,
+        own.start,
+        check,
+    )
 
 
 def _blocks(rows: DeviceRows, own: slice, part: OwnRows) -> Iterator[tuple[Any, FloatArray | None]]:

@@ -284,8 +284,10 @@ class GroupMoments(GroupMeans):
             return kept
         left, pairs = set(kept.labels), self.by_label
         own = np.array([without_last_attribute(pair) in left for pair in pairs.labels])
-        enough = bool((pairs.counts[own] >= minimum).all())
-        return replace(kept, by_label=pairs.of_groups(own) if enough else None)
+        return replace(
+            kept,
+            by_label=pairs.of_groups(own) if (pairs.counts[own] >= minimum).all() else None,
+        )
 
     def of_groups(self, chosen: BoolArray) -> "GroupMoments":
         """The moments of some of the groups, a (k,) array that says which."""

@@ -213,8 +213,11 @@ def check_sizes(
     if wrong.any():
         first = int(np.argmax(wrong))
         name = position("column", first) if names is None else f"column {names[first]!r}"
-        is_finite = np.isfinite(sizes[first])
-        size = f"of about {sizes[first]:.0e}" if is_finite else "whose squares overflow float64"
+        size = (
+            f"of about {sizes[first]:.0e}"
+            if np.isfinite(sizes[first])
+            else "whose squares overflow float64"
+        )
         raise InvalidInput(
             f"X has numbers {size} in {name}",
             f"Allowed: zero, and numbers from {_SMALLEST:.0e} to {_LARGEST:.0e}, whose fourth "

@@ -123,8 +123,12 @@ def moments_of(rows: Rows, limit: GroupLimit = USUAL_LIMIT, *, has_labels: bool 
 
 def _is_thin(rows: ArrayRows | FrameRows) -> bool:
     """Whether all rows are to be taken, have groups, and are clearly fewer than their features."""
-    few = rows.n_rows <= _THIN_SHARE * rows.n_features and rows.n_features > THIN_BEYOND
-    return few and rows.on_missing == "error" and rows.labels is not None
+    return (
+        rows.n_rows <= _THIN_SHARE * rows.n_features
+        and rows.n_features > THIN_BEYOND
+        and rows.on_missing == "error"
+        and rows.labels is not None
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,8 +242,9 @@ def sparse_folds(rows: SparseRows, folds: Folds, limit: GroupLimit = USUAL_LIMIT
     rows = rows.complete()
     assert rows.labels is not None
     labels = folds.of_rows(rows.labels.between(0, rows.n_rows), 0)
-    of_groups = Labels(rows.n_rows, lambda start, stop: labels.groups[start:stop])
-    grouped = replace(rows, labels=of_groups)
+    grouped = replace(
+        rows, labels=Labels(rows.n_rows, lambda start, stop: labels.groups[start:stop])
+    )
     return SparseFolds(
         rows, grouped, labels.folds, SparseMoments.of_rows(grouped, limit).in_range()
     )

@@ -304,5 +304,6 @@ def _product(matrices: FloatArray, block: FloatArray) -> FloatArray:
 def _by_lapack(matrix: FloatArray, n_components: int, n_vectors: int) -> IterativeSubspace:
     p, d = len(matrix), n_components
     wider = leading_subspace(matrix, min(max(n_vectors, d), p))
-    leading = LeadingSubspace.of(wider.eigenvalues, wider.vectors, d, 0.0)
-    return IterativeSubspace(leading, wider.vectors, 0.0)
+    return IterativeSubspace(
+        LeadingSubspace.of(wider.eigenvalues, wider.vectors, d, 0.0), wider.vectors, 0.0
+    )

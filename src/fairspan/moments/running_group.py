@@ -116,10 +116,9 @@ class GroupLimit:
         ------
         InvalidInput
         """
-        if not self.doubts(n_groups, n_rows):
-            return
-        numbers_needed = n_groups * (n_features**2 + _BESIDE_THE_MATRIX)
-        if self.max_groups is not None or not self.in_parts or numbers_needed > _ROOM_OF_A_PART:
+        is_large = n_groups * (n_features**2 + _BESIDE_THE_MATRIX) > _ROOM_OF_A_PART
+        is_last = self.max_groups is not None or not self.in_parts or is_large
+        if is_last and self.doubts(n_groups, n_rows):
             raise self._refusal(n_groups, n_rows, so_far=self.in_parts)
 
     def check_memory(self, n_groups: int, n_features: int) -> None:

@@ -61,8 +61,10 @@ def uncentred_groups(
         np.isfinite(np.diagonal(group.scatter)).all() for _, group in found
     ):
         return None
-    n_folds = 1 if folds is None else folds.n_folds
-    return [joined(group for own, group in found if own == fold) for fold in range(n_folds)]
+    return [
+        joined(group for own, group in found if own == fold)
+        for fold in range(1 if folds is None else folds.n_folds)
+    ]
 
 
 def _groups_by_fold(

@@ -163,11 +163,9 @@ def least_on_simplex(
     squares = np.einsum("is,is->i", factor, factor)
     size = max(float(squares.sum() + n * added), float(np.abs(linear).max()), _LEAST)
     factor, linear, added = factor / np.sqrt(size), linear / size, added / size + _ROUNDING
+    point = np.zeros(n) if start is None else start.copy()
     if start is None:
-        point = np.zeros(n)
         point[blocks.leaders(-squares / (2 * size) - linear)] = 1.0
-    else:
-        point = start.copy()
     support = np.flatnonzero(point).tolist()
     # Each round the value falls; the limit only guards against rounding that goes in circles.
     for _ in range(20 * n):
@@ -249,8 +247,10 @@ class ModelProgram:
         if not self.rank:
             along = self.factor @ (self.center @ self.factor)
             linear = -self.slopes - along - self.damping * self.center
-            best = least_on_simplex(self.factor, linear, self.blocks, added=self.damping)
-            return best, np.zeros((0, 0))
+            return (
+                least_on_simplex(self.factor, linear, self.blocks, added=self.damping),
+                np.zeros((0, 0)),
+            )
         (n, r), sums = self.matrices.shape[:2], self.blocks.membership(len(self.slopes))
         which = self.blocks.of(n)
         # What a block has in common is the same for every m; the rest has numbers of size one.
@@ -276,6 +276,7 @@ class ModelProgram:
         above[:, n + 1 : ends[2]] = semidefinite[:, n + 1 : ends[2]] = -np.eye(n_entries)
         right = np.zeros(len(rows))
         right[: len(sums)] = 1.0
-        cones = len(sums) + n_along, n, (r, r)
-        x, duals, _ = solve_conic(np.diag(quadratic), linear, rows, right, cones, _CONIC)
+        x, duals, _ = solve_conic(
+            np.diag(quadratic), linear, rows, right, (len(sums) + n_along, n, (r, r)), _CONIC
+        )
         return self.blocks.normalised(x[:n]), from_triangle(duals[lines[2] : lines[3]], r)

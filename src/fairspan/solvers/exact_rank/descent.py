@@ -220,7 +220,7 @@ def best_rounding(
     """
     leading = eigh(projector)[1][:, ::-1][:, : problem.n_components]
     scores = scores_of(problem)
-    found = [descend(problem, scores, start) for start in (leading, *candidates)]
+    found = (descend(problem, scores, start) for start in (leading, *candidates))
     return min(found, key=lambda local: local.value).basis
 
 
@@ -326,7 +326,8 @@ def starts_around(
     # Seeded, so that the same input gives the same answer.
     rng = np.random.default_rng(0)
     for _ in range(_STARTS):
-        mixed = rng.standard_normal((len(values), n_components))
-        yield np.linalg.qr((vectors * np.sqrt(values)) @ mixed)[0]
+        yield np.linalg.qr(
+            (vectors * np.sqrt(values)) @ rng.standard_normal((len(values), n_components))
+        )[0]
     if first is not None:
         yield first

@@ -244,8 +244,8 @@ class Model:
         values, vectors = eigh(np.diag(self.curvatures[falling]) + across.T @ held @ across)
         if values[0] >= -least * _FLAT:
             return None
-        direction = -np.tensordot(held @ (across @ vectors[:, 0]) @ apart, self.descents, axes=1)
-        direction = direction / stiff
+        pull = held @ (across @ vectors[:, 0]) @ apart
+        direction = -np.tensordot(pull, self.descents, axes=1) / stiff
         direction[falling] = vectors[:, 0]
         return np.asarray(direction / np.linalg.norm(direction))
 

@@ -221,10 +221,9 @@ class PiecewiseSearch(Search):
         """The gap to reach, absolute: a share of the best value, or a few roundings."""
         best, nearest = self.best, self.relaxation.nearest
         errors = nearest.errors if best is None else self.problem.errors(best.basis)
-        least = _LEAST * self.pieces.size(errors)
         # What is lost in rounding may make a relaxed value seem lower than its bound.
         value = max(min(self.upper, self.relaxation.upper), self.lower)
-        return max(self.share / 2 * abs(value), least)
+        return max(self.share / 2 * abs(value), _LEAST * self.pieces.size(errors))
 
     def run(self) -> None:
         """Relax; if no atom is the answer, descend from what that found, and from other starts."""

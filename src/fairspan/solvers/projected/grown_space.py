@@ -258,9 +258,9 @@ class SubspaceBounds:
                     level = min(low, self._needed(within, goal * self.problem.divisors[group]))
                     ceiling = self._by_norm(within, weights)
                     if ceiling > level:
-                        image = space.image(weights)
                         ceiling = min(
-                            ceiling, self._by_cholesky(weights, space.basis, image, level)
+                            ceiling,
+                            self._by_cholesky(weights, space.basis, space.image(weights), level),
                         )
                     self._of_groups[group] = ceiling
         columns = [self._missing_of(space, weights, goal) for weights in mixtures]

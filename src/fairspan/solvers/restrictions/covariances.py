@@ -46,17 +46,16 @@ def scalar_multiplier(
     moment: FloatArray, difference: FloatArray, n_components: int, limit: float
 ) -> float:
     """The nu with the least t_d(S - nu D) + |nu| d tau, a convex function."""
-    d = n_components
     unit = float(np.linalg.norm(moment) / np.linalg.norm(difference))
 
     def bound(share: float) -> tuple[float, float]:
         """The function at nu = share * unit, and its slope."""
         nu = share * unit
-        leading = leading_subspace(moment - nu * difference, d)
-        slope = np.sign(nu) * d * limit - float(
+        leading = leading_subspace(moment - nu * difference, n_components)
+        slope = np.sign(nu) * n_components * limit - float(
             np.vdot(leading.vectors, difference @ leading.vectors)
         )
-        return float(leading.eigenvalues[:d].sum()) + abs(nu) * d * limit, slope
+        return leading.top_eigenvalue_sum + abs(nu) * n_components * limit, slope
 
     low, high = -1.0, 1.0
     while bound(low)[1] > 0 and low > -_LARGEST_MULTIPLIER:

@@ -192,9 +192,9 @@ def solve_equal_errors(problem: Problem, tol: float) -> Solution:
         np.array([problem.proportions, gap]),
         reached_at,
         constrained=True,
+        # Nearly identical groups have a steep trade-off: nearly equal errors are not equal.
+        met=_MET * float(max(first, last)),
     )
-    # Nearly identical groups have a steep trade-off: errors that are nearly equal are not equal.
-    search.met = _MET * float(problem.errors(pca).max())
     left = search.contact(0.0)
     if left.values[1] <= left.goal:
         search.basis = left.basis

@@ -135,8 +135,9 @@ class BranchAndBound:
     def _split(self, sector: Sector, bound: float) -> list[Sector]:
         first, last = sector.first, sector.last
         if first.face is last.face:  # both lie on one supporting line
-            middle = (first.position + last.position) / 2
-            point = point_on(self.problem, first.angle, first.face, middle)
+            point = point_on(
+                self.problem, first.angle, first.face, (first.position + last.position) / 2
+            )
             self._try(point)
             return [Sector(first, point, None), Sector(point, last, None)]
         contact = self._touch(self._angle(sector, self.upper - bound))
@@ -205,8 +206,9 @@ class BranchAndBound:
         feet = [sector.first.foot, sector.last.foot]
         if sector.corner is not None:
             feet.insert(1, sector.corner)
-        corners = [(float(x), float(y)) for x, y in feet]
-        scores = self._scores(np.array(clipped_to_positive(corners)))
+        scores = self._scores(
+            np.array(clipped_to_positive([(float(x), float(y)) for x, y in feet]))
+        )
         if len(scores) < 3:
             return least_of_largest(scores)
         return min(least_of_largest([scores[0], *pair]) for pair in pairwise(scores[1:]))

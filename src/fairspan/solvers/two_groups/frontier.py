@@ -288,8 +288,11 @@ def frontier_vertices(problem: Problem, height: float) -> FrontierVertices:
         parts = [(sector.first, sector.first), contact, (sector.last, sector.last)]
         for part in sectors_through(parts):
             heappush(queue, (-part.height, next(order), part))
-    points = _along_the_curve([sector for _, _, sector in queue], problem.total_variance)
-    return FrontierVertices(points, -queue[0][0], n_eigenproblems)
+    return FrontierVertices(
+        _along_the_curve([sector for _, _, sector in queue], problem.total_variance),
+        -queue[0][0],
+        n_eigenproblems,
+    )
 
 
 def attainable_polygon(problem: Problem, frontier: Sequence[BoundaryPoint]) -> FloatArray:
