@@ -10,8 +10,8 @@ import fairspan as fs
 from cli.command_lines import FIT
 from fairspan.cli import inputs
 from fairspan.cli.inputs import with_classes
-from fairspan.cli.options import PARAMETERS, parameters_of
 from fairspan.cli.output import certificate_in_words
+from fairspan.cli.parameters import PARAMETERS, parameters_of
 from fairspan.estimator.fit import fit_subspace
 from fairspan.moments.of_rows import accumulate
 from fairspan.problem.posing import criterion_of

@@ -10,18 +10,14 @@ from click.core import ParameterSource
 
 from fairspan.cli import options
 from fairspan.cli.options import (
-    FILE,
-    FILE_OR_FOLDER,
-    OUT,
     Fitting,
-    Named,
     Reading,
-    Value,
     command,
     judged_option,
     output_option,
     refuse_text,
 )
+from fairspan.cli.parameters import FILE, FILE_OR_FOLDER, OUT, Named, Value
 from fairspan.errors import FairspanError
 from fairspan.formatting.numbers import count, in_ascii
 from fairspan.registry import Foreign

@@ -20,7 +20,8 @@ from fairspan.auditing.models import (
     read_model,
 )
 from fairspan.certificates.verification import Verification, verify
-from fairspan.cli.options import Fitting, Reading, Value
+from fairspan.cli.options import Fitting, Reading
+from fairspan.cli.parameters import Value
 from fairspan.cli.reading import check_numeric, opened
 from fairspan.errors import CorruptFile, Incompatible, InvalidInput, UnknownGroup
 from fairspan.estimator.fit import Fit, check_dimension, dimension_keeping, fit_subspace

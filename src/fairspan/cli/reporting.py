@@ -11,8 +11,9 @@ from typing import Any
 from fairspan.auditing.audit import audit
 from fairspan.auditing.audit_result import Audit, finding_lines
 from fairspan.cli.inputs import loaded, open_input, with_labels
-from fairspan.cli.options import Reading, Value
+from fairspan.cli.options import Reading
 from fairspan.cli.output import certificate_in_words
+from fairspan.cli.parameters import Value
 from fairspan.cli.terminal import paint_on
 from fairspan.datasets import Dataset, tumours_by_diagnosis
 from fairspan.errors import InvalidInput, MissingDependency

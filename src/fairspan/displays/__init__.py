@@ -4,9 +4,8 @@ Each has `from_estimator`, `plot(ax=None)`, which sets `ax_`, `axes_` and `figur
 the data that is drawn.
 """
 
+from fairspan.displays.curves import DisparityPathDisplay, ErrorCurveDisplay
 from fairspan.displays.fits import (
-    DisparityPathDisplay,
-    ErrorCurveDisplay,
     FrontierDisplay,
     GroupLossDisplay,
     LoadingsDisplay,

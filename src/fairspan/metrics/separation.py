@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, UnknownGroup, warn
-from fairspan.metrics.labels import check_several, coded_groups
+from fairspan.metrics.outcomes import check_several, coded_groups
 from fairspan.progress import track
 from fairspan.random_state import generator_of
 from fairspan.rows.arrays import ArrayRows

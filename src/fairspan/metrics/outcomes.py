@@ -1,0 +1,362 @@
+"""Outcomes counted by group: coded labels, and a table of how many rows have each of them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
+from fairspan.formatting.numbers import position
+from fairspan.problem.parameters import check_number
+from fairspan.random_state import generator_of
+from fairspan.rows.arrays import checked_weights
+from fairspan.rows.groups import (
+    CodedLabels,
+    Label,
+    LabelCoder,
+    Scalar,
+    in_order,
+    listed,
+    plain_labels,
+)
+from fairspan.rows.labels import check_index, labels_of
+from fairspan.typing import FloatArray, IntegerArray
+
+_ALLOWED = "Allowed: one outcome for each row: text, numbers or truth values, none missing"
+# Numbers drawn at once, so that memory does not grow with the number of resamples.
+_CHUNK = 2**21
+
+
+def coded_groups(
+    groups: Any, beside: Any, n_rows: int, names: tuple[str, str]
+) -> tuple[tuple[Label, ...], IntegerArray]:
+    """Groups in sorted order, and the position of each row's group among them.
+
+    Parameters
+    ----------
+    groups : (n,) or (n, a) array-like or data frame, or mapping of name to column
+        Several columns make their intersections.
+    beside : object
+        What the groups are matched with by position; an index that disagrees is an error.
+    n_rows : int
+        Rows of `beside`.
+    names : tuple of two str
+        What `beside` and the groups are called in messages.
+
+    Returns
+    -------
+    tuple of k labels, (n,) array of int
+
+    Raises
+    ------
+    InvalidInput
+        No column of labels, lengths that differ, a missing label, an index in another order.
+    InvalidType
+        Labels that cannot name a group.
+    """
+    beside_name, name = names
+    if isinstance(groups, Mapping):
+        groups = _crossed(groups, name)
+    if (
+        isinstance(groups, str)
+        or not hasattr(groups, "__len__")
+        or getattr(groups, "shape", None) == ()
+    ):
+        raise InvalidInput(
+            f"{name} is {groups!r}",
+            "Allowed: one group label for each row, or a column for each of several attributes",
+            f"Pass {name} as a list, array, series or data frame",
+        )
+    if len(groups) != n_rows:
+        raise InvalidInput(
+            f"The lengths differ: {n_rows} rows in {beside_name}, {len(groups)} in {name}",
+            "Allowed: one group label for each row",
+            "Take both from the same rows",
+        )
+    try:
+        check_index(beside, groups, name)
+    except InvalidInput as error:  # it says X, whatever the rows are called here
+        raise InvalidInput(
+            f"{beside_name} and {name} carry the same index in different orders",
+            "Allowed: values in the order of the rows (they are matched by position)",
+            f"Reorder with {name}.loc[{beside_name}.index]",
+        ) from error
+    coder = LabelCoder()
+    codes = coder.encode(labels_of(groups, n_rows, None).between(0, n_rows))
+    return in_order(CodedLabels(coder.labels, codes))
+
+
+def check_several(groups: tuple[Label, ...], rows: str = "All rows") -> None:
+    """Make sure that there are groups to compare.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    if len(groups) < 2:
+        raise InvalidInput(
+            f"{rows} belong to one group, {groups[0]!r}",
+            "Allowed: two groups or more",
+            "Check the group column, or the filter that made these rows",
+        )
+
+
+def coded_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], IntegerArray]:
+    """Outcomes in sorted order, and the position of each row's outcome among them.
+
+    Unlike groups, 1, 1.0 and True are one outcome: predictions are often real numbers where the
+    labels are whole.
+
+    Parameters
+    ----------
+    labels : (n,) array-like or series, or a frame or array of one column
+    name : str
+        What they are called in messages.
+
+    Returns
+    -------
+    tuple of m values, (n,) array of int
+
+    Raises
+    ------
+    InvalidInput
+        Not one column, empty, a missing outcome, text beside numbers.
+    InvalidType
+        Outcomes that are neither text nor numbers.
+    """
+    values = _values(labels, name)
+    if not values:
+        raise InvalidInput(f"{name} is empty", "Allowed: at least one row", "Pass the rows")
+    try:
+        met = {value: index for index, value in enumerate(dict.fromkeys(values))}
+    except TypeError as error:
+        raise InvalidType(
+            f"{name} cannot be compared ({error})", _ALLOWED, "Pass one column"
+        ) from error
+    if len({_is_text(value, name, values) for value in met}) > 1:
+        raise InvalidInput(f"{name} mixes text with numbers", _ALLOWED, "Convert it to one type")
+    codes = np.fromiter(map(met.__getitem__, values), np.intp, len(values))
+    return in_order(CodedLabels(list(met), codes))
+
+
+def _crossed(columns: Mapping[Any, Any], name: str) -> list[tuple[Any, ...]]:
+    lengths = sorted({len(each) if hasattr(each, "__len__") else 0 for each in columns.values()})
+    if len(lengths) != 1 or lengths == [0]:
+        raise InvalidInput(
+            f"The columns of {name} have lengths {listed(lengths)}",
+            "Allowed: at least one column, all of the same length",
+            "Take all columns from the same rows",
+        )
+    return list(zip(*columns.values(), strict=True))
+
+
+def _values(labels: Any, name: str) -> list[Any]:
+    native: Any = nw.from_native(labels, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(native, nw.DataFrame) and len(native.columns) == 1:
+        native = native[native.columns[0]]
+    if isinstance(native, nw.Series):
+        return list(native.to_list())
+    if isinstance(native, list | tuple) and not any(isinstance(x, list | tuple) for x in native):
+        # numpy would turn [1, "a"] into text.
+        return plain_labels(native)
+    try:
+        array = np.asarray(labels)
+    except ValueError as error:  # rows of different lengths
+        raise InvalidInput(f"{name} is no column ({error})", _ALLOWED, "Pass one column") from error
+    if np.ma.is_masked(labels):
+        raise InvalidInput(f"{name} has masked entries", _ALLOWED, "Drop these rows")
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise InvalidInput(
+            f"{name} is of type {type(labels).__name__} and shape {array.shape}",
+            "Allowed: one dimension: one outcome for each row",
+            "Pass a single column; of scores for several classes take argmax(axis=1) first",
+        )
+    # As plain numbers, dates would pass for outcomes.
+    return list(array) if array.dtype.kind in "mM" else plain_labels(array.tolist())
+
+
+def _is_text(value: Any, name: str, values: list[Any]) -> bool:
+    kind = type(value)
+    is_nan = isinstance(value, float) and value != value
+    if value is None or is_nan or kind.__name__ in ("NAType", "NaTType"):
+        row = next(row for row, each in enumerate(values) if each is value)
+        raise InvalidInput(
+            f"{name} has no outcome in {position('row', row)} (None or NaN)",
+            _ALLOWED,
+            "Drop these rows",
+        )
+    if not isinstance(value, str | bool | int | float):
+        raise InvalidType(
+            f"{name} holds {value!r}, of type {kind.__name__}",
+            _ALLOWED,
+            "Convert it, for example with astype(str)",
+        )
+    return isinstance(value, str)
+
+
+@dataclass(frozen=True, eq=False)
+class OutcomesByGroup:
+    """The outcome and the group of each row.
+
+    Attributes
+    ----------
+    groups : tuple of k labels
+        In sorted order.
+    outcomes : tuple of m values
+        In sorted order.
+    group_codes, outcome_codes : (n,) arrays of int
+        Positions in `groups` and `outcomes`.
+    weights : (n,) array
+        Positive; ones without sample weights.
+    """
+
+    groups: tuple[Label, ...]
+    outcomes: tuple[Scalar, ...]
+    group_codes: IntegerArray
+    outcome_codes: IntegerArray
+    weights: FloatArray
+
+    @property
+    def counts(self) -> IntegerArray:
+        """Rows of each group, shape (k,)."""
+        return np.bincount(self.group_codes, minlength=len(self.groups)).astype(np.int64)
+
+    def distribution(self) -> FloatArray:
+        """Share of each outcome in each group by weight, shape (k, m); rows sum to one."""
+        k, m = len(self.groups), len(self.outcomes)
+        cells = self.group_codes * m + self.outcome_codes
+        sums = np.bincount(cells, self.weights, k * m).reshape(k, m)
+        return np.asarray(sums / sums.sum(axis=1, keepdims=True))
+
+    def interval(
+        self,
+        statistic: Callable[[FloatArray], FloatArray],
+        n_bootstrap: int,
+        confidence: float,
+        random_state: Any,
+    ) -> tuple[float | None, float | None]:
+        """Ends of a percentile bootstrap interval (Efron and Tibshirani 1993, section 13.3).
+
+        Parameters
+        ----------
+        statistic : callable
+            Takes (b, k, m) distributions, returns (b,) figures.
+        n_bootstrap : int
+            Resamples; rows are drawn within each group.
+        confidence : float
+        random_state : int, Generator, RandomState or None
+
+        Returns
+        -------
+        low, high : float or None
+            None without resamples, or where a group is a single row.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+        """
+        check_number("confidence", confidence, 0, 1)
+        rng = generator_of(random_state)
+        if n_bootstrap == 0 or not (self.counts > 1).all():
+            return None, None
+        cells = [self._cells(group) for group in range(len(self.groups))]
+        width = max(len(self.groups) * len(self.outcomes), *(len(counts) for counts, _, _ in cells))
+        chunk = max(1, _CHUNK // width)
+        sizes = [min(chunk, n_bootstrap - start) for start in range(0, n_bootstrap, chunk)]
+        draws = (
+            np.stack([self._drawn(*each, size, rng) for each in cells], axis=1) for size in sizes
+        )
+        tail = (1 - confidence) / 2
+        figures = np.concatenate([statistic(each) for each in draws])
+        low, high = np.quantile(figures, [tail, 1 - tail]).tolist()
+        return low, high
+
+    def _cells(self, group: int) -> tuple[IntegerArray, FloatArray, IntegerArray]:
+        """How often each pair of outcome and weight occurs in a group, the weights, the outcomes.
+
+        Rows that agree in both are interchangeable, so drawing rows is drawing a multinomial.
+        """
+        rows = self.group_codes == group
+        pairs = np.column_stack([self.outcome_codes[rows], self.weights[rows]])
+        distinct, counts = np.unique(pairs, axis=0, return_counts=True)
+        return counts, distinct[:, 1], distinct[:, 0].astype(np.int64)
+
+    def _drawn(
+        self,
+        counts: IntegerArray,
+        weights: FloatArray,
+        outcome_codes: IntegerArray,
+        size: int,
+        rng: np.random.Generator,
+    ) -> FloatArray:
+        """Distributions of the outcomes in resamples of one group's cells, (size, m)."""
+        weighted = rng.multinomial(counts.sum(), counts / counts.sum(), size=size) * weights
+        present, starts = np.unique(outcome_codes, return_index=True)
+        shares = np.zeros((size, len(self.outcomes)))
+        shares[:, present] = np.add.reduceat(weighted, starts, axis=1)
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    def against_rest(self, protected: Any) -> "OutcomesByGroup":
+        """Two groups: all the others, then the protected one.
+
+        Raises
+        ------
+        UnknownGroup
+            No row is of the protected group.
+        InvalidInput
+            Every row is.
+        """
+        (label,) = plain_labels([protected])
+        if label not in self.groups:
+            raise UnknownGroup(
+                f"The protected group is {label!r}, which no row belongs to",
+                f"The rows hold the groups {listed(self.groups)}",
+                "Name one of these groups",
+            )
+        check_several(self.groups)
+        codes = (self.group_codes == self.groups.index(label)).astype(np.int64)
+        return replace(self, groups=("rest", label), group_codes=codes)
+
+
+def outcomes_by_group(
+    labels: Any, sensitive_features: Any, sample_weight: Any = None, name: str = "labels"
+) -> OutcomesByGroup:
+    """Read and check one outcome, one group and one weight for each row.
+
+    Parameters
+    ----------
+    labels : (n,) array-like or series, or a frame or array of one column
+    sensitive_features : (n,) or (n, a) array-like or data frame, or mapping of name to column
+    sample_weight : (n,) array-like, optional
+        Rows of weight zero count as absent.
+    name : str
+        What the outcomes are called in messages.
+
+    Returns
+    -------
+    OutcomesByGroup
+
+    Raises
+    ------
+    InvalidInput, InvalidType
+    """
+    outcomes, outcome_codes = coded_outcomes(labels, name)
+    n = len(outcome_codes)
+    groups, group_codes = coded_groups(sensitive_features, labels, n, (name, "sensitive_features"))
+    check_index(labels, sample_weight, "sample_weight")
+    given = checked_weights(sample_weight, n)
+    weights = np.ones(n) if given is None else given
+    present = weights > 0
+    kept_groups, group_codes = np.unique(group_codes[present], return_inverse=True)
+    kept_outcomes, outcome_codes = np.unique(outcome_codes[present], return_inverse=True)
+    return OutcomesByGroup(
+        tuple(groups[i] for i in kept_groups),
+        tuple(outcomes[i] for i in kept_outcomes),
+        group_codes.astype(np.int64),
+        outcome_codes.astype(np.int64),
+        weights[present] / weights.max(),  # so that sums stay within float64's range
+    )
