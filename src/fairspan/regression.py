@@ -27,6 +27,14 @@ __all__ = [
     "least_squares",
     "principal_component_regression",
 ]
+# A column whose variance given the others is at most this share of its own counts as dependent:
+# fewer than four of float64's digits of its coefficient would be more than rounding.
+_DEPENDENT = 1e-12
+# Below this share of what its parts add up to, a variance is rounding.
+_NO_VARIANCE = 1e-13
+# Parts of a dependent column smaller than this share of it are rounding.
+_NAMED = 1e-6
+_MOST_NAMED = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,16 +192,6 @@ def _position(moments: GroupMoments, target: str | int) -> int:
             "Choose another column",
         )
     return position % p
-
-
-# A column whose variance given the others is at most this share of its own counts as dependent:
-# fewer than four of float64's digits of its coefficient would be more than rounding.
-_DEPENDENT = 1e-12
-# Below this share of what its parts add up to, a variance is rounding.
-_NO_VARIANCE = 1e-13
-# Parts of a dependent column smaller than this share of it are rounding.
-_NAMED = 1e-6
-_MOST_NAMED = 12
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,6 +42,19 @@ from fairspan.typing import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_PLAIN = "total_error"
+# Largest gap of a criterion's answer, as a share of its objective.
+_TOLERANCE = 1e-9
+# How near the curve a criterion's answer must be to lie on it, as a share of the total variance.
+_ON_CURVE = 1e-8
+# Errors up to this share of the total variance are rounding, as in audits.
+_ROUNDING = 1e-12
+# Vertices that a notebook shows.
+_MOST_VERTICES = 10
+_LEAST_TOLERANCE = 1e-9
+# Of a picture's extent: what is not seen. Beyond so many features each vertex takes its time.
+_SEEN, _SEEN_OF_MANY, _MANY_FEATURES = 1e-4, 2e-3, 300
+
 
 @dataclass(frozen=True, eq=False)
 class Placed:
@@ -79,17 +92,6 @@ def distance_from(point: FloatArray, polygon: FloatArray) -> float:
     along = np.einsum("ij,ij->i", point - start, sides)
     share = np.clip(along / np.where(squared > 0, squared, 1.0), 0.0, 1.0)
     return float(np.linalg.norm(point - start - share[:, None] * sides, axis=1).min())
-
-
-_PLAIN = "total_error"
-# Largest gap of a criterion's answer, as a share of its objective.
-_TOLERANCE = 1e-9
-# How near the curve a criterion's answer must be to lie on it, as a share of the total variance.
-_ON_CURVE = 1e-8
-# Errors up to this share of the total variance are rounding, as in audits.
-_ROUNDING = 1e-12
-# Vertices that a notebook shows.
-_MOST_VERTICES = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,11 +342,6 @@ class Frontier:
     def _rounded(self, errors: FloatArray) -> FloatArray:
         """Errors, with zero for what is only rounding."""
         return np.where(np.abs(errors) <= _ROUNDING * self.total_variance, 0.0, errors)
-
-
-_LEAST_TOLERANCE = 1e-9
-# Of a picture's extent: what is not seen. Beyond so many features each vertex takes its time.
-_SEEN, _SEEN_OF_MANY, _MANY_FEATURES = 1e-4, 2e-3, 300
 
 
 def frontier(

@@ -67,9 +67,13 @@ def test_one_complete_file_for_each_file_of_rows_and_a_manifest(run, command, fr
         )
 
 
-@pytest.mark.parametrize("what", ["folder", "files"])
+@pytest.mark.parametrize("what", ["folder", "files", "all that is in it"])
 def test_merged_they_are_what_one_pass_gives(run, command, made, frame, tmp_path, what):
-    files = [made] if what == "folder" else [made / name for name in NAMES]
+    files = {
+        "folder": [made],
+        "files": [made / name for name in NAMES],
+        "all that is in it": sorted(made.iterdir()),
+    }[what]
     merged = run("merge", *files, "-o", tmp_path / "all", "--json").facts
     whole = run(*command[:-1], tmp_path / "whole.moments", "--json").facts
     assert merged["groups"] == whole["groups"]

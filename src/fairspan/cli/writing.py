@@ -280,6 +280,8 @@ def warn_of_tiny_groups(counts: Iterable[tuple[Label, int]], remedy: str) -> Non
 def files_to_merge(paths: Sequence[Path]) -> list[Path]:
     """Files of moments, with all those of a folder in place of the folder.
 
+    A manifest among them is no file of moments: `merge folder/*` names it too.
+
     Raises
     ------
     InvalidInput
@@ -297,7 +299,7 @@ def files_to_merge(paths: Sequence[Path]) -> list[Path]:
                     "Name the files of moments one by one",
                 )
             files += map(manifest.file_of, manifest.parts)
-        else:
+        elif path.name != MANIFEST or Manifest.read(path.parent) is None:
             files.append(path)
     for folder in dict.fromkeys(file.parent for file in files):
         manifest = Manifest.read(folder)

@@ -40,6 +40,44 @@ _LEGEND_SIZE = 10.0
 # Of a legend, in heights of its letters: a mark, what follows it, and what separates columns.
 _HANDLE, _BESIDE_HANDLE, _BETWEEN_COLUMNS = 2.0, 0.6, 1.6
 _MARK_SIZE = 8.0
+# Text and lines that carry information; grids and hints.
+INK, FAINT = "#1b1e23", "#8b929c"
+# Opacity of notes: ink, so that they follow it where a page sets its colour.
+QUIET = 0.72
+BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
+PURPLE, ORANGE, SKY = "#cc79a7", "#e69f00", "#56b4e9"
+# Loadings: negative orange, zero white, positive purple, as dark at both ends.
+DIVERGING = "PuOr"
+_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
+_OTHER_COLOURS = (BLUE, ORANGE, GREEN, SKY, PURPLE)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
+_LINES = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
+# matplotlib's settings while one of our pictures is drawn. Any: its types list every setting.
+STYLE: Any = {
+    "font.size": 11,
+    "axes.titlesize": 12,
+    "axes.labelsize": 11,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.axisbelow": True,
+    "axes.grid": False,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.labelsize": 10,
+    "ytick.labelsize": 10,
+    "legend.fontsize": _LEGEND_SIZE,
+    "legend.frameon": False,
+    "grid.color": FAINT,
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 6,
+    "hatch.linewidth": 0.8,
+}
 
 
 def points_of(axes: Axes) -> float:
@@ -252,50 +290,6 @@ def _most_columns(axes: Axes, labels: Sequence[str], room: float) -> int:
         ):
             return n_columns
     return 1
-
-
-# Text and lines that carry information; grids and hints.
-INK, FAINT = "#1b1e23", "#8b929c"
-# Opacity of notes: ink, so that they follow it where a page sets its colour.
-QUIET = 0.72
-
-BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
-PURPLE, ORANGE, SKY = "#cc79a7", "#e69f00", "#56b4e9"
-
-# Loadings: negative orange, zero white, positive purple, as dark at both ends.
-DIVERGING = "PuOr"
-
-_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
-_OTHER_COLOURS = (BLUE, ORANGE, GREEN, SKY, PURPLE)
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
-_LINES = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
-
-# matplotlib's settings while one of our pictures is drawn. Any: its types list every setting.
-STYLE: Any = {
-    "font.size": 11,
-    "axes.titlesize": 12,
-    "axes.labelsize": 11,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.axisbelow": True,
-    "axes.grid": False,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.labelsize": 10,
-    "ytick.labelsize": 10,
-    "legend.fontsize": _LEGEND_SIZE,
-    "legend.frameon": False,
-    "grid.color": FAINT,
-    "grid.alpha": 0.3,
-    "grid.linewidth": 0.6,
-    "lines.linewidth": 1.8,
-    "lines.markersize": 6,
-    "hatch.linewidth": 0.8,
-}
 
 
 @dataclass(frozen=True)

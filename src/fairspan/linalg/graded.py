@@ -25,6 +25,18 @@ from fairspan.typing import FloatArray
 _LOST = 1e-5
 # What is split off must be this many times as large as what is left.
 _APART = 16.0
+EPSILON = float(np.finfo(np.float64).eps)
+# What float64 does to the entries of a second moment, in units of epsilon times the root mean
+# squares of the two columns: products are summed over many rows, and the order of the rows decides.
+_ENTRIES = 8.0
+# Errors below this share of the variance are worked out without subtraction.
+_SMALL = 1e-4
+# By how many epsilon the rounding of a basis may turn a subspace.
+_TURN = 16.0
+# A gap below the split of this share of what is left lets next to nothing be neglected.
+_CLEAR = 1e-3
+# Less than this share of the largest eigenvalue is nothing at all.
+_NOTHING = 1e-60
 
 
 def graded_eigh(matrix: FloatArray, n_leading: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -101,20 +113,6 @@ def _split(values: FloatArray, n_leading: int) -> int:
 def symmetric(products: FloatArray) -> FloatArray:
     """The nearest symmetric matrices to (.., n, n) ones that are symmetric up to rounding."""
     return np.asarray((products + np.swapaxes(products, -1, -2)) / 2)
-
-
-EPSILON = float(np.finfo(np.float64).eps)
-# What float64 does to the entries of a second moment, in units of epsilon times the root mean
-# squares of the two columns: products are summed over many rows, and the order of the rows decides.
-_ENTRIES = 8.0
-# Errors below this share of the variance are worked out without subtraction.
-_SMALL = 1e-4
-# By how many epsilon the rounding of a basis may turn a subspace.
-_TURN = 16.0
-# A gap below the split of this share of what is left lets next to nothing be neglected.
-_CLEAR = 1e-3
-# Less than this share of the largest eigenvalue is nothing at all.
-_NOTHING = 1e-60
 
 
 class SmallestSum(NamedTuple):

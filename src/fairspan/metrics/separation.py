@@ -20,6 +20,10 @@ from fairspan.typing import BoolArray, FloatArray, IntegerArray
 # iterations on random rows from 5 x 5 to 20 000 x 40 and 200 x 1000.
 _TOLERANCE = 1e-8
 _MOST_ITERATIONS = 100_000
+# Up to so many rows all pairs are compared; of more, those within blocks of about that size.
+_BLOCK = 2_000
+# Rows whose distances give the width of the kernel.
+_FOR_MEDIAN = 1_000
 
 
 def leakage(
@@ -181,12 +185,6 @@ def _check_groups(groups: tuple[Label, ...], held_out: tuple[Label, ...]) -> Non
             "Allowed: held-out rows of every group",
             "Split the rows so that each group is in both parts",
         )
-
-
-# Up to so many rows all pairs are compared; of more, those within blocks of about that size.
-_BLOCK = 2_000
-# Rows whose distances give the width of the kernel.
-_FOR_MEDIAN = 1_000
 
 
 class Discrepancy(float):

@@ -127,7 +127,8 @@ class GroupMoments(GroupMeans):
         ------
         InvalidInput
             NaN, infinity, text, missing labels, lengths that differ, no rows, too many groups, too
-            little memory; a column whose largest number is neither zero nor within 1e-75 to 1e75.
+            little memory; a column whose numbers are neither zero nor within 1e-75 to 1e75, as
+            their root mean square in the largest group shows.
         InvalidType, InvalidParameter
             max_groups or max_memory is no whole number of at least 1.
 

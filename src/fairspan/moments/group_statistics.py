@@ -214,14 +214,15 @@ def check_sizes(
         first = int(np.argmax(wrong))
         name = position("column", first) if names is None else f"column {names[first]!r}"
         size = (
-            f"of about {sizes[first]:.0e}"
+            f"of about {sizes[first]:.0e} (root mean square)"
             if np.isfinite(sizes[first])
             else "whose squares overflow float64"
         )
         raise InvalidInput(
             f"X has numbers {size} in {name}",
-            f"Allowed: zero, and numbers from {_SMALLEST:.0e} to {_LARGEST:.0e}, whose fourth "
-            "powers double precision can hold",
+            f"Allowed: zero, and numbers from {_SMALLEST:.0e} to {_LARGEST:.0e} with a root mean "
+            f"square of at most {_LARGEST / _ABOVE_MEAN_SQUARE:.1e}, whose fourth powers double "
+            "precision can hold",
             "Divide the column by a constant, or change its unit",
         )
 

@@ -42,6 +42,7 @@ from fairspan.typing import FloatArray
 _SHARE_OF_DIRECTIONS = 0.85
 # What covariances differ by along a direction is rounding below this share of the most.
 _NO_DIFFERENCE = 1e-12
+__all__ = ["CovarianceParity", "MeanParity", "Restriction"]
 
 
 class Restriction(Protocol):
@@ -477,6 +478,3 @@ class CovarianceParity(Restriction):
         if self.tolerance is None or float(np.abs(apart).max()) <= rounding:
             return None
         return CovariancesWithin(apart, self.tolerance)
-
-
-__all__ = ["CovarianceParity", "MeanParity", "Restriction"]
