@@ -24,7 +24,7 @@ from by_hand import random_rows
 from fairspan import ErrorGap, FairPCA
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
 from fairspan.selection import UCB1, UCB1SearchCV
-from fairspan.selection.search import Tally, random_split, split_effects, strata_of
+from fairspan.selection.search import mean_scores, random_split, split_effects, strata_of
 from sweeps import part_of
 
 ROWS = random_rows(61, n=90, p=5)
@@ -197,13 +197,6 @@ def two_way(scores):
     return found[: len(scores)], np.append(0.0, found[len(scores) :])
 
 
-def tallied(n_arms, pulls):
-    tally = Tally(n_arms, len(pulls))
-    for arm, score in pulls:
-        tally.add(arm, score, 0.0, 0.0)
-    return tally
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_split_effects_are_the_least_squares_solution(seed):
     rng = np.random.default_rng(seed)
@@ -212,15 +205,13 @@ def test_split_effects_are_the_least_squares_solution(seed):
     scores[np.arange(counts.max()) >= counts[:, None]] = np.nan
     arms, effects = two_way(scores)
     np.testing.assert_allclose(split_effects(scores), effects, atol=1e-12)
-    tally = tallied(6, [(i, s) for i in range(6) for s in scores[i, : counts[i]]])
-    np.testing.assert_allclose(tally.mean_scores(), arms + effects.mean(), atol=1e-12)
+    np.testing.assert_allclose(mean_scores(scores), arms + effects.mean(), atol=1e-12)
 
 
 def test_an_arm_is_not_punished_for_hard_splits_that_only_it_was_tried_on():
-    pulls = [(0, 10.0), (1, 9.0), (2, 0.0), (0, 2.0), (1, 1.0), (0, 1.0)]
-    tally = tallied(3, pulls)
-    assert np.nanmean(tally.scores, axis=1).argmax() == 1
-    means = tally.mean_scores()
+    scores = np.array([[10.0, 2.0, 1.0], [9.0, 1.0, np.nan], [0.0, np.nan, np.nan]])
+    assert np.nanmean(scores, axis=1).argmax() == 1
+    means = mean_scores(scores)
     assert means.argmax() == 0
     assert means[0] - means[1] == pytest.approx(1)
     assert means[0] - means[2] == pytest.approx(10)

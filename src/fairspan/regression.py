@@ -145,7 +145,7 @@ class PrincipalComponentRegression(LeastSquares):
         return np.asarray(np.sqrt(np.diag(self.component_covariance)))
 
 
-def _position(moments: GroupMoments, target: str | int) -> int:
+def _column_number(moments: GroupMoments, target: str | int) -> int:
     """Position of the target among the columns.
 
     Raises
@@ -163,16 +163,14 @@ def _position(moments: GroupMoments, target: str | int) -> int:
         )
     names, p = moments.feature_names, moments.n_features
     columns = f"{p} columns without names" if names is None else f"the columns {listed(names)}"
-    if isinstance(target, str):
-        position = p if names is None or target not in names else names.index(target)
-    elif isinstance(target, bool) or not isinstance(target, SupportsIndex):
+    if not isinstance(target, str | SupportsIndex) or isinstance(target, bool):
         raise InvalidType(
             f"target is {target!r}",
             "Allowed: the name of a column or its position",
             f"The moments have {columns}",
         )
-    else:
-        position = index(target)
+    numbered = dict(zip(names or (), range(p), strict=False))
+    position = numbered.get(target, p) if isinstance(target, str) else index(target)
     if not -p <= position < p:
         raise InvalidInput(
             f"There is no column {target!r} to be the target",
@@ -194,40 +192,12 @@ def _position(moments: GroupMoments, target: str | int) -> int:
     return position % p
 
 
-@dataclass(frozen=True, eq=False)
-class Factor:
-    """A covariance matrix as D P L L' P' D: deviations, order of the pivots, lower triangle.
-
-    Attributes
-    ----------
-    deviations : (q,) array
-        D, the roots of the matrix's diagonal.
-    order : (q,) array of int
-        Row i of `lower` belongs to column order[i].
-    lower : (q, q) array
-        L.
-    """
-
-    deviations: FloatArray
-    order: IntegerArray
-    lower: FloatArray
-
-    def half_solved(self, right: FloatArray) -> FloatArray:
-        """H = L^-1 P' D^-1 right, (q, ...); H'H = right' A^-1 right."""
-        columns = (right.T / self.deviations).T[self.order]
-        return np.asarray(solve_triangular(self.lower, columns, lower=True))
-
-    def solved(self, right: FloatArray) -> FloatArray:
-        """A^-1 right, by two triangular systems."""
-        solution, half = np.empty_like(right), self.half_solved(right)
-        solution[self.order] = solve_triangular(self.lower, half, lower=True, trans="T")
-        return np.asarray((solution.T / self.deviations).T)
-
-
-def factored(
+def root_of_inverse(
     covariance: FloatArray, parts: FloatArray, means: FloatArray, names: Sequence[str]
-) -> Factor:
-    """Factor a covariance matrix scaled to unit diagonal, if its columns are independent.
+) -> FloatArray:
+    """R of shape (q, q) with R'R the inverse of a covariance matrix of independent columns.
+
+    The matrix is scaled to unit diagonal and factored by Cholesky with pivoting: R = L^-1 P' D^-1.
 
     Parameters
     ----------
@@ -240,54 +210,41 @@ def factored(
         Sum of the absolute means of the same. They limit how exactly the covariance is known.
     names : sequence of q str
 
-    Returns
-    -------
-    Factor
-
     Raises
     ------
     InvalidInput
         Names the columns that do not vary or depend linearly on others.
     """
-    variances = np.diag(covariance)
-    still = variances <= _NO_VARIANCE * parts**2
-    if still.any():
+    shown, variances = [printable(name) for name in names], np.diag(covariance)
+    still = np.flatnonzero(variances <= _NO_VARIANCE * parts**2)
+    if len(still):
         raise InvalidInput(
-            f"These do not vary: {_joined(names, np.flatnonzero(still))}",
+            f"These do not vary: {first_of([shown[i] for i in still])}",
             "Allowed: features that vary; the intercept is the constant",
             "Leave them out",
         )
     deviations = np.sqrt(variances)
-    scaled = covariance / np.outer(deviations, deviations)
     # Means are rounded to eps |mean|, and so are the distances between those of merged parts.
     rounding = 8 * np.finfo(np.float64).eps * float((means / deviations).max())
+    scaled = covariance / np.outer(deviations, deviations)
     lower, pivots, rank, _ = dpstrf(scaled, tol=max(_DEPENDENT, rounding), lower=1)
-    order = pivots.astype(np.int64) - 1
-    lower = np.tril(lower)
-    if rank < len(order):
-        raise _dependent(lower, order, int(rank), names)
-    return Factor(deviations, order, lower)
-
-
-def _dependent(
-    lower: FloatArray, order: IntegerArray, rank: int, names: Sequence[str]
-) -> InvalidInput:
+    order = pivots - 1
+    if rank == len(order):
+        columns = np.diag(1 / deviations)[order]
+        return np.asarray(solve_triangular(np.tril(lower), columns, lower=True))
+    # Each column that is left over as a combination of those that were factored.
     independent, rest = lower[:rank, :rank], lower[rank:, :rank]
     loadings = solve_triangular(independent, rest.T, lower=True, trans="T").T
     said = []
     for column, loading in zip(order[rank:], loadings, strict=True):
-        others = order[:rank][np.abs(loading) > _NAMED]
-        said.append(f"{printable(names[column])} depends on {_joined(names, np.sort(others))}")
+        others = np.sort(order[:rank][np.abs(loading) > _NAMED])
+        said.append(f"{shown[column]} depends on {first_of([shown[i] for i in others])}")
     more = f"; and {len(said) - _MOST_NAMED} more" if len(said) > _MOST_NAMED else ""
-    return InvalidInput(
+    raise InvalidInput(
         f"The features are linearly dependent: {'; '.join(said[:_MOST_NAMED])}{more}",
         "Allowed: features of which none is a linear function of the others and a constant",
         "Leave out the columns named first, or regress on principal components",
     )
-
-
-def _joined(names: Sequence[str], columns: IntegerArray) -> str:
-    return first_of([printable(names[i]) for i in columns.tolist()])
 
 
 def least_squares(moments: GroupMoments, target: str | int) -> LeastSquares:
@@ -387,24 +344,23 @@ def _figures(
     moments: GroupMoments, target: str | int, model: FairSubspace | None
 ) -> dict[str, Any]:
     """The fields of the result: least squares on the features, or on their coordinates."""
-    position = _position(moments, target)
+    position = _column_number(moments, target)
     others = np.delete(np.arange(moments.n_features), position)
     columns = moments.feature_names
     features = None if columns is None else tuple(columns[i] for i in others)
-    match = np.arange(len(others)) if model is None else _matched(model, features, len(others))
     if model is None:
         basis = np.eye(len(others))
         names = [f"column {i}" for i in others] if features is None else list(map(repr, features))
     else:
-        scale = 1.0 if model.scale is None else model.scale[match]
-        basis = (model.components[:, match] / scale).T
+        match = _matched(model, features, len(others))
+        basis = (model.components / (1.0 if model.scale is None else model.scale))[:, match].T
         names = [f"component {j}" for j in range(model.n_components)]
     n = int(moments.counts.sum())
     freedom = n - len(names) - 1
     second = moments.second_moments("global")
     covariance = np.tensordot(moments.proportions, second, axes=1)
     sizes, mean, middle = np.abs(basis).T, moments.mean[others], float(moments.mean[position])
-    factor = factored(
+    root = root_of_inverse(
         basis.T @ covariance[np.ix_(others, others)] @ basis,
         sizes @ moments.standard_deviations[others],
         sizes @ np.abs(mean),
@@ -416,21 +372,16 @@ def _figures(
             "Allowed: more rows than coefficients, or no residual variance can be told",
             "Use more rows, fewer features, or principal components",
         )
-    coefficients = factor.solved(basis.T @ covariance[others, position])
+    coefficients = root.T @ (root @ (basis.T @ covariance[others, position]))
     slopes = basis @ coefficients
-    residual = np.zeros(moments.n_features)
-    residual[position], residual[others] = 1.0, -slopes
+    residual = np.insert(-slopes, position, 1.0)
     # Rounding may leave a perfect fit just below zero.
     errors = np.maximum(second @ residual @ residual, 0.0)
     mean_error = float(moments.proportions @ errors)
-
-    def covariance_of(combinations: FloatArray) -> FloatArray:
-        """sigma^2 C'(X'WX)^-1 C, where sigma^2 / (sum of weights) is the mean error / freedom."""
-        half = factor.half_solved(combinations)
-        return np.asarray(mean_error / freedom * (half.T @ half))
-
-    of_slopes = covariance_of(basis.T)
-    across = of_slopes @ mean
+    # sigma^2 C'(X'WX)^-1 C, where sigma^2 / (sum of weights) is the mean error / freedom.
+    root *= np.sqrt(mean_error / freedom)
+    half = root @ basis.T
+    of_slopes, across = half.T @ half, half.T @ (half @ mean)
     of_intercept = np.array([[mean_error / freedom + mean @ across]])
     figures: dict[str, Any] = {
         "target": target,
@@ -453,7 +404,7 @@ def _figures(
         "component_coefficients": coefficients,
         # About the mean of the rows, as the intercept of the features may lie far from both.
         "component_intercept": middle - float(slopes @ (mean - origin)),
-        "component_covariance": covariance_of(np.eye(len(names))),
+        "component_covariance": root.T @ root,
         "subspace": model,
     }
 

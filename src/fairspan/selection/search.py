@@ -3,7 +3,7 @@
 import numbers
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import Any
@@ -110,10 +110,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
     """
 
     # What scikit-learn's searches take as parameters, and this one decides itself.
-    n_jobs = None
-    pre_dispatch = 1
-    verbose = 0
-    error_score = "raise"
+    n_jobs, pre_dispatch, verbose, error_score = None, 1, 0, "raise"
     return_train_score = False
     # Split number j, during a search.
     _split: Callable[[int], tuple[IntegerArray, IntegerArray]] | None = None
@@ -225,37 +222,57 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
             )
 
     def _run_search(self, evaluate_candidates: Callable[..., dict[str, Any]]) -> None:
-        """Pull arms until the budget is spent; then make one table of all settings."""
-        settings = list(ParameterGrid(self.param_grid))
-        tally, split = Tally(len(settings), self.n_pulls), self._split
-        assert split is not None
+        """Pull arms until the budget is spent; then make one table of all settings.
+
+        Pull j of an arm is scored on split j. One failure retires an arm: its mean over the splits
+        is then undefined, as in scikit-learn's searches, so more pulls could not make it the best.
+        """
+        settings, arms = list(ParameterGrid(self.param_grid)), list[int]()
+        counts, errors = np.zeros(len(settings), dtype=np.int64), dict[int, str]()
+        # Of each arm (row) on each split (column); NaN where there is none.
+        kinds = ("test_score", "fit_time", "score_time")
+        scores, *times = figures = np.full((3, len(settings), self.n_pulls), np.nan)
         table: dict[str, Any] = {}
-        while len(tally.arms) < self.n_pulls and (arm := tally.next_arm()) is not None:
-            rows, start = check_cv([split(int(tally.counts[arm]))]), time.perf_counter()
+        while len(arms) < self.n_pulls and len(errors) < len(settings):
+            arm, start = next_arm(scores, counts, errors), time.perf_counter()
+            place = (slice(None), arm, counts[arm])
             try:
                 with warnings.catch_warnings(), np.errstate(invalid="ignore"):
                     warnings.filterwarnings("ignore", _NOT_FINITE)
-                    table = evaluate_candidates([settings[arm]], rows)
+                    split = check_cv([self._split(int(counts[arm]))])  # type: ignore[misc]
+                    table = evaluate_candidates([settings[arm]], split)
+                figures[place] = [table[f"mean_{kind}"][-1] for kind in kinds]
+                if not np.isfinite(score := float(scores[place[1:]])):
+                    errors[arm] = f"The score is {score}, not a finite number"
             except Exception as error:  # of any kind: the setting is reported, the search goes on
-                failed = f"{type(error).__name__}: {error}"
-                tally.add(arm, np.nan, time.perf_counter() - start, 0.0, failed)
-                continue
-            score, fit, scoring = (
-                float(table[f"mean_{each}"][-1])
-                for each in ("test_score", "fit_time", "score_time")
-            )
-            failed = "" if np.isfinite(score) else f"The score is {score}, not a finite number"
-            tally.add(arm, score, fit, scoring, failed)
-        if not len(tally.usable):
-            raise _all_failed(settings, tally.errors)
+                errors[arm] = f"{type(error).__name__}: {error}"
+                figures[place] = np.nan, time.perf_counter() - start, 0.0
+            if arm in errors:
+                scores[place[1:]] = np.nan
+            counts[arm] += 1
+            arms.append(arm)
+        if len(errors) == len(settings):
+            raise _all_failed(settings, errors)
+        means, spread = np.full((2, len(settings)), np.nan)
+        usable = np.setdiff1d(np.arange(len(settings)), list(errors))
+        means[usable], spread[usable] = (
+            mean_scores(scores[usable]),
+            np.nanstd(scores[usable], axis=1),
+        )
         # scikit-learn's table has one row for each pull; it is replaced in place by ours.
         nothing = [{"test_scores": 0.0, "fit_time": 0.0, "score_time": 0.0}] * len(settings)
         table.clear()
         table.update(self._format_results(settings, 1, nothing))
-        table.update(tally.columns())
-        self.n_pulls_ = len(tally.arms)
-        self.arms_ = np.array(tally.arms, dtype=np.int64)
-        self.errors_ = dict(sorted(tally.errors.items()))
+        table |= {f"split{i}_test_score": scores[:, i].copy() for i in range(counts.max())}
+        for kind, seconds in zip(kinds[1:], times, strict=True):
+            table[f"mean_{kind}"] = np.nanmean(seconds, axis=1)
+            table[f"std_{kind}"] = np.nanstd(seconds, axis=1)
+        # Failed arms share the last place.
+        ranks = rankdata(np.where(np.isnan(means), np.inf, -means), method="min").astype(np.int32)
+        table.update(mean_test_score=means, std_test_score=spread, rank_test_score=ranks)
+        table["n_pulls"] = counts
+        self.n_pulls_, self.arms_ = len(arms), np.array(arms, dtype=np.int64)
+        self.errors_ = dict(sorted(errors.items()))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -264,102 +281,49 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         return tags
 
 
-class Tally:
-    """Pulls in the order in which they were made, and the arm that comes next.
+def next_arm(scores: FloatArray, counts: IntegerArray, failed: Container[int]) -> int:
+    """UCB1's choice among the arms that have not failed, of which there is one at least.
 
-    Pull j of every arm is scored on split j, so arms that were pulled equally often are compared on
-    the same splits. Arms are not pulled equally often, and splits differ in difficulty, often by
-    more than arms do: a plain mean would punish an arm for the hard splits that only it was tried
-    on. Scores are therefore described as arm + split, and the splits' part is estimated by least
-    squares.
+    Rewards are the scores without the splits' effects, less the smallest and divided by the range
+    of them all, so that they lie in [0, 1] whatever the units of the score. All rewards are mapped
+    again after each pull; the order of the arms' means is that of their :func:`mean_scores`.
 
-    Attributes
+    Parameters
     ----------
-    arms : list of int
-        The arm of each pull.
-    scores : (a, n_pulls) array
-        Of each arm (row) on each split (column); NaN where there is none.
-    seconds : (2, a, n_pulls) array
-        Of fitting and of scoring.
-    errors : dict of int to str
-        Arms that failed, and why. One failure retires an arm: its mean over the splits is then
-        undefined, as in scikit-learn's searches, so that more pulls could not make it the best.
+    scores : (a, s) array
+        NaN where there is none.
+    counts : (a,) array of int
+        Pulls of each arm.
+    failed : collection of int
+        Arms.
     """
+    if not counts.all():
+        return int(np.argmin(counts > 0))
+    usable = np.array([arm for arm in range(len(scores)) if arm not in failed])
+    known = scores[usable, : counts.max()]
+    adjusted = known - split_effects(known)
+    least, most = np.nanmin(adjusted), np.nanmax(adjusted)
+    # Where all scores are the same, so are all rewards: zero.
+    rewards = (np.nanmean(adjusted, axis=1) - least) / ((most - least) or 1.0)
+    return int(usable[np.argmax(upper_bounds(rewards, counts[usable]))])
 
-    def __init__(self, n_arms: int, n_pulls: int) -> None:
-        self.arms: list[int] = []
-        self.scores = np.full((n_arms, n_pulls), np.nan)
-        self.seconds = np.full((2, n_arms, n_pulls), np.nan)
-        self.errors: dict[int, str] = {}
 
-    @property
-    def counts(self) -> IntegerArray:
-        """Pulls of each arm, the failed one included."""
-        return np.bincount(self.arms, minlength=len(self.scores))
+def mean_scores(scores: FloatArray) -> FloatArray:
+    """Least-squares mean of each arm's scores over all splits, shape (a,).
 
-    @property
-    def usable(self) -> IntegerArray:
-        """The arms that never failed."""
-        return np.setdiff1d(np.arange(len(self.scores)), list(self.errors))
+    Arms are not pulled equally often, and splits differ in difficulty, often by more than arms do:
+    a plain mean would punish an arm for the hard splits that only it was tried on.
 
-    def add(self, arm: int, score: float, fit: float, scoring: float, error: str = "") -> None:
-        """Take in the next pull, which failed if there is an error."""
-        split = self.counts[arm]
-        self.arms.append(arm)
-        self.seconds[:, arm, split] = fit, scoring
-        if error:
-            self.errors[arm] = error
-        else:
-            self.scores[arm, split] = score
-
-    def next_arm(self) -> int | None:
-        """UCB1's choice among the arms that have not failed; None if all have.
-
-        Rewards are the adjusted scores, less the smallest and divided by the range of them all, so
-        that they lie in [0, 1] whatever the units of the score. All rewards are mapped again after
-        each pull; the order of the arms' means is that of their adjusted mean scores.
-        """
-        counts, usable = self.counts, self.usable
-        if (counts == 0).any():
-            return int(np.argmin(counts > 0))
-        if not len(usable):
-            return None
-        scores = self.scores[usable, : counts.max()]
-        adjusted = scores - split_effects(scores)
-        least, most = np.nanmin(adjusted), np.nanmax(adjusted)
-        # Where all scores are the same, so are all rewards: zero.
-        rewards = (np.nanmean(adjusted, axis=1) - least) / ((most - least) or 1.0)
-        return int(usable[np.argmax(upper_bounds(rewards, counts[usable]))])
-
-    def mean_scores(self) -> FloatArray:
-        """Least-squares mean of each arm's scores over all splits, shape (a,); NaN if it failed."""
-        usable, means = self.usable, np.full(len(self.scores), np.nan)
-        scores = self.scores[usable]
-        scores = scores[:, ~np.isnan(scores).all(axis=0)]
-        effects = split_effects(scores)
-        # Where all arms saw all splits this is the plain mean, up to rounding, so take that.
-        if np.isnan(scores).any():
-            means[usable] = np.nanmean(scores - effects, axis=1) + effects.mean()
-        else:
-            means[usable] = scores.mean(axis=1)
-        return means
-
-    def columns(self) -> dict[str, Any]:
-        """The figures of `cv_results_`, a row for each arm."""
-        counts, means = self.counts, self.mean_scores()
-        spread = np.full(len(means), np.nan)
-        spread[self.usable] = np.nanstd(self.scores[self.usable], axis=1)
-        columns: dict[str, Any] = {"mean_test_score": means, "std_test_score": spread}
-        for kind, seconds in zip(("fit_time", "score_time"), self.seconds, strict=True):
-            columns |= {f"mean_{kind}": np.nanmean(seconds, axis=1)}
-            columns |= {f"std_{kind}": np.nanstd(seconds, axis=1)}
-        columns |= {
-            f"split{split}_test_score": self.scores[:, split].copy()
-            for split in range(counts.max())
-        }
-        # Failed arms share the last place.
-        ranks = rankdata(np.where(np.isnan(means), np.inf, -means), method="min")
-        return columns | {"rank_test_score": ranks.astype(np.int32), "n_pulls": counts}
+    Parameters
+    ----------
+    scores : (a, s) array
+        Every row has one at least; NaN where there is none.
+    """
+    seen = scores[:, ~np.isnan(scores).all(axis=0)]
+    if not np.isnan(seen).any():
+        return np.asarray(seen.mean(axis=1))  # the least-squares mean too, but without its rounding
+    effects = split_effects(seen)
+    return np.asarray(np.nanmean(seen - effects, axis=1) + effects.mean())
 
 
 def split_effects(scores: FloatArray) -> FloatArray:
@@ -429,11 +393,14 @@ def strata_of(
     InvalidInput
         Groups of another length, or a column that X does not have.
     """
-    keys = [
-        _group_labels(X, value, n_rows)
-        for name, value in params.items()
-        if name.split("__")[-1] == _GROUPS and value is not None
-    ]
+    keys = []
+    for name, value in params.items():
+        if name.split("__")[-1] == _GROUPS and value is not None:
+            frame = frame_of(X)
+            columns = [] if frame is None else named_columns(frame, value)
+            named = Labels.of_columns(frame, columns) if frame is not None and columns else None
+            labels = named or labels_of(value, n_rows, X)
+            keys.append(labels.between(0, n_rows).to_list())
     if is_classifier(estimator) and y is not None:
         targets = np.asarray(y)
         if len(targets) == n_rows and type_of_target(y) in ("binary", "multiclass"):
@@ -441,17 +408,6 @@ def strata_of(
     codes: dict[Any, int] = {}
     rows = zip(*keys, strict=True) if keys else [()] * n_rows
     return np.array([codes.setdefault(row, len(codes)) for row in rows], dtype=np.int64)
-
-
-def _group_labels(X: Any, sensitive_features: Any, n_rows: int) -> list[Any]:
-    frame = frame_of(X)
-    names = [] if frame is None else named_columns(frame, sensitive_features)
-    labels = (
-        Labels.of_columns(frame, names)
-        if frame is not None and names
-        else labels_of(sensitive_features, n_rows, X)
-    )
-    return labels.between(0, n_rows).to_list()
 
 
 def random_split(

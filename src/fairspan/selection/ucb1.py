@@ -26,11 +26,9 @@ def upper_bounds(means: FloatArray, counts: IntegerArray) -> FloatArray:
     (a,) array
         Infinite for an arm that was never played.
     """
-    played = counts > 0
-    bounds = np.full(len(counts), np.inf)
-    if played.any():
-        bounds[played] = means[played] + np.sqrt(2.0 * math.log(counts.sum()) / counts[played])
-    return bounds
+    with np.errstate(divide="ignore", invalid="ignore"):  # of arms that were never played
+        widths = np.sqrt(2.0 * math.log(max(counts.sum(), 1)) / counts)
+    return np.where(counts > 0, means + widths, np.inf)
 
 
 class UCB1:
